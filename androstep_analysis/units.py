@@ -1,0 +1,52 @@
+"""Units at the border: device numbers, sectors and clocks, converted once and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+SECTOR_BYTES = 512
+"""Size of a sector in every table. Linux counts in 512 B sectors whatever the device does (kernel: SECTOR_SHIFT)."""
+
+MINOR_BITS = 20
+"""Minor bits of the kernel's own dev_t (include/linux/kdev_t.h), the encoding of every `dev` column."""
+
+
+def dev(major: int, minor: int) -> int:
+    """`dev` column value of a device: ``major << 20 | minor``."""
+    return major << MINOR_BITS | minor
+
+
+def dev_from_stat(st_dev: int) -> int:
+    """`dev` column value of a `stat` device number.
+
+    Userland's encoding is another one than the kernel's: glibc's `gnu_dev_major` (sys/sysmacros.h), which for the
+    usual small numbers is ``major << 8 | minor``.
+    """
+    major = (st_dev >> 8) & 0xFFF | (st_dev >> 32) & ~0xFFF
+    minor = st_dev & 0xFF | (st_dev >> 12) & ~0xFF
+    return dev(major, minor)
+
+
+def parse_dev(text: str) -> int:
+    """`dev` column value of ``MAJ:MIN`` or ``MAJ,MIN``; `ValueError` for anything else."""
+    match = re.fullmatch(r"(\d+)[:,](\d+)", text)
+    if match is None:
+        raise ValueError(f"{text!r} is no device number; write MAJOR:MINOR, for example 259:13")
+    return dev(int(match[1]), int(match[2]))
+
+
+def format_dev(value: int) -> str:
+    """``MAJ:MIN`` of a `dev` column value."""
+    return f"{value >> MINOR_BITS}:{value & ((1 << MINOR_BITS) - 1)}"
+
+
+def seconds_to_ns(text: pl.Expr) -> pl.Expr:
+    """Int64 nanoseconds of decimal seconds written as text (``6329.036524159``), exact to the last digit.
+
+    Going through Float64 would be exact to the nanosecond only up to 104 days.
+    """
+    whole = text.str.extract(r"^(\d+)", 1).cast(pl.Int64)
+    fraction = text.str.extract(r"\.(\d+)$", 1).fill_null("").str.pad_end(9, "0").str.slice(0, 9)
+    return whole * 1_000_000_000 + fraction.cast(pl.Int64)
