@@ -80,10 +80,7 @@ class Table:
     def arrow(self) -> pa.Schema:
         """The same as a pyarrow schema, with unit and meaning of every column in its metadata."""
         return pa.schema(
-            [
-                pa.field(c.name, c.arrow, c.nullable, {"unit": c.unit or "", "meaning": c.meaning})
-                for c in self.columns
-            ]
+            [pa.field(c.name, c.arrow, c.nullable, {"unit": c.unit or "", "meaning": c.meaning}) for c in self.columns]
         )
 
     def column(self, name: str) -> Column:
@@ -142,24 +139,17 @@ def conform(frame: Frame, name: str) -> Frame:
     """
     want = table(name)
     have = frame.collect_schema()
-    missing = [c.name for c in want.columns if c.name not in have]
-    extra = [c for c in have if c not in want.polars]
-    mistyped = [
-        f"{c.name} is {have[c.name]}, not {c.polars}"
-        for c in want.columns
-        if c.name in have and have[c.name] != c.polars
-    ]
-    problems = [
-        *([f"missing {', '.join(missing)}"] if missing else []),
-        *([f"unexpected {', '.join(extra)}"] if extra else []),
-        *mistyped,
-    ]
+    problems: list[str] = []
+    if missing := [c.name for c in want.columns if c.name not in have]:
+        problems.append(f"missing {', '.join(missing)}")
+    if extra := [c for c in have if c not in want.polars]:
+        problems.append(f"unexpected {', '.join(extra)}")
+    for c in want.columns:
+        if c.name in have and have[c.name] != c.polars:
+            problems.append(f"{c.name} is {have[c.name]}, not {c.polars}")
     if not problems and isinstance(frame, pl.DataFrame):
-        problems = [
-            f"{c.name} has {frame[c.name].null_count()} nulls"
-            for c in want.columns
-            if not c.nullable and frame[c.name].null_count()
-        ]
+        nulls = {c.name: frame[c.name].null_count() for c in want.columns if not c.nullable}
+        problems = [f"{column} has {count} nulls" for column, count in nulls.items() if count]
     if problems:
         raise SchemaError(f"table {name} does not conform to schemas/{name}.json: {'; '.join(problems)}")
     return frame.select([c.name for c in want.columns])

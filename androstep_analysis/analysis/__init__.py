@@ -1,0 +1,36 @@
+"""The measures: plain functions, tables in, one small tidy table out.
+
+Every result has the columns ``metric, <dimensions…>, value (Float64), unit, n (Int64), coverage (Float64)``. `n` is
+the number of requests behind the value. `coverage` is the share of bytes on which the row's dimensions are known,
+null where there is nothing to know. What each measure counts stands in `schemas/definitions.toml`.
+
+Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
+"""
+
+from androstep_analysis.analysis.blocktypes import blocktypes, metadata_fraction
+from androstep_analysis.analysis.filetypes import filetypes
+from androstep_analysis.analysis.latency import latency, latency_distribution
+from androstep_analysis.analysis.locality import locality, order_ns
+from androstep_analysis.analysis.mix import mix, rwbs, sizes
+from androstep_analysis.analysis.sync import sync
+from androstep_analysis.analysis.tables import counted, coverage
+from androstep_analysis.analysis.volume import cumulative, rate, volume
+
+__all__ = [
+    "blocktypes",
+    "counted",
+    "coverage",
+    "cumulative",
+    "filetypes",
+    "latency",
+    "latency_distribution",
+    "locality",
+    "metadata_fraction",
+    "mix",
+    "order_ns",
+    "rate",
+    "rwbs",
+    "sizes",
+    "sync",
+    "volume",
+]

@@ -1,0 +1,52 @@
+"""Filesystem images: which file or which metadata every sector belongs to.
+
+``with fs.opened("userdata.img.zst") as image: filesystem = fs.read(image, dev=dev, source="image_after")``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from androstep_analysis.errors import InputError
+from androstep_analysis.fs import ext4
+from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem, lookup
+from androstep_analysis.fs.image import opened
+
+__all__ = ["HEAD_BYTES", "READERS", "Filesystem", "lookup", "opened", "read"]
+
+
+class Read(Protocol):
+    """Signature of a reader."""
+
+    def __call__(self, path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
+        """The filesystem in the image."""
+
+
+class Reader(NamedTuple):
+    """A row of the table of readers."""
+
+    name: str
+    sniff: Callable[[str | Path, int], bool]
+    read: Read
+
+
+READERS: tuple[Reader, ...] = (Reader("ext2/ext3/ext4", ext4.sniff, ext4.read),)
+"""Every kind of filesystem that can be read; the first whose `sniff` says yes reads it."""
+
+
+def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
+    """The filesystem that begins at `offset_bytes` of the plain image `path` (unpack with `opened`).
+
+    `dev` is the device number for column `dev`; `source` one of the table's (`image_before`, `image_after`). Raises
+    `InputError` where no reader knows the image.
+    """
+    for reader in READERS:
+        if reader.sniff(path, offset_bytes):
+            return reader.read(path, dev=dev, source=source, offset_bytes=offset_bytes)
+    known = ", ".join(reader.name for reader in READERS)
+    raise InputError(
+        f"{path}: byte {offset_bytes} begins no filesystem that can be read ({known}); give the offset of the"
+        " partition in a whole-disk image, and unpack a compressed one with androstep_analysis.fs.opened"
+    )

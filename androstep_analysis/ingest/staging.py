@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,33 @@ class Staging:
     realtime_offset_ns: int | None = None
     lost_events: int = 0
     losses: tuple[Loss, ...] = ()
+
+
+def merge(parts: Sequence[Staging]) -> Staging:
+    """One recording that was kept in several files of one format.
+
+    Counts, losses and lost events add up; the clock and its offset are those of the first file that tells them.
+    `InputError` where the files are of different formats: their clocks would have nothing in common.
+    """
+    formats = sorted({part.format for part in parts})
+    if len(formats) != 1:
+        raise InputError(f"sources of different formats ({', '.join(formats)}) are no one recording; ingest them apart")
+    if len(parts) == 1:
+        return parts[0]
+    firsts = [part.first_ns for part in parts if part.first_ns is not None]
+    lasts = [part.last_ns for part in parts if part.last_ns is not None]
+    events: Counter[str] = Counter()
+    for part in parts:
+        events.update(part.events)
+    return Staging(
+        format=formats[0],
+        block=pl.concat([part.block for part in parts]).sort("ts_ns", maintain_order=True),
+        events=dict(events),
+        first_ns=min(firsts, default=None),
+        last_ns=max(lasts, default=None),
+        tasks=pl.concat([part.tasks for part in parts]).unique(maintain_order=True),
+        clock=next((part.clock for part in parts if part.clock != "unknown"), "unknown"),
+        realtime_offset_ns=next((p.realtime_offset_ns for p in parts if p.realtime_offset_ns is not None), None),
+        lost_events=sum(part.lost_events for part in parts),
+        losses=tuple(loss for part in parts for loss in part.losses),
+    )

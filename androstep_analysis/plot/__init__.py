@@ -1,0 +1,41 @@
+"""Figures: one function per result, tidy table in, matplotlib Axes out.
+
+Every function takes a result table of `androstep_analysis.analysis` (or the table `requests` or `io`) and `ax`, the
+axes to draw in; without it, it makes a figure one column wide. Nothing is shown and no global style is changed. A
+notebook displays what a function returns. An empty table gives axes that say "no data"; a table whose dimensions are
+not those of the figure is refused with `ValueError`.
+"""
+
+from androstep_analysis.plot.bars import (
+    block_types,
+    file_types,
+    locality,
+    mix,
+    rwbs_bars,
+    size_histogram,
+    sync_bars,
+    top_volume,
+)
+from androstep_analysis.plot.output import save
+from androstep_analysis.plot.paper import png, style
+from androstep_analysis.plot.scatter import sector_over_time, size_over_time
+from androstep_analysis.plot.series import cumulative, latency_cdf, rate
+
+__all__ = [
+    "block_types",
+    "cumulative",
+    "file_types",
+    "latency_cdf",
+    "locality",
+    "mix",
+    "png",
+    "rate",
+    "rwbs_bars",
+    "save",
+    "sector_over_time",
+    "size_histogram",
+    "size_over_time",
+    "style",
+    "sync_bars",
+    "top_volume",
+]

@@ -1,0 +1,61 @@
+# make demo      analyse the shipped capture and write a report
+# make test      everything: lint, types, tests
+# make notebook  JupyterLab on notebooks/
+# make lint | lock | tables | clean
+#
+# Each needs only make, Python 3.11 or newer and a package index; tools/setup gets the rest.
+
+BIN := .venv/bin
+DEMO := build/demo
+C_FILES := $(wildcard probes/*.[ch] probes/tests/*.[ch])
+
+# debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+.PHONY: demo test lint pytest notebook lock tables setup clean
+.DELETE_ON_ERROR:
+
+demo: setup
+	@mkdir -p $(DEMO)
+	$(BIN)/androstep summary datasets/demo
+	$(BIN)/androstep report datasets/demo -o $(DEMO)/report.html --figures $(DEMO)/figures
+	@echo 'The report is $(DEMO)/report.html, the figures are in $(DEMO)/figures/.'
+
+test: lint pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+ifneq ($(C_FILES),)
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	$(BIN)/cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
+	  --error-exitcode=1 $(C_FILES)
+endif
+
+pytest: setup build/.test-programs
+	$(BIN)/python -m pytest -n 2
+
+# Jupyter listens on localhost and asks for a token, also when root.
+notebook: setup
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
+
+setup: .venv/.ready
+
+.venv/.ready: tools/setup requirements.lock pyproject.toml
+	@sh tools/setup python
+	@touch $@
+
+build/.test-programs: tools/setup
+	@sh tools/setup test-programs
+	@mkdir -p $(@D) && touch $@
+
+# Keeps the pins that still fit; delete requirements.lock first to take everything anew.
+lock: setup
+	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --generate-hashes --group dev pyproject.toml -o requirements.lock
+
+tables: setup
+	$(BIN)/python tools/tables_md.py docs/tables.md
+
+clean:
+	rm -rf build .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,44 @@
+"""Reads, writes and the rest: how many, how large, with which flags."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis.analysis.tables import Table, counted, ordered, shares, tidy
+from androstep_analysis.units import SECTOR_BYTES
+
+
+def mix(requests: Table) -> pl.DataFrame:
+    """Requests and bytes by operation; dimension `op`. Takes table `requests`.
+
+    Metrics count, bytes, count_ratio and bytes_ratio; empty flushes stand as op flush with no bytes, and the ratios
+    are of requests that carry data.
+    """
+    groups = counted(requests).group_by("op").agg(count=pl.len(), bytes=pl.col("nr_sectors").sum() * SECTOR_BYTES)
+    table = tidy(groups, ["op"], coverage=1.0)
+    data = shares(table.filter(pl.col("op") != "flush"), ["op"], within=[])
+    return ordered(pl.concat([data, table.filter(pl.col("op") == "flush")]), ["op"])
+
+
+def sizes(requests: Table) -> pl.DataFrame:
+    """Requests by size; dimensions `op`, `size_bytes` (Int64). Metric count. Takes table `requests`."""
+    return _counts(
+        counted(requests).filter(pl.col("nr_sectors") > 0).with_columns(size_bytes=pl.col("nr_sectors") * SECTOR_BYTES),
+        ["op", "size_bytes"],
+    )
+
+
+def rwbs(requests: Table) -> pl.DataFrame:
+    """Requests by their operation and flag letters as recorded; dimension `rwbs`. Metric count."""
+    return _counts(counted(requests), ["rwbs"])
+
+
+def _counts(requests: pl.LazyFrame, dimensions: list[str]) -> pl.DataFrame:
+    rows = requests.group_by(dimensions).agg(n=pl.len().cast(pl.Int64)).collect()
+    named = rows.with_columns(
+        metric=pl.lit("count"),
+        value=pl.col("n").cast(pl.Float64),
+        unit=pl.lit("requests"),
+        coverage=pl.lit(1.0),
+    )
+    return ordered(named, dimensions)

@@ -1,0 +1,315 @@
+"""Which blocks every inode of an ext2/3/4 filesystem claims: its content and the blocks of its block map.
+
+Two inodes can claim a block only on a damaged filesystem. What counts then is what debugfs icheck finds, so that a
+damaged map is read the way libext2fs 1.47 reads it (lib/ext2fs/block.c, extent.c): up to the first node that makes no
+sense, with the node itself.
+
+pytsk3 gives data runs too, but refuses an inode whose map is damaged, leaves out blocks beyond the size of the file and
+knows no xattr blocks; the readers here agree with icheck on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from androstep_analysis.fs.ext4_inodes import EXTENTS_FLAG, maps_blocks
+from androstep_analysis.fs.ext4_layout import Image, Superblock
+from androstep_analysis.ingest.staging import Loss
+
+CONTENT, UNWRITTEN, EXTENT_TREE, INDIRECT, XATTR = range(5)
+"""Uses of a block by an inode; UNWRITTEN is content that was preallocated and reads as zeros."""
+
+CLAIM = np.dtype(
+    [("start", np.int64), ("length", np.int64), ("ino", np.int64), ("logical", np.int64), ("use", np.uint8)]
+)
+"""A run of blocks that an inode claims; `logical` is the block's number in the file, -1 where it is no content."""
+
+_NODE_HEADER_BYTES = 12
+_ENTRY = np.dtype(
+    {
+        "names": ["logical", "length", "start_high", "start", "leaf", "leaf_high"],
+        "formats": ["<u4", "<u2", "<u2", "<u4", "<u4", "<u2"],
+        "offsets": [0, 4, 6, 8, 4, 8],
+        "itemsize": 12,
+    }
+)
+"""An entry of an extent tree node: an extent (length, start) in a leaf, else an index entry (leaf)."""
+
+_NODE_MAGIC = 0xF30A
+_WRITTEN_MAX_LENGTH = 32768
+"""A longer extent is an unwritten one, longer by this than it says."""
+
+_DIRECT = 12
+_POINTERS_READ_AT_ONCE = 1 << 22
+
+
+def read_claims(image: Image, superblock: Superblock, inodes: np.ndarray) -> tuple[np.ndarray, list[Loss]]:
+    """All claims (dtype `CLAIM`), in inode order, clipped to the filesystem; and the maps that were damaged.
+
+    `inodes` has dtype `ext4_inodes.INODE`, in inode order.
+    """
+    mapping = inodes[maps_blocks(inodes)]
+    by_extents = (mapping["flags"] & EXTENTS_FLAG) != 0
+    extents, damaged_extents = _extent_claims(image, superblock, mapping[by_extents])
+    pointers, damaged_pointers = _pointer_claims(image, superblock, mapping[~by_extents])
+    claims = np.concatenate([_xattr_claims(inodes[inodes["links"] > 0]), extents, pointers])
+    claims = claims[np.argsort(claims["ino"], kind="stable")]
+    inside = (claims["start"] >= 0) & (claims["start"] < superblock.nr_blocks) & (claims["length"] > 0)
+    outside = np.unique(claims["ino"][~inside | (claims["start"] + claims["length"] > superblock.nr_blocks)])
+    claims = claims[inside]
+    claims["length"] = np.minimum(claims["length"], superblock.nr_blocks - claims["start"])
+    damaged = np.union1d(np.concatenate([damaged_extents, damaged_pointers]), outside)
+    return claims, list(_damage(damaged))
+
+
+def _damage(damaged: np.ndarray) -> Iterator[Loss]:
+    if damaged.size:
+        yield Loss(
+            "damaged",
+            int(damaged.size),
+            f"the block map of {damaged.size} inodes (first: {damaged[0]}) is damaged and was read as far as it makes"
+            " sense; their other blocks are unknown",
+        )
+
+
+def _claims(start: np.ndarray, length: object, ino: object, logical: object, use: object) -> np.ndarray:
+    claims = np.empty(len(start), dtype=CLAIM)
+    claims["start"], claims["length"], claims["ino"] = start, length, ino
+    claims["logical"], claims["use"] = logical, use
+    return claims
+
+
+def _xattr_claims(inodes: np.ndarray) -> np.ndarray:
+    """Blocks of extended attributes. Inodes with equal attributes share one; it counts as the first inode's."""
+    blocks, first = np.unique(inodes["xattr_block"], return_index=True)
+    some = blocks != 0
+    return _claims(blocks[some], 1, inodes["ino"][first[some]], -1, XATTR)
+
+
+def _extent_claims(image: Image, superblock: Superblock, inodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Claims of inodes with extent trees, and the numbers of those whose tree is damaged.
+
+    A tree that fits in the inode, by far the most, is read by columns; the others one after the other.
+    """
+    roots = np.ascontiguousarray(inodes["block_map"])
+    headers = roots[:, :8].copy().view("<u2")
+    magic, entries, capacity, depth = headers.T
+    sound = (magic == _NODE_MAGIC) & (entries <= capacity) & (capacity >= 2) & (capacity <= 4)
+    sound &= ~((depth > 0) & (entries == 0))
+    table = roots[:, _NODE_HEADER_BYTES:].copy().view(_ENTRY)
+    there = np.arange(table.shape[1]) < entries[:, None]
+    lengths, _ = _extent_length(table)
+    begins, ends = table["logical"].astype(np.int64), table["logical"].astype(np.int64) + lengths
+    before = np.concatenate([np.zeros((len(inodes), 1), np.int64), ends[:, :-1]], axis=1)
+    ordered = (~there | ((begins >= before) & (lengths > 0))).all(axis=1)
+
+    flat = sound & ordered & (depth == 0)
+    row, column = np.nonzero(there & flat[:, None])
+    parts = [_leaf_claims(table[row, column], inodes["ino"][row])]
+    damaged = [inodes["ino"][~sound & roots.any(axis=1)]]
+    visited: set[int] = set()
+    for i in np.flatnonzero(sound & ~flat).tolist():
+        ino = int(inodes["ino"][i])
+        nodes, leaves, broken = _walk_tree(image, superblock, roots[i].tobytes(), visited)
+        logical = np.concatenate([leaf["logical"] for leaf in leaves]).astype(np.int64) if leaves else before[:0, 0]
+        length = np.concatenate([_extent_length(leaf)[0] for leaf in leaves]) if leaves else before[:0, 0]
+        in_order = bool((logical[1:] >= (logical + length)[:-1]).all() and (length > 0).all())
+        if in_order:
+            parts.extend(_leaf_claims(leaf, ino) for leaf in leaves)
+        else:
+            parts.append(_disordered_claims(leaves, ino))
+        parts.append(_claims(np.array(nodes, dtype=np.int64), 1, ino, -1, EXTENT_TREE))
+        if broken or not in_order:
+            damaged.append(np.array([ino]))
+    return np.concatenate(parts), np.concatenate(damaged)
+
+
+def _extent_length(extents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(number of blocks Int64, whether they are unwritten)."""
+    length = extents["length"].astype(np.int64)
+    unwritten = length > _WRITTEN_MAX_LENGTH
+    return length - _WRITTEN_MAX_LENGTH * unwritten, unwritten
+
+
+def _leaf_claims(extents: np.ndarray, ino: object) -> np.ndarray:
+    length, unwritten = _extent_length(extents)
+    start = extents["start"].astype(np.int64) | extents["start_high"].astype(np.int64) << 32
+    return _claims(start, length, ino, extents["logical"], np.where(unwritten, UNWRITTEN, CONTENT))
+
+
+def _disordered_claims(leaves: list[np.ndarray], ino: int) -> np.ndarray:
+    """The claims of extents that are not in the order of the file, as libext2fs counts them.
+
+    It passes over an extent that ends before the blocks already seen, together with the one behind it in the same
+    leaf, and shifts one that begins before them (ext2fs_block_iterate3).
+    """
+    kept = []
+    seen = 0
+    for leaf in leaves:
+        claims = iter(_leaf_claims(leaf, ino))
+        for claim in claims:
+            end = claim["logical"] + claim["length"]
+            if end <= seen:
+                next(claims, None)
+                continue
+            shift = max(seen - claim["logical"], 0)
+            claim["start"] += shift
+            claim["logical"] += shift
+            kept.append(claim.copy())
+            seen = end
+    return np.array(kept, dtype=CLAIM)
+
+
+def _walk_tree(
+    image: Image, superblock: Superblock, root: bytes, visited: set[int]
+) -> tuple[list[int], list[np.ndarray], bool]:
+    """An extent tree in file order: (blocks of its nodes, entries of its leaves, whether it is broken).
+
+    `visited` holds the nodes of all trees walked so far. A node met again has been claimed already; that it is not
+    entered twice bounds the time that a damaged image can cost.
+    """
+    depth = int.from_bytes(root[6:8], "little")
+    capacity = (superblock.block_bytes - _NODE_HEADER_BYTES) // _ENTRY.itemsize
+    nodes: list[int] = []
+    leaves: list[np.ndarray] = []
+    broken = False
+    pending: list[tuple[int, int]] = []  # (block, level), next one last
+
+    def enter(entries: np.ndarray, level: int) -> None:
+        if level == depth:
+            leaves.append(entries)
+        else:
+            below = entries["leaf"].astype(np.int64) | entries["leaf_high"].astype(np.int64) << 32
+            pending.extend((block, level + 1) for block in below[::-1].tolist())
+
+    enter(_node_entries(root), 0)
+    while pending:
+        block, level = pending.pop()
+        nodes.append(block)
+        if block in visited:
+            broken = True
+            continue
+        visited.add(block)
+        raw = image.read(block * superblock.block_bytes, superblock.block_bytes)
+        magic, entries, maximum = (int.from_bytes(raw[at : at + 2], "little") for at in (0, 2, 4))
+        if magic != _NODE_MAGIC or not 0 < entries <= maximum or not capacity - 2 <= maximum <= capacity:
+            broken = True
+            break
+        enter(_node_entries(raw), level)
+    return nodes, leaves, broken
+
+
+def _node_entries(raw: bytes) -> np.ndarray:
+    count = int.from_bytes(raw[2:4], "little")
+    return np.frombuffer(raw, dtype=_ENTRY, count=count, offset=_NODE_HEADER_BYTES)
+
+
+def _pointer_claims(image: Image, superblock: Superblock, inodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Claims of inodes with direct and indirect block pointers (ext2, ext3), and those whose map is damaged.
+
+    Level by level: the triple indirect blocks of all inodes lead to double ones, these to single ones, these to
+    content.
+    """
+    per_block = superblock.block_bytes // 4
+    slots = np.ascontiguousarray(inodes["block_map"]).view("<u4").astype(np.int64)
+    inos = inodes["ino"]
+
+    def roots(slot: int, logical: int) -> np.ndarray:
+        row = np.flatnonzero(slots[:, slot])
+        return _pointers(inos[row], np.full(len(row), logical, np.int64), slots[row, slot])
+
+    single = roots(12, _DIRECT)
+    double = roots(13, _DIRECT + per_block)
+    triple = roots(14, _DIRECT + per_block + per_block**2)
+    outside = [level["ino"][~_within(superblock, level["block"])] for level in (single, double, triple)]
+
+    triple = _enterable(superblock, triple)
+    below, parent, failed_triple = _descend(image, superblock, triple, per_block**2)
+    # A double indirect block with a pointer that leads nowhere is the last that is read of its triple one.
+    _, _, failed = _descend(image, superblock, below, per_block)
+    below = below[_errors_before(parent, failed) == 0]
+    double = _enterable(superblock, np.concatenate([double, below]))
+    below, _, failed_double = _descend(image, superblock, double, per_block)
+    single = _enterable(superblock, np.concatenate([single, below]))
+
+    row, slot = np.nonzero(slots[:, :_DIRECT])
+    parts = [_content_runs(_pointers(inos[row], slot, slots[row, slot]))]
+    parts += [_claims(level["block"], 1, level["ino"], -1, INDIRECT) for level in (triple, double, single)]
+    step = max(_POINTERS_READ_AT_ONCE // per_block, 1)
+    for at in range(0, len(single), step):
+        content, _ = _children(image, superblock, single[at : at + step], 1)
+        parts.append(_content_runs(content))
+    damaged = np.concatenate([*outside, triple["ino"][failed_triple], double["ino"][failed_double]])
+    return np.concatenate(parts), damaged
+
+
+_POINTER = np.dtype([("ino", np.int64), ("logical", np.int64), ("block", np.int64)])
+"""A pointer in a block map; `logical` is the first block of the file that it leads to."""
+
+
+def _pointers(ino: np.ndarray, logical: np.ndarray, block: np.ndarray) -> np.ndarray:
+    pointers = np.empty(len(block), dtype=_POINTER)
+    pointers["ino"], pointers["logical"], pointers["block"] = ino, logical, block
+    return pointers
+
+
+def _within(superblock: Superblock, block: np.ndarray) -> np.ndarray:
+    inside: np.ndarray = (block >= superblock.first_data_block) & (block < superblock.nr_blocks)
+    return inside
+
+
+def _enterable(superblock: Superblock, pointers: np.ndarray) -> np.ndarray:
+    """Pointers to indirect blocks within the filesystem, in inode order.
+
+    Each block once, as the first inode's: it bounds the time that a damaged image can cost.
+    """
+    pointers = pointers[_within(superblock, pointers["block"])]
+    pointers = pointers[np.argsort(pointers["ino"], kind="stable")]
+    _, first = np.unique(pointers["block"], return_index=True)
+    return pointers[np.sort(first)]
+
+
+def _children(image: Image, superblock: Superblock, parents: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pointers in indirect blocks, each leading to `span` blocks: (pointers, row of the parent), in order."""
+    size = superblock.block_bytes
+    raw = b"".join(image.read(block * size, size) for block in parents["block"].tolist())
+    table = np.frombuffer(raw, dtype="<u4").reshape(len(parents), size // 4)
+    row, slot = np.nonzero(table)
+    logical = parents["logical"][row] + slot * span
+    return _pointers(parents["ino"][row], logical, table[row, slot].astype(np.int64)), row
+
+
+def _descend(
+    image: Image, superblock: Superblock, parents: np.ndarray, span: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pointers to further indirect blocks: (pointers, row of the parent, whether each parent fails).
+
+    libext2fs leaves an indirect block at the first of its pointers that leads out of the filesystem.
+    """
+    children, row = _children(image, superblock, parents, span)
+    bad = ~_within(superblock, children["block"])
+    failed = np.zeros(len(parents), dtype=bool)
+    failed[row[bad]] = True
+    good = ~bad & (_errors_before(row, bad) == 0)
+    return children[good], row[good], failed
+
+
+def _errors_before(group: np.ndarray, bad: np.ndarray) -> np.ndarray:
+    """How many earlier rows of the same group are bad; groups are contiguous."""
+    before = np.cumsum(bad) - bad
+    first = np.searchsorted(group, group, side="left")
+    errors: np.ndarray = before - before[first] if len(group) else before
+    return errors
+
+
+def _content_runs(pointers: np.ndarray) -> np.ndarray:
+    """Claims of content blocks, joined where file and disk both go on without a break."""
+    ends = np.flatnonzero(
+        (np.diff(pointers["ino"]) != 0) | (np.diff(pointers["logical"]) != 1) | (np.diff(pointers["block"]) != 1)
+    )
+    first = np.concatenate([[0], ends + 1])[: len(pointers)]
+    length = np.diff(np.append(first, len(pointers)))
+    head = pointers[first]
+    return _claims(head["block"], length, head["ino"], head["logical"], CONTENT)

@@ -1,0 +1,358 @@
+"""Where ext2/3/4 keeps its static metadata: superblock, group descriptors, bitmaps, inode tables; and what is free.
+
+Field offsets and the placing rules are those of the kernel (Documentation/filesystems/ext4, fs/ext4/ext4.h, 6.12).
+All block numbers count filesystem blocks from the start of the filesystem.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from androstep_analysis.errors import InputError
+from androstep_analysis.ingest.staging import Loss
+
+SUPERBLOCK_BYTE = 1024
+"""The superblock lies at this byte whatever the block size."""
+
+SUPERBLOCK_BYTES = 1024
+MAGIC = 0xEF53
+
+COMPAT_HAS_JOURNAL = 0x4
+COMPAT_SPARSE_SUPER2 = 0x200
+COMPAT_ORPHAN_FILE = 0x1000
+INCOMPAT_RECOVER = 0x4
+INCOMPAT_JOURNAL_DEV = 0x8
+INCOMPAT_META_BG = 0x10
+INCOMPAT_64BIT = 0x80
+INCOMPAT_MMP = 0x100
+RO_COMPAT_SPARSE_SUPER = 0x1
+RO_COMPAT_GDT_CSUM = 0x10
+RO_COMPAT_QUOTA = 0x100
+RO_COMPAT_BIGALLOC = 0x200
+RO_COMPAT_METADATA_CSUM = 0x400
+
+EXT3_INCOMPAT = 0x2 | INCOMPAT_RECOVER | INCOMPAT_META_BG
+EXT3_RO_COMPAT = RO_COMPAT_SPARSE_SUPER | 0x2 | 0x4
+"""Features that ext3 knows too (filetype; large_file, btree_dir)."""
+
+_INODE_UNINIT = 0x1
+_BLOCK_UNINIT = 0x2
+
+_MAX_GROUPS = 1 << 24
+"""Refuse more block groups than this (2 PiB at 4 KiB blocks): only a damaged superblock claims them."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image file opened for reading; offsets count from the start of the filesystem in it."""
+
+    file: int
+    path: Path
+    offset_bytes: int = 0
+
+    def read(self, offset: int, length: int) -> bytes:
+        """`length` bytes at `offset`; zeros stand for what lies beyond the end of the image."""
+        data = os.pread(self.file, length, self.offset_bytes + offset) if offset >= 0 else b""
+        return data.ljust(length, b"\0")
+
+    @property
+    def nr_bytes(self) -> int:
+        """Bytes from the start of the filesystem to the end of the image file."""
+        return max(os.fstat(self.file).st_size - self.offset_bytes, 0)
+
+
+@dataclass(frozen=True)
+class Superblock:
+    """The fields of the superblock that place things."""
+
+    block_bytes: int
+    nr_blocks: int
+    first_data_block: int
+    cluster_blocks: int
+    blocks_per_group: int
+    inodes_per_group: int
+    nr_inodes: int
+    inode_bytes: int
+    first_inode: int
+    descriptor_bytes: int
+    reserved_gdt_blocks: int
+    first_meta_group: int
+    backup_groups: tuple[int, int]
+    compat: int
+    incompat: int
+    ro_compat: int
+    uuid: str
+    journal_inode: int
+    orphan_file_inode: int
+    quota_inodes: frozenset[int]
+    mmp_block: int
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Self | None:
+        """The superblock in the 1,024 bytes `raw`, or None where they hold no plausible one."""
+
+        def u16(at: int) -> int:
+            return int.from_bytes(raw[at : at + 2], "little")
+
+        def u32(at: int) -> int:
+            return int.from_bytes(raw[at : at + 4], "little")
+
+        dynamic = u32(0x4C) >= 1  # revision 0 has fixed inodes and no features
+        compat, incompat, ro_compat = (u32(at) if dynamic else 0 for at in (0x5C, 0x60, 0x64))
+        wide = bool(incompat & INCOMPAT_64BIT)
+        log_block, log_cluster = u32(0x18), u32(0x1C)
+        if u16(0x38) != MAGIC or log_block > 6 or incompat & INCOMPAT_JOURNAL_DEV:
+            return None
+        bigalloc = bool(ro_compat & RO_COMPAT_BIGALLOC)
+        if bigalloc and not log_block <= log_cluster <= log_block + 20:
+            return None
+        superblock = cls(
+            block_bytes=1024 << log_block,
+            nr_blocks=u32(0x4) | (u32(0x150) << 32 if wide else 0),
+            first_data_block=u32(0x14),
+            cluster_blocks=1 << (log_cluster - log_block) if bigalloc else 1,
+            blocks_per_group=u32(0x20),
+            inodes_per_group=u32(0x28),
+            nr_inodes=u32(0x0),
+            inode_bytes=u16(0x58) if dynamic else 128,
+            first_inode=u32(0x54) if dynamic else 11,
+            descriptor_bytes=max(u16(0xFE), 32) if wide else 32,
+            reserved_gdt_blocks=u16(0xCE),
+            first_meta_group=u32(0x104),
+            backup_groups=(u32(0x24C), u32(0x250)),
+            compat=compat,
+            incompat=incompat,
+            ro_compat=ro_compat,
+            uuid=str(uuid.UUID(bytes=raw[0x68:0x78])),
+            journal_inode=u32(0xE0) if compat & COMPAT_HAS_JOURNAL else 0,
+            orphan_file_inode=u32(0x280) if compat & COMPAT_ORPHAN_FILE else 0,
+            quota_inodes=frozenset(
+                {u32(at) for at in (0x240, 0x244, 0x26C)} - {0} if ro_compat & RO_COMPAT_QUOTA else ()
+            ),
+            mmp_block=u32(0x168) | u32(0x16C) << 32 if incompat & INCOMPAT_MMP else 0,
+        )
+        return superblock if superblock._plausible() else None
+
+    def _plausible(self) -> bool:
+        bits = self.block_bytes * 8
+        return (
+            self.first_data_block <= 1
+            and self.nr_blocks > self.first_data_block
+            and 0 < self.blocks_per_group <= bits * self.cluster_blocks
+            and self.blocks_per_group % self.cluster_blocks == 0
+            and 0 < self.inodes_per_group <= bits
+            and 128 <= self.inode_bytes <= self.block_bytes
+            and self.inode_bytes.bit_count() == 1
+            and self.descriptor_bytes <= self.block_bytes
+            and self.nr_groups <= _MAX_GROUPS
+        )
+
+    @property
+    def nr_groups(self) -> int:
+        """Number of block groups."""
+        return -(-(self.nr_blocks - self.first_data_block) // self.blocks_per_group)
+
+    @property
+    def has_group_checksums(self) -> bool:
+        """Whether the UNINIT flags and the unused-inode counts of the group descriptors hold."""
+        return bool(self.ro_compat & (RO_COMPAT_GDT_CSUM | RO_COMPAT_METADATA_CSUM))
+
+    @property
+    def descriptors_per_block(self) -> int:
+        """Group descriptors in one block."""
+        return self.block_bytes // self.descriptor_bytes
+
+    @property
+    def inode_table_blocks(self) -> int:
+        """Blocks of one group's inode table."""
+        return -(-self.inodes_per_group * self.inode_bytes // self.block_bytes)
+
+    def first_block(self, group: int) -> int:
+        """First block of a group that metadata may use: with 1 KiB blocks, block 0 is left to the boot loader."""
+        block = self.first_data_block + group * self.blocks_per_group
+        return 1 if block == 0 and self.block_bytes == 1024 else block
+
+    def has_superblock(self, group: int) -> bool:
+        """Whether the group begins with the superblock or a backup of it."""
+        if group == 0:
+            return True
+        if self.compat & COMPAT_SPARSE_SUPER2:
+            return group in self.backup_groups
+        if group == 1 or not self.ro_compat & RO_COMPAT_SPARSE_SUPER:
+            return True
+        return any(_is_power(group, base) for base in (3, 5, 7))
+
+    def old_descriptor_blocks(self) -> int:
+        """Blocks of the descriptor table that every superblock is followed by; meta_bg places the others."""
+        blocks = -(-self.nr_groups // self.descriptors_per_block)
+        return min(blocks, self.first_meta_group) if self.incompat & INCOMPAT_META_BG else blocks
+
+    def descriptor_block(self, index: int) -> int:
+        """Place of block `index` of the primary group descriptor table."""
+        if index < self.old_descriptor_blocks():
+            return self.first_block(0) + 1 + index
+        group = index * self.descriptors_per_block
+        return self.first_block(group) + self.has_superblock(group)
+
+
+def _is_power(number: int, base: int) -> bool:
+    while number % base == 0:
+        number //= base
+    return number == 1
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The group descriptors, one array element per block group."""
+
+    block_bitmap: np.ndarray
+    inode_bitmap: np.ndarray
+    inode_table: np.ndarray
+    unused_inodes: np.ndarray
+    inodes_unused: np.ndarray
+    blocks_unused: np.ndarray
+
+
+def read_superblock(image: Image) -> Superblock:
+    """The primary superblock; `InputError` where there is no plausible one."""
+    superblock = Superblock.parse(image.read(SUPERBLOCK_BYTE, SUPERBLOCK_BYTES))
+    if superblock is None:
+        raise InputError(
+            f"{image.path}: byte {image.offset_bytes + SUPERBLOCK_BYTE} holds no ext2/3/4 superblock; give an image"
+            " of a whole filesystem, and its offset where it is a partition of a disk"
+        )
+    return superblock
+
+
+def read_groups(image: Image, superblock: Superblock) -> Groups:
+    """The primary group descriptors. `inodes_unused`, `blocks_unused` are the UNINIT flags where they hold."""
+    per_block, size = superblock.descriptors_per_block, superblock.descriptor_bytes
+    raw = b"".join(
+        image.read(superblock.descriptor_block(index) * superblock.block_bytes, per_block * size)
+        for index in range(-(-superblock.nr_groups // per_block))
+    )
+    wide = size >= 64
+    fields = {
+        "block_bitmap": ("<u4", 0x0), "inode_bitmap": ("<u4", 0x4), "inode_table": ("<u4", 0x8),
+        "flags": ("<u2", 0x12), "itable_unused": ("<u2", 0x1C),
+        **({"block_bitmap_hi": ("<u4", 0x20), "inode_bitmap_hi": ("<u4", 0x24), "inode_table_hi": ("<u4", 0x28),
+            "itable_unused_hi": ("<u2", 0x32)} if wide else {}),
+    }  # fmt: skip
+    dtype = np.dtype(
+        {
+            "names": list(fields),
+            "formats": [kind for kind, _ in fields.values()],
+            "offsets": [at for _, at in fields.values()],
+            "itemsize": size,
+        }
+    )
+    table = np.frombuffer(raw, dtype=dtype)[: superblock.nr_groups]
+
+    def number(name: str, bits: int) -> np.ndarray:
+        low = table[name].astype(np.int64)
+        return low | (table[f"{name}_hi"].astype(np.int64) << bits) if wide else low
+
+    checked = superblock.has_group_checksums
+    flags = table["flags"] if checked else np.zeros(len(table), dtype=np.uint16)
+    unused = number("itable_unused", 16) if checked else np.zeros(len(table), dtype=np.int64)
+    return Groups(
+        block_bitmap=number("block_bitmap", 32),
+        inode_bitmap=number("inode_bitmap", 32),
+        inode_table=number("inode_table", 32),
+        unused_inodes=unused,
+        inodes_unused=(flags & _INODE_UNINIT).astype(bool),
+        blocks_unused=(flags & _BLOCK_UNINIT).astype(bool),
+    )
+
+
+def check_groups(superblock: Superblock, groups: Groups) -> Iterator[Loss]:
+    """Group descriptors that point out of the filesystem."""
+    for what, first, length in (
+        ("block bitmap", groups.block_bitmap, 1),
+        ("inode bitmap", groups.inode_bitmap, 1),
+        ("inode table", groups.inode_table, superblock.inode_table_blocks),
+    ):
+        bad = np.flatnonzero(~placed(superblock, first, length))
+        if bad.size:
+            yield Loss(
+                "unreadable",
+                int(bad.size),
+                f"the {what} of {bad.size} block groups (first: {bad[0]}) lies outside of the filesystem;"
+                " what it tells of them is unknown",
+            )
+
+
+def placed(superblock: Superblock, first: np.ndarray, length: int = 1) -> np.ndarray:
+    """Which of the runs of `length` blocks from `first` lie within the filesystem (bool array)."""
+    inside: np.ndarray = (first >= max(superblock.first_data_block, 1)) & (first + length <= superblock.nr_blocks)
+    return inside
+
+
+def static_metadata(superblock: Superblock, groups: Groups) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Runs of static metadata: (subtype, first blocks Int64, numbers of blocks Int64)."""
+
+    def runs(subtype: str, pairs: list[tuple[int, int]]) -> tuple[str, np.ndarray, np.ndarray]:
+        array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return subtype, array[:, 0], array[:, 1]
+
+    if superblock.block_bytes == 1024:
+        yield runs("boot_record", [(0, 1)])
+    with_superblock = [group for group in range(superblock.nr_groups) if superblock.has_superblock(group)]
+    starts = [superblock.first_block(group) for group in with_superblock]
+    old = superblock.old_descriptor_blocks()
+    yield runs("superblock", [(start, 1) for start in starts])
+    yield runs("group_descriptors", [(start + 1, old) for start in starts if old])
+    if superblock.incompat & INCOMPAT_META_BG:
+        yield runs("group_descriptors", list(_meta_group_descriptors(superblock)))
+    elif superblock.reserved_gdt_blocks:
+        yield runs("reserved_gdt", [(start + 1 + old, superblock.reserved_gdt_blocks) for start in starts])
+    for subtype, first, length in (
+        ("block_bitmap", groups.block_bitmap, 1),
+        ("inode_bitmap", groups.inode_bitmap, 1),
+        ("inode_table", groups.inode_table, superblock.inode_table_blocks),
+    ):
+        first = first[placed(superblock, first, length)]
+        yield subtype, first, np.full(len(first), length, dtype=np.int64)
+    if 0 < superblock.mmp_block < superblock.nr_blocks:
+        yield runs("mmp", [(superblock.mmp_block, 1)])
+
+
+def _meta_group_descriptors(superblock: Superblock) -> Iterator[tuple[int, int]]:
+    """meta_bg keeps a descriptor block in the first, second and last group of those that it describes."""
+    per_block = superblock.descriptors_per_block
+    for group in range(superblock.first_meta_group * per_block, superblock.nr_groups):
+        if group % per_block in (0, 1, per_block - 1):
+            yield superblock.first_block(group) + superblock.has_superblock(group), 1
+
+
+def free_space(image: Image, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
+    """Runs of blocks that the block bitmaps call free: (first blocks Int64, numbers of blocks Int64), sorted.
+
+    A group whose bitmap was never written (BLOCK_UNINIT) is free throughout, but for metadata that lies in it. A
+    group whose bitmap cannot be found has no free run.
+    """
+    clusters_per_group = superblock.blocks_per_group // superblock.cluster_blocks
+    found = placed(superblock, groups.block_bitmap)
+    firsts, ends = [], []
+    for group in range(superblock.nr_groups):
+        start = superblock.first_data_block + group * superblock.blocks_per_group
+        if groups.blocks_unused[group]:
+            edges = np.array([0, clusters_per_group])
+        elif found[group]:
+            raw = image.read(int(groups.block_bitmap[group]) * superblock.block_bytes, -(-clusters_per_group // 8))
+            used = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little", count=clusters_per_group)
+            edges = np.flatnonzero(np.diff(used, prepend=1, append=1))
+        else:
+            continue
+        firsts.append(start + edges[0::2] * superblock.cluster_blocks)
+        ends.append(start + edges[1::2] * superblock.cluster_blocks)
+    first = np.concatenate([np.empty(0, np.int64), *firsts])
+    end = np.minimum(np.concatenate([np.empty(0, np.int64), *ends]), superblock.nr_blocks)
+    return first[end > first], (end - first)[end > first]

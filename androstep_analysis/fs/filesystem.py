@@ -1,0 +1,91 @@
+"""What every filesystem reader returns: the map of an image (extents), its files, and what could not be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.ingest.staging import Loss
+from androstep_analysis.units import SECTOR_BYTES
+
+HEAD_BYTES = 64
+"""How much of a file `Filesystem.heads` reads: the magic numbers in use are shorter."""
+
+
+@dataclass(frozen=True)
+class Filesystem:
+    """One filesystem as its image tells it.
+
+    `extents` (table `extents`) covers the filesystem from sector 0 to `nr_sectors` without gap or overlap, sorted by
+    sector; sectors count from the start of the filesystem. `files` (table `files`) has a row per inode in use,
+    without the filesystem's own (journal, quota, …). `times` has `ino` Int64, `generation` Int64, `created_epoch_ns`
+    Int64 (null where the inode has none) and `changed_epoch_ns` Int64 (st_ctime), both of CLOCK_REALTIME, for the same
+    inodes. An image shows one instant, so that `incarnation` is 0 throughout. `losses` tells the damage found.
+
+    `first_bytes` says where in `image` the content of a file begins: `ino` Int64, `offset_bytes` Int64, `nr_bytes`
+    Int64; no row for files that are empty or begin with a hole or with preallocated, never written blocks.
+    """
+
+    fs_type: str
+    image: Path
+    block_bytes: int
+    nr_sectors: int
+    uuid: str | None
+    extents: pl.DataFrame
+    files: pl.DataFrame
+    times: pl.DataFrame
+    first_bytes: pl.DataFrame
+    losses: tuple[Loss, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Filesystem {self.fs_type} {self.uuid or 'without uuid'}: {self.nr_sectors} sectors,"
+            f" {self.block_bytes} B blocks, {self.extents.height} extents, {self.files.height} files,"
+            f" {sum(loss.count for loss in self.losses)} lost>"
+        )
+
+    def heads(self, inos: Iterable[int]) -> pl.DataFrame:
+        """The first bytes of files, for telling their type: DataFrame(ino Int64, head Binary), in the order asked.
+
+        At most `HEAD_BYTES`; null where `first_bytes` has no row. Reads `image`, which must still be there (an
+        unpacked temporary one is gone after its ``with``).
+        """
+        asked = pl.DataFrame({"ino": pl.Series(list(inos), dtype=pl.Int64)})
+        places = asked.unique().join(self.first_bytes, on="ino").sort("offset_bytes")
+        with self.image.open("rb") as file:
+            found = [
+                os.pread(file.fileno(), length, offset)
+                for offset, length in zip(places["offset_bytes"], places["nr_bytes"], strict=True)
+            ]
+        heads = places.select("ino", head=pl.Series(found, dtype=pl.Binary))
+        return asked.join(heads, on="ino", how="left", maintain_order="left")
+
+
+def lookup(filesystem: Filesystem, sectors: Iterable[int] | np.ndarray | pl.Series) -> pl.DataFrame:
+    """What each sector holds; `sectors` count from the start of the filesystem.
+
+    DataFrame(sector Int64, block_type Enum, subtype Enum, ino Int64, path String, file_type Enum, file_offset_bytes
+    Int64), one row per given sector in the given order. A sector outside of the filesystem is `unknown`.
+    """
+    asked = pl.Series("sector", sectors).cast(pl.Int64)
+    extents = filesystem.extents
+    row = np.searchsorted(extents["sector"].to_numpy(), asked.to_numpy(), side="right") - 1
+    found = extents.select("block_type", "subtype", "ino", "file_offset_bytes", start="sector")[np.maximum(row, 0)]
+    inside = pl.col("sector").is_between(0, filesystem.nr_sectors, closed="left")
+    unknown = pl.lit("unknown", dtype=extents.schema["block_type"])
+    offset = pl.col("file_offset_bytes") + (pl.col("sector") - pl.col("start")) * SECTOR_BYTES
+    known = found.hstack([asked]).select(
+        "sector",
+        pl.when(inside).then("block_type").otherwise(unknown).alias("block_type"),
+        *(pl.when(inside).then(name).alias(name) for name in ("subtype", "ino")),
+        pl.when(inside).then(offset).alias("file_offset_bytes"),
+    )
+    files = filesystem.files.select("ino", "path", "file_type")
+    return known.join(files, on="ino", how="left", maintain_order="left").select(
+        "sector", "block_type", "subtype", "ino", "path", "file_type", "file_offset_bytes"
+    )

@@ -1,0 +1,74 @@
+"""Filesystem images as they are kept (often compressed), opened as plain files that can be read at any offset."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import lzma
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+import pyarrow as pa
+
+from androstep_analysis.errors import InputError
+
+_CHUNK_BYTES = 64 * 1024
+"""Unit of unpacking; a chunk of zeros becomes a hole of the temporary file."""
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+@contextlib.contextmanager
+def opened(path: str | Path) -> Iterator[Path]:
+    """A plain image file with the content of `path`, for the length of a ``with`` statement.
+
+    A plain image is yielded as it is and never written. A gzip, xz or zstd file (told by its first bytes, not by its
+    name) is unpacked to a sparse temporary file, which is removed on every exit. Raises `InputError` where the file
+    cannot be read, or is cut short or damaged: half an image would pass unread metadata off as free space.
+    """
+    source = Path(path)
+    compression = _compression(source)
+    if compression is None:
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="androstep-image-") as directory:
+        plain = Path(directory) / "image"
+        _unpack(source, compression, plain)
+        yield plain
+
+
+def _compression(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        raise InputError(f"{path}: the image cannot be opened ({error.strerror}); check path and rights") from error
+    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def _stream(path: Path, compression: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    if compression == "gzip":
+        return cast("IO[bytes]", gzip.open(path))
+    if compression == "xz":
+        return lzma.open(path)
+    return cast("IO[bytes]", pa.input_stream(str(path), compression="zstd"))
+
+
+def _unpack(source: Path, compression: str, target: Path) -> None:
+    zeros = bytes(_CHUNK_BYTES)
+    with target.open("wb") as out:
+        try:
+            with _stream(source, compression) as stream:
+                while chunk := stream.read(_CHUNK_BYTES):
+                    if chunk == zeros:
+                        out.seek(_CHUNK_BYTES, 1)
+                    else:
+                        out.write(chunk)
+        except (EOFError, lzma.LZMAError, OSError, pa.ArrowException) as error:
+            raise InputError(
+                f"{source}: the {compression} data end or break after {out.tell()} unpacked bytes, where the rest of"
+                f" the image was expected ({error}); copy the file again"
+            ) from error
+        out.truncate()

@@ -1,0 +1,60 @@
+"""What a thread is to the storage stack, and the tasks a recording names."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis import schema
+
+# Thread names as the kernel's own sources give them (kthread_create, alloc_workqueue), first match wins.
+_KINDS = (
+    ("journal", r"^(?:jbd2?/|kjournald|xfsaild/)"),
+    ("gc", r"^f2fs_gc"),
+    ("writeback", r"^(?:kworker/u|flush-|bdi-default|pdflush)"),
+    (
+        "kernel",
+        r"^(?:kworker/|<idle>$|swapper|kthreadd$|ksoftirqd/|migration/|cpuhp/|watchdog/|rcu[_bo]|irq/|kswapd"
+        r"|khugepaged|ksmd|kcompactd|kdevtmpfs|khungtaskd|oom_reaper|kauditd|kblockd|mmcqd/|mmc-cmdqd|scsi_|ufs_"
+        r"|ext4lazyinit|f2fs_(?:discard|flush|ckpt)|erofs_|dmcrypt_write|dm_bufio|kdmflush|kcryptd|kverityd"
+        r"|loop\d+$|nbd\d|zram|md\d+_)",
+    ),
+)
+
+
+def kind(comm: pl.Expr) -> pl.Expr:
+    """Enum `tasks.kind` of thread name `comm`; `other` where the name says nothing.
+
+    Unbound workers (``kworker/u…``) count as writeback: the flushers of Linux >= 3.10 run in them, but so do other
+    unbound queues (dm-crypt, loop), which the name cannot tell apart. Bound workers are ``kernel``. Whether a thread
+    belongs to an app or to the system is told by its user, not by its name.
+    """
+    rules = [pl.when(comm.str.contains(pattern)).then(pl.lit(name)) for name, pattern in _KINDS]
+    return pl.coalesce(*rules, pl.lit("other")).cast(schema.enum("tasks", "kind")).alias("kind")
+
+
+def seen(rows: pl.DataFrame) -> pl.DataFrame:
+    """Table `tasks` of the threads that `rows` (columns ts_ns, tid, pid, comm) show, in order of tid and time.
+
+    A thread has a row for each name it bore, valid from the time the name was first seen (from before the capture,
+    for its first name) until that of the next one. Rows without a name count only for threads that never have one.
+    """
+    rows = rows.select("ts_ns", "tid", "pid", "comm").filter(pl.col("tid").is_not_null())
+    named = rows.filter(pl.col("comm").is_not_null()).sort("ts_ns", maintain_order=True)
+    nameless = rows.join(named, on="tid", how="anti")
+    versions = named.filter(pl.col("comm").ne_missing(pl.col("comm").shift().over("tid")))
+    pids = rows.drop_nulls("pid").group_by("tid", "comm").agg(pl.col("pid").first())
+    table = (
+        pl.concat([versions.drop("pid"), nameless.unique("tid").drop("pid")])
+        .join(pids, on=["tid", "comm"], how="left", nulls_equal=True)
+        .sort("tid", "ts_ns")
+        .with_columns(
+            pl.when(pl.col("tid") == pl.col("tid").shift()).then("ts_ns").alias("valid_from_ns"),
+            pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("ts_ns").shift(-1)).alias("valid_to_ns"),
+            kind(pl.col("comm").fill_null("")),
+            cmdline=pl.lit(None, pl.String),
+            uid=pl.lit(None, pl.Int32),
+            package=pl.lit(None, pl.String),
+        )
+        .drop("ts_ns")
+    )
+    return schema.conform(table, "tasks")

@@ -1,0 +1,170 @@
+"""Requests to pieces: which extent each sector of a request belonged to at the time it was asked for."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis import schema, units
+from androstep_analysis.link import filetype, intervals
+from androstep_analysis.link.intervals import ALWAYS, FOREVER
+from androstep_analysis.link.requests import Linked
+
+CONFIDENCE = ("tracepoint", "context", "recorded", "image_before", "fiemap", "journal", "image_after", "inferred")
+"""Sources of extents, most trusted first: a later one is asked only for what the earlier ones leave open."""
+
+
+def pieces(linked: Linked, extents: pl.DataFrame, files: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
+    """Table `io`: every request cut at the edges of its bios and of the extents that hold them.
+
+    `extents` and `files` are in sectors of the filesystem's own device, so they are met by `part_dev` and
+    `part_sector`. `owners` has one row per row of `linked.bios`, in the same order: owner_pid, owner_comm,
+    owner_package, owner_count, owner_via. The extent asked for is the one at the time the bio was queued (issued or
+    completed where no queue event was seen). An empty flush is one piece without sectors and without block type.
+    """
+    bios = _placed(linked, owners)
+    cut = _map(bios, extents)
+    cut = _name(cut, files)
+    flushes = _placed_flushes(linked)
+    io = pl.concat([_stated(cut, linked.recorded), flushes], how="diagonal").sort("request_id", "sector")
+    number = pl.int_range(pl.len()).over("request_id")
+    io = io.with_columns(piece=number, bytes=pl.col("nr_sectors") * units.SECTOR_BYTES)
+    want = schema.table("io").polars
+    return schema.conform(io.select(pl.col(name).cast(dtype) for name, dtype in want.items()), "io")
+
+
+def _request_columns(requests: pl.DataFrame) -> pl.DataFrame:
+    """What every piece takes over from its request."""
+    sync = (pl.col("op") == "write") & (pl.col("sync") | pl.col("fua") | pl.col("preflush"))
+    return requests.select(
+        "request_id",
+        "dev",
+        "part_dev",
+        "op",
+        "issue_ns",
+        "complete_ns",
+        sync=sync,
+        request_queue_ns=pl.col("queue_ns"),
+        offset=pl.col("sector") - pl.col("part_sector"),
+    )
+
+
+def _placed(linked: Linked, owners: pl.DataFrame) -> pl.DataFrame:
+    """The bios with their request's columns, owner, and place and time as the filesystem saw them."""
+    bios = pl.concat([linked.bios, owners], how="horizontal")
+    placed = bios.join(_request_columns(linked.requests), on="request_id", how="left", maintain_order="left")
+    return placed.with_columns(
+        part_sector=pl.col("sector") - pl.col("offset"),
+        queue_ns=pl.coalesce("queue_ns", "request_queue_ns"),
+        time=pl.coalesce("queue_ns", "request_queue_ns", "issue_ns", "complete_ns"),
+    )
+
+
+def _placed_flushes(linked: Linked) -> pl.DataFrame:
+    flushes = linked.requests.filter(pl.col("nr_sectors") == 0)
+    owner = {"owner_count": pl.lit(0, pl.Int32), "owner_via": pl.lit("unknown").cast(schema.enum("io", "owner_via"))}
+    nothing = pl.lit(None, pl.Int64)
+    return _request_columns(flushes).with_columns(
+        queue_ns=pl.col("request_queue_ns"), sector=nothing, nr_sectors=pl.lit(0, pl.Int64), **owner
+    )
+
+
+def _map(bios: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
+    """Cut the bios at extents, asking the sources in order of confidence; what none maps is left without."""
+    mapped = [_answer(schema.empty("extents"))]
+    rest = bios
+    for source in CONFIDENCE:
+        stated = extents.filter(pl.col("source") == source)
+        if not stated.height or not rest.height:
+            continue
+        cut = intervals.stab(_queries(rest), _rows(stated))
+        row = pl.Series(cut.row)
+        places = rest[cut.query].with_columns(
+            sector=pl.Series(cut.start) + pl.col("offset"),
+            part_sector=pl.Series(cut.start),
+            nr_sectors=pl.Series(cut.length),
+        )
+        found = places.filter(row >= 0)
+        extent = stated[row.filter(row >= 0)]
+        holds = _can_hold(found["op"], extent)
+        inside = (found["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
+        answer = _answer(extent).with_columns(file_offset_bytes=pl.col("file_offset_bytes") + inside)
+        mapped.append(pl.concat([found, answer], how="horizontal").filter(holds))
+        rest = pl.concat([places.filter(row < 0), found.filter(~holds)])
+    unknown = pl.lit("unknown").cast(schema.enum("extents", "block_type"))
+    return pl.concat([*mapped, rest.with_columns(block_type=unknown)], how="diagonal")
+
+
+def _can_hold(op: pl.Series, extent: pl.DataFrame) -> pl.Series:
+    """Whether the extent can be what the operation touched, where it speaks of another time than the request's.
+
+    What is free at another time was not free when it was read or written; what is discarded has just been freed.
+    """
+    free = extent["block_type"] == "free"
+    other_time = extent["source"].is_in(["image_before", "image_after", "inferred"])
+    return ~(other_time & pl.select(pl.when(op == "discard").then(~free).otherwise(free)).to_series())
+
+
+def _answer(extents: pl.DataFrame) -> pl.DataFrame:
+    """What a piece takes over from the extent it falls in."""
+    return extents.select("block_type", "subtype", "ino", "incarnation", "file_offset_bytes", map_source="source")
+
+
+def _queries(bios: pl.DataFrame) -> intervals.Queries:
+    return intervals.Queries(
+        space=bios["part_dev"].cast(pl.Int64).to_numpy(),
+        start=bios["part_sector"].to_numpy(),
+        length=bios["nr_sectors"].to_numpy(),
+        time=bios["time"].to_numpy(),
+    )
+
+
+def _rows(extents: pl.DataFrame) -> intervals.Rows:
+    return intervals.Rows(
+        space=extents["dev"].cast(pl.Int64).to_numpy(),
+        start=extents["sector"].to_numpy(),
+        length=extents["nr_sectors"].to_numpy(),
+        valid_from=extents["valid_from_ns"].fill_null(int(ALWAYS)).to_numpy(),
+        valid_to=extents["valid_to_ns"].fill_null(int(FOREVER)).to_numpy(),
+    )
+
+
+def _name(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """Add `path` and `file_type` of the inode that the piece belongs to."""
+    names = files.select(
+        "path", "file_type", part_dev=pl.col("dev"), ino=pl.col("ino"), incarnation=pl.col("incarnation")
+    ).unique(["part_dev", "ino", "incarnation"], keep="first", maintain_order=True)
+    return pieces.join(names, on=["part_dev", "ino", "incarnation"], how="left", maintain_order="left")
+
+
+def _stated(pieces: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
+    """Use what a MOST trace says of a request itself where nothing better maps it."""
+    if not recorded.height:
+        return pieces
+    said = recorded.join(_types(recorded["path"]), on="path", how="left", maintain_order="left")
+    said = said.with_columns(map_source=pl.lit("recorded").cast(schema.enum("io", "map_source")))
+    joined = pieces.join(said, on="request_id", how="left", maintain_order="left", suffix="_said")
+    use = pl.col("map_source").is_null() & pl.col("map_source_said").is_not_null()
+    return joined.with_columns(
+        pl.when(use).then(pl.col(f"{name}_said")).otherwise(pl.col(name)).alias(name)
+        for name in ("block_type", "path", "file_type", "map_source")
+    )
+
+
+def _types(paths: pl.Series) -> pl.DataFrame:
+    """path and file_type of each distinct path, by name alone."""
+    want = schema.table("files").polars
+    distinct = paths.drop_nulls().unique()
+    stated = {"path": distinct, "names": [[path] for path in distinct], "ino": range(distinct.len())}
+    files = (
+        schema.empty("files")
+        .clear(distinct.len())
+        .with_columns(
+            dev=0,
+            incarnation=0,
+            name_encrypted=False,
+            file_type=pl.lit("unknown"),
+            source=pl.lit("recorded"),
+            **{name: pl.Series(values, dtype=want[name]) for name, values in stated.items()},
+        )
+    )
+    return filetype.classify(files.cast(dict(want))).select("path", "file_type")

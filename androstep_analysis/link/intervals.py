@@ -1,0 +1,147 @@
+"""The interval join: which row held a place at a time. Everything that joins by sector and time is this one join.
+
+A row is a rectangle: it covers sectors ``[start, start + length)`` of one space (a device, say) during
+``[valid_from, valid_to)``. A query is a run of sectors at one instant. The join cuts every query at the edges of the
+rows that cover it, so that the pieces of a query always add up to the query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+ALWAYS = np.iinfo(np.int64).min
+"""`valid_from` of a row that has held since before the capture."""
+FOREVER = np.iinfo(np.int64).max
+"""`valid_to` of a row that holds until after the capture."""
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Runs of sectors, each at one instant: parallel Int64 arrays. A length is at least 1."""
+
+    space: Int64s
+    start: Int64s
+    length: Int64s
+    time: Int64s
+
+    def take(self, at: Int64s) -> Queries:
+        """The queries at these positions."""
+        return Queries(self.space[at], self.start[at], self.length[at], self.time[at])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Runs of sectors, each for a span of time: parallel Int64 arrays. A row of length 0 covers nothing."""
+
+    space: Int64s
+    start: Int64s
+    length: Int64s
+    valid_from: Int64s
+    valid_to: Int64s
+
+    def take(self, at: Int64s) -> Rows:
+        """The rows at these positions."""
+        return Rows(self.space[at], self.start[at], self.length[at], self.valid_from[at], self.valid_to[at])
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Queries cut at the edges of rows: parallel Int64 arrays, in order of query and start.
+
+    `query` and `row` are positions in the inputs; `row` is -1 where no row covers the piece.
+    """
+
+    query: Int64s
+    row: Int64s
+    start: Int64s
+    length: Int64s
+
+
+def stab(queries: Queries, rows: Rows) -> Pieces:
+    """Cut each query into pieces and name the row that covers each piece at the query's time.
+
+    Of several rows that cover a place, the one with the latest `valid_from` wins, then the last in the input.
+
+    Memory is proportional to the pieces plus the rows cut at each other's edges: rows that do not overlap are not
+    cut at all.
+    """
+    parts = []
+    for space in np.unique(queries.space):
+        query_at = np.flatnonzero(queries.space == space)
+        row_at = np.flatnonzero((rows.space == space) & (rows.length > 0))
+        query, row, start, length = _stab_one_space(queries.take(query_at), rows.take(row_at))
+        parts.append((query_at[query], np.where(row >= 0, np.append(row_at, -1)[row], -1), start, length))
+    if not parts:
+        none = np.empty(0, np.int64)
+        return Pieces(none, none, none, none)
+    return _coalesce(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _stab_one_space(queries: Queries, rows: Rows) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Query, row, start and length of every piece, where all queries and rows are of one space."""
+    row_end = rows.start + rows.length
+    edges = np.unique(np.concatenate([rows.start, row_end]))
+
+    # Segment i is [edges[i - 1], edges[i]); segment 0 lies before the first edge, the last one after the last edge.
+    end = queries.start + queries.length
+    first = np.searchsorted(edges, queries.start, "right")
+    last = np.searchsorted(edges, end, "left")
+    query, segment = _expand(first, last - first + 1)
+    bounds = np.concatenate([[ALWAYS], edges, [FOREVER]])
+    start = np.maximum(queries.start[query], bounds[segment])
+    length = np.minimum(end[query], bounds[segment + 1]) - start
+
+    row, row_segment = _expand(
+        np.searchsorted(edges, rows.start, "right"),
+        np.searchsorted(edges, row_end, "right") - np.searchsorted(edges, rows.start, "right"),
+    )
+    return query, _latest_row(segment, queries.time[query], row, row_segment, rows), start, length
+
+
+def _latest_row(segment: Int64s, time: Int64s, row: Int64s, row_segment: Int64s, rows: Rows) -> Int64s:
+    """For each (segment, time) the row with the latest `valid_from` that covers it; -1 where there is none.
+
+    `row` and `row_segment` pair every row with every segment it covers.
+    """
+    times, rank = np.unique(rows.valid_from, return_inverse=True)
+    order = np.lexsort((row, rank[row], row_segment))
+    row, row_segment = row[order], row_segment[order]
+    # One sortable number for (segment, rank of valid_from): a search finds the last version begun by `time`.
+    base = np.int64(times.size + 1)
+    keys = row_segment * base + rank[row] + 1
+    at = np.searchsorted(keys, segment * base + np.searchsorted(times, time, "right"), "right") - 1
+    found = np.full(segment.size, -1, np.int64)
+    pending = np.arange(segment.size)
+    while pending.size:
+        pending = pending[at[pending] >= 0]
+        pending = pending[row_segment[at[pending]] == segment[pending]]
+        candidate = row[at[pending]]
+        alive = rows.valid_to[candidate] > time[pending]
+        found[pending[alive]] = candidate[alive]
+        pending = pending[~alive]
+        at[pending] -= 1
+    return found
+
+
+def _expand(first: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
+    """For each i the numbers first[i] … first[i] + count[i] - 1, as (i, number)."""
+    owner = np.repeat(np.arange(first.size), count)
+    before = np.cumsum(count) - count
+    return owner, np.arange(owner.size) - before[owner] + first[owner]
+
+
+def _coalesce(query: Int64s, row: Int64s, start: Int64s, length: Int64s) -> Pieces:
+    """Sort by query and start, and join neighbours that the same row (or no row) covers."""
+    order = np.lexsort((start, query))
+    query, row, start, length = query[order], row[order], start[order], length[order]
+    begins = np.ones(query.size, np.bool_)
+    begins[1:] = (query[1:] != query[:-1]) | (row[1:] != row[:-1])
+    heads = np.flatnonzero(begins)
+    if not heads.size:
+        return Pieces(query, row, start, length)
+    return Pieces(query[heads], row[heads], start[heads], np.add.reduceat(length, heads))

@@ -1,0 +1,61 @@
+"""What the letters of `rwbs` mean: operation and flags of a block event (Linux, kernel/trace/blktrace.c)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from androstep_analysis import schema
+
+FLAGS = ("sync", "meta", "fua", "preflush", "readahead")
+
+# F (or B, the barrier before Linux 2.6.37) in front of the operation asks for a flush first; F alone, FF or FN is a
+# flush and nothing else; an F behind the operation is FUA. DE is a secure erase, ZR, ZA, … are zone commands.
+_GRAMMAR = re.compile(r"(?P<pre>F(?=[A-Z]))?(?P<op>Z[A-Z]?|DE|[WRDFN])?(?P<flags>[A-Z]*)")
+
+_OPERATIONS = {"W": "write", "R": "read", "D": "discard", "DE": "secure_erase", "F": "flush"}
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """One distinct rwbs string, decoded."""
+
+    op: str
+    sync: bool
+    meta: bool
+    fua: bool
+    preflush: bool
+    readahead: bool
+
+
+def meaning(rwbs: str) -> Meaning:
+    """Decode one rwbs string; letters that no kernel documents are ignored, an unknown operation is `other`."""
+    match = _GRAMMAR.match(rwbs)
+    assert match is not None  # every part of the grammar is optional
+    op, flags, pre = match["op"] or "", match["flags"], match["pre"] is not None
+    name = "zone" if op.startswith("Z") else _OPERATIONS.get(op, "other")
+    if pre and name == "other":  # FN: a flush whose bio carries no data
+        name = "flush"
+    return Meaning(
+        op=name,
+        sync="S" in flags,
+        meta="M" in flags,
+        fua="F" in flags,
+        preflush=pre or "B" in flags or name == "flush",
+        readahead="A" in flags and name == "read",
+    )
+
+
+def decode(rwbs: pl.Series) -> pl.DataFrame:
+    """Columns `op` (the enum of table requests) and one Boolean per flag, a row for each string; null is `other`."""
+    letters = rwbs.fill_null("").alias("rwbs").to_frame()
+    distinct = letters["rwbs"].unique()
+    meanings = [meaning(text) for text in distinct]
+    known = pl.DataFrame(
+        {"rwbs": distinct, "op": [m.op for m in meanings]}
+        | {flag: [getattr(m, flag) for m in meanings] for flag in FLAGS},
+        schema_overrides={"op": schema.enum("requests", "op")},
+    )
+    return letters.join(known, on="rwbs", how="left", maintain_order="left").drop("rwbs")

@@ -1,0 +1,32 @@
+"""Figures as files, with what they show and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+
+from androstep_analysis.plot import paper
+
+DPI = 300
+
+
+def save(ax: Axes, stem: Path, *, table: pl.DataFrame, provenance: Mapping[str, Any]) -> list[Path]:
+    """Write the figure of `ax` as `stem`.pdf and .png (300 dpi), what it shows as .csv, and its origin as .json.
+
+    `table` is the table the figure was drawn from, `provenance` anything JSON can hold. Existing files are
+    replaced, a missing directory is made. The same figure gives the same bytes: nothing records when or where it was
+    written. Returns the four paths.
+    """
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    pdf, image, csv, origin = (stem.with_name(stem.name + suffix) for suffix in (".pdf", ".png", ".csv", ".json"))
+    with paper.style():
+        paper.figure_of(ax).savefig(pdf, metadata={"CreationDate": None}, **paper.TIGHT)
+    image.write_bytes(paper.png(ax, DPI))
+    table.write_csv(csv)
+    origin.write_text(json.dumps(provenance, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    return [pdf, image, csv, origin]

@@ -1,0 +1,260 @@
+"""How the figures look: sizes, fixed colours, units on axes. Applied to one figure, never to the whole session."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+
+import matplotlib.style
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from androstep_analysis.plot import text
+
+COLUMN: Final = 3.5
+"""Width of a figure in inches: one column of a two-column page (IEEE, ACM, USENIX: 3.3 to 3.5)."""
+
+HEIGHT: Final = 2.3
+
+# Hues are those of Okabe and Ito (Color Universal Design, 2008), which stay apart in every common form of colour
+# blindness. A family of related kinds shares a hue and differs in lightness, which everybody sees.
+OPS: Final = {
+    "read": "#0072B2",
+    "write": "#D55E00",
+    "flush": "#BBBBBB",
+    "discard": "#00573F",
+    "secure_erase": "#F0E442",
+    "zone": "#56B4E9",
+    "other": "#B5739D",
+}
+BLOCK_TYPES: Final = {
+    "data": "#0072B2",
+    "directory": "#56B4E9",
+    "journal": "#E69F00",
+    "metadata": "#005C42",
+    "free": "#DDDDDD",
+    "unknown": "#777777",
+}
+FILE_TYPES: Final = {
+    "sqlite_db": "#004B75",
+    "sqlite_journal": "#2E94CC",
+    "sqlite_wal": "#86C5EA",
+    "sqlite_shm": "#D0E8F7",
+    "executable": "#9C4500",
+    "package": "#F2A46B",
+    "image": "#00573F",
+    "video": "#14A37C",
+    "audio": "#9ADBC6",
+    "resource": "#E69F00",
+    "temporary": "#F8DC9A",
+    "log": "#8C3B66",
+    "directory": "#D998BC",
+    "symlink": "#F3DCE8",
+    "other": "#BBBBBB",
+    "unknown": "#777777",
+}
+FILE_TYPE_HATCHES: Final = dict.fromkeys(("package", "audio"), ".....") | dict.fromkeys(
+    ("log", "directory", "symlink"), "/////"
+)
+"""Sixteen colours do not stay apart for every eye: these types are hatched as well."""
+LOCALITY: Final = {"consecutive": "#00573F", "forward": "#9ADBC6", "random": "#E69F00"}
+SYNC: Final = {"sync": "#8C3B66", "buffered": "#E8B7D2"}
+FALLBACK: Final = "#444444"
+"""Colour of a kind that no palette knows."""
+
+RC: Final[Mapping[str, Any]] = {
+    "font.family": text.FONT,
+    "font.size": 7,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 1.4,
+    "legend.handleheight": 0.8,
+    "legend.labelspacing": 0.35,
+    "legend.borderpad": 0,
+    "legend.handletextpad": 0.5,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.1,
+    "hatch.linewidth": 0.4,
+    "pdf.fonttype": 42,  # TrueType: publishers refuse matplotlib's default Type 3
+}
+
+
+TIGHT: Final[Mapping[str, Any]] = {"bbox_inches": "tight", "pad_inches": 0.02}
+"""How figures are cut when saved: nothing outside the axes is lost, no margin is left."""
+
+
+class PaperAxes(Axes):
+    """Axes that a notebook shows as their figure.
+
+    pyplot would do that by keeping a list of all figures of the session; this needs no such list.
+    """
+
+    def _repr_png_(self) -> bytes:
+        return png(self)
+
+
+def style() -> AbstractContextManager[None]:
+    """The style of the figures as a context, to make one's own axes in.
+
+    It starts from matplotlib's defaults, so that a figure does not depend on what the session has set.
+    """
+    return matplotlib.style.context(["default", dict(RC)])  # type: ignore[no-any-return,unused-ignore]
+
+
+def png(ax: Axes, dpi: int = 200) -> bytes:
+    """The figure of `ax` as a PNG file, the same bytes for the same figure."""
+    buffer = io.BytesIO()
+    with style():
+        figure_of(ax).savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, **TIGHT)
+    return buffer.getvalue()
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure that `ax` belongs to."""
+    figure = ax.get_figure(root=True)
+    if figure is None:
+        raise ValueError("these axes belong to no figure")
+    return figure
+
+
+@contextmanager
+def drawing(ax: Axes | None, height: float = HEIGHT) -> Iterator[Axes]:
+    """The axes to draw in, within the style: `ax`, or new ones, one column wide and `height` inches high."""
+    with style():
+        if ax is None:
+            figure = Figure(figsize=(COLUMN, height), layout="constrained")
+            ax = figure.add_subplot(axes_class=PaperAxes)
+        # Ticks are made when the figure is drawn, outside of this context: what they need is said now.
+        if isinstance(ax, PaperAxes):
+            ax.tick_params(labelsize=7, width=0.6, length=2.5)
+        yield ax
+
+
+def no_data(ax: Axes) -> Axes:
+    """`ax`, saying that there is nothing to draw."""
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.text(0.5, 0.5, "no data", transform=ax.transAxes, ha="center", va="center", color="#777777")
+    return ax
+
+
+def note(ax: Axes, words: str) -> None:
+    """One small line above the axes (and its legend), for what a reader has to know to read them rightly."""
+    legend = ax.get_legend()
+    if legend is None:
+        ax.set_title(words, fontsize=6, color="#555555", loc="left", pad=3, parse_math=False)
+    else:
+        legend.set_title(words)
+        legend.get_title().set(fontsize=6, color="#555555", parse_math=False)
+        legend.set_alignment("left")
+
+
+def grid(ax: Axes, axis: str) -> None:
+    """A thin grid behind the data, across the value axis `axis` ("x", "y" or "both")."""
+    ax.grid(visible=True, axis=axis, color=RC["grid.color"], linewidth=RC["grid.linewidth"])  # type: ignore[arg-type]
+    ax.set_axisbelow(True)
+
+
+def legend(ax: Axes, *, above: bool = False, columns: int = 4, **options: Any) -> None:
+    """A legend that never covers data: to the right of the axes, or above them in `columns` columns."""
+    place = (
+        {"loc": "lower left", "bbox_to_anchor": (0.0, 1.02), "ncols": columns, "columnspacing": 1.2}
+        if above
+        else {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
+    )
+    ax.legend(**place, borderaxespad=0.0, **options)
+
+
+def count_axis(ax: Axes, axis: str) -> None:
+    """Whole numbers with thousands separators on `axis` ("x" or "y")."""
+    target = ax.xaxis if axis == "x" else ax.yaxis
+    target.set_major_locator(MaxNLocator(5, integer=True))
+    target.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def ordered(kinds: Iterable[str], palette: Mapping[str, str]) -> list[str]:
+    """The distinct `kinds` in the order of `palette`; those it does not know follow, sorted."""
+    present = set(kinds)
+    return [kind for kind in palette if kind in present] + sorted(present - set(palette))
+
+
+def colour(kind: str, palette: Mapping[str, str]) -> str:
+    """The fixed colour of `kind`."""
+    return palette.get(kind, FALLBACK)
+
+
+def words(kind: str) -> str:
+    """A kind as a reader would write it (``sqlite_db``: ``SQLite db``)."""
+    return text.label(kind.replace("sqlite_", "SQLite ").replace("_", " "))
+
+
+def byte_unit(largest: float) -> tuple[int, str]:
+    """Divisor and name of the binary unit in which `largest` bytes read best."""
+    return _unit(largest, ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB")))
+
+
+def size(value: float) -> str:
+    """A number of bytes in the binary unit in which it reads best ("512 KiB")."""
+    divisor, name = byte_unit(value)
+    return f"{value / divisor:,.4g} {name}"
+
+
+def per_cent(ratio: float) -> str:
+    """A ratio in whole per cent; something is never rounded to nothing, nor what is not all to all."""
+    if 0 < ratio < 0.005:
+        return "<1"
+    if 0.995 <= ratio < 1:
+        return ">99"
+    return f"{ratio:.0%}".removesuffix("%")
+
+
+def time_unit(span_ns: float) -> tuple[int, str]:
+    """Divisor and name of the unit in which a span of `span_ns` nanoseconds reads best."""
+    minute = 60_000_000_000
+    if span_ns > 10 * minute:
+        return minute, "min"
+    return _unit(span_ns / 2, ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s")))
+
+
+def _unit(value: float, units: Sequence[tuple[int, str]]) -> tuple[int, str]:
+    return next(((divisor, name) for divisor, name in reversed(units) if value >= divisor), units[0])
+
+
+MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi")
+"""Columns of a result table that are no dimensions."""
+
+
+def rows(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:
+    """The rows of a result table that give `metric`, with a value; enums of `dims` as strings.
+
+    `ValueError` where one of `dims` is missing, or where the table distinguishes something else as well: adding
+    values up over a dimension the figure does not show would draw a number nobody computed.
+    """
+    missing = [name for name in ("metric", *dims, "value") if name not in table.columns]
+    if missing:
+        raise ValueError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.columns)}")
+    selected = table.filter(pl.col("metric").cast(pl.String) == metric, pl.col("value").is_not_null())
+    others = [name for name in table.columns if name not in (*MEASURES, *dims)]
+    varying = [name for name in others if selected[name].n_unique() > 1]
+    if varying:
+        raise ValueError(f"the figure does not show {', '.join(varying)}: keep one value or compute without it")
+    return selected.with_columns(pl.col(name).cast(pl.String) for name in dims if table[name].dtype == pl.Enum)
+
+
+def counted(table: pl.DataFrame) -> str:
+    """What the counts of a result table count ("requests")."""
+    units = table.filter(pl.col("metric") == "count").get_column("unit").drop_nulls()
+    return str(units[0]) if len(units) else "requests"

@@ -1,0 +1,69 @@
+"""A capture in one object: the figures that `androstep summary` prints, as text or as JSON (docs/summary.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import polars as pl
+
+from androstep_analysis import analysis, most
+from androstep_analysis.capture import Capture
+
+
+def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
+    """The capture's counts, JSON-ready.
+
+    Keys: format, first_ns, last_ns, lost_events, losses (kind, count, message), events (every event in the file by
+    the format's own name), events_by_rwbs (``"Q WS": n``, block events only), requests (per operation: count, bytes),
+    block_types and file_types (per operation and type: count, bytes), coverage (shares of bytes: matched, mapped,
+    inferred, owned; and requests never completed: unfinished). With ``compat="most"`` block_types and file_types are
+    counted as the MOST Viewer did (`most.counts`).
+    """
+    types = (
+        most.counts(most.lines(capture))
+        if compat == "most"
+        else {
+            "block_types": _nested(analysis.blocktypes(capture.io), "block_type"),
+            "file_types": _nested(analysis.filetypes(capture.io), "file_type"),
+        }
+    )
+    return {
+        "format": capture.format,
+        "first_ns": capture.first_ns,
+        "last_ns": capture.last_ns,
+        "lost_events": capture.lost_events,
+        "losses": [dataclasses.asdict(loss) for loss in capture.losses],
+        "events": dict(sorted(capture.events.items())),
+        "events_by_rwbs": _events_by_rwbs(capture),
+        "requests": {op: counts for op, counts in _by(analysis.mix(capture.requests), "op").items() if op is not None},
+        **types,
+        "coverage": dict(capture.coverage.select("metric", "value").iter_rows()) | {"unfinished": _unfinished(capture)},
+    }
+
+
+def _events_by_rwbs(capture: Capture) -> dict[str, int]:
+    events = capture.block_events.filter(pl.col("rwbs").is_not_null()).group_by("event", "rwbs").len("n").collect()
+    return {f"{event} {rwbs}": n for event, rwbs, n in events.sort("event", "rwbs").iter_rows()}
+
+
+def _unfinished(capture: Capture) -> int:
+    """Requests left out of every count: never completed, in a capture that records completions."""
+    seen = capture.requests.select(pl.len()).collect().item()
+    counted = analysis.counted(capture.requests).select(pl.len()).collect().item()
+    return int(seen - counted)
+
+
+def _by(table: pl.DataFrame, dimension: str) -> dict[str | None, dict[str, int]]:
+    """count and bytes of a tidy table, by one dimension."""
+    wide = table.filter(pl.col("metric").is_in(["count", "bytes"])).pivot("metric", index=dimension, values="value")
+    return {
+        row[dimension]: {"count": int(row["count"]), "bytes": int(row["bytes"])} for row in wide.iter_rows(named=True)
+    }
+
+
+def _nested(table: pl.DataFrame, dimension: str) -> dict[str, dict[str, dict[str, int]]]:
+    """count and bytes of a tidy table by operation and one dimension; rows without the dimension are left out."""
+    known = table.filter(pl.col(dimension).is_not_null())
+    ops = known["op"].unique(maintain_order=True)
+    return {op: {str(k): v for k, v in _by(known.filter(pl.col("op") == op), dimension).items()} for op in ops}

@@ -1,0 +1,53 @@
+"""The interval join against a brute-force oracle that asks every sector of every query."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from androstep_analysis.link import intervals
+
+numbers = st.integers(0, 12)
+query = st.tuples(st.integers(0, 1), numbers, st.integers(1, 8), numbers)
+row = st.tuples(st.integers(0, 1), numbers, st.integers(0, 8), numbers, st.integers(0, 14))
+
+
+def oracle(queries, rows, sector_query, sector):
+    """Row that covers one sector of one query, by looking at all rows."""
+    space, _, _, time = queries[sector_query]
+    best = -1
+    for index, (row_space, start, length, valid_from, valid_to) in enumerate(rows):
+        covers = row_space == space and start <= sector < start + length and valid_from <= time < valid_to
+        if covers and (best < 0 or valid_from >= rows[best][3]):
+            best = index
+    return best
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(query, max_size=6), st.lists(row, max_size=10))
+def test_every_sector_gets_the_row_that_brute_force_finds(queries, rows):
+    columns = [np.array(c, np.int64) for c in zip(*queries, strict=True)] or [np.empty(0, np.int64)] * 4
+    row_columns = [np.array(c, np.int64) for c in zip(*rows, strict=True)] or [np.empty(0, np.int64)] * 5
+    pieces = intervals.stab(intervals.Queries(*columns), intervals.Rows(*row_columns))
+    got = {
+        (int(q), sector): int(r)
+        for q, r, start, length in zip(pieces.query, pieces.row, pieces.start, pieces.length, strict=True)
+        for sector in range(start, start + length)
+    }
+    want = {
+        (index, sector): oracle(queries, rows, index, sector)
+        for index, (_, start, length, _) in enumerate(queries)
+        for sector in range(start, start + length)
+    }
+    assert got == want
+    assert sum(pieces.length) == sum(length for _, _, length, _ in queries)
+
+
+def test_neighbouring_pieces_of_one_row_are_joined():
+    ones = np.ones(2, np.int64)
+    early, late, end = np.int64(0), np.int64(9), np.int64(intervals.FOREVER)
+    rows = intervals.Rows(ones, np.array([0, 8]), np.array([20, 4]), np.array([early, late]), np.array([end, end]))
+    pieces = intervals.stab(intervals.Queries(ones[:1], ones[:1] * 0, ones[:1] * 20, ones[:1] * 5), rows)
+    assert pieces.start.tolist() == [0]
+    assert pieces.length.tolist() == [20]
