@@ -50,9 +50,10 @@ build/.test-programs: tools/setup
 	@sh tools/setup test-programs
 	@mkdir -p $(@D) && touch $@
 
-# Keeps the pins that still fit; delete requirements.lock first to take everything anew.
+# Keeps the pins that still fit; with UPGRADE=--upgrade takes the newest that pyproject's exclude-newer allows.
 lock: setup
-	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --generate-hashes --group dev pyproject.toml -o requirements.lock
+	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --group dev \
+	  pyproject.toml -o requirements.lock
 
 tables: setup
 	$(BIN)/python tools/tables_md.py docs/tables.md

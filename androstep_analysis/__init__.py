@@ -5,7 +5,10 @@
 >>> androstep.analysis.blocktypes(capture.io)
 """
 
-from androstep_analysis import analysis, fs, plot, report, schema, units
+import importlib
+from types import ModuleType
+
+from androstep_analysis import analysis, fs, schema, units
 from androstep_analysis.capture import Capture, create, open
 from androstep_analysis.errors import InputError, LossWarning
 
@@ -22,3 +25,10 @@ __all__ = [
     "schema",
     "units",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load what draws only when it is asked for: matplotlib takes a second that a table does not need."""
+    if name in ("plot", "report"):
+        return importlib.import_module(f"androstep_analysis.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from androstep_analysis.ingest.staging import Loss, Staging, merge
 from androstep_analysis.link.requests import Device
 from androstep_analysis.link.requests import link as link_requests
 from androstep_analysis.manifest import Manifest, Source
+from androstep_analysis.markup import el, visible
 
 TABLES = ("block_events", "tasks", "requests", "extents", "files", "io")
 
@@ -232,14 +232,11 @@ class Capture:
         return Capture(self.title, self.manifest, {name: table.lazy() for name, table in tables.items()}, about)
 
     def __repr__(self) -> str:
-        return f"<Capture {'; '.join(f'{name} {value}' for name, value in self._described())}>"
+        return visible(f"<Capture {'; '.join(f'{name} {value}' for name, value in self._described())}>")
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in self._described()
-        )
-        return f"<table>{rows}</table>"
+        rows = (el("tr", el("th", name, style="text-align:left"), el("td", value)) for name, value in self._described())
+        return str(el("table", *rows))
 
     def _described(self) -> Iterator[tuple[str, str]]:
         """What a reader wants to know first, from what is known without touching the data."""
@@ -351,7 +348,7 @@ def _read_image(
     if image is None:
         return None
     dev = _device_of_image(image, requests)
-    return fs.read(stack.enter_context(fs.opened(image.path)), dev=dev, source=role)
+    return link.classified(fs.read(stack.enter_context(fs.opened(image.path)), dev=dev, source=role))
 
 
 def _device_of_image(image: _Image, requests: pl.DataFrame) -> int:

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tree import ROOT, ignored
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = {"sh", "python"}
 SHOWN = {"text", "json", "toml", "yaml", "csv", "c", "bibtex"}
-NOT_COPIED = shutil.ignore_patterns(*(ROOT / ".gitignore").read_text("utf-8").replace("/", "").split(), ".git")
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def run_page(page: Path, directory: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "androstep"
-    shutil.copytree(ROOT, directory, ignore=NOT_COPIED)
+    shutil.copytree(ROOT, directory, ignore=lambda at, names: [name for name in names if ignored(Path(at, name))])
     monkeypatch.chdir(directory)
     monkeypatch.setenv("MPLBACKEND", "agg")
     run_page(page, directory)

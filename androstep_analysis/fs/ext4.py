@@ -71,7 +71,8 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
     except OSError as error:
         raise InputError(f"{path}: the image cannot be opened ({error.strerror}); check path and rights") from error
     try:
-        return _read(Image(file, Path(path), offset_bytes), dev, source)
+        nr_bytes = max(os.fstat(file).st_size - offset_bytes, 0)
+        return _read(Image(file, Path(path), offset_bytes, nr_bytes), dev, source)
     finally:
         os.close(file)
 
@@ -79,13 +80,14 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
 def _read(image: Image, dev: int, source: str) -> Filesystem:
     superblock = ext4_layout.read_superblock(image)
     groups = ext4_layout.read_groups(image, superblock)
-    inodes = ext4_inodes.read_inodes(image, superblock, groups)
-    claims, damaged = ext4_blockmap.read_claims(image, superblock, inodes)
+    inodes, block_maps, pointed_bytes = ext4_inodes.read_inodes(image, superblock, groups)
+    claims, damaged = ext4_blockmap.read_claims(image, superblock, inodes, block_maps)
+    del block_maps
     files = inodes[_are_files(superblock, inodes)]
-    names, unnamed = ext4_names.read_names(image, superblock, files, _mapped_bytes(superblock, files, claims))
     claims = _first_claims(claims)
+    names, unread = ext4_names.read_names(image, superblock, files, claims, pointed_bytes)
 
-    pieces = _owned(superblock, inodes, claims)
+    pieces = _owned(image, superblock, inodes, claims)
     for lower in (
         _static(superblock, groups),
         _pieces(*ext4_layout.free_space(image, superblock, groups), "free"),
@@ -106,7 +108,8 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
             *_image_losses(image, superblock),
             *ext4_layout.check_groups(superblock, groups),
             *damaged,
-            *unnamed,
+            *unread,
+            *_nameless(files, names),
         ),
     )
 
@@ -135,6 +138,17 @@ def _image_losses(image: Image, superblock: Superblock) -> Iterator[Loss]:
         )
 
 
+def _nameless(files: np.ndarray, names: pl.DataFrame) -> Iterator[Loss]:
+    """Files that have links but no path: their directory is damaged, more than its reader may have noticed."""
+    nameless = files["ino"][(files["links"] > 0) & ~np.isin(files["ino"], names["ino"].to_numpy())]
+    if nameless.size:
+        yield Loss(
+            "nameless",
+            int(nameless.size),
+            f"{nameless.size} files (first: inode {nameless[0]}) have no name in any directory that can be read",
+        )
+
+
 def _system_inodes(superblock: Superblock) -> set[int]:
     """Inodes that hold metadata of the filesystem and have no name, beside the reserved ones."""
     return {superblock.journal_inode, superblock.orphan_file_inode, *superblock.quota_inodes} - {0}
@@ -149,20 +163,10 @@ def _are_files(superblock: Superblock, inodes: np.ndarray) -> np.ndarray:
     return answer
 
 
-def _mapped_bytes(superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> np.ndarray:
-    """Size of the content blocks of each file, preallocated ones included."""
-    content = claims[claims["logical"] >= 0]
-    ends = np.searchsorted(content["ino"], files["ino"], side="right")
-    starts = np.searchsorted(content["ino"], files["ino"], side="left")
-    total = np.concatenate([[0], np.cumsum(content["length"])])
-    mapped: np.ndarray = (total[ends] - total[starts]) * superblock.block_bytes
-    return mapped
-
-
 def _first_claims(claims: np.ndarray) -> np.ndarray:
     """`claims` cut so that every block is claimed once, by the first; sorted by block."""
     start, end, index = runs.first_wins(claims["start"], claims["start"] + claims["length"])
-    first = claims[index]
+    first: np.ndarray = claims[index]
     content = first["logical"] >= 0
     first["logical"][content] += (start - first["start"])[content]
     first["start"], first["length"] = start, end - start
@@ -176,7 +180,7 @@ def _pieces(start: np.ndarray, end: np.ndarray, block_type: str, subtype: str | 
     return pieces
 
 
-def _owned(superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np.ndarray:
+def _owned(image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np.ndarray:
     """Claims as pieces: what an inode's block is, follows from the inode and from its use of the block."""
     content_kind = np.full(len(inodes), _KIND["data", None], dtype=np.uint8)
     for which, kind in (
@@ -195,20 +199,21 @@ def _owned(superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np
     pieces["kind"] = content_kind[np.searchsorted(inodes["ino"], claims["ino"])]
     for use, subtype in ((EXTENT_TREE, "extent_tree"), (INDIRECT, "indirect"), (XATTR, "xattr")):
         pieces["kind"][claims["use"] == use] = _KIND["metadata", subtype]
-    _mark_resize_inode(inodes, pieces)
+    _mark_resize_inode(image, inodes, pieces)
     return pieces
 
 
-def _mark_resize_inode(inodes: np.ndarray, pieces: np.ndarray) -> None:
+def _mark_resize_inode(image: Image, inodes: np.ndarray, pieces: np.ndarray) -> None:
     """The resize inode reaches the reserved descriptor blocks through one double indirect block, its only own one.
 
     The reserved blocks behind the primary superblock serve as its indirect blocks, those of the backups as content.
     """
     mine = pieces["ino"] == RESIZE_INODE
-    double = inodes["block_map"][inodes["ino"] == RESIZE_INODE].copy().view("<u4")[:, 13]
     pieces["kind"][mine] = _KIND["metadata", "reserved_gdt"]
-    pieces["kind"][mine & np.isin(pieces["start"], double)] = _KIND["metadata", "resize_inode"]
     pieces["logical"][mine] = -1
+    for place in inodes["offset_bytes"][inodes["ino"] == RESIZE_INODE].tolist():
+        double = int.from_bytes(image.read(place + ext4_inodes.BLOCK_MAP_BYTE + 13 * 4, 4), "little")
+        pieces["kind"][mine & (pieces["start"] == double)] = _KIND["metadata", "resize_inode"]
 
 
 def _static(superblock: Superblock, groups: ext4_layout.Groups) -> np.ndarray:
@@ -219,9 +224,9 @@ def _static(superblock: Superblock, groups: ext4_layout.Groups) -> np.ndarray:
     ]
     pieces = np.concatenate(layers)
     start, end, index = runs.first_wins(pieces["start"], pieces["end"])
-    pieces = pieces[index]
-    pieces["start"], pieces["end"] = start, end
-    return pieces
+    first: np.ndarray = pieces[index]
+    first["start"], first["end"] = start, end
+    return first
 
 
 def _underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
@@ -230,7 +235,8 @@ def _underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
     shown = lower[index]
     shown["start"], shown["end"] = start, end
     both = np.concatenate([upper, shown])
-    return both[np.argsort(both["start"], kind="stable")]
+    ordered: np.ndarray = both[np.argsort(both["start"], kind="stable")]
+    return ordered
 
 
 def _joined(pieces: np.ndarray) -> np.ndarray:
@@ -311,7 +317,7 @@ def _files(inodes: np.ndarray, names: pl.DataFrame, dev: int, source: str) -> pl
             "file_type",
             pl.lit(None, pl.String).alias("file_type_rule"),
             pl.lit(None, pl.String).alias("package"),
-            "size_bytes",
+            pl.when(pl.col("size_bytes") >= 0).then("size_bytes").alias("size_bytes"),  # negative: no file is so large
             *(
                 pl.lit(None, pl.Int64).alias(name)
                 for name in ("created_ns", "deleted_ns", "valid_from_ns", "valid_to_ns")
@@ -324,24 +330,21 @@ def _files(inodes: np.ndarray, names: pl.DataFrame, dev: int, source: str) -> pl
 
 def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> pl.DataFrame:
     """Where regular files begin in the image (see `Filesystem.first_bytes`); inline content lies in the inode."""
-    regular = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0)]
-    inline = (regular["flags"] & ext4_inodes.INLINE_DATA_FLAG) != 0
-    inside = regular[inline]
+    regular = has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0)
+    inline = regular & ((files["flags"] & ext4_inodes.INLINE_DATA_FLAG) != 0)
     begins = claims[(claims["use"] == CONTENT) & (claims["logical"] == 0)]
-    begins = begins[np.unique(begins["ino"], return_index=True)[1]]
-    mapped = regular[~inline]
-    mapped = mapped[np.isin(mapped["ino"], begins["ino"])]
-    start = begins["start"][np.searchsorted(begins["ino"], mapped["ino"])] * superblock.block_bytes
+    inos, first = np.unique(begins["ino"], return_index=True)
+    mapped = regular & ~inline & np.isin(files["ino"], inos)
+    starts = begins["start"][first[np.searchsorted(inos, files["ino"][mapped])]]
+    places = [files["offset_bytes"][inline] + ext4_inodes.BLOCK_MAP_BYTE, starts * superblock.block_bytes]
+    lengths = [
+        np.minimum(files["size_bytes"][inline], ext4_inodes.BLOCK_MAP_BYTES),
+        np.minimum(files["size_bytes"][mapped], HEAD_BYTES),
+    ]
     return pl.DataFrame(
         {
-            "ino": np.concatenate([inside["ino"], mapped["ino"]]),
-            "offset_bytes": image.offset_bytes
-            + np.concatenate([inside["offset_bytes"] + ext4_inodes.BLOCK_MAP_BYTE, start]),
-            "nr_bytes": np.concatenate(
-                [
-                    np.minimum(inside["size_bytes"], ext4_inodes.BLOCK_MAP_BYTES),
-                    np.minimum(mapped["size_bytes"], HEAD_BYTES),
-                ]
-            ),
+            "ino": np.concatenate([files["ino"][inline], files["ino"][mapped]]),
+            "offset_bytes": np.concatenate(places) + image.offset_bytes,
+            "nr_bytes": np.concatenate(lengths),
         }
     )

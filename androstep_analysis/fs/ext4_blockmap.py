@@ -24,7 +24,7 @@ CONTENT, UNWRITTEN, EXTENT_TREE, INDIRECT, XATTR = range(5)
 CLAIM = np.dtype(
     [("start", np.int64), ("length", np.int64), ("ino", np.int64), ("logical", np.int64), ("use", np.uint8)]
 )
-"""A run of blocks that an inode claims; `logical` is the block's number in the file, -1 where it is no content."""
+"""A run of blocks that an inode claims; `logical` is the block's number in the file, -1 where it has none."""
 
 _NODE_HEADER_BYTES = 12
 _ENTRY = np.dtype(
@@ -42,26 +42,38 @@ _WRITTEN_MAX_LENGTH = 32768
 """A longer extent is an unwritten one, longer by this than it says."""
 
 _DIRECT = 12
+_INODES_AT_ONCE = 1 << 15
 _POINTERS_READ_AT_ONCE = 1 << 22
 
 
-def read_claims(image: Image, superblock: Superblock, inodes: np.ndarray) -> tuple[np.ndarray, list[Loss]]:
+def read_claims(
+    image: Image, superblock: Superblock, inodes: np.ndarray, block_maps: np.ndarray
+) -> tuple[np.ndarray, list[Loss]]:
     """All claims (dtype `CLAIM`), in inode order, clipped to the filesystem; and the maps that were damaged.
 
-    `inodes` has dtype `ext4_inodes.INODE`, in inode order.
+    `inodes` and their `block_maps` are those of `ext4_inodes.read_inodes`.
     """
-    mapping = inodes[maps_blocks(inodes)]
-    by_extents = (mapping["flags"] & EXTENTS_FLAG) != 0
-    extents, damaged_extents = _extent_claims(image, superblock, mapping[by_extents])
-    pointers, damaged_pointers = _pointer_claims(image, superblock, mapping[~by_extents])
-    claims = np.concatenate([_xattr_claims(inodes[inodes["links"] > 0]), extents, pointers])
+    parts = [_xattr_claims(inodes)]
+    damaged_parts = [np.empty(0, dtype=np.int64)]
+    visited: set[int] = set()
+    for at in range(0, len(inodes), _INODES_AT_ONCE):
+        some, maps = inodes[at : at + _INODES_AT_ONCE], block_maps[at : at + _INODES_AT_ONCE]
+        mapping = maps_blocks(some, maps)
+        by_extents = (some["flags"] & EXTENTS_FLAG) != 0
+        trees, pointers = mapping & by_extents, mapping & ~by_extents
+        for claims, damaged in (
+            _extent_claims(image, superblock, some["ino"][trees], maps[trees], visited),
+            _pointer_claims(image, superblock, some["ino"][pointers], maps[pointers]),
+        ):
+            parts.append(claims)
+            damaged_parts.append(damaged)
+    claims = np.concatenate(parts)
     claims = claims[np.argsort(claims["ino"], kind="stable")]
     inside = (claims["start"] >= 0) & (claims["start"] < superblock.nr_blocks) & (claims["length"] > 0)
     outside = np.unique(claims["ino"][~inside | (claims["start"] + claims["length"] > superblock.nr_blocks)])
     claims = claims[inside]
     claims["length"] = np.minimum(claims["length"], superblock.nr_blocks - claims["start"])
-    damaged = np.union1d(np.concatenate([damaged_extents, damaged_pointers]), outside)
-    return claims, list(_damage(damaged))
+    return claims, list(_damage(np.union1d(np.concatenate(damaged_parts), outside)))
 
 
 def _damage(damaged: np.ndarray) -> Iterator[Loss]:
@@ -83,17 +95,18 @@ def _claims(start: np.ndarray, length: object, ino: object, logical: object, use
 
 def _xattr_claims(inodes: np.ndarray) -> np.ndarray:
     """Blocks of extended attributes. Inodes with equal attributes share one; it counts as the first inode's."""
-    blocks, first = np.unique(inodes["xattr_block"], return_index=True)
-    some = blocks != 0
-    return _claims(blocks[some], 1, inodes["ino"][first[some]], -1, XATTR)
+    having = np.flatnonzero((inodes["links"] > 0) & (inodes["xattr_block"] != 0))
+    blocks, first = np.unique(inodes["xattr_block"][having], return_index=True)
+    return _claims(blocks, 1, inodes["ino"][having[first]], -1, XATTR)
 
 
-def _extent_claims(image: Image, superblock: Superblock, inodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Claims of inodes with extent trees, and the numbers of those whose tree is damaged.
+def _extent_claims(
+    image: Image, superblock: Superblock, inos: np.ndarray, roots: np.ndarray, visited: set[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Claims of inodes with extent trees, and the numbers of those whose tree is damaged; `visited` see `_walk_tree`.
 
     A tree that fits in the inode, by far the most, is read by columns; the others one after the other.
     """
-    roots = np.ascontiguousarray(inodes["block_map"])
     headers = roots[:, :8].copy().view("<u2")
     magic, entries, capacity, depth = headers.T
     sound = (magic == _NODE_MAGIC) & (entries <= capacity) & (capacity >= 2) & (capacity <= 4)
@@ -102,25 +115,24 @@ def _extent_claims(image: Image, superblock: Superblock, inodes: np.ndarray) -> 
     there = np.arange(table.shape[1]) < entries[:, None]
     lengths, _ = _extent_length(table)
     begins, ends = table["logical"].astype(np.int64), table["logical"].astype(np.int64) + lengths
-    before = np.concatenate([np.zeros((len(inodes), 1), np.int64), ends[:, :-1]], axis=1)
+    before = np.concatenate([np.zeros((len(inos), 1), np.int64), ends[:, :-1]], axis=1)
     ordered = (~there | ((begins >= before) & (lengths > 0))).all(axis=1)
 
     flat = sound & ordered & (depth == 0)
     row, column = np.nonzero(there & flat[:, None])
-    parts = [_leaf_claims(table[row, column], inodes["ino"][row])]
-    damaged = [inodes["ino"][~sound & roots.any(axis=1)]]
-    visited: set[int] = set()
+    parts = [_leaf_claims(table[row, column], inos[row])]
+    damaged = [inos[~sound & roots.any(axis=1)]]
     for i in np.flatnonzero(sound & ~flat).tolist():
-        ino = int(inodes["ino"][i])
+        ino = int(inos[i])
         nodes, leaves, broken = _walk_tree(image, superblock, roots[i].tobytes(), visited)
         logical = np.concatenate([leaf["logical"] for leaf in leaves]).astype(np.int64) if leaves else before[:0, 0]
         length = np.concatenate([_extent_length(leaf)[0] for leaf in leaves]) if leaves else before[:0, 0]
         in_order = bool((logical[1:] >= (logical + length)[:-1]).all() and (length > 0).all())
+        parts.append(_claims(np.array(nodes, dtype=np.int64), 1, ino, -1, EXTENT_TREE))
         if in_order:
             parts.extend(_leaf_claims(leaf, ino) for leaf in leaves)
         else:
             parts.append(_disordered_claims(leaves, ino))
-        parts.append(_claims(np.array(nodes, dtype=np.int64), 1, ino, -1, EXTENT_TREE))
         if broken or not in_order:
             damaged.append(np.array([ino]))
     return np.concatenate(parts), np.concatenate(damaged)
@@ -143,7 +155,7 @@ def _disordered_claims(leaves: list[np.ndarray], ino: int) -> np.ndarray:
     """The claims of extents that are not in the order of the file, as libext2fs counts them.
 
     It passes over an extent that ends before the blocks already seen, together with the one behind it in the same
-    leaf, and shifts one that begins before them (ext2fs_block_iterate3).
+    leaf, and shifts one that begins before them (ext2fs_block_iterate3); where in the file that one belongs is unknown.
     """
     kept = []
     seen = 0
@@ -154,9 +166,9 @@ def _disordered_claims(leaves: list[np.ndarray], ino: int) -> np.ndarray:
             if end <= seen:
                 next(claims, None)
                 continue
-            shift = max(seen - claim["logical"], 0)
-            claim["start"] += shift
-            claim["logical"] += shift
+            if claim["logical"] < seen:
+                claim["start"] += seen - claim["logical"]
+                claim["logical"] = -1
             kept.append(claim.copy())
             seen = end
     return np.array(kept, dtype=CLAIM)
@@ -206,15 +218,16 @@ def _node_entries(raw: bytes) -> np.ndarray:
     return np.frombuffer(raw, dtype=_ENTRY, count=count, offset=_NODE_HEADER_BYTES)
 
 
-def _pointer_claims(image: Image, superblock: Superblock, inodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pointer_claims(
+    image: Image, superblock: Superblock, inos: np.ndarray, block_maps: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Claims of inodes with direct and indirect block pointers (ext2, ext3), and those whose map is damaged.
 
     Level by level: the triple indirect blocks of all inodes lead to double ones, these to single ones, these to
     content.
     """
     per_block = superblock.block_bytes // 4
-    slots = np.ascontiguousarray(inodes["block_map"]).view("<u4").astype(np.int64)
-    inos = inodes["ino"]
+    slots = block_maps.view("<u4").astype(np.int64)
 
     def roots(slot: int, logical: int) -> np.ndarray:
         row = np.flatnonzero(slots[:, slot])

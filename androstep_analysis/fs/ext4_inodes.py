@@ -17,6 +17,7 @@ EXTENTS_FLAG = 0x80000
 INLINE_DATA_FLAG = 0x10000000
 EA_INODE_FLAG = 0x200000
 ENCRYPTED_FLAG = 0x800
+INDEX_FLAG = 0x1000
 
 BLOCK_MAP_BYTE = 0x28
 """Offset of i_block in the inode: block numbers, the root of the extent tree, inline data or a short symlink."""
@@ -37,7 +38,6 @@ INODE = np.dtype(
         ("changed_ns", np.int64),
         ("created_ns", np.int64),
         ("has_created", np.bool_),
-        ("block_map", np.uint8, BLOCK_MAP_BYTES),
         ("offset_bytes", np.int64),
     ]
 )
@@ -54,8 +54,11 @@ _LARGE_FIELDS = {
 }  # fmt: skip
 
 
-def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> np.ndarray:
+def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray, float]:
     """Every inode that has links or is marked used (deleted, still open), in inode order; dtype `INODE`.
+
+    With them their fields i_block (uint8, shape (n, 60)), and the sum of the sizes in bytes of all inodes without
+    extents, deleted ones too (see `ext4_names`).
 
     Groups whose inode table lies outside of the filesystem, and the tails of tables that were never written
     (INODE_UNINIT, bg_itable_unused), have none.
@@ -71,12 +74,16 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> np.ndar
     )
     found = placed(superblock, groups.inode_table, superblock.inode_table_blocks) & ~groups.inodes_unused
     parts = [np.empty(0, dtype=INODE)]
+    block_maps = [np.empty((0, BLOCK_MAP_BYTES), dtype=np.uint8)]
+    pointed_bytes = 0.0
     for group in np.flatnonzero(found).tolist():
         count = superblock.inodes_per_group - int(groups.unused_inodes[group])
         if count <= 0:
             continue
         place = int(groups.inode_table[group]) * superblock.block_bytes
         table = np.frombuffer(image.read(place, count * superblock.inode_bytes), dtype=on_disk)
+        pointed = table[(table["flags"] & (EXTENTS_FLAG | INLINE_DATA_FLAG)) == 0]
+        pointed_bytes += pointed["size_lo"].sum(dtype=float) + pointed["size_hi"].sum(dtype=float) * 2**32
         raw_bitmap = image.read(int(groups.inode_bitmap[group]) * superblock.block_bytes, -(-count // 8))
         marked = np.unpackbits(np.frombuffer(raw_bitmap, np.uint8), bitorder="little", count=count).astype(bool)
         kept = np.flatnonzero((table["links"] > 0) | (marked & (table["mode"] != 0)))
@@ -85,13 +92,14 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> np.ndar
             part["ino"] = group * superblock.inodes_per_group + kept + 1
             part["offset_bytes"] = place + kept * superblock.inode_bytes
             parts.append(part)
-    return np.concatenate(parts)
+            block_maps.append(table["block_map"][kept])
+    return np.concatenate(parts), np.concatenate(block_maps), pointed_bytes
 
 
 def _narrow(table: np.ndarray, superblock: Superblock) -> np.ndarray:
     """The wanted fields of on-disk inodes, decoded."""
     inodes = np.zeros(len(table), dtype=INODE)
-    for name in ("mode", "links", "flags", "blocks_lo", "generation", "block_map"):
+    for name in ("mode", "links", "flags", "blocks_lo", "generation"):
         inodes[name] = table[name]
     inodes["deleted"] = table["dtime"]
     inodes["size_bytes"] = (table["size_lo"].astype(np.uint64) | table["size_hi"].astype(np.uint64) << 32).view(
@@ -129,14 +137,14 @@ def has_type(inodes: np.ndarray, kind: int) -> np.ndarray:
     return answer
 
 
-def maps_blocks(inodes: np.ndarray) -> np.ndarray:
+def maps_blocks(inodes: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
     """Which inodes have block numbers or an extent tree in i_block; bool array.
 
     The rule of libext2fs (ext2fs_inode_has_valid_blocks2) and of debugfs icheck: regular files, directories and
     long symlinks, with links, not deleted, without inline data.
     """
     regular, directory, symlink = (has_type(inodes, kind) for kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK))
-    second_word = inodes["block_map"][:, 4:8].any(axis=1)
+    second_word = block_maps[:, 4:8].any(axis=1)
     size_lo = inodes["size_bytes"] & 0xFFFFFFFF
     long_symlink = np.where(
         inodes["xattr_block"] == 0,

@@ -45,27 +45,30 @@ EXT3_RO_COMPAT = RO_COMPAT_SPARSE_SUPER | 0x2 | 0x4
 _INODE_UNINIT = 0x1
 _BLOCK_UNINIT = 0x2
 
-_MAX_GROUPS = 1 << 24
-"""Refuse more block groups than this (2 PiB at 4 KiB blocks): only a damaged superblock claims them."""
+_MAX_BYTES = 1 << 60
+"""ext4 ends at 1 EiB."""
+
+_MAX_GROUPS = 1 << 20
+"""Refuse more block groups than this (128 TiB at 4 KiB blocks): only a damaged superblock claims them."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image file opened for reading; offsets count from the start of the filesystem in it."""
+    """An image file opened for reading; offsets count from the start of the filesystem in it.
+
+    `nr_bytes` is what the file holds from there on.
+    """
 
     file: int
     path: Path
-    offset_bytes: int = 0
+    offset_bytes: int
+    nr_bytes: int
 
     def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes at `offset`; zeros stand for what lies beyond the end of the image."""
-        data = os.pread(self.file, length, self.offset_bytes + offset) if offset >= 0 else b""
+        """`length` bytes at `offset`; zeros stand for what lies beyond the image."""
+        inside = 0 <= offset < self.nr_bytes
+        data = os.pread(self.file, length, self.offset_bytes + offset) if inside else b""
         return data.ljust(length, b"\0")
-
-    @property
-    def nr_bytes(self) -> int:
-        """Bytes from the start of the filesystem to the end of the image file."""
-        return max(os.fstat(self.file).st_size - self.offset_bytes, 0)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class Superblock:
         compat, incompat, ro_compat = (u32(at) if dynamic else 0 for at in (0x5C, 0x60, 0x64))
         wide = bool(incompat & INCOMPAT_64BIT)
         log_block, log_cluster = u32(0x18), u32(0x1C)
-        if u16(0x38) != MAGIC or log_block > 6 or incompat & INCOMPAT_JOURNAL_DEV:
+        if len(raw) < SUPERBLOCK_BYTES or u16(0x38) != MAGIC or log_block > 6 or incompat & INCOMPAT_JOURNAL_DEV:
             return None
         bigalloc = bool(ro_compat & RO_COMPAT_BIGALLOC)
         if bigalloc and not log_block <= log_cluster <= log_block + 20:
@@ -144,7 +147,7 @@ class Superblock:
         bits = self.block_bytes * 8
         return (
             self.first_data_block <= 1
-            and self.nr_blocks > self.first_data_block
+            and self.first_data_block < self.nr_blocks <= _MAX_BYTES // self.block_bytes
             and 0 < self.blocks_per_group <= bits * self.cluster_blocks
             and self.blocks_per_group % self.cluster_blocks == 0
             and 0 < self.inodes_per_group <= bits
@@ -152,6 +155,7 @@ class Superblock:
             and self.inode_bytes.bit_count() == 1
             and self.descriptor_bytes <= self.block_bytes
             and self.nr_groups <= _MAX_GROUPS
+            and self.nr_inodes == self.nr_groups * self.inodes_per_group
         )
 
     @property
@@ -291,7 +295,7 @@ def check_groups(superblock: Superblock, groups: Groups) -> Iterator[Loss]:
 
 def placed(superblock: Superblock, first: np.ndarray, length: int = 1) -> np.ndarray:
     """Which of the runs of `length` blocks from `first` lie within the filesystem (bool array)."""
-    inside: np.ndarray = (first >= max(superblock.first_data_block, 1)) & (first + length <= superblock.nr_blocks)
+    inside: np.ndarray = (first >= max(superblock.first_data_block, 1)) & (first <= superblock.nr_blocks - length)
     return inside
 
 
@@ -333,16 +337,16 @@ def _meta_group_descriptors(superblock: Superblock) -> Iterator[tuple[int, int]]
 
 
 def free_space(image: Image, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    """Runs of blocks that the block bitmaps call free: (first blocks Int64, numbers of blocks Int64), sorted.
+    """Runs of blocks that the block bitmaps call free: (start Int64, end Int64), sorted.
 
     A group whose bitmap was never written (BLOCK_UNINIT) is free throughout, but for metadata that lies in it. A
     group whose bitmap cannot be found has no free run.
     """
     clusters_per_group = superblock.blocks_per_group // superblock.cluster_blocks
     found = placed(superblock, groups.block_bitmap)
-    firsts, ends = [], []
+    starts, ends = [], []
     for group in range(superblock.nr_groups):
-        start = superblock.first_data_block + group * superblock.blocks_per_group
+        first = superblock.first_data_block + group * superblock.blocks_per_group
         if groups.blocks_unused[group]:
             edges = np.array([0, clusters_per_group])
         elif found[group]:
@@ -351,8 +355,8 @@ def free_space(image: Image, superblock: Superblock, groups: Groups) -> tuple[np
             edges = np.flatnonzero(np.diff(used, prepend=1, append=1))
         else:
             continue
-        firsts.append(start + edges[0::2] * superblock.cluster_blocks)
-        ends.append(start + edges[1::2] * superblock.cluster_blocks)
-    first = np.concatenate([np.empty(0, np.int64), *firsts])
+        starts.append(first + edges[0::2] * superblock.cluster_blocks)
+        ends.append(first + edges[1::2] * superblock.cluster_blocks)
+    start = np.concatenate([np.empty(0, np.int64), *starts])
     end = np.minimum(np.concatenate([np.empty(0, np.int64), *ends]), superblock.nr_blocks)
-    return first[end > first], (end - first)[end > first]
+    return start[end > start], end[end > start]

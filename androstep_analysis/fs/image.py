@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import lzma
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
@@ -66,7 +67,7 @@ def _unpack(source: Path, compression: str, target: Path) -> None:
                         out.seek(_CHUNK_BYTES, 1)
                     else:
                         out.write(chunk)
-        except (EOFError, lzma.LZMAError, OSError, pa.ArrowException) as error:
+        except (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException) as error:
             raise InputError(
                 f"{source}: the {compression} data end or break after {out.tell()} unpacked bytes, where the rest of"
                 f" the image was expected ({error}); copy the file again"

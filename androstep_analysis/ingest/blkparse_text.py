@@ -47,8 +47,8 @@ _TAIL = (
     r"(?:(?P<elapsed>\( *[0-9]+\)) |(?P<command>\([0-9a-f .]*\)) )?"
     r"(?:<- \((?P<old_major>[0-9]+),(?P<old_minor>[0-9]+)\) (?P<old_sector>[0-9]+)|\[(?P<name>.*)\](?: [0-9]+)?)$"
 )
-_COMPLETE = r"\[[^\[\]]*\]$"
-"""A tail that ends in one bracketed name is whole; a name with brackets in it could be torn at one of them."""
+_COMPLETE = r"^[^\[\]]*\[[^\[\]]*\]$"
+"""A line that ends in its only bracket is whole; a name with brackets in it could be torn at one of them."""
 
 _WRAP_NS = 1_266_874_889_709_551_616
 _DAY_NS = 86_400 * 1_000_000_000

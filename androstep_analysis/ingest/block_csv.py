@@ -49,7 +49,8 @@ def read(source: Source) -> Staging:
     """The requests, sorted by time.
 
     The files give one time per request and no completion; it is taken for the queueing. `device` is the kernel's
-    dev_t. Times carry the noise of binary fractions (159273.83748699998) and are rounded to the nanosecond.
+    dev_t. A process is ``COMM-TID``, or a name without its thread, which then is null. Times carry the noise of
+    binary fractions (159273.83748699998) and are rounded to the nanosecond.
     """
     header = _header(source.head) or []
     rows, losses = text.lines(source.data)

@@ -46,7 +46,8 @@ ACTIONS = {
 """Block tracepoints of all kernel versions and the step of a request's life each is.
 
 `block_rq_error` and `block_rq_abort` come with a `block_rq_complete` of their own; `block_io_start` and
-`block_io_done` (6.5) repeat issue and completion for accounting. None of them is a step of its own.
+`block_io_done` (6.5) repeat issue and completion for accounting. None of them is a step of its own. Completions are
+those of requests and, on devices that have no requests (device-mapper), those of bios.
 """
 
 _HEAD = (
@@ -150,6 +151,9 @@ def _block(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     on_device = pl.col("major").is_not_null()
     is_read = on_device | (pl.col("event").is_in(["block_plug", "block_unplug"]) & pl.col("name").is_not_null())
     has_error = pl.col("event").is_in(_WITH_ERROR)
+    # Before Linux 4.12 the error is the driver's own status, which may be positive and then says nothing here.
+    errno = text.number("name", pl.Int32)
+    is_result = has_error & (pl.col("event") != "block_rq_requeue") & (errno <= 0)
     sector, length = text.number("sector", pl.Int64), text.number("length", pl.Int64)
     block = parsed.filter(is_read).select(
         "ts_ns",
@@ -162,10 +166,10 @@ def _block(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
         comm=pl.when(~has_error & pl.col("name").is_not_null()).then("name").otherwise("comm"),
         action=pl.col("event").replace_strict(ACTIONS, return_dtype=schema.enum("block_events", "action")),
         dev=text.device("major", "minor"),
-        sector=sector,
+        sector=sector,  # all ones, the sector of an empty flush, is no Int64 and becomes null
         # A split prints where it cuts: the length is that of the part before the cut.
         nr_sectors=pl.when(pl.col("sign") == "+").then(length).when(length >= sector).then(length - sector),
-        error=pl.when(has_error & (pl.col("event") != "block_rq_requeue")).then(text.number("name", pl.Int32)),
+        error=pl.when(is_result).then(errno),
         old_dev=text.device("old_major", "old_minor"),
         old_sector=text.number("old_sector", pl.Int64),
     )

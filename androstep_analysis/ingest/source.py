@@ -123,27 +123,26 @@ def drain(name: str, method: str, open_stream: Callable[[], Stream]) -> tuple[by
 
 
 class Deflate:
-    """A zlib, gzip or raw deflate stream in `data` as a `Stream`.
+    """A zlib (`wbits` 15) or raw deflate (-15) stream at the start of `data` as a `Stream`."""
 
-    `wbits` is zlib's: 31 gzip, 15 zlib, -15 raw. Of gzip, all members are read (RFC 1952, 2.2).
-    """
-
-    def __init__(self, data: bytes, wbits: int) -> None:
+    def __init__(self, data: bytes | memoryview, wbits: int) -> None:
         self._data = memoryview(data)
-        self._wbits = wbits
         self._place = 0
         self._inflate = zlib.decompressobj(wbits)
 
+    @property
+    def end(self) -> int:
+        """Where in `data` the stream ends, once it has been read."""
+        return self._place - len(self._inflate.unused_data)
+
     def read(self, size: int) -> bytes:
-        while True:
-            while not self._inflate.eof:
-                piece = self._inflate.decompress(self._input(), size)
-                if piece:
-                    return piece
-                if not self._inflate.eof and self._place >= len(self._data):
-                    raise EOFError
-            if not self._next_member():
-                return b""
+        while not self._inflate.eof:
+            piece = self._inflate.decompress(self._input(), size)
+            if piece:
+                return piece
+            if not self._inflate.eof and self._place >= len(self._data):
+                raise EOFError
+        return b""
 
     def _input(self) -> bytes | memoryview:
         if self._inflate.unconsumed_tail:
@@ -152,15 +151,53 @@ class Deflate:
         self._place = min(start + _STEP, len(self._data))
         return self._data[start : self._place]
 
-    def _next_member(self) -> bool:
-        if self._wbits != 31:
-            return False
-        self._place -= len(self._inflate.unused_data)
-        rest = self._data[self._place :]
-        if not rest.tobytes().strip(b"\0"):
-            return False
-        self._inflate = zlib.decompressobj(self._wbits)
-        return True
+
+class _Gzip:
+    """All members of a gzip file as a `Stream` (RFC 1952).
+
+    Header and checksum are read here: zlib would keep the last byte of a member with a wrong checksum to itself.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+        self._crc = 0
+        self._open(0)
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if piece := self._deflate.read(size):
+                self._crc = zlib.crc32(piece, self._crc)
+                return piece
+            end = self._start + self._deflate.end
+            trailer = self._data[end : end + 8]
+            if len(trailer) < 8:
+                raise EOFError
+            if int.from_bytes(trailer[:4], "little") != self._crc:
+                raise OSError("its checksum does not fit")
+            if bytes(self._data[end + 8 : end + 10]) != b"\x1f\x8b":
+                if any(self._data[end + 8 :]):  # zeros are padding
+                    raise OSError("other bytes follow it")
+                return b""
+            self._open(end + 8)
+
+    def _open(self, start: int) -> None:
+        """Goes to the deflate stream of the member at `start`, behind its optional fields (RFC 1952, 2.3)."""
+        header = bytes(self._data[start : start + _STEP])
+        if len(header) < 10:
+            raise EOFError
+        flags, place = header[3], 10
+        if flags & 4:  # FEXTRA
+            place += 2 + int.from_bytes(header[place : place + 2], "little")
+        for flag in (8, 16):  # FNAME, FCOMMENT
+            if flags & flag:
+                place = header.find(b"\0", place) + 1
+                if not place:
+                    raise EOFError
+        if flags & 2:  # FHCRC
+            place += 2
+        self._start = start + place
+        self._deflate = Deflate(self._data[self._start :], -15)
+        self._crc = 0
 
 
 class _Xz:
@@ -187,7 +224,7 @@ class _Xz:
 
 
 def _gunzip(name: str, method: str, raw: bytes) -> tuple[bytes, tuple[Loss, ...]]:
-    return drain(name, method, lambda: Deflate(raw, 31))
+    return drain(name, method, lambda: _Gzip(raw))
 
 
 def _unxz(name: str, method: str, raw: bytes) -> tuple[bytes, tuple[Loss, ...]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -12,12 +11,12 @@ from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import extents, filetype, images, owner, requests
 
-__all__ = ["Images", "tables"]
+__all__ = ["Images", "classified", "tables"]
 
 
 @dataclass(frozen=True)
 class Images:
-    """The images of one filesystem that belong to a recording."""
+    """The images of one filesystem that belong to a recording, with their files classified."""
 
     before: Filesystem | None = None
     after: Filesystem | None = None
@@ -32,7 +31,7 @@ def tables(staging: Staging, linked: requests.Linked, given: Images) -> dict[str
     files, mapped = schema.empty("files"), schema.empty("extents")
     if given.before is not None or given.after is not None:
         evidence = images.evidence(given.before, given.after, staging.realtime_offset_ns)
-        files, mapped = _classified(evidence.files, given), evidence.extents
+        files, mapped = evidence.files, evidence.extents
     owners = owner.owners(linked.bios, staging.tasks)
     return {
         "block_events": schema.conform(staging.block, "block_events"),
@@ -44,16 +43,6 @@ def tables(staging: Staging, linked: requests.Linked, given: Images) -> dict[str
     }
 
 
-def _classified(files: pl.DataFrame, given: Images) -> pl.DataFrame:
-    """The files with their types; the first bytes of a file come from the image that holds it."""
-    parts = [
-        filetype.classify(files.filter(pl.col("source") == source), image.heads) for source, image in _by_source(given)
-    ]
-    return pl.concat(parts).sort("dev", "ino", "incarnation")
-
-
-def _by_source(given: Images) -> Iterator[tuple[str, Filesystem]]:
-    if given.before is not None:
-        yield "image_before", given.before
-    if given.after is not None:
-        yield "image_after", given.after
+def classified(filesystem: Filesystem) -> Filesystem:
+    """The filesystem with the type of every file told, by name and first bytes (`filetype.classify`)."""
+    return replace(filesystem, files=filetype.classify(filesystem.files, filesystem.heads))

@@ -152,19 +152,23 @@ def _stated(pieces: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
 
 def _types(paths: pl.Series) -> pl.DataFrame:
     """path and file_type of each distinct path, by name alone."""
-    want = schema.table("files").polars
     distinct = paths.drop_nulls().unique()
-    stated = {"path": distinct, "names": [[path] for path in distinct], "ino": range(distinct.len())}
-    files = (
-        schema.empty("files")
-        .clear(distinct.len())
-        .with_columns(
-            dev=0,
-            incarnation=0,
-            name_encrypted=False,
-            file_type=pl.lit("unknown"),
-            source=pl.lit("recorded"),
-            **{name: pl.Series(values, dtype=want[name]) for name, values in stated.items()},
-        )
+    files = pl.DataFrame({"path": distinct}).select(
+        dev=pl.lit(0),
+        ino=pl.int_range(pl.len()),
+        incarnation=pl.lit(0),
+        generation=pl.lit(None),
+        path="path",
+        names=pl.concat_list("path"),
+        name_encrypted=pl.lit(False),
+        file_type=pl.lit("unknown"),
+        file_type_rule=pl.lit(None),
+        package=pl.lit(None),
+        size_bytes=pl.lit(None),
+        created_ns=pl.lit(None),
+        deleted_ns=pl.lit(None),
+        valid_from_ns=pl.lit(None),
+        valid_to_ns=pl.lit(None),
+        source=pl.lit("recorded"),
     )
-    return filetype.classify(files.cast(dict(want))).select("path", "file_type")
+    return filetype.classify(files.cast(schema.table("files").polars)).select("path", "file_type")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.link import tasks as kinds
+from androstep_analysis.ingest import tasks as kinds
 
 OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")
 """Kinds of thread that move bytes which other processes made."""

@@ -148,11 +148,13 @@ def _first_seen(*positions: Int64s) -> Int64s:
 
 def _without_stacked_layers(block: pl.DataFrame) -> pl.DataFrame:
     """Drop the events of devices whose bios the trace shows again, remapped, on a device below; keep the remaps."""
-    remaps = block.filter(pl.col("action") == "remap")
-    active = block.filter(pl.col("action").is_in(["queue", "issue"]))["dev"].unique()
-    below = remaps.filter((pl.col("dev") != pl.col("old_dev")) & pl.col("dev").is_in(active.implode()))
-    stacked = below["old_dev"].unique()
-    return block.filter(~pl.col("dev").is_in(stacked.implode()) | (pl.col("action") == "remap"))
+    down = block.filter((pl.col("action") == "remap") & (pl.col("dev") != pl.col("old_dev"))).select("dev", "old_dev")
+    pairs = down.unique().rows()
+    shown = set(block.filter(pl.col("action").is_in(["queue", "issue"]))["dev"])
+    stacked: set[int] = set()
+    for _ in range(_MAX_LAYERS):
+        stacked |= {above for below, above in pairs if below in shown | stacked}
+    return block.filter(~pl.col("dev").is_in(stacked) | (pl.col("action") == "remap"))
 
 
 # ---------------------------------------------------------------------------------------------- issue and completion
@@ -187,8 +189,10 @@ def _pair(events: _Events) -> tuple[_Rows, Int64s]:
     reissued = np.flatnonzero(opens[at])
     last_issue[head[reissued]] = reissued  # ascending: the last one stays
     requeued = np.zeros(at.size, np.bool_)
-    followed = np.flatnonzero((opens[at] & ~genuine) | again[at])
-    requeued[head[followed][head[followed] >= 0]] = True
+    before = _last_where(opens[at] | closes[at], group)
+    still_open = (before >= 0) & opens[at][before]
+    followed = np.flatnonzero((opens[at] & ~genuine) | (again[at] & still_open))
+    requeued[head[followed]] = True
 
     issued = events.action[at[heads]] == "issue"
     rows = _Rows(
@@ -220,8 +224,9 @@ def _collapse_reissues(
 ) -> tuple[Bools, Int64s]:
     """Which openings begin a request, and for every event the position of the last such opening in its group.
 
-    A second issue of the same sectors with no completion between is the same request again when a requeue stands
-    between them, or when no bio for those sectors does; without bio events at all, when its length is the same.
+    A second issue of the same sectors with no completion between is the same request again when no bio for those
+    sectors was queued between them; in a trace without bio events, when a requeue stands between them or its length
+    is the same.
     """
     previous = _last_where(opens | closes, group)
     requeue_before = _last_where(again, group) > previous
@@ -243,7 +248,7 @@ def _collapse_reissues(
     fresh_bio = queued > events.ts[first]
     sees_bios = np.isin(events.dev[second], events.dev[bios])
     same_length = (events.nr[first] == events.nr[second]) & (events.op[first] == events.op[second])
-    reissue = requeue_before[candidates] | np.where(sees_bios, ~fresh_bio, same_length)
+    reissue = np.where(sees_bios, ~fresh_bio, same_length | requeue_before[candidates])
 
     genuine = opens.copy()
     genuine[candidates[reissue]] = False
@@ -297,23 +302,24 @@ def _finish_partial_completions(events: _Events, rows: _Rows, alone: Int64s) -> 
     is left is a request whose issue was not seen. A request of which a part was never completed is not complete.
     """
     done = np.where((rows.complete >= 0) & ~rows.flush, events.nr[rows.complete], rows.nr)
-    partial = np.flatnonzero((done < rows.nr) & (rows.issue >= 0))
-    data = alone[events.nr[alone] > 0]
     complete = rows.complete.copy()
-    if partial.size and data.size:
-        parts = intervals.stab(
-            intervals.Queries(events.space[data], events.sector[data], events.nr[data], events.ts[data]),
-            intervals.Rows(
-                rows.space[partial], rows.sector[partial], rows.nr[partial], events.ts[rows.issue[partial]],
-                np.full(partial.size, FOREVER),
-            ),
-        )  # fmt: skip
-        inside = parts.row >= 0
-        part, row = data[parts.query[inside]], partial[parts.row[inside]]
-        np.add.at(done, row, parts.length[inside])
-        np.maximum.at(complete, row, part)
-        alone = np.setdiff1d(alone, part)
+    parts = alone[events.nr[alone] > 0]
+    parts = parts[np.lexsort((parts, events.sector[parts], events.space[parts]))]
+    place = np.stack([events.space[parts], events.sector[parts]])
+    taken = np.zeros(parts.size, np.bool_)
+    open_ = np.flatnonzero((done < rows.nr) & (rows.issue >= 0))
+    while open_.size and parts.size:
+        begin = np.stack([rows.space[open_], rows.sector[open_] + done[open_]])
+        found = _first_after(place, parts, begin, complete[open_])
+        open_, found = open_[found >= 0], found[found >= 0]
+        fits = ~taken[found] & (events.nr[parts[found]] <= rows.nr[open_] - done[open_])
+        open_, found = open_[fits], found[fits]
+        taken[found] = True
+        complete[open_] = parts[found]
+        done[open_] += events.nr[parts[found]]
+        open_ = open_[done[open_] < rows.nr[open_]]
     complete[(rows.complete >= 0) & (done < rows.nr)] = NONE
+    alone = np.setdiff1d(alone, parts[taken])
 
     flush = events.nr[alone] == 0
     unseen = np.full(alone.size, NONE)
@@ -329,6 +335,21 @@ def _finish_partial_completions(events: _Events, rows: _Rows, alone: Int64s) -> 
         queue=np.append(rows.queue, unseen),
         requeued=np.append(rows.requeued, np.zeros(alone.size, np.bool_)),
     )
+
+
+def _first_after(places: Int64s, events: Int64s, place: Int64s, after: Int64s) -> Int64s:
+    """For each `place` (a column of coordinates) the first of `events` there that comes later than `after`, or -1.
+
+    `places` has a column for each event; both are sorted by place and then by event.
+    """
+    _, number = np.unique(np.concatenate([places, place], axis=1), axis=1, return_inverse=True)
+    count = events.size
+    base = np.int64(max(events.max(), after.max(initial=0)) + 2)
+    keys = number[:count] * base + events
+    at = np.searchsorted(keys, number[count:] * base + after, "right")
+    there = at < count
+    there[there] = number[:count][at[there]] == number[count:][there]
+    return np.where(there, at, NONE)
 
 
 # --------------------------------------------------------------------------------------------------------------- bios

@@ -25,7 +25,7 @@ def save(ax: Axes, stem: Path, *, table: pl.DataFrame, provenance: Mapping[str, 
     stem.parent.mkdir(parents=True, exist_ok=True)
     pdf, image, csv, origin = (stem.with_name(stem.name + suffix) for suffix in (".pdf", ".png", ".csv", ".json"))
     with paper.style():
-        paper.figure_of(ax).savefig(pdf, metadata={"CreationDate": None}, **paper.TIGHT)
+        paper.settled(ax).savefig(pdf, metadata={"CreationDate": None}, **paper.TIGHT)
     image.write_bytes(paper.png(ax, DPI))
     table.write_csv(csv)
     origin.write_text(json.dumps(provenance, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -11,6 +11,7 @@ import matplotlib.style
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from androstep_analysis.plot import text
@@ -118,15 +119,22 @@ def png(ax: Axes, dpi: int = 200) -> bytes:
     """The figure of `ax` as a PNG file, the same bytes for the same figure."""
     buffer = io.BytesIO()
     with style():
-        figure_of(ax).savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, **TIGHT)
+        settled(ax).savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, **TIGHT)
     return buffer.getvalue()
 
 
-def figure_of(ax: Axes) -> Figure:
-    """The figure that `ax` belongs to."""
+def settled(ax: Axes) -> Figure:
+    """The figure that `ax` belongs to, ready to be written.
+
+    A figure made here is laid out once, and stays so: constrained layout moves things a little at every drawing and
+    every resolution, and the same figure has to be the same bytes whatever was drawn before.
+    """
     figure = ax.get_figure(root=True)
     if figure is None:
         raise ValueError("these axes belong to no figure")
+    if isinstance(ax, PaperAxes) and isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     return figure
 
 

@@ -60,7 +60,7 @@ def rate(
     """
     data = paper.rows(table, metric, ("ts_ns", "op")).sort("ts_ns")
     with paper.drawing(ax) as ax:
-        if data.is_empty():
+        if not (data["value"] > 0).any():
             return paper.no_data(ax)
         starts = data["ts_ns"].unique().sort().to_numpy()
         origin = int(starts[0]) if origin_ns is None else origin_ns
@@ -144,8 +144,10 @@ def _thin(line: pl.DataFrame, position: pl.Expr) -> pl.DataFrame:
 
 def _bin_ns(table: pl.DataFrame) -> int:
     """Length of the bins of `analysis.rate`: iops is the number `n` of requests divided by it."""
-    some = table.filter(pl.col("metric") == "iops", pl.col("n") > 0).head(1)
-    return round(float(some["n"][0]) * 1e9 / float(some["value"][0]))
+    busy = table.filter(pl.col("metric") == "iops", pl.col("value") > 0) if "n" in table.columns else table.clear()
+    if busy.is_empty():
+        raise ValueError("the length of the bins follows from the rows of iops and their n: keep them in the table")
+    return round(float(busy["n"][0]) * 1e9 / float(busy["value"][0]))
 
 
 def _steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

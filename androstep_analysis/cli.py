@@ -1,0 +1,319 @@
+"""The command line: `androstep ingest|tables|summary|lookup|report|export|doctor` (docs/commands.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis import capture, doctor, fs, link, most, schema, terminal, units
+from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.markup import visible
+from androstep_analysis.summary import summary
+
+EPILOG = """\
+A capture is a directory made by `androstep ingest`; every command also takes a trace file as it is.
+
+start here:
+  androstep summary trace.txt                       what is in a trace
+  androstep ingest trace.txt --image-after data.img -o mycapture
+  androstep summary mycapture                       who caused which I/O, to which file
+  androstep report mycapture -o report.html         the same as a page with figures
+  androstep lookup data.img 81920                   what sector 81920 of an image holds
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status: 0 done, 1 input that cannot be used, 2 wrong usage."""
+    arguments = _parser().parse_args(argv)
+    warnings.simplefilter("always", LossWarning)
+    warnings.showwarning = _show_warning
+    run: Callable[[argparse.Namespace], int | None] = arguments.run
+    try:
+        return run(arguments) or 0
+    except InputError as error:
+        print(f"androstep: {visible(str(error))}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output has seen enough, as in `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"androstep: {visible(str(error))}", file=sys.stderr)
+        return 1
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    kind = "warning" if category is LossWarning else category.__name__
+    print(f"androstep: {kind}: {visible(str(message))}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="androstep",
+        description="Which app, which file and which kind of block caused this storage I/O?",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (_add_ingest, _add_tables, _add_summary, _add_lookup, _add_report, _add_export, _add_doctor):
+        add(commands)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    run: Callable[[argparse.Namespace], int | None],
+    name: str,
+    summary: str,
+    details: str,
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary}\n\n{textwrap.dedent(details).strip()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _ingest,
+        "ingest",
+        "Make a capture directory from traces and filesystem images.",
+        """
+        The traces are copied into the capture; images stay where they are and are read only. An image taken before
+        the recording and one taken after it together prove most (docs/capture.md says what each is worth).
+
+        example: androstep ingest trace.txt.gz --image-before a.img --image-after b.img --device 259:13 -o capture
+        """,
+    )
+    command.add_argument("sources", nargs="+", metavar="SOURCE", help="trace file; several are one recording")
+    command.add_argument("--image-before", metavar="IMG", help="image of the filesystem before the recording")
+    command.add_argument("--image-after", metavar="IMG", help="image of the filesystem after it, unmounted or synced")
+    command.add_argument(
+        "--device", metavar="MAJ:MIN", type=_device, help="device of the images, where the trace has several"
+    )
+    command.add_argument("-o", "--output", required=True, metavar="CAPTURE", help="directory to make")
+
+
+def _ingest(arguments: argparse.Namespace) -> None:
+    made = capture.create(
+        arguments.sources,
+        arguments.output,
+        image_before=arguments.image_before,
+        image_after=arguments.image_after,
+        device=arguments.device,
+    )
+    print(made)
+
+
+def _add_tables(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _tables,
+        "tables",
+        "List the tables of a capture, or write one of them.",
+        """
+        docs/tables.md explains every column. Without -o a table's first rows are printed.
+
+        example: androstep tables mycapture io -o io.parquet
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    command.add_argument("table", nargs="?", choices=capture.TABLES, metavar="TABLE", help=", ".join(capture.TABLES))
+    command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
+
+
+def _tables(arguments: argparse.Namespace) -> None:
+    opened = capture.open(arguments.path)
+    if arguments.table is None:
+        rows = [[name, f"{opened.about['rows'][name]:,}", schema.table(name).description] for name in capture.TABLES]
+        print(terminal.table(["table", "rows", "one row is"], rows))
+    elif arguments.output is None:
+        table = opened.tables[arguments.table].head(20).collect()
+        rows = [["" if value is None else str(value) for value in row] for row in table.iter_rows()]
+        print(terminal.table(table.columns, rows))
+    elif arguments.output.suffix == ".csv":
+        _write_csv(opened.tables[arguments.table].collect(), arguments.output)
+    else:
+        opened.tables[arguments.table].collect().write_parquet(arguments.output, compression="zstd")
+
+
+def _write_csv(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table as CSV; the values of a list column stand on lines of their own within the cell."""
+    lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
+    frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join("\n") for name in lists).write_csv(path)
+
+
+def _add_summary(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _summary,
+        "summary",
+        "Print what a capture holds and who caused what.",
+        """
+        --json gives one stable object (docs/summary.md). --compat most counts as the MOST Viewer did and prints its
+        eight data files.
+
+        example: androstep summary trace.po --compat most
+        """,
+    )
+    command.add_argument("path", metavar="PATH", help="capture directory or trace file")
+    command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    command.add_argument("--compat", choices=["most"], help="count as this older tool did")
+
+
+def _summary(arguments: argparse.Namespace) -> None:
+    opened = capture.open(arguments.path)
+    if arguments.json:
+        print(json.dumps(summary(opened, compat=arguments.compat), indent=2))
+    elif arguments.compat == "most":
+        for name, content in most.viewer_tables(most.counts(most.lines(opened))).items():
+            print(f"{name}\n{content}")
+    else:
+        print(terminal.summary(opened))
+
+
+def _add_lookup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _lookup,
+        "lookup",
+        "Say what sectors of a filesystem image hold.",
+        """
+        Sectors are of 512 bytes and count from the start of the filesystem. @FILE takes them from a file, separated
+        by spaces or line ends.
+
+        example: androstep lookup data.img 81920 @sectors.txt --json
+        """,
+    )
+    command.add_argument("image", metavar="IMAGE", help="filesystem image, also .gz, .xz or .zst")
+    command.add_argument("sectors", nargs="+", metavar="SECTOR", help="sector number, or @FILE with many")
+    command.add_argument("--json", action="store_true", help="a JSON list instead of a table")
+
+
+def _lookup(arguments: argparse.Namespace) -> None:
+    sectors = [sector for argument in arguments.sectors for sector in _sectors(argument)]
+    image = Path(arguments.image)
+    if not image.exists():
+        raise InputError(f"{image}: no such file; give a filesystem image")
+    with fs.opened(image) as plain:
+        found = fs.lookup(link.classified(fs.read(plain, dev=0, source="image_after")), sectors)
+    rows = found.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        print(terminal.table(found.columns, [["" if v is None else str(v) for v in row.values()] for row in rows]))
+
+
+def _sectors(argument: str) -> list[int]:
+    """The sectors that one argument names."""
+    words, origin = [argument], "argument"
+    if argument.startswith("@"):
+        origin = argument[1:]
+        words = Path(origin).read_text(encoding="utf-8", errors="replace").split()
+    for word in words:
+        if not (word.isascii() and word.isdigit() and len(word) <= 18):
+            raise InputError(
+                f"{origin}: {word!r} is no sector number; give whole numbers, or @FILE with a list of them"
+            )
+    return [int(word) for word in words]
+
+
+def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _report,
+        "report",
+        "Write a capture's figures and tables as one self-contained HTML page.",
+        """
+        --figures also saves each figure as PDF and PNG with the CSV behind it and its provenance.
+
+        example: androstep report mycapture -o report.html --figures figures
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    command.add_argument("-o", "--output", required=True, metavar="FILE.html", type=Path, help="page to write")
+    command.add_argument("--figures", metavar="DIR", type=Path, help="directory for the figures")
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    from androstep_analysis import report  # matplotlib takes a second that no other command needs
+
+    opened = capture.open(arguments.path)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    report.write(opened, arguments.output, figures=arguments.figures)
+
+
+def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _export,
+        "export",
+        "Write a capture in another tool's format.",
+        """
+        most: the .po file of MOST's user program, one line per block event, readable by the MOST Viewer.
+
+        example: androstep export mycapture --format most -o result.po
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    command.add_argument("--format", required=True, choices=["most"], help="format to write")
+    command.add_argument("-o", "--output", metavar="FILE", type=Path, help="file to write (default: standard output)")
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    lines = most.lines(capture.open(arguments.path))
+    if arguments.output is None:
+        most.write(lines, sys.stdout)
+    else:
+        with arguments.output.open("w", encoding="utf-8") as file:
+            most.write(lines, file)
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _doctor,
+        "doctor",
+        "Check this machine, or a capture.",
+        """
+        Says what works, what each thing that does not would prevent, and how to mend it. With a capture: whether its
+        files are still those it was made from. Exit status 1 if something must be mended.
+
+        example: androstep doctor mycapture
+        """,
+    )
+    command.add_argument("path", nargs="?", metavar="CAPTURE", type=Path, help="capture directory to check")
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    findings = doctor.machine() if arguments.path is None else doctor.capture(arguments.path)
+    rows = [["ok" if finding.ok else "MISSING", finding.what, finding.advice] for finding in findings]
+    print(terminal.table(["", "what", "advice"], rows))
+    return int(any(finding.needed and not finding.ok for finding in findings))
+
+
+def _device(text: str) -> str:
+    try:
+        units.parse_dev(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _table_file(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".parquet", ".csv"):
+        raise argparse.ArgumentTypeError(f"{text!r} must end in .parquet or .csv")
+    return path

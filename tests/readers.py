@@ -1,0 +1,69 @@
+"""What every reader must keep to, and independent counts to compare readers with."""
+
+from __future__ import annotations
+
+import re
+import warnings
+import zlib
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis import ingest, schema
+from androstep_analysis.errors import LossWarning
+from androstep_analysis.ingest import Staging
+
+FTRACE_EVENT = re.compile(rb"\[[0-9]{3}\].* [0-9]+\.[0-9]{6,9}: ")
+"""The pattern with which the corpus counts event lines (`grep_total_command` of the expected.json files)."""
+
+
+def read(path: Path) -> Staging:
+    """`ingest.read` with what holds for every reader checked."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        staging = ingest.read(path)
+    assert [w.category for w in caught] == ([LossWarning] if staging.losses else [])
+    assert all(loss.count > 0 for loss in staging.losses)
+    schema.conform(staging.block, "block_events")
+    schema.conform(staging.tasks, "tasks")
+    assert staging.block["ts_ns"].is_sorted()
+    assert sum(staging.events.values()) >= staging.block.height
+    assert staging.first_ns is not None and staging.last_ns is not None
+    if staging.block.height:
+        assert staging.first_ns <= staging.block["ts_ns"][0] <= staging.block["ts_ns"][-1] <= staging.last_ns
+    return staging
+
+
+def read_bytes(directory: Path, data: bytes) -> Staging:
+    """`read` of a file with these contents."""
+    path = directory / "input"
+    path.write_bytes(data)
+    return read(path)
+
+
+def losses(staging: Staging) -> dict[str, int]:
+    """Count of each kind of loss."""
+    return {loss.kind: loss.count for loss in staging.losses}
+
+
+def ns(seconds: str) -> int:
+    """Nanoseconds of decimal seconds, exactly."""
+    return int(Decimal(seconds) * 1_000_000_000)
+
+
+def tally(block: pl.DataFrame, *columns: str) -> dict[str, int]:
+    """Rows by the joined values of some columns, as the expected.json files key them."""
+    keys = block.select(pl.concat_str(*(pl.col(c).cast(pl.String) for c in columns), separator=" ").alias("key"))
+    return dict(keys["key"].value_counts().rows())
+
+
+def total(block: pl.DataFrame, value: str, *columns: str) -> dict[str, int]:
+    """Sum of a column by the joined values of others."""
+    key = pl.concat_str(*(pl.col(c).cast(pl.String) for c in columns), separator=" ").alias("key")
+    return dict(block.group_by(key).agg(pl.col(value).sum()).rows())
+
+
+def gunzip_what_is_there(data: bytes) -> bytes:
+    """What the standard library makes of a gzip stream that may be cut short."""
+    return zlib.decompressobj(31).decompress(data)
