@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import gzip
-import hashlib
-import json
 import os
 import shutil
 import signal
@@ -26,10 +24,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from workload import APPS
+
+if TYPE_CHECKING:  # see main
+    from androstep_analysis.manifest import Manifest, Source
 
 IMAGE_BYTES = 64 << 20
 TRACE_KIB_PER_CPU = 16 << 10
@@ -219,6 +219,8 @@ def mount_options(at: Path) -> str:
 
 
 def compress_image(image: Path, to: Path) -> None:
+    import pyarrow as pa
+
     with image.open("rb") as source, pa.CompressedOutputStream(str(to), "zstd") as target:
         shutil.copyfileobj(source, target, 1 << 20)
 
@@ -228,15 +230,18 @@ def compress_text(source: Path, to: Path) -> None:
         shutil.copyfileobj(lines, target, 1 << 20)
 
 
-def source(path: Path, role: str, device: Device | None = None) -> dict[str, Any]:
-    """Manifest entry of a raw file."""
-    data = path.read_bytes()
-    about = {"path": f"raw/{path.name}", "role": role, **({"dev": device.number} if device else {})}
-    return {**about, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+def source(path: Path, role: str, device: Device | None = None) -> Source:
+    """What the manifest says of a raw file."""
+    from androstep_analysis import manifest
+
+    number = device.number if device is not None else None
+    return manifest.Source(f"raw/{path.name}", role, path.stat().st_size, manifest.sha256(path), number)
 
 
-def record(stage: Path, raw: Path, rounds: int) -> dict[str, Any]:
+def record(stage: Path, raw: Path, rounds: int) -> Manifest:
     """Record into the directory `raw`, with everything that is temporary in `stage`; the manifest."""
+    from androstep_analysis.manifest import Manifest
+
     with ExitStack() as cleanup:
         root = cleanup.enter_context(directory(stage / "root"))
         data = cleanup.enter_context(directory(root / "data"))
@@ -267,21 +272,14 @@ def record(stage: Path, raw: Path, rounds: int) -> dict[str, Any]:
         compress_text(instance / "trace", raw / "trace.txt.gz")
         compress_image(image, raw / "after.img.zst")
 
-        sources = [
-            source(raw / "trace.txt.gz", "trace"),
-            source(raw / "before.img.zst", "image_before", device),
-            source(raw / "after.img.zst", "image_after", device),
-        ]
-        digests = "".join(entry["sha256"] for entry in sources)
-        return {
-            "androstep": 1,
-            "capture_id": hashlib.sha256(digests.encode()).hexdigest()[:16],
-            "facts": {
+        return Manifest(
+            sources=(
+                source(raw / "trace.txt.gz", "trace"),
+                source(raw / "before.img.zst", "image_before", device),
+                source(raw / "after.img.zst", "image_after", device),
+            ),
+            facts={
                 "device": os.uname().machine,
-                "soc": None,
-                "android_release": None,
-                "sdk": None,
-                "build_fingerprint": None,
                 "kernel": os.uname().release,
                 "storage_model": "loop device",
                 "fs_type": "ext4",
@@ -290,20 +288,19 @@ def record(stage: Path, raw: Path, rounds: int) -> dict[str, Any]:
                 "workload": f"AndroStep demo, {rounds} rounds of {', '.join(APPS)}",
                 "rooted": True,
             },
-            "realtime_offset_ns": realtime_offset_ns,
-            "devices": [
+            realtime_offset_ns=realtime_offset_ns,
+            devices=(
                 {
                     "dev": device.number,
                     "name": device.node.name,
                     "parent": None,
                     "start_sector": 0,
                     "nr_sectors": IMAGE_BYTES // 512,
-                }
-            ],
-            "mounts": [{"dev": device.number, "path": "/data", "fs_type": "ext4", "options": options}],
-            "lost_events": lost,
-            "sources": sources,
-        }
+                },
+            ),
+            mounts=({"dev": device.number, "path": "/data", "fs_type": "ext4", "options": options},),
+            lost_events=lost,
+        )
 
 
 def main() -> None:
@@ -316,19 +313,20 @@ def main() -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, stop)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    # Only now: these imports start threads, and a thread that does not hold the signals back lets them in for all.
+    from androstep_analysis import manifest
 
     tmpfs = "/dev/shm" if os.path.ismount("/dev/shm") else None
     stage = Path(tempfile.mkdtemp(prefix=f"androstep-demo-{os.getpid()}-", dir=tmpfs))
     try:
         with directory(stage / "raw") as raw:
             try:
-                manifest = record(stage, raw, arguments.rounds)
+                described = record(stage, raw, arguments.rounds)
                 output = arguments.output / "raw"
                 output.mkdir(parents=True, exist_ok=True)
                 for path in raw.iterdir():
                     shutil.copyfile(path, output / path.name)
-                text = json.dumps(manifest, indent=2) + "\n"
-                (arguments.output / "capture.json").write_text(text, encoding="utf-8")
+                manifest.write(described, arguments.output)
             finally:
                 for path in raw.iterdir():
                     path.unlink()
