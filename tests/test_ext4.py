@@ -68,7 +68,7 @@ def assert_agrees(image: Path, filesystem: Filesystem, seed: int, sound: bool = 
     sectors = filesystem.block_bytes // 512
     nr_blocks = filesystem.nr_sectors // sectors
     blocks = random.Random(seed).sample(range(nr_blocks), min(BLOCKS_COMPARED, nr_blocks))
-    # the second argument lands inside of the block, not only on its first sector
+    # any sector of a block, not only its first
     found = fs.lookup(filesystem, [block * sectors + block % sectors for block in blocks])
     owner = oracle.owners(image, blocks)
     assert found["ino"].to_list() == [owner[block] for block in blocks]
@@ -214,7 +214,7 @@ VARIANTS = {
     "128_byte_inodes": ["-t", "ext4", "-I", "128"],
     "no_journal": ["-t", "ext4", "-O", "^has_journal"],
     "orphan_file": ["-t", "ext4", "-O", "orphan_file"],
-    "mmp": ["-t", "ext4", "-O", "mmp"],
+    "mmp": ["-t", "ext4", "-O", "mmp", "-E", "mmp_update_interval=1"],
     "ea_inode": ["-t", "ext4", "-O", "ea_inode,large_dir,fast_commit"],
     "revision_0": ["-t", "ext2", "-r", "0", "-b", "1024"],
     "uninit_groups": ["-t", "ext4", "-b", "1024", "-O", "uninit_bg,^metadata_csum", "-E", "lazy_itable_init=1"],
@@ -344,9 +344,11 @@ def test_hash_trees_and_large_directories(tree: Path, tmp_path: Path) -> None:
     oracle.require("e2fsck")
     wide = tmp_path / "wide"
     wide.mkdir()
-    for number in range(12_000):
-        (wide / f"a file with a rather long name, number {number:06d}").touch()
-    image = make(tmp_path / "image", ["-t", "ext4", "-N", "16000"], wide)
+    for number in range(1_500):
+        (wide / f"{'a long name ' * 16}{number:06d}").touch()
+    (wide / "small").touch()
+    (wide / "deep").mkdir()
+    image = make(tmp_path / "image", VARIANTS["1k"], wide)
     linear = read(image)
     subprocess.run(["e2fsck", "-f", "-y", "-D", str(image)], capture_output=True)
     indexed = read(image)

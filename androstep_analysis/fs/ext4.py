@@ -157,7 +157,7 @@ def _system_inodes(superblock: Superblock) -> set[int]:
 def _are_files(superblock: Superblock, inodes: np.ndarray) -> np.ndarray:
     """Which inodes are files of the user: in use (or deleted and still open), and not the filesystem's own."""
     alive = (inodes["links"] == 0) | (inodes["deleted"] == 0)
-    numbered = (inodes["ino"] == ext4_names.ROOT_INODE) | (inodes["ino"] >= superblock.first_inode)
+    numbered = (inodes["ino"] == ext4_inodes.ROOT_INODE) | (inodes["ino"] >= superblock.first_inode)
     own = np.isin(inodes["ino"], list(_system_inodes(superblock))) | ((inodes["flags"] & EA_INODE_FLAG) != 0)
     answer: np.ndarray = alive & numbered & ~own
     return answer

@@ -13,6 +13,8 @@ import polars as pl
 
 from androstep_analysis.fs.ext4_layout import INCOMPAT_64BIT, Groups, Image, Superblock, placed
 
+ROOT_INODE = 2
+
 EXTENTS_FLAG = 0x80000
 INLINE_DATA_FLAG = 0x10000000
 EA_INODE_FLAG = 0x200000
@@ -58,7 +60,7 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
     """Every inode that has links or is marked used (deleted, still open), in inode order; dtype `INODE`.
 
     With them their fields i_block (uint8, shape (n, 60)), and the sum of the sizes in bytes of all inodes without
-    extents, deleted ones too (see `ext4_names`).
+    extents, deleted ones too, reserved ones not (see `ext4_names`).
 
     Groups whose inode table lies outside of the filesystem, and the tails of tables that were never written
     (INODE_UNINIT, bg_itable_unused), have none.
@@ -82,14 +84,16 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
             continue
         place = int(groups.inode_table[group]) * superblock.block_bytes
         table = np.frombuffer(image.read(place, count * superblock.inode_bytes), dtype=on_disk)
-        pointed = table[(table["flags"] & (EXTENTS_FLAG | INLINE_DATA_FLAG)) == 0]
+        ino = group * superblock.inodes_per_group + np.arange(1, count + 1)
+        nameable = (ino == ROOT_INODE) | (ino >= superblock.first_inode)
+        pointed = table[nameable & ((table["flags"] & (EXTENTS_FLAG | INLINE_DATA_FLAG)) == 0)]
         pointed_bytes += pointed["size_lo"].sum(dtype=float) + pointed["size_hi"].sum(dtype=float) * 2**32
         raw_bitmap = image.read(int(groups.inode_bitmap[group]) * superblock.block_bytes, -(-count // 8))
         marked = np.unpackbits(np.frombuffer(raw_bitmap, np.uint8), bitorder="little", count=count).astype(bool)
         kept = np.flatnonzero((table["links"] > 0) | (marked & (table["mode"] != 0)))
         if kept.size:
             part = _narrow(table[kept], superblock)
-            part["ino"] = group * superblock.inodes_per_group + kept + 1
+            part["ino"] = ino[kept]
             part["offset_bytes"] = place + kept * superblock.inode_bytes
             parts.append(part)
             block_maps.append(table["block_map"][kept])

@@ -4,7 +4,7 @@ Three kinds of directory are read directly instead. In encrypted ones names are 
 strings, would end them at the first zero byte. In hash trees (the INDEX flag) pytsk3 mistakes pieces of the index for
 entries: `e2fs_f_h_normal` of the corpus has one. In large ones it compares every entry with all those before it: 80,000
 files in one directory took 3 s, in many directories 0.2 s. All are read directly where pytsk3 refuses the filesystem,
-or would take long: it lays out every file that it lists, the holes of sparse ext2 and ext3 files block by block.
+or would take long: it lays out every file that it lists, and without extents (ext2, ext3) block by block, holes too.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ import polars as pl
 import pytsk3
 
 from androstep_analysis.fs.ext4_blockmap import CONTENT
-from androstep_analysis.fs.ext4_inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, has_type
+from androstep_analysis.fs.ext4_inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, ROOT_INODE, has_type
 from androstep_analysis.fs.ext4_layout import RO_COMPAT_BIGALLOC, SUPERBLOCK_BYTE, Image, Superblock
 from androstep_analysis.ingest.staging import Loss
 
-ROOT_INODE = 2
 _LARGE_DIRECTORY_BYTES = 1 << 18
 """Directories above this size are read directly."""
 
-_MAX_LAID_OUT_BLOCKS = 1 << 18
-"""What pytsk3 may lay out, blocks and holes of all files without extents, deleted ones too: about a second's work."""
+_MAX_LAID_OUT_BLOCKS = 1 << 12
+"""What pytsk3 may lay out, blocks and holes of all files without extents, deleted ones too: each can take it 1 ms."""
 
 _MAX_PATH_LENGTH = 1 << 15
 """Directories below a path longer than this (eight times PATH_MAX) are left out: a hostile image nests without end."""
