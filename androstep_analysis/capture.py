@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from androstep_analysis.link.requests import link as link_requests
 from androstep_analysis.manifest import Manifest, Source
 from androstep_analysis.markup import el, visible
 
-TABLES = ("block_events", "tasks", "requests", "extents", "files", "io")
+TABLES = ("block_events", "fs_events", "tasks", "requests", "extents", "files", "io")
 
 
 def open(path: str | PathLike[str]) -> Capture:
@@ -35,8 +36,9 @@ def open(path: str | PathLike[str]) -> Capture:
     path = Path(path)
     if path.is_dir():
         return _open_directory(path)
-    if not path.exists():
-        raise InputError(f"{path}: no such file; give a capture directory or a trace file")
+    if not path.is_file():
+        what = "not a regular file" if path.exists() else "no such file"
+        raise InputError(f"{path}: {what}; give a capture directory or a trace file")
     source = Source(str(path.absolute()), "trace", path.stat().st_size, manifest.sha256(path))
     described = Manifest(sources=(source,))
     tables, about = _derive(ingest.read(path), described, _Images())
@@ -73,7 +75,7 @@ def create(
             for role, image in (("image_before", image_before), ("image_after", image_after))
             if image is not None
         ]
-        staging = merge([ingest.read(directory / source.path) for source in kept])
+        staging = merge([ingest.read(path) for path in sources])
         described = Manifest(
             sources=(*kept, *images),
             facts={"clock": staging.clock},
@@ -111,6 +113,11 @@ class Capture:
     def block_events(self) -> pl.LazyFrame:
         """Table block_events: the block-layer events as recorded."""
         return self.tables["block_events"]
+
+    @property
+    def fs_events(self) -> pl.LazyFrame:
+        """Table fs_events: the filesystem's own events as recorded."""
+        return self.tables["fs_events"]
 
     @property
     def requests(self) -> pl.LazyFrame:
@@ -174,7 +181,12 @@ class Capture:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The capture's row of table captures."""
-        digests = {Path(source.path).name: source.sha256 for source in self.manifest.sources}
+        names = Counter(Path(source.path).name for source in self.manifest.sources)
+        digests = {
+            name if names[name] == 1 else f"{source.role}/{name}": source.sha256
+            for source in self.manifest.sources
+            for name in [Path(source.path).name]
+        }
         known = {name: self.manifest.facts.get(name) for name in manifest.FACTS}
         row = {
             **known,
@@ -196,12 +208,13 @@ class Capture:
         return analysis.coverage(self.requests, self.io)
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
-        """The requests (and their pieces and events) that were issued in ``[start_ns, end_ns)`` of the clock."""
+        """The requests (and their pieces and the events) that were issued in ``[start_ns, end_ns)`` of the clock."""
         time = analysis.order_ns()
         tables = dict(self.tables)
         for name in ("requests", "io"):
             tables[name] = tables[name].filter((time >= start_ns) & (time < end_ns))
-        tables["block_events"] = tables["block_events"].filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
+        for name in ("block_events", "fs_events"):
+            tables[name] = tables[name].filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
         return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns))
 
     def with_filesystem(
@@ -215,6 +228,7 @@ class Capture:
         staging = Staging(
             format=self.format,
             block=self.block_events.collect(),
+            fs_events=self.fs_events.collect(),
             events=self.events,
             first_ns=self.first_ns,
             last_ns=self.last_ns,
@@ -276,9 +290,10 @@ def _open_directory(directory: Path) -> Capture:
     if known is None:
         paths = [manifest.verify(source, directory) for source in described.of_role("trace")]
         staging = merge([ingest.read(path) for path in paths])
+        told = described.realtime_offset_ns
         staging = replace(
             staging,
-            realtime_offset_ns=described.realtime_offset_ns or staging.realtime_offset_ns,
+            realtime_offset_ns=staging.realtime_offset_ns if told is None else told,
             clock=described.facts.get("clock") or staging.clock,
             lost_events=max(described.lost_events, staging.lost_events),
         )
@@ -307,7 +322,10 @@ def _derive_and_store(
         for role in ("image_before", "image_after")
     ]
     tables, about = _derive(staging, described, _Images(*images))
-    cache.store(tables, about, directory / "tables", _key(described))
+    try:
+        cache.store(tables, about, directory / "tables", _key(described))
+    except OSError:  # a capture on a medium that cannot be written is as good; its tables are only not kept
+        return {name: table.lazy() for name, table in tables.items()}, about
     return {name: pl.scan_parquet(directory / "tables" / f"{name}.parquet") for name in TABLES}, about
 
 
@@ -354,7 +372,7 @@ def _read_image(
 def _device_of_image(image: _Image, requests: pl.DataFrame) -> int:
     """The device the image is of: the one named, else the only one the trace has requests of."""
     seen = requests.group_by("part_dev").len("count").sort("count", descending=True)
-    listed = ", ".join(f"{units.format_dev(dev)} ({count} requests)" for dev, count in seen.iter_rows())
+    listed = ", ".join(f"{units.format_dev(dev)} ({count} requests)" for dev, count in seen.iter_rows()) or "no request"
     if image.device is not None:
         dev = units.parse_dev(image.device)
         if dev not in seen["part_dev"]:
@@ -377,7 +395,9 @@ def _device(row: dict[str, Any]) -> Device:
 
 def _keep(path: Path, raw: Path, number: int) -> Source:
     """Copy a source into `raw/` under its own name, made unique by a number where two have the same."""
-    name = path.name if not (raw / path.name).exists() else f"{number}-{path.name}"
+    name = path.name
+    while (raw / name).exists():
+        name = f"{number}-{name}"
     digest = manifest.sha256(path, copy_to=raw / name)
     return Source(f"raw/{name}", "trace", (raw / name).stat().st_size, digest)
 

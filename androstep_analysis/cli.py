@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 
 import polars as pl
 
@@ -31,8 +33,9 @@ start here:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status: 0 done, 1 input that cannot be used, 2 wrong usage."""
+    """Run one command; the exit status: 0 done, 1 input that cannot be used, 2 wrong usage, 128 + n by signal n."""
     arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _terminate)
     warnings.simplefilter("always", LossWarning)
     warnings.showwarning = _show_warning
     run: Callable[[argparse.Namespace], int | None] = arguments.run
@@ -45,8 +48,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"androstep: {visible(str(error))}", file=sys.stderr)
+        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        print(f"androstep: {visible(what)}; check the path, its rights and the free space", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    """Leave by the way that removes what is half made."""
+    raise SystemExit(128 + number)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
@@ -80,7 +91,7 @@ def _command(
         description=f"{summary}\n\n{textwrap.dedent(details).strip()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, wrong_usage=command.error)
     return command
 
 
@@ -107,6 +118,8 @@ def _add_ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _ingest(arguments: argparse.Namespace) -> None:
+    if arguments.device and not (arguments.image_before or arguments.image_after):
+        arguments.wrong_usage("--device names the device of an image; give --image-before or --image-after with it")
     made = capture.create(
         arguments.sources,
         arguments.output,
@@ -135,6 +148,8 @@ def _add_tables(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _tables(arguments: argparse.Namespace) -> None:
+    if arguments.output is not None and arguments.table is None:
+        arguments.wrong_usage("-o writes one table; name it before -o")
     opened = capture.open(arguments.path)
     if arguments.table is None:
         rows = [[name, f"{opened.about['rows'][name]:,}", schema.table(name).description] for name in capture.TABLES]
@@ -299,7 +314,7 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _doctor(arguments: argparse.Namespace) -> int:
     findings = doctor.machine() if arguments.path is None else doctor.capture(arguments.path)
-    rows = [["ok" if finding.ok else "MISSING", finding.what, finding.advice] for finding in findings]
+    rows = [["ok" if finding.ok else "NO", finding.what, finding.advice] for finding in findings]
     print(terminal.table(["", "what", "advice"], rows))
     return int(any(finding.needed and not finding.ok for finding in findings))
 

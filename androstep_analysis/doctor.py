@@ -42,7 +42,8 @@ def capture(directory: Path) -> list[Finding]:
 
 def _analysing() -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding(sys.version_info >= (3, 11), f"Python {version}", "needs 3.11 or later", needed=True)
+    recent = sys.version_info >= (3, 11)
+    yield Finding(recent, f"Python {version}", "" if recent else "install Python 3.11 or later", needed=True)
     free = shutil.disk_usage(Path.cwd()).free
     room = free > 1 << 30
     yield Finding(room, f"{free >> 30} GiB free here", "" if room else "captures and unpacked images need room")
@@ -57,10 +58,7 @@ def _recording() -> Iterator[Finding]:
         f"block tracepoints at {tracefs}" if tracefs else "block tracepoints",
         "" if tracefs else "cannot record here; as root: mount -t tracefs nodev /sys/kernel/tracing",
     )
-    for tool, package, use in (
-        ("mke2fs", "e2fsprogs", "making the demo's image"),
-        ("losetup", "mount", "loop devices"),
-    ):
+    for tool, package, use in _TOOLS:
         found = shutil.which(tool, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         yield Finding(found is not None, tool, "" if found else f"needed for {use}: apt-get install {package}")
 

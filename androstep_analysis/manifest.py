@@ -6,14 +6,19 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from androstep_analysis import units
+from androstep_analysis import schema, units
 from androstep_analysis.errors import InputError
+
+T = TypeVar("T")
 
 FILE_NAME = "capture.json"
 VERSION = 1
@@ -77,33 +82,73 @@ class Manifest:
 def read(directory: Path) -> Manifest:
     """The manifest of a capture directory; `InputError` where it is missing, damaged or of another version."""
     path = directory / FILE_NAME
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not directory.is_dir():
+        raise InputError(f"{directory}: no such directory; give one that `androstep ingest` made")
+    if not path.is_file():
         raise InputError(
             f"{directory}: a directory without {FILE_NAME} is no capture; make one with `androstep ingest`"
-        ) from None
-    except ValueError as error:
+        )
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid JSON ({error}); restore it or ingest the sources again") from None
     try:
         if raw["androstep"] != VERSION:
             raise InputError(f"{path}: manifest version {raw['androstep']!r}, expected {VERSION}; update androstep")
-        sources = tuple(Source(**{"dev": None, **source}) for source in raw["sources"])
-        for source in sources:
-            if source.role not in ROLES:
-                raise InputError(f"{path}: source {source.path!r} has role {source.role!r}, not one of {ROLES}")
-            if source.dev is not None:
-                units.parse_dev(source.dev)
         return Manifest(
-            sources=sources,
-            facts={name: raw["facts"].get(name) for name in FACTS},
-            realtime_offset_ns=raw["realtime_offset_ns"],
-            devices=tuple(raw["devices"]),
-            mounts=tuple(raw["mounts"]),
-            lost_events=int(raw["lost_events"]),
+            sources=tuple(_source(source) for source in raw["sources"]),
+            facts={name: _fact(name, raw["facts"].get(name)) for name in FACTS},
+            realtime_offset_ns=_optional(_integer, raw["realtime_offset_ns"]),
+            devices=tuple(_device(row) for row in raw["devices"]),
+            mounts=tuple(dict(row) for row in raw["mounts"]),
+            lost_events=_integer(raw["lost_events"]),
         )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: not a manifest as docs/capture.md describes it ({error!r})") from None
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: not a manifest as docs/capture.md describes it ({error!r}); restore it") from None
+
+
+# A manifest may come from anyone: what is not of its type must fail here, by name, and not in some table later.
+
+
+def _source(row: dict[str, Any]) -> Source:
+    source = Source(**{"dev": None, **row})
+    if source.role not in ROLES:
+        raise ValueError(f"source {source.path!r} has role {source.role!r}, not one of {', '.join(ROLES)}")
+    if not re.fullmatch("[0-9a-f]{64}", source.sha256):
+        raise ValueError(f"source {source.path!r} has no sha256 of 64 hex digits")
+    if b"\0" in os.fsencode(source.path):
+        raise ValueError(f"source {source.path!r} has a NUL byte, which no path has")
+    _integer(source.bytes)
+    _optional(units.parse_dev, source.dev)
+    return source
+
+
+def _device(row: dict[str, Any]) -> dict[str, Any]:
+    for dev in (row["dev"], row.get("parent")):
+        if (_optional(units.parse_dev, dev) or 0) >= 1 << 32:
+            raise ValueError(f"device {dev!r} is out of range")
+    _integer(row["start_sector"])
+    _integer(row["nr_sectors"])
+    return dict(row)
+
+
+def _fact(name: str, value: Any) -> Any:
+    python = schema.table("captures").column(name).polars.to_python()
+    if value is not None and type(value) is not python:
+        raise TypeError(f"fact {name!r} is {value!r}, not of type {python.__name__}")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or abs(value) >= 1 << 63:
+        raise TypeError(f"{value!r} is no 64-bit integer")
+    return value
+
+
+def _optional(convert: Callable[[Any], T], value: Any) -> T | None:
+    return None if value is None else convert(value)
 
 
 def write(manifest: Manifest, directory: Path) -> None:

@@ -87,7 +87,8 @@ def _mapped(events: pl.DataFrame, io: pl.DataFrame) -> pl.DataFrame:
 def write(table: pl.DataFrame, file: TextIO) -> None:
     """Write `lines` as a `.po` file, in the columns of MOST's README (``%5T.%9t\\t%a\\t%d\\t%8S\\t%4n\\t%4p\\t%20C``).
 
-    A tab or line break in a name would break the line: it is written as ``?``.
+    Control characters in a name are written as ``?``: a tab or line break would break the line, an escape sequence
+    would reach the terminal that the lines are printed on.
     """
     seconds = pl.col("ts_ns") // 1_000_000_000
     nanos = (pl.col("ts_ns") % 1_000_000_000).cast(pl.String).str.pad_start(9, "0")
@@ -111,7 +112,7 @@ def write(table: pl.DataFrame, file: TextIO) -> None:
 
 
 def _one_field(text: pl.Expr) -> pl.Expr:
-    return text.str.replace_all(r"[\t\r\n\x00]", "?")
+    return text.str.replace_all(r"\p{Cc}", "?")
 
 
 def counts(table: pl.DataFrame) -> dict[str, dict[str, dict[str, dict[str, int]]]]:

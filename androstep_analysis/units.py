@@ -31,8 +31,8 @@ def dev_from_stat(st_dev: int) -> int:
 
 def parse_dev(text: str) -> int:
     """`dev` column value of ``MAJ:MIN`` or ``MAJ,MIN``; `ValueError` for anything else."""
-    match = re.fullmatch(r"(\d+)[:,](\d+)", text)
-    if match is None:
+    match = re.fullmatch(r"([0-9]{1,4})[:,]([0-9]{1,7})", text)
+    if match is None or int(match[1]) >= 1 << 12 or int(match[2]) >= 1 << MINOR_BITS:
         raise ValueError(f"{text!r} is no device number; write MAJOR:MINOR, for example 259:13")
     return dev(int(match[1]), int(match[2]))
 

@@ -46,7 +46,7 @@ def one_row(name: str) -> pl.DataFrame:
 
 def test_every_table_of_the_design_has_a_schema() -> None:
     assert set(TABLES) == {
-        *("block_events", "captures", "requests", "extents", "files"),
+        *("block_events", "fs_events", "captures", "requests", "extents", "files"),
         *("tasks", "io", "samples", "bench", "syscalls"),
     }
     assert schema.names() == tuple(TABLES)

@@ -16,7 +16,8 @@ def latency(requests: Table) -> pl.DataFrame:
     """Quantiles of latency; dimensions `step` (Q2D, D2C, Q2C), `op`, `quantile` (min, p50, …, max, mean).
 
     Takes table `requests`. Metric latency in ns. `n` is the number of requests with both ends of the step, `coverage`
-    their share of the bytes. Quantiles are the nearest rank: values that occurred.
+    their share of the bytes. Quantiles are the nearest rank: the smallest value that at least this share of the
+    requests did not exceed, which is one that occurred.
     """
     span = pl.col("span")
     rows = (
@@ -26,7 +27,7 @@ def latency(requests: Table) -> pl.DataFrame:
             n=pl.len().cast(pl.Int64),
             coverage=pl.col("bytes").sum() / pl.col("all_bytes").first(),
             min=span.min().cast(pl.Float64),
-            **{name: span.quantile(q, "higher").cast(pl.Float64) for name, q in QUANTILES.items()},
+            **{name: span.quantile(q, "equiprobable").cast(pl.Float64) for name, q in QUANTILES.items()},
             max=span.max().cast(pl.Float64),
             mean=span.mean(),
         )

@@ -20,13 +20,11 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     bytes_ratio (of all requests of the `by` group). Forward includes consecutive, so the three classes do not add up
     to one: consecutive and random do. Definitions: definitions.toml, consecutive, forward, random.
     """
-    classified = classify(requests, stream=stream, keep=by)
+    classified = classify(requests, stream=stream)
     dimensions = [*by, "class"]
-    groups = pl.concat(
-        classified.group_by(pl.lit(name).alias("class"), *by).agg(
-            count=pl.col("request_id").filter(name).n_unique(), bytes=pl.col("bytes").filter(name).sum()
-        )
-        for name in CLASSES
+    of_class = classified.unpivot(CLASSES, index=["request_id", "bytes", *by], variable_name="class", value_name="is")
+    groups = of_class.group_by(dimensions).agg(
+        count=pl.col("request_id").filter("is").n_unique(), bytes=pl.col("bytes").filter("is").sum()
     )
     known = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in (*stream, *by)))
     table = tidy(groups, dimensions, known_share(classified, known))
@@ -39,28 +37,24 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     return ordered(pl.concat([table, ratios]), dimensions)
 
 
-def classify(requests: Table, *, stream: Sequence[str] = ("dev", "op"), keep: Sequence[str] = ()) -> pl.LazyFrame:
-    """The counted requests that carry data, in order, with Boolean columns consecutive, forward and random.
+def classify(requests: Table, *, stream: Sequence[str] = ("dev", "op")) -> pl.LazyFrame:
+    """The counted rows that carry data, with time_ns, bytes and Boolean columns consecutive, forward and random.
 
     Order is that of issue, of queueing where there is no issue, of completion where there is neither; equal times by
-    request. The pieces that a request has in one stream (and one group of `keep`) stand together as one row. Columns:
-    request_id, `stream`, `keep`, time_ns, sector, bytes and the three classes.
+    request. What a request has in one stream is of one class: where its pieces begin and end together decides, so
+    that a piece never follows another of the same request. Rows come in no particular order.
     """
-    names = list(dict.fromkeys(["request_id", *stream, *keep]))
-    end = pl.col("sector") + pl.col("nr_sectors")
-    rows = counted(requests).filter(pl.col("nr_sectors") > 0).with_columns(time_ns=order_ns())
-    rows = rows.group_by(names).agg(
-        pl.col("time_ns").min(),
-        pl.col("sector").min(),
-        end=end.max(),
-        bytes=pl.col("nr_sectors").sum() * SECTOR_BYTES,
+    rows = counted(requests).filter(pl.col("nr_sectors") > 0)
+    rows = rows.with_columns(time_ns=order_ns(), bytes=pl.col("nr_sectors") * SECTOR_BYTES)
+    one = list(dict.fromkeys(["request_id", *stream]))
+    whole = rows.group_by(one).agg(
+        pl.col("time_ns").min(), pl.col("sector").min(), end=(pl.col("sector") + pl.col("nr_sectors")).max()
     )
-    rows = rows.sort("time_ns", "request_id", "sector")
-    ended = pl.col("end").shift(1).over(list(stream))
+    ended = pl.col("end").shift(1).over(list(stream), order_by=["time_ns", "request_id"])
     consecutive = (pl.col("sector") == ended).fill_null(False)
-    return rows.with_columns(
-        consecutive=consecutive, forward=(pl.col("sector") >= ended).fill_null(False), random=~consecutive
-    )
+    forward = (pl.col("sector") >= ended).fill_null(False)
+    classes = whole.select(*one, consecutive=consecutive, forward=forward, random=~consecutive)
+    return rows.join(classes, on=one, how="left", nulls_equal=True)
 
 
 def order_ns() -> pl.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis.analysis.tables import Table, counted, ordered, shares, tidy
+from androstep_analysis.analysis.tables import Table, counted, known_share, ordered, shares, tidy
 from androstep_analysis.units import SECTOR_BYTES
 
 
@@ -25,20 +25,22 @@ def sizes(requests: Table) -> pl.DataFrame:
     return _counts(
         counted(requests).filter(pl.col("nr_sectors") > 0).with_columns(size_bytes=pl.col("nr_sectors") * SECTOR_BYTES),
         ["op", "size_bytes"],
+        coverage=1.0,
     )
 
 
 def rwbs(requests: Table) -> pl.DataFrame:
     """Requests by their operation and flag letters as recorded; dimension `rwbs`. Metric count."""
-    return _counts(counted(requests), ["rwbs"])
+    rows = counted(requests).with_columns(bytes=pl.col("nr_sectors") * SECTOR_BYTES)
+    return _counts(rows, ["rwbs"], known_share(rows, pl.col("rwbs").is_not_null()))
 
 
-def _counts(requests: pl.LazyFrame, dimensions: list[str]) -> pl.DataFrame:
+def _counts(requests: pl.LazyFrame, dimensions: list[str], coverage: float | None) -> pl.DataFrame:
     rows = requests.group_by(dimensions).agg(n=pl.len().cast(pl.Int64)).collect()
     named = rows.with_columns(
         metric=pl.lit("count"),
         value=pl.col("n").cast(pl.Float64),
         unit=pl.lit("requests"),
-        coverage=pl.lit(1.0),
+        coverage=pl.lit(coverage, pl.Float64),
     )
     return ordered(named, dimensions)

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import polars as pl
+
+from androstep_analysis import schema
 
 Table: TypeAlias = pl.LazyFrame | pl.DataFrame | Any
 """A LazyFrame, a DataFrame, or anything with `__arrow_c_stream__` (pyarrow, pandas, DuckDB)."""
 
 
 def lazy(table: Table) -> pl.LazyFrame:
-    """The table as a LazyFrame; `TypeError` for something that is no table."""
-    if isinstance(table, pl.LazyFrame):
-        return table
-    frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
-    return frame.lazy()
+    """The table as a LazyFrame; `TypeError` for something that is no table.
+
+    Columns that another library holds in types of its own (pandas: categories for enums, floats for integers with
+    nulls) get the types of schemas/*.json back, and with them the order of the enums. A value that is none of the
+    enum's raises `polars.exceptions.InvalidOperationError`.
+    """
+    if not isinstance(table, pl.LazyFrame):
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise TypeError(f"{type(table).__name__} is no table; give a polars, pandas or Arrow table")
+        table = pl.DataFrame(table).lazy()
+    types = _types()
+    return table.cast(
+        {name: types[name] for name, have in table.collect_schema().items() if have != types.get(name, have)}
+    )
+
+
+@functools.cache
+def _types() -> dict[str, pl.DataType]:
+    """The type of every column of tables `requests` and `io`; a name that both have is of one type."""
+    return {column.name: column.polars for name in ("requests", "io") for column in schema.table(name).columns}
 
 
 def counted(table: Table) -> pl.LazyFrame:
@@ -55,7 +73,7 @@ def ordered(table: pl.DataFrame, dimensions: Iterable[str]) -> pl.DataFrame:
     """The result with its columns in the tidy order, rows sorted by metric and dimensions."""
     dimensions = list(dimensions)
     by_metric = table.with_columns(pl.col("metric").cast(pl.Enum(table["metric"].unique(maintain_order=True))))
-    return by_metric.sort("metric", *dimensions, nulls_last=True).select(
+    return by_metric.sort("metric", *dimensions, nulls_last=True, maintain_order=True).select(
         pl.col("metric").cast(pl.String), *dimensions, "value", "unit", "n", "coverage"
     )
 

@@ -30,8 +30,10 @@ def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
     """Requests and bytes per second over time; dimensions `ts_ns` (Int64, start of the bin) and `op`.
 
     Takes table `requests`. Metrics iops [1/s] and bandwidth [B/s]; a bin in which nothing of an operation completed
-    is a row with 0, so that a line drawn through the rows is true.
+    is a row with 0, so that a line drawn through the rows is true. Raises `ValueError` for a bin that has no length.
     """
+    if bin_ns <= 0:
+        raise ValueError(f"bin_ns is {bin_ns}: a bin must be at least 1 ns long")
     done = pl.coalesce("complete_ns", "issue_ns", "queue_ns")
     rows = counted(requests).filter(pl.col("nr_sectors") > 0).with_columns(bin=done // bin_ns)
     sums = (
@@ -60,7 +62,7 @@ def cumulative(requests: Table) -> pl.DataFrame:
     cumulative; Kim et al., Figure 6).
     """
     kind = pl.when("consecutive").then(pl.lit("sequential")).otherwise(pl.lit("random")).alias("class")
-    rows = classify(requests).with_columns(kind, ts_ns=pl.col("time_ns"))
+    rows = classify(requests).sort("time_ns", "request_id").with_columns(kind, ts_ns=pl.col("time_ns"))
     sums = rows.with_columns(
         value=pl.col("bytes").cum_sum().over("op", "class").cast(pl.Float64),
         n=pl.int_range(1, pl.len() + 1).over("op", "class").cast(pl.Int64),

@@ -16,7 +16,7 @@ import re
 import polars as pl
 
 from androstep_analysis import schema, units
-from androstep_analysis.ingest import tasks, text
+from androstep_analysis.ingest import fs_events_text, tasks, text
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.staging import Loss, Staging
 
@@ -112,11 +112,13 @@ def parse(data: bytes, format_name: str) -> Staging:
     is_event = parsed["event"].is_not_null()
     events, comments = parsed.filter(is_event), parsed.filter(~is_event)["line"]
     block, no_fields = _block(events)
+    fs_events, no_fs_fields = fs_events_text.read(events)
     lost_events, lost = _lost(comments, len(events))
     first_ns, last_ns = text.span(events["ts_ns"])
     return Staging(
         format=format_name,
         block=block,
+        fs_events=fs_events,
         events=text.counts(events["event"]),
         first_ns=first_ns,
         last_ns=last_ns,
@@ -128,6 +130,7 @@ def parse(data: bytes, format_name: str) -> Staging:
             *lost,
             *text.unreadable(comments.filter(~comments.str.contains(_NO_EVENT)), "trace events"),
             *text.unreadable(no_fields, "block events of a known form"),
+            *text.unreadable(no_fs_fields, "filesystem events of a known form"),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What every reader returns: block events, counts of everything in the file, and what was lost."""
+"""What every reader returns: block and filesystem events, counts of everything in the file, and what was lost."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class Staging:
     """One recording as its format tells it, before anything is joined.
 
     `block` holds the block-layer events (table `block_events`, sorted by `ts_ns`, equal times in file order).
-    `tasks` holds what the format says about threads (table `tasks`). `events` counts every event in the file by the
-    format's own name, also those that are no block events; `first_ns` and `last_ns` span all of them and are None
+    `fs_events` holds the filesystem's own events (table `fs_events`, sorted alike), where the format has any that are
+    of use. `tasks` holds what the format says about threads (table `tasks`). `events` counts every event in the file
+    by the format's own name, also those that are in no table; `first_ns` and `last_ns` span all of them and are None
     in a file without events. `lost_events` is what the recorder says it lost; `losses` explains it and adds what the
     reader could not use. `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock.
     """
@@ -41,6 +42,7 @@ class Staging:
     events: dict[str, int]
     first_ns: int | None
     last_ns: int | None
+    fs_events: pl.DataFrame = field(default_factory=lambda: schema.empty("fs_events"))
     tasks: pl.DataFrame = field(default_factory=lambda: schema.empty("tasks"))
     clock: str = "unknown"
     realtime_offset_ns: int | None = None
@@ -70,6 +72,7 @@ def merge(parts: Sequence[Staging]) -> Staging:
         events=dict(events),
         first_ns=min(firsts, default=None),
         last_ns=max(lasts, default=None),
+        fs_events=pl.concat([part.fs_events for part in parts]).sort("ts_ns", maintain_order=True),
         tasks=pl.concat([part.tasks for part in parts]).unique(maintain_order=True),
         clock=next((part.clock for part in parts if part.clock != "unknown"), "unknown"),
         realtime_offset_ns=next((p.realtime_offset_ns for p in parts if p.realtime_offset_ns is not None), None),

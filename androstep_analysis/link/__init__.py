@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import extents, filetype, images, owner, requests
 
@@ -25,21 +25,26 @@ class Images:
 def tables(staging: Staging, linked: requests.Linked, given: Images) -> dict[str, pl.DataFrame]:
     """Every table that follows from a recording, its requests (`requests.link`) and the images of its filesystem.
 
-    Keys block_events, tasks, requests, extents, files and io; without images `extents` and `files` are empty and all
-    that the recording does not state itself is unknown.
+    Keys block_events, fs_events, tasks, requests, extents, files and io; all that neither the recording nor an image
+    tells is unknown.
     """
-    files, mapped = schema.empty("files"), schema.empty("extents")
-    if given.before is not None or given.after is not None:
-        evidence = images.evidence(given.before, given.after, staging.realtime_offset_ns)
-        files, mapped = evidence.files, evidence.extents
-    owners = owner.owners(linked.bios, staging.tasks)
+    fs_events = tracepoints.on_filesystems(staging.fs_events, linked.requests)
+    # Events that the file should hold and does not are as lost as those that the recorder dropped.
+    missing = sum(loss.count for loss in staging.losses if loss.kind == "missing")
+    staging = replace(staging, fs_events=fs_events, lost_events=staging.lost_events + missing)
+    evidence = images.evidence(given.before, given.after, staging)
+    block_bytes = {
+        int(image.extents["dev"][0]): image.block_bytes for image in (given.before, given.after) if image is not None
+    }
+    pieces = extents.pieces(linked, evidence.extents, evidence.files)
     return {
         "block_events": schema.conform(staging.block, "block_events"),
+        "fs_events": schema.conform(fs_events, "fs_events"),
         "tasks": schema.conform(staging.tasks, "tasks"),
         "requests": linked.requests,
-        "extents": mapped,
-        "files": files,
-        "io": extents.pieces(linked, mapped, files, owners),
+        "extents": evidence.extents,
+        "files": evidence.files,
+        "io": extents.table(owner.owned(pieces, fs_events, staging.tasks, block_bytes, staging.lost_events)),
     }
 
 

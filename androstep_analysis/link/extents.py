@@ -13,19 +13,23 @@ CONFIDENCE = ("tracepoint", "context", "recorded", "image_before", "fiemap", "jo
 """Sources of extents, most trusted first: a later one is asked only for what the earlier ones leave open."""
 
 
-def pieces(linked: Linked, extents: pl.DataFrame, files: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
-    """Table `io`: every request cut at the edges of its bios and of the extents that hold them.
+def pieces(linked: Linked, extents: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """Every request cut at the edges of its bios and of the extents that hold them.
 
     `extents` and `files` are in sectors of the filesystem's own device, so they are met by `part_dev` and
-    `part_sector`. `owners` has one row per row of `linked.bios`, in the same order: owner_pid, owner_comm,
-    owner_package, owner_count, owner_via. The extent asked for is the one at the time the bio was queued (issued or
-    completed where no queue event was seen). An empty flush is one piece without sectors and without block type.
+    `part_sector`. The extent asked for is the one at the time the bio was queued (issued or completed where no queue
+    event was seen). An empty flush is one piece without sectors and without block type.
+
+    The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
+    part_sector, incarnation, submit_tid, submit_pid, submit_comm and `time`, that of the extent asked for.
     """
-    bios = _placed(linked, owners)
-    cut = _map(bios, extents)
-    cut = _name(cut, files)
-    flushes = _placed_flushes(linked)
-    io = pl.concat([_stated(cut, linked.recorded), flushes], how="diagonal").sort("request_id", "sector")
+    cut = _name(_map(_placed(linked), extents), files)
+    return pl.concat([_stated(cut, linked.recorded), _placed_flushes(linked)], how="diagonal")
+
+
+def table(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Table `io` of the pieces with their owner columns, numbered within their request."""
+    io = pieces.sort("request_id", "sector")
     number = pl.int_range(pl.len()).over("request_id")
     io = io.with_columns(piece=number, bytes=pl.col("nr_sectors") * units.SECTOR_BYTES)
     want = schema.table("io").polars
@@ -48,10 +52,9 @@ def _request_columns(requests: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _placed(linked: Linked, owners: pl.DataFrame) -> pl.DataFrame:
-    """The bios with their request's columns, owner, and place and time as the filesystem saw them."""
-    bios = pl.concat([linked.bios, owners], how="horizontal")
-    placed = bios.join(_request_columns(linked.requests), on="request_id", how="left", maintain_order="left")
+def _placed(linked: Linked) -> pl.DataFrame:
+    """The bios with their request's columns, and place and time as the filesystem saw them."""
+    placed = linked.bios.join(_request_columns(linked.requests), on="request_id", how="left", maintain_order="left")
     return placed.with_columns(
         part_sector=pl.col("sector") - pl.col("offset"),
         queue_ns=pl.coalesce("queue_ns", "request_queue_ns"),
@@ -61,10 +64,9 @@ def _placed(linked: Linked, owners: pl.DataFrame) -> pl.DataFrame:
 
 def _placed_flushes(linked: Linked) -> pl.DataFrame:
     flushes = linked.requests.filter(pl.col("nr_sectors") == 0)
-    owner = {"owner_count": pl.lit(0, pl.Int32), "owner_via": pl.lit("unknown").cast(schema.enum("io", "owner_via"))}
     nothing = pl.lit(None, pl.Int64)
     return _request_columns(flushes).with_columns(
-        queue_ns=pl.col("request_queue_ns"), sector=nothing, nr_sectors=pl.lit(0, pl.Int64), **owner
+        queue_ns=pl.col("request_queue_ns"), sector=nothing, nr_sectors=pl.lit(0, pl.Int64)
     )
 
 
@@ -95,13 +97,15 @@ def _map(bios: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
 
 
 def _can_hold(op: pl.Series, extent: pl.DataFrame) -> pl.Series:
-    """Whether the extent can be what the operation touched, where it speaks of another time than the request's.
+    """Whether the extent can be what the operation touched.
 
-    What is free at another time was not free when it was read or written; what is discarded has just been freed.
+    Whatever says that a block is free speaks of another time if the block is read or written: no event tells that
+    metadata got a block. What is discarded has just been freed, so that an image which says otherwise is of another
+    time too.
     """
     free = extent["block_type"] == "free"
     other_time = extent["source"].is_in(["image_before", "image_after", "inferred"])
-    return ~(other_time & pl.select(pl.when(op == "discard").then(~free).otherwise(free)).to_series())
+    return pl.select(pl.when(op == "discard").then(free | ~other_time).otherwise(~free)).to_series()
 
 
 def _answer(extents: pl.DataFrame) -> pl.DataFrame:

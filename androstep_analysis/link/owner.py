@@ -1,10 +1,19 @@
-"""Submitter to owner: on whose behalf the bytes moved (definitions.toml, owner)."""
+"""On whose behalf the bytes moved (definitions.toml, owner).
+
+The thread that queues a write is often not the one that made the data: writeback writes for everyone, and an fsync
+writes what other processes left in the file. The filesystem's events tell who put data into a page
+(``ext4_da_write_begin``, ``ext4_write_begin``) and who made it dirty (``writeback_dirty_folio``, which also sees
+stores through a memory map but only the first after each time the page was written out).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis import schema, units
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest import tasks as kinds
 
 OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")
@@ -13,32 +22,82 @@ OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")
 FILESYSTEM = ("journal", "gc")
 """Kinds of thread that belong to the filesystem itself."""
 
+PAGE_BYTES = 4096
+"""Size of a page in ``writeback_dirty_folio``; a trace does not tell it."""
 
-def owners(bios: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Owner of each bio, a row for each row of `bios` and in its order.
+_LARGEST_FILE = 1 << 60
+_LARGEST_FOLIO = 1 << 29
+"""Bytes beyond what one event can be about: ext4 has files of 16 TiB, Linux huge pages of 512 MiB."""
 
-    `bios` has submit_tid, submit_pid and submit_comm; `tasks` is table tasks, used to find the process of a thread
-    and the name of a thread that the trace no longer knew. Columns: owner_pid, owner_comm, owner_package,
-    owner_count, owner_via, as in table io. A bio without submitter has no owner.
+_OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count", "owner_via")
+_BLOCK = ["dev", "ino", "life", "file_block"]
+
+
+def owned(
+    pieces: pl.DataFrame,
+    fs_events: pl.DataFrame,
+    tasks: pl.DataFrame,
+    block_bytes: Mapping[int, int],
+    lost_events: int = 0,
+) -> pl.DataFrame:
+    """The pieces (`extents.pieces`), cut where their owner changes, with the owner columns of table io.
+
+    A block of data that was written belongs to the processes that wrote to it since it was last written out; to the
+    last that dirtied its page since then, where no write is recorded; else, as all other pieces, to the submitter.
+    Several processes share a block: the last of them is named, `owner_count` says how many they are.
+
+    `fs_events` and `tasks` are the tables of those names; `block_bytes` is the block size of the filesystem on each
+    device (`tracepoints.BLOCK_BYTES` where it is not told). Where events were lost (`lost_events`), see `_doubted`.
     """
-    names = [_only("pid"), _only("comm"), _only("package")]
-    threads = tasks.group_by("tid", maintain_order=True).agg(names)
-    leaders = threads.filter(pl.col("tid") == pl.col("pid"))
-    processes = leaders.select("pid", process_comm="comm", process_package="package")
-    known = (
-        bios.select(tid="submit_tid", submit_pid="submit_pid", submit_comm="submit_comm")
-        .join(threads, on="tid", how="left", maintain_order="left")
-        .with_columns(pid=pl.coalesce("submit_pid", "pid"), comm=pl.coalesce("submit_comm", "comm"))
-        .join(processes, on="pid", how="left", maintain_order="left")
+    pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
+    is_written = (
+        (pl.col("op") == "write")
+        & (pl.col("block_type") == "data")
+        & (pl.col("map_source") != "inferred")  # the right writer of a guessed file is still a guess
+        & (pl.col("nr_sectors") > 0)
+        & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
     )
-    kind = kinds.kind(pl.col("comm"))
-    named = pl.col("comm").is_not_null() & ~kind.is_in(OTHERS_BYTES).fill_null(False)
-    return known.with_columns(named=named, kind=kind).select(
-        owner_pid=pl.when("named").then("pid"),
-        owner_comm=pl.when("named").then(pl.coalesce("process_comm", "comm")),
-        owner_package=pl.when("named").then(pl.coalesce("process_package", "package")),
-        owner_count=pl.col("named").cast(pl.Int32),
-        owner_via=pl.when("named")
+    touches = fs_events.filter(pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.DIRTIED]))
+    written = pieces.filter(is_written)
+    if touches.height and written.height:
+        blocks = _blocks(written, fs_events, block_bytes)
+        authors = _authors(blocks, _touched(fs_events, blocks, block_bytes))
+        processes = _processes(touches.select("tid", "pid", "comm").unique(), tasks)
+        others = pieces.filter(~is_written.fill_null(False))
+        pieces = pl.concat([others, _cut(written, authors, processes)], how="diagonal")
+    return _doubted(pieces, touches["dev"].unique()) if lost_events else pieces
+
+
+def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+    """The pieces as far as they can be trusted where events were lost.
+
+    That a block was freed and mapped anew may be among what was lost. An event's word on where a block belongs is
+    still a fact where another event tells who put data into that page of that file; alone it is inferred. And on
+    `devices`, where writers are recorded, data of no recorded writer need not be a direct write of its submitter.
+    """
+    has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"])
+    is_alone = (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
+    is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
+    is_guess = is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
+    known = pl.when(~is_guess.fill_null(False))
+    inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
+    return pieces.with_columns(
+        *(known.then(name).alias(name) for name in _OWNER[:3]),
+        map_source=pl.when(is_alone).then(inferred).otherwise("map_source"),
+        owner_count=known.then("owner_count").otherwise(0),
+        owner_via=known.then("owner_via").otherwise(pl.lit("unknown").cast(schema.enum("io", "owner_via"))),
+    )
+
+
+def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Owner columns by the thread that queued each piece, in the order of `pieces`; without submitter no owner."""
+    threads = pieces.select(tid="submit_tid", pid="submit_pid", comm="submit_comm")
+    processes = _processes(threads.unique(), tasks)
+    known = threads.join(processes, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
+    return known.select(
+        *_OWNER[:3],
+        owner_count=pl.col("is_process").cast(pl.Int32),
+        owner_via=pl.when("is_process")
         .then(pl.lit("submitter"))
         .when(pl.col("kind").is_in(FILESYSTEM))
         .then(pl.lit("filesystem"))
@@ -47,7 +106,167 @@ def owners(bios: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _processes(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """The process of each thread (tid, pid, comm, as an event names it).
+
+    Adds owner_pid, owner_comm and owner_package (null for threads that only move what others made), kind and
+    is_process. `tasks` supplies the process of a thread and the name of one that the trace no longer knew.
+    """
+    only = [_only("pid").alias("task_pid"), _only("comm").alias("task_comm"), _only("package")]
+    known_threads = tasks.group_by("tid", maintain_order=True).agg(only)
+    leaders = known_threads.filter(pl.col("tid") == pl.col("task_pid"))
+    leaders = leaders.select("task_pid", process_comm="task_comm", process_package="package")
+    table = (
+        threads.join(known_threads, on="tid", how="left", maintain_order="left")
+        .with_columns(task_pid=pl.coalesce("pid", "task_pid"), task_comm=pl.coalesce("comm", "task_comm"))
+        .join(leaders, on="task_pid", how="left", maintain_order="left")
+        .with_columns(kind=kinds.kind(pl.col("task_comm")))
+    )
+    moves_others = pl.col("kind").is_in(OTHERS_BYTES).fill_null(False)
+    is_process = pl.col("task_comm").is_not_null() & ~moves_others
+    return table.with_columns(is_process=is_process).select(
+        "tid",
+        "pid",
+        "comm",
+        "kind",
+        "is_process",
+        owner_pid=pl.when("is_process").then("task_pid"),
+        owner_comm=pl.when("is_process").then(pl.coalesce("process_comm", "task_comm")),
+        owner_package=pl.when("is_process").then(pl.coalesce("process_package", "package")),
+    )
+
+
 def _only(column: str) -> pl.Expr:
     """The one value a thread had, or null where it had several: a reused thread id must not name another program."""
     values = pl.col(column).drop_nulls().unique()
-    return pl.when(values.len() == 1).then(values.first()).alias(column)
+    return pl.when(values.len() == 1).then(values.first())
+
+
+def _blocks(written: pl.DataFrame, fs_events: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+    """Every block of a file that the pieces write out: position of the piece, and which block of which life when."""
+    rows = written.select(
+        pl.int_range(pl.len()).alias("at"),
+        "ino",
+        dev="part_dev",
+        ts_ns="time",
+        begin="file_offset_bytes",
+        end=pl.col("file_offset_bytes") + pl.col("nr_sectors") * units.SECTOR_BYTES,
+    )
+    born = _lives(fs_events).filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
+    lived = rows.sort("ts_ns", maintain_order=True).join_asof(
+        born, on="ts_ns", by=["dev", "ino"], check_sortedness=False
+    )
+    return _each_block(lived.with_columns(pl.col("life").fill_null(0)), block_bytes)
+
+
+def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
+    """The events with `begins`, whether the inode's pages are new from here on, and `life`, how often they were.
+
+    An inode that is evicted leaves no pages behind; what is in the cache later was put there later.
+    """
+    begins = pl.col("event").is_in(["ext4_allocate_inode", "ext4_evict_inode"])
+    return fs_events.with_columns(begins=begins, life=begins.cast(pl.Int64).cum_sum().over("dev", "ino"))
+
+
+def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+    """Every block that a process wrote to or dirtied, of the files in `blocks`."""
+    is_write = pl.col("event").is_in(tracepoints.WRITES)
+    rows = _lives(fs_events).filter(is_write | pl.col("event").is_in(tracepoints.DIRTIED))
+    rows = rows.join(blocks.select("dev", "ino").unique(), on=["dev", "ino"], how="semi", maintain_order="left")
+    page = pl.when(pl.col("page") <= _LARGEST_FILE // PAGE_BYTES).then("page")
+    begin = pl.when(is_write).then("offset_bytes").otherwise(page * PAGE_BYTES)
+    length = pl.when(is_write).then("nr_bytes").otherwise(pl.lit(PAGE_BYTES))
+    spans = rows.select(
+        "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length, is_write=is_write
+    )
+    fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(
+        1, _LARGEST_FOLIO
+    )
+    return _each_block(spans.filter(fits), block_bytes)
+
+
+def _each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+    """A row for each block that the bytes ``[begin, end)`` of a row touch, with `file_block` and `size`, its length."""
+    sizes = {dev: min(size, PAGE_BYTES) for dev, size in block_bytes.items()}
+    size = pl.col("dev").replace_strict(sizes, default=PAGE_BYTES, return_dtype=pl.Int64)
+    spans = spans.with_columns(size=size)
+    first, last = pl.col("begin") // pl.col("size"), (pl.col("end") - 1) // pl.col("size")
+    return spans.with_columns(file_block=pl.int_ranges(first, last + 1)).explode("file_block")
+
+
+def _authors(blocks: pl.DataFrame, touched: pl.DataFrame) -> pl.DataFrame:
+    """The `blocks` with who made what they write: `via`, `count`, `who` and the tid, pid and comm of the last.
+
+    `who` tells equal sets of processes from others. All are null where no process is recorded.
+    """
+    events = pl.concat([touched, blocks.with_columns(is_write=pl.lit(None, pl.Boolean))], how="diagonal")
+    # What touched a block in the very instant in which it is written out counts as having done so before.
+    is_out = pl.col("at").is_not_null()
+    events = events.sort("ts_ns", is_out, maintain_order=True).with_columns(
+        # Everything up to the next time the block is written out is written out then.
+        turn=is_out.cast(pl.Int64).cum_sum().over(_BLOCK) - is_out.cast(pl.Int64),
+        process=pl.coalesce("pid", -pl.col("tid")),
+    )
+    writes, dirties = pl.col("is_write").fill_null(False), ~pl.col("is_write").fill_null(True)
+    processes = pl.col("process").filter(writes).unique()
+    by_write = writes.any()
+    thread = {
+        name: pl.when(by_write).then(pl.col(name).filter(writes).last()).otherwise(pl.col(name).filter(dirties).last())
+        for name in ("tid", "pid", "comm")
+    }
+    out = (
+        events.group_by(*_BLOCK, "turn")
+        .agg(
+            pl.col("at", "begin", "end", "size").filter(is_out).first(),
+            via=pl.when(by_write).then(pl.lit("write_begin")).when(dirties.any()).then(pl.lit("dirty_folio")),
+            count=pl.when(by_write).then(processes.len()).when(dirties.any()).then(1),
+            processes=processes.sort(),
+            **thread,
+        )
+        .filter(pl.col("at").is_not_null())
+    )
+    return out.with_columns(who=pl.col("processes").cast(pl.List(pl.String)).list.join(",")).sort("at", "file_block")
+
+
+def _cut(written: pl.DataFrame, authors: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
+    """The pieces cut where their authors change, with the author as owner where there is one."""
+    same = ("at", "via", "who", "tid", "pid", "comm")
+    changes = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in same)
+    size = pl.col("size")
+    runs = (
+        authors.with_columns(run=changes.cum_sum())
+        .group_by("run", maintain_order=True)
+        .agg(
+            pl.col(*same, "count").first(),
+            start=pl.max_horizontal("begin", pl.col("file_block") * size).first(),
+            stop=pl.min_horizontal("end", (pl.col("file_block") + 1) * size).last(),
+        )
+        .join(
+            processes.select(
+                "tid", "pid", "comm", "is_process", *(pl.col(name).alias(f"author{name[5:]}") for name in _OWNER[:3])
+            ),
+            on=["tid", "pid", "comm"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .select("at", "start", "stop", "via", "count", "is_process", "author_pid", "author_comm", "author_package")
+    )
+    cut = pl.concat([written[runs["at"]], runs.drop("at")], how="horizontal")
+    inside = (pl.col("start") - pl.col("file_offset_bytes")) // units.SECTOR_BYTES
+    has_author = pl.col("via").is_not_null()
+    none = pl.lit("unknown")
+    via = pl.when("is_process").then("via").otherwise(none).cast(schema.enum("io", "owner_via"))
+    count = pl.when("is_process").then("count").otherwise(0).cast(pl.Int32)
+    return cut.with_columns(
+        pl.col("sector") + inside,
+        pl.col("part_sector") + inside,
+        nr_sectors=(pl.col("stop") - pl.col("start")) // units.SECTOR_BYTES,
+        file_offset_bytes=pl.col("start"),
+        owner_via=pl.when(has_author).then(via).otherwise("owner_via"),
+        owner_count=pl.when(has_author).then(count).otherwise("owner_count"),
+        **{
+            f"owner_{name}": pl.when(has_author).then(f"author_{name}").otherwise(f"owner_{name}")
+            for name in ("pid", "comm", "package")
+        },
+    ).drop("start", "stop", "via", "count", "is_process", "author_pid", "author_comm", "author_package")

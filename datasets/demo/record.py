@@ -310,11 +310,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if os.geteuid():
         sys.exit("record.py needs root for loop devices and tracefs; run it with sudo")
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    # Not before: this import starts threads, and one that does not hold the signals back lets them in for all. Nor
+    # after the handlers: polars puts its own on SIGINT, with which a wait goes on.
+    from androstep_analysis import manifest
+
     for number in STOP_SIGNALS:
         signal.signal(number, stop)
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    # Only now: these imports start threads, and a thread that does not hold the signals back lets them in for all.
-    from androstep_analysis import manifest
 
     tmpfs = "/dev/shm" if os.path.ismount("/dev/shm") else None
     stage = Path(tempfile.mkdtemp(prefix=f"androstep-demo-{os.getpid()}-", dir=tmpfs))

@@ -1,0 +1,70 @@
+"""Statements about places in order of time become extents that each end where the next one begins."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import units
+from androstep_analysis.link.intervals import ALWAYS, FOREVER
+
+_IDENTITY = ("source", "block_type", "subtype", "ino", "incarnation", "generation", "start_of_file")
+
+
+def succeeding(extents: pl.DataFrame) -> pl.DataFrame:
+    """Table `extents` with every row cut so that at each place and time only the latest statement holds.
+
+    The rows are statements in order of time (`valid_from_ns` ascending, null first); of equal times the later row is
+    the later statement. A row ends where it says so or where another row states something else of the same place,
+    whichever is first. What a row only repeats of the one before is part of that one.
+    """
+    parts = [_one_device(rows) for _, rows in extents.group_by("dev", maintain_order=True)]
+    return pl.concat([extents.clear(), *parts]).sort("dev", "sector", "valid_from_ns", maintain_order=True)
+
+
+def _one_device(extents: pl.DataFrame) -> pl.DataFrame:
+    start = extents["sector"].to_numpy()
+    end = start + extents["nr_sectors"].to_numpy()
+    valid_from = extents["valid_from_ns"].fill_null(int(ALWAYS)).to_numpy()
+    valid_to = extents["valid_to_ns"].fill_null(int(FOREVER)).to_numpy()
+    start_of_file = pl.col("sector") * units.SECTOR_BYTES - pl.col("file_offset_bytes")
+    told = extents.with_row_index("identity").with_columns(start_of_file=start_of_file)
+    identity = told.select(pl.col("identity").first().over(_IDENTITY)).to_series().to_numpy()
+
+    # Every row and every segment between two edges that it covers, by segment and in order of time.
+    edges = np.unique(np.concatenate([start, end]))
+    first = np.searchsorted(edges, start)
+    count = np.searchsorted(edges, end) - first
+    row = np.repeat(np.arange(len(start)), count)
+    segment = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    order = np.lexsort((row, segment))
+    row, segment = row[order], segment[order]
+
+    repeats = np.zeros(len(row), np.bool_)
+    same = (segment[1:] == segment[:-1]) & (identity[row[1:]] == identity[row[:-1]])
+    repeats[1:] = same & (valid_to[row[1:]] == valid_to[row[:-1]])
+    row, segment = row[~repeats], segment[~repeats]
+
+    until = valid_to[row]
+    followed = np.flatnonzero(segment[1:] == segment[:-1])
+    until[followed] = np.minimum(until[followed], valid_from[row[followed + 1]])
+    held = until > valid_from[row]
+    row, segment, until = row[held], segment[held], until[held]
+
+    # Neighbouring segments of one row that end together are one extent again.
+    order = np.lexsort((segment, row))
+    row, segment, until = row[order], segment[order], until[order]
+    begins = np.ones(len(row), np.bool_)
+    begins[1:] = (row[1:] != row[:-1]) | (until[1:] != until[:-1]) | (segment[1:] != segment[:-1] + 1)
+    head = np.flatnonzero(begins)
+    tail = np.append(head[1:], len(row))[: len(head)] - 1
+    cut = extents[row[head]]
+    sector, last = edges[segment[head]], edges[segment[tail] + 1]
+    inside = (pl.Series(sector) - cut["sector"]) * units.SECTOR_BYTES
+    ends = pl.Series(until[head])
+    return cut.with_columns(
+        sector=pl.Series(sector),
+        nr_sectors=pl.Series(last - sector),
+        file_offset_bytes=pl.col("file_offset_bytes") + inside,
+        valid_to_ns=ends.set(ends == int(FOREVER), None),
+    )

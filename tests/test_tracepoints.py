@@ -1,0 +1,248 @@
+"""Filesystem events: reading them from text, what they prove of blocks, and who wrote what."""
+
+from __future__ import annotations
+
+import random
+
+import polars as pl
+import pytest
+import readers
+from blocks import DEV
+
+from androstep_analysis import schema
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link import owner, timeline
+
+# ------------------------------------------------------------------------------------------------------------ text
+
+LINES = {
+    # Linux 4.x: flags unknown to the kernel's own printing, "flags" behind a write, pages instead of folios
+    "ext4_es_lookup_extent_exit: dev 259,0 ino 2 found 1 [0/1) 1549 W0x10": {
+        "ino": 2, "file_block": 0, "nr_blocks": 1, "block": 1549, "status": "W0x10",
+    },
+    "ext4_da_write_begin: dev 8,13 ino 5898483 pos 4096 len 12 flags 0": {
+        "ino": 5898483, "offset_bytes": 4096, "nr_bytes": 12,
+    },
+    "writeback_dirty_page: bdi 8:0: ino=5898483 index=7": {"ino": 5898483, "page": 7},
+    "ext4_direct_IO_enter: dev 8,13 ino 12 pos 8192 len 4096 rw 1": {"ino": 12, "offset_bytes": 8192, "nr_bytes": 4096},
+    # Linux 6.18
+    "ext4_es_insert_extent: dev 7,0 ino 60 es [0/1) mapped 6155 status W": {
+        "ino": 60, "file_block": 0, "nr_blocks": 1, "block": 6155, "status": "W",
+    },
+    "ext4_es_insert_extent: dev 7,0 ino 60 es [3/9) mapped 18446743803717991120 status H": {
+        "ino": 60, "file_block": 3, "nr_blocks": 9, "block": None, "status": "H",
+    },
+    "ext4_es_lookup_extent_exit: dev 7,0 ino 2 found 0 [0/0) 0 ": {"ino": 2, "nr_blocks": 0, "status": ""},
+    "ext4_free_blocks:     dev 7,0 ino 64 mode 0100644 block 9216 count 3 flags VALIDATED|1ST_CLUSTER": {
+        "ino": 64, "mode": 0o100644, "block": 9216, "nr_blocks": 3,
+    },
+    "ext4_allocate_inode:  dev 7,0 ino 60 dir 2 mode 040777": {"ino": 60, "parent": 2, "mode": 0o40777},
+    "ext4_free_inode:      dev 7,0 ino 64 mode 0100644 uid 0 gid 0 blocks 0": {"ino": 64, "mode": 0o100644},
+    "ext4_evict_inode:     dev 7,0 ino 64 nlink 0": {"ino": 64, "nlink": 0},
+    "ext4_unlink_enter:    dev 7,0 ino 64 size 512 parent 62": {"ino": 64, "parent": 62},
+    "iomap_dio_rw_begin:   dev 7:0 ino 0x9c size 0x0 offset 0x10000 length 0x2000 done_before 0x0 flags DIRECT": {
+        "ino": 156, "offset_bytes": 0x10000, "nr_bytes": 0x2000,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("head", [" app one-77 [001]  12.000000345: ", " app one-77   (   70) [001] d..1. 12.000000: "])
+def test_fields_of_every_event(tmp_path, line, head):
+    row = readers.read_bytes(tmp_path, f"{head}{line}\n".encode()).fs_events.row(0, named=True)
+    assert row["event"] == line.partition(":")[0]
+    assert (row["tid"], row["comm"]) == (77, "app one")
+    assert {name: row[name] for name in LINES[line]} == LINES[line]
+    major, minor = row["dev"] >> 20, row["dev"] & 0xFFFFF
+    assert any(f"{major}{sign}{minor}" in line for sign in ",:")
+
+
+def test_what_cannot_be_read_is_counted(tmp_path):
+    lines = (
+        b" a-1 [000] 1.000000: ext4_free_blocks: dev 7,0 ino x\n"
+        b" a-1 [000] 1.000000: ext4_evict_inode: dev 7,0 ino 99999999999999999999 nlink 0\n"
+        b" ext4_free_inode-1 [000] 2.000000: ext4_evict_inode: dev 7,0 ino 3 nlink 1\n"
+    )
+    staging = readers.read_bytes(tmp_path, lines)
+    assert staging.fs_events["ino"].to_list() == [3]
+    assert readers.losses(staging) == {"unreadable": 2}
+
+
+# --------------------------------------------------------------------------------------------------------- extents
+
+
+def fs_events(*rows):
+    """Table fs_events from (event, columns): one event per microsecond on device 7:0 by thread 1, if not told."""
+    table = schema.table("fs_events")
+    full = [
+        {"ts_ns": at * 1000, "tid": 1, "comm": f"app{row.get('tid', 1)}", "dev": DEV, "event": event, **row}
+        for at, (event, row) in enumerate(rows)
+    ]
+    return schema.conform(pl.DataFrame(full, schema=table.polars), "fs_events")
+
+
+def insert(ino, file_block, block, nr_blocks, status="W"):
+    return "ext4_es_insert_extent", {
+        "ino": ino, "file_block": file_block, "block": block, "nr_blocks": nr_blocks, "status": status,
+    }  # fmt: skip
+
+
+def allocate(ino, mode=0o100644):
+    return "ext4_allocate_inode", {"ino": ino, "parent": 2, "mode": mode}
+
+
+def test_a_reused_number_is_another_file():
+    lives = tracepoints.lives(
+        fs_events(
+            insert(12, 0, 100, 1), ("ext4_evict_inode", {"ino": 12, "nlink": 0}), allocate(12),
+            ("ext4_evict_inode", {"ino": 12, "nlink": 1}), allocate(13, 0o40755), allocate(12, 0o120777),
+        )
+    )  # fmt: skip
+    columns = ["ino", "incarnation", "created_ns", "deleted_ns", "end_ns", "block_type", "subtype"]
+    assert lives.select(columns).rows() == [
+        (12, 0, None, 1000, 1000, "unknown", None),
+        (12, 1, 2000, None, 5000, "data", None),
+        (12, 2, 5000, None, None, "data", "symlink"),
+        (13, 1, 4000, None, None, "directory", None),
+    ]
+
+
+def test_blocks_belong_to_a_file_until_they_are_freed_or_given_away():
+    events = fs_events(
+        allocate(12), insert(12, 0, 100, 4), insert(12, 4, 0, 9, "H"), insert(12, 4, 2**52, 9, "D"),
+        ("ext4_free_blocks", {"ino": 12, "block": 102, "nr_blocks": 1}), allocate(13), insert(13, 5, 102, 2, "U"),
+        ("ext4_evict_inode", {"ino": 12, "nlink": 0}),
+    )  # fmt: skip
+    held = timeline.succeeding(tracepoints.extents(events, tracepoints.lives(events), {}))
+    assert held.with_columns(pl.col("sector", "nr_sectors") // 8).select(
+        "sector", "nr_sectors", "block_type", "ino", pl.col("file_offset_bytes") // 4096, "valid_from_ns", "valid_to_ns"
+    ).rows() == [
+        (100, 2, "data", 12, 0, 1000, 7000),
+        (102, 1, "data", 12, 2, 1000, 4000),
+        (102, 1, "free", None, None, 4000, 6000),
+        (102, 2, "data", 13, 5, 6000, None),
+        (103, 1, "data", 12, 3, 1000, 6000),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_at_each_place_and_time_the_latest_statement_holds(seed):
+    """Against a table of every sector at every time."""
+    choose = random.Random(seed)
+    rows, want = [], {}
+    for at in range(30):
+        sector, length = choose.randrange(20), choose.randrange(1, 8)
+        ino, end = choose.choice([5, 6, None]), choose.choice([None, None, at + choose.randrange(8)])
+        offset = None if ino is None else choose.choice([0, 512]) + 512 * sector
+        rows.append(
+            {"dev": DEV, "sector": sector, "nr_sectors": length, "block_type": "data" if ino else "free", "ino": ino,
+             "file_offset_bytes": offset, "valid_from_ns": at, "valid_to_ns": end, "source": "tracepoint"}
+        )  # fmt: skip
+        for place in range(sector, sector + length):
+            same = None if offset is None else offset + 512 * (place - sector)
+            for time in range(at, 40):
+                want[place, time] = (ino, same) if end is None or time < end else None
+    table = pl.DataFrame(rows, schema=schema.table("extents").polars)
+    got = {}
+    for row in timeline.succeeding(table).iter_rows(named=True):
+        for inside in range(row["nr_sectors"]):
+            offset = None if row["ino"] is None else row["file_offset_bytes"] + 512 * inside
+            for time in range(row["valid_from_ns"], row["valid_to_ns"] or 40):
+                key = row["sector"] + inside, time
+                assert key not in got
+                got[key] = row["ino"], offset
+    assert got == {key: value for key, value in want.items() if value is not None}
+
+
+def test_writeback_of_a_disk_is_of_the_only_filesystem_on_it():
+    disk, partition, other = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
+    events = fs_events(
+        ("writeback_dirty_folio", {"ino": 12, "page": 0, "dev": disk}), ("ext4_evict_inode", {"ino": 12})
+    )
+    types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
+    requests = pl.DataFrame({"dev": [disk, disk], "part_dev": [partition, other]}, schema=types)
+    assert tracepoints.on_filesystems(events, requests[:1])["dev"].to_list() == [partition, DEV]
+    assert tracepoints.on_filesystems(events, requests)["event"].to_list() == ["ext4_evict_inode"]
+
+
+# ---------------------------------------------------------------------------------------------------------- owners
+
+
+def pieces(*rows):
+    """Pieces of data writes (time, ino, first block of the file, blocks, submitting thread)."""
+    types = {name: dtype for table in ("requests", "io") for name, dtype in schema.table(table).polars.items()}
+    full = [
+        {"request_id": at, "part_dev": DEV, "dev": DEV, "sector": 8 * block, "part_sector": 8 * block, "op": "write",
+         "nr_sectors": 8 * count, "block_type": "data", "ino": ino, "file_offset_bytes": 4096 * block, "time": time,
+         "map_source": "tracepoint", "submit_tid": tid, "submit_comm": f"app{tid}" if tid else "kworker/u8:1"}
+        for at, (time, ino, block, count, tid) in enumerate(rows)
+    ]  # fmt: skip
+    schema_of = {name: types.get(name, pl.Int64) for name in full[0]} | {"submit_pid": pl.Int32}
+    return pl.DataFrame(full, schema=schema_of)
+
+
+def answer(table):
+    return table.sort("time", "sector").select(
+        "time", pl.col("sector") // 8, pl.col("nr_sectors") // 8, "owner_comm", "owner_count", "owner_via"
+    ).rows()  # fmt: skip
+
+
+def wrote(ino, block, tid, blocks=1):
+    return "ext4_da_write_begin", {
+        "ino": ino, "offset_bytes": block * 4096, "nr_bytes": blocks * 4096, "tid": tid,
+    }  # fmt: skip
+
+
+def test_a_piece_is_cut_where_its_owner_changes():
+    events = fs_events(wrote(12, 0, 1, 2), wrote(12, 1, 2), ("writeback_dirty_folio", {"ino": 12, "page": 2, "tid": 3}))
+    got = owner.owned(pieces((9000, 12, 0, 4, 0), (9999, 12, 0, 1, 5)), events, schema.empty("tasks"), {})
+    assert answer(got) == [
+        (9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, "app2", 2, "write_begin"),
+        (9000, 2, 1, "app3", 1, "dirty_folio"), (9000, 3, 1, None, 0, "unknown"),
+        (9999, 0, 1, "app5", 1, "submitter"),
+    ]  # fmt: skip
+
+
+def test_after_a_loss_what_one_event_says_alone_is_inferred():
+    got = owner.owned(pieces((9000, 12, 0, 2, 5)), fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {}, lost_events=1)
+    assert answer(got) == [(9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, None, 0, "unknown")]
+    assert got.sort("sector")["map_source"].to_list() == ["tracepoint", "inferred"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_owners_are_those_of_a_page_cache(seed):
+    """Against a page cache that is played through event by event."""
+    choose = random.Random(seed)
+    events, outs, want = [], [], []
+    cache: dict[tuple[int, int], tuple[list[int], int | None]] = {}
+    for at in range(300):
+        ino, block, tid = choose.choice([12, 13]), choose.randrange(6), choose.randrange(1, 5)
+        what = choose.choice(["write", "write", "dirty", "out", "out", "evict"])
+        nothing = ("ext4_unlink_enter", {"ino": ino})
+        if what == "write":
+            count = choose.randrange(1, 4)
+            events.append(wrote(ino, block, tid, count))
+            for page in range(block, block + count):
+                writers, dirtied = cache.get((ino, page), ([], None))
+                cache[ino, page] = ([*(w for w in writers if w != tid), tid], dirtied)
+        elif what == "dirty":
+            events.append(("writeback_dirty_folio", {"ino": ino, "page": block, "tid": tid}))
+            cache[ino, block] = (cache.get((ino, block), ([], None))[0], tid)
+        elif what == "evict":
+            events.append(("ext4_evict_inode", {"ino": ino, "nlink": 1}))
+            cache = {key: value for key, value in cache.items() if key[0] != ino}
+        else:
+            events.append(nothing)
+            count = choose.randrange(1, 5)
+            outs.append((at * 1000, ino, block, count, tid))
+            for page in range(block, block + count):
+                writers, dirtied = cache.pop((ino, page), ([], None))
+                if writers:
+                    want.append((at * 1000, page, f"app{writers[-1]}", len(writers), "write_begin"))
+                elif dirtied:
+                    want.append((at * 1000, page, f"app{dirtied}", 1, "dirty_folio"))
+                else:
+                    want.append((at * 1000, page, f"app{tid}", 1, "submitter"))
+    got = answer(owner.owned(pieces(*outs), fs_events(*events), schema.empty("tasks"), {}))
+    each = [(time, page, *rest) for time, first, count, *rest in got for page in range(first, first + count)]
+    assert each == want
