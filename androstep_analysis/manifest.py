@@ -126,9 +126,8 @@ def _source(row: dict[str, Any]) -> Source:
 
 
 def _device(row: dict[str, Any]) -> dict[str, Any]:
-    for dev in (row["dev"], row.get("parent")):
-        if (_optional(units.parse_dev, dev) or 0) >= 1 << 32:
-            raise ValueError(f"device {dev!r} is out of range")
+    units.parse_dev(row["dev"])
+    _optional(units.parse_dev, row.get("parent"))
     _integer(row["start_sector"])
     _integer(row["nr_sectors"])
     return dict(row)

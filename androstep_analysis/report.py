@@ -88,8 +88,8 @@ def _results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]
     bin_ns = _bin(capture.first_ns, capture.last_ns)
     device = requests.group_by("dev").len().sort(["len", "dev"], descending=[True, False]).head(1).collect()
     busiest = device["dev"][0] if device.height else 0
-    apps = analysis.volume(io, by=("owner_package",))
     of_files = io.filter(pl.col("block_type") == "data")
+    apps = analysis.volume(of_files, by=("package",))
     results = {
         "mix": analysis.mix(requests),
         "rwbs": analysis.rwbs(requests),
@@ -97,7 +97,7 @@ def _results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]
         "blocktypes": analysis.blocktypes(io),
         "metadata_fraction": analysis.metadata_fraction(io),
         "filetypes": analysis.filetypes(io),
-        "apps": apps if apps["owner_package"].count() else apps.clear(),
+        "apps": apps if apps["package"].count() else apps.clear(),
         "processes": analysis.volume(io, by=("owner_comm",)),
         "files": analysis.volume(of_files, by=("path",)),
         "locality": analysis.locality(requests),
@@ -501,7 +501,8 @@ SECTIONS: Final = (
                 "top_processes",
                 "processes",
                 plot.top_volume,
-                "Bytes read and written on behalf of each process, by its name (the kernel keeps 15 characters).",
+                "Bytes read and written on behalf of each process, by its name (the kernel keeps 15 characters); the "
+                "filesystem's own threads stand under theirs.",
             ),
         ),
     ),
@@ -514,7 +515,8 @@ SECTIONS: Final = (
                 "top_apps",
                 "apps",
                 plot.top_volume,
-                "Bytes read and written on behalf of each Android package; the processes of none are unknown here.",
+                "Bytes of data in the directories of each Android package; files of none, such as shared media, and "
+                "deleted files without a name are unknown here.",
             ),
         ),
     ),

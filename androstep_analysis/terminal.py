@@ -31,6 +31,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def summary(capture: Capture) -> str:
     """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
     requests, io = capture.requests.collect(), capture.io.collect()
+    data = io.filter(pl.col("block_type") == "data")
     parts = [
         str(capture),
         *(f"lost: {visible(loss.message)}" for loss in capture.losses),
@@ -38,7 +39,8 @@ def summary(capture: Capture) -> str:
         _shares("Block types (empty flushes apart)", analysis.blocktypes(io), ["op", "block_type"]),
         _shares("File types of data blocks", analysis.filetypes(io), ["op", "file_type"]),
         _volume(f"Processes (top {TOP})", io, "owner_comm"),
-        _volume(f"Files (top {TOP})", io, "path"),
+        _volume(f"Apps by directory (top {TOP})", data, "package"),
+        _volume(f"Files (top {TOP})", data, "path"),
         _shares("Locality", analysis.locality(requests), ["op", "class"]),
         _shares("Synchronous and buffered writes", analysis.sync(io), ["class"]),
         _latency(requests),

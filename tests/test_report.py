@@ -118,7 +118,13 @@ def hostile_capture(number: int = 400) -> Capture:
         common
         | {"piece": np.zeros(number, int), "bytes": common["nr_sectors"] * 512, "block_type": ["data"] * number}
         | {"file_type": ["other"] * number, "map_source": ["tracepoint"] * number, "owner_via": ["submitter"] * number}
-        | {"path": names, "owner_comm": names, "owner_package": names, "owner_count": np.ones(number, int)},
+        | {
+            "path": names,
+            "owner_comm": names,
+            "owner_package": names,
+            "package": names,
+            "owner_count": np.ones(number, int),
+        },
     )
     facts = ("device", "soc", "kernel", "build_fingerprint", "storage_model", "workload", "android_release")
     sources = tuple(Source(f"raw/{name.replace('/', '|')}", "trace", 1, "ab" * 32) for name in HOSTILE)

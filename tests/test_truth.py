@@ -136,3 +136,19 @@ def test_lost_events_cost_answers_and_never_make_one_wrong(directory, tmp_path, 
     assert 0.5 < right(truth.file(answers)) < 0.999
     owned = truth.owner(answers)
     assert owned.filter(pl.col("io_pid").is_not_null() & ~pl.col("io_pid").is_in("writer_pids")).is_empty()
+
+
+@pytest.mark.parametrize("begin, end", [(0, 0.3), (0.5, 0.8), (0.3, 1)])
+def test_a_part_of_the_recording_tells_as_much_of_its_own_time(directory, tmp_path, begin, end):
+    """Files from before it have no creation in it, and the image after is of a later time than its end."""
+    lines = truth.trace(directory, with_filesystem_events=True).splitlines(keepends=True)
+    path = tmp_path / "trace.txt"
+    path.write_bytes(b"".join(lines[int(begin * len(lines)) : int(end * len(lines))]))
+    capture = with_images(androstep_analysis.open(path), directory, before=False, after=True)
+    answers = truth.answered(capture, directory)
+    answers = answers.filter(pl.col("ts").is_between(capture.first_ns, capture.last_ns))
+    assert answers.height > 1000
+    assert wrong(truth.file(answers)) == 0
+    assert wrong(truth.block_type(answers)) == 0
+    assert right(truth.file(answers)) >= 0.999
+    assert right(truth.owner(answers)) >= 0.999

@@ -49,5 +49,6 @@ def tables(staging: Staging, linked: requests.Linked, given: Images) -> dict[str
 
 
 def classified(filesystem: Filesystem) -> Filesystem:
-    """The filesystem with the type of every file told, by name and first bytes (`filetype.classify`)."""
-    return replace(filesystem, files=filetype.classify(filesystem.files, filesystem.heads))
+    """The filesystem with the type of every file told, by name and first bytes, and the package it belongs to."""
+    files = filetype.classify(filesystem.files, filesystem.heads)
+    return replace(filesystem, files=files.with_columns(package=filetype.package(pl.col("path"))))

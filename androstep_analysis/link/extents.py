@@ -133,9 +133,9 @@ def _rows(extents: pl.DataFrame) -> intervals.Rows:
 
 
 def _name(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """Add `path` and `file_type` of the inode that the piece belongs to."""
+    """Add `path`, `file_type` and `package` of the inode that the piece belongs to."""
     names = files.select(
-        "path", "file_type", part_dev=pl.col("dev"), ino=pl.col("ino"), incarnation=pl.col("incarnation")
+        "path", "file_type", "package", part_dev=pl.col("dev"), ino=pl.col("ino"), incarnation=pl.col("incarnation")
     ).unique(["part_dev", "ino", "incarnation"], keep="first", maintain_order=True)
     return pieces.join(names, on=["part_dev", "ino", "incarnation"], how="left", maintain_order="left")
 
@@ -150,12 +150,12 @@ def _stated(pieces: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
     use = pl.col("map_source").is_null() & pl.col("map_source_said").is_not_null()
     return joined.with_columns(
         pl.when(use).then(pl.col(f"{name}_said")).otherwise(pl.col(name)).alias(name)
-        for name in ("block_type", "path", "file_type", "map_source")
+        for name in ("block_type", "path", "file_type", "package", "map_source")
     )
 
 
 def _types(paths: pl.Series) -> pl.DataFrame:
-    """path and file_type of each distinct path, by name alone."""
+    """path, file_type and package of each distinct path, by name alone."""
     distinct = paths.drop_nulls().unique()
     files = pl.DataFrame({"path": distinct}).select(
         dev=pl.lit(0),
@@ -167,7 +167,7 @@ def _types(paths: pl.Series) -> pl.DataFrame:
         name_encrypted=pl.lit(False),
         file_type=pl.lit("unknown"),
         file_type_rule=pl.lit(None),
-        package=pl.lit(None),
+        package=filetype.package(pl.col("path")),
         size_bytes=pl.lit(None),
         created_ns=pl.lit(None),
         deleted_ns=pl.lit(None),
@@ -175,4 +175,4 @@ def _types(paths: pl.Series) -> pl.DataFrame:
         valid_to_ns=pl.lit(None),
         source=pl.lit("recorded"),
     )
-    return filetype.classify(files.cast(schema.table("files").polars)).select("path", "file_type")
+    return filetype.classify(files.cast(schema.table("files").polars)).select("path", "file_type", "package")

@@ -94,12 +94,15 @@ def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     threads = pieces.select(tid="submit_tid", pid="submit_pid", comm="submit_comm")
     processes = _processes(threads.unique(), tasks)
     known = threads.join(processes, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
+    own = pl.col("kind").is_in(FILESYSTEM)
     return known.select(
-        *_OWNER[:3],
+        "owner_pid",
+        owner_comm=pl.when(own).then("comm").otherwise("owner_comm"),
+        owner_package="owner_package",
         owner_count=pl.col("is_process").cast(pl.Int32),
         owner_via=pl.when("is_process")
         .then(pl.lit("submitter"))
-        .when(pl.col("kind").is_in(FILESYSTEM))
+        .when(own)
         .then(pl.lit("filesystem"))
         .otherwise(pl.lit("unknown"))
         .cast(schema.enum("io", "owner_via")),
