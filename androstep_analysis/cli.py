@@ -119,7 +119,9 @@ def _add_ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _ingest(arguments: argparse.Namespace) -> None:
     if arguments.device and not (arguments.image_before or arguments.image_after):
-        arguments.wrong_usage("--device names the device of an image; give --image-before or --image-after with it")
+        print(
+            "androstep: note: --device names the device of an image; there is none, so it is not used", file=sys.stderr
+        )
     made = capture.create(
         arguments.sources,
         arguments.output,

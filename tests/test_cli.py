@@ -124,7 +124,6 @@ def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
         ("ingest x", "required: -o"),
         ("ingest x -o y --image-after z --device 8", "'8' is no device number; write MAJOR:MINOR"),
         ("ingest x -o y --image-after z --device sda", "'sda' is no device number"),
-        ("ingest x -o y --device 8:0", "give --image-before or --image-after with it"),
         ("tables x pages", "invalid choice"),
         ("tables x io -o io.txt", "must end in .parquet or .csv"),
         ("tables {demo} -o io.csv", "name it before -o"),
@@ -139,6 +138,12 @@ def test_wrong_usage(androstep: Androstep, arguments: str, says: str) -> None:
     assert (done.status, done.out) == (2, "")
     assert says in done.err
     assert done.err.startswith("usage: ")
+
+
+def test_a_device_without_an_image_is_said_to_be_of_no_use(androstep: Androstep, tmp_path: Path) -> None:
+    done = androstep("ingest", DEMO / "raw/trace.txt.gz", "--device", "7:0", "-o", tmp_path / "capture")
+    assert done.status == 0
+    assert "it is not used" in done.err
 
 
 # -- input that cannot be used: 1 -------------------------------------------------------------------------------------

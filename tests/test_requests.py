@@ -109,6 +109,12 @@ def test_kernels_without_flush_requests_show_flushes_as_empty_completions():
     assert got.filter(pl.col("op") == "flush").select("queue_ns", "complete_ns").rows() == [(1, 2), (None, 5)]
 
 
+def test_commands_without_sectors_are_neither_requests_nor_flushes():
+    got = link(life((1, "issue", 0, 0, "N"), (2, "complete", 0, 0, "N"), (3, "issue", 8, 8, "R"),
+                    (4, "complete", 8, 8, "R"))).requests  # fmt: skip
+    assert got.select("op", "issue_ns").rows() == [("read", 3)]
+
+
 def remap(ts, dev, sector, old_dev, old_sector):
     return {"ts_ns": ts, "action": "remap", "dev": dev, "sector": sector, "nr_sectors": 8, "rwbs": "W",
             "old_dev": old_dev, "old_sector": old_sector}  # fmt: skip

@@ -31,6 +31,9 @@ Bools = npt.NDArray[np.bool_]
 NONE = np.int64(-1)
 """Position of an event that was not seen."""
 
+_WRITE = schema.enum("requests", "op").categories.to_list().index("write")
+"""Number of the operation write, as in `_Events.op`."""
+
 EMPTY_FLUSH = np.int64(-1)
 """Stands for the sector of flush requests in pairing: they have none."""
 
@@ -165,11 +168,12 @@ def _pair(events: _Events) -> tuple[_Rows, Int64s]:
 
     A flush that carries no data is one request, whatever it is part of. Where the trace shows the device's flush
     requests (`FF`) the empty completion that ends a flush sequence is no request of its own; older kernels show only
-    that completion, and perhaps the empty bio that asked for it.
+    that completion, and perhaps the empty bio that asked for it. Commands that move no sectors otherwise (SCSI
+    passthrough, rwbs N) are no requests here.
     """
     empty = (events.nr == 0) & ~events.flush
     shows_flushes = np.unique(events.dev[(events.action == "issue") & events.flush])
-    sequence_end = empty & ~np.isin(events.dev, shows_flushes)
+    sequence_end = empty & (events.op == _WRITE) & ~np.isin(events.dev, shows_flushes)
 
     opens = ((events.action == "issue") & ~empty) | ((events.action == "queue") & sequence_end)
     closes = (events.action == "complete") & (~empty | sequence_end)
