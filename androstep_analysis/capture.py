@@ -17,8 +17,8 @@ import polars as pl
 from tqdm.auto import tqdm
 
 from androstep_analysis import analysis, cache, fs, ingest, link, manifest, schema, units
-from androstep_analysis.errors import InputError
-from androstep_analysis.ingest.staging import Loss, Staging, merge
+from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest.staging import Staging, merge
 from androstep_analysis.link.requests import Device
 from androstep_analysis.link.requests import link as link_requests
 from androstep_analysis.manifest import Manifest, Source

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class InputError(ValueError):
     """Input that cannot be used.
@@ -16,3 +18,16 @@ class LossWarning(UserWarning):
 
     The same statement stands, counted, in `Staging.losses` and in every summary and report.
     """
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Something that should be in the input and is not, or could not be read.
+
+    `kind` is one word for grouping (overwritten, dropped, torn, unreadable, wrapped), `count` how many (events or
+    lines, as the message says), `message` one sentence for people.
+    """
+
+    kind: str
+    count: int
+    message: str

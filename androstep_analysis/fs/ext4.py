@@ -15,13 +15,12 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.errors import InputError
+from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.fs import ext4_blockmap, ext4_inodes, ext4_layout, ext4_names, runs
 from androstep_analysis.fs.ext4_blockmap import CONTENT, EXTENT_TREE, INDIRECT, XATTR
 from androstep_analysis.fs.ext4_inodes import EA_INODE_FLAG, has_type
 from androstep_analysis.fs.ext4_layout import Image, Superblock
 from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem
-from androstep_analysis.ingest.staging import Loss
 from androstep_analysis.units import SECTOR_BYTES
 
 RESIZE_INODE = 7

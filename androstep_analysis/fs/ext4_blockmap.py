@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from androstep_analysis.errors import Loss
 from androstep_analysis.fs.ext4_inodes import EXTENTS_FLAG, maps_blocks
 from androstep_analysis.fs.ext4_layout import Image, Superblock
-from androstep_analysis.ingest.staging import Loss
 
 CONTENT, UNWRITTEN, EXTENT_TREE, INDIRECT, XATTR = range(5)
 """Uses of a block by an inode; UNWRITTEN is content that was preallocated and reads as zeros."""

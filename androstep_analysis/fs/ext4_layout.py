@@ -15,8 +15,7 @@ from typing import Self
 
 import numpy as np
 
-from androstep_analysis.errors import InputError
-from androstep_analysis.ingest.staging import Loss
+from androstep_analysis.errors import InputError, Loss
 
 SUPERBLOCK_BYTE = 1024
 """The superblock lies at this byte whatever the block size."""

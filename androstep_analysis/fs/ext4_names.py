@@ -18,10 +18,10 @@ import numpy as np
 import polars as pl
 import pytsk3
 
+from androstep_analysis.errors import Loss
 from androstep_analysis.fs.ext4_blockmap import CONTENT
 from androstep_analysis.fs.ext4_inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, ROOT_INODE, has_type
 from androstep_analysis.fs.ext4_layout import RO_COMPAT_BIGALLOC, SUPERBLOCK_BYTE, Image, Superblock
-from androstep_analysis.ingest.staging import Loss
 
 _LARGE_DIRECTORY_BYTES = 1 << 18
 """Directories above this size are read directly."""

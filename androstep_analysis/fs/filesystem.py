@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from androstep_analysis.ingest.staging import Loss
+from androstep_analysis.errors import Loss
 from androstep_analysis.units import SECTOR_BYTES
 
 HEAD_BYTES = 64

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.errors import InputError, Loss, LossWarning
 from androstep_analysis.ingest import atrace, blkparse_text, block_csv, ftrace_text, most_po, systrace_html
 from androstep_analysis.ingest.source import Source, load
-from androstep_analysis.ingest.staging import Loss, Staging
+from androstep_analysis.ingest.staging import Staging
 
 __all__ = ["FORMATS", "Format", "Loss", "Source", "Staging", "load", "read"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from androstep_analysis.errors import Loss
 from androstep_analysis.ingest import ftrace_text
 from androstep_analysis.ingest.source import Deflate, Source, drain
-from androstep_analysis.ingest.staging import Loss, Staging
+from androstep_analysis.ingest.staging import Staging
 
 # "capturing trace... done" may precede it (frameworks/native/cmds/atrace/atrace.cpp).
 _START = re.compile(rb"\A(?:[^\n]{0,200}\n){0,8}?(?:[^\n]{0,200} )?TRACE:\r?\n")

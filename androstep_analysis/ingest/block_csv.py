@@ -8,9 +8,10 @@ from __future__ import annotations
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.errors import Loss
 from androstep_analysis.ingest import tasks, text
 from androstep_analysis.ingest.source import Source
-from androstep_analysis.ingest.staging import Loss, Staging
+from androstep_analysis.ingest.staging import Staging
 
 COLUMNS = {
     "proces": "task",

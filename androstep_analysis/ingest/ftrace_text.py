@@ -16,9 +16,10 @@ import re
 import polars as pl
 
 from androstep_analysis import schema, units
+from androstep_analysis.errors import Loss
 from androstep_analysis.ingest import fs_events_text, tasks, text
 from androstep_analysis.ingest.source import Source
-from androstep_analysis.ingest.staging import Loss, Staging
+from androstep_analysis.ingest.staging import Staging
 
 ACTIONS = {
     "block_bio_queue": "queue",

@@ -15,8 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from androstep_analysis.errors import InputError
-from androstep_analysis.ingest.staging import Loss
+from androstep_analysis.errors import InputError, Loss
 
 HEAD_BYTES = 1 << 16
 """What a format may look at to recognise itself."""

@@ -9,20 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.errors import InputError
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Something that should be in the input and is not, or could not be read.
-
-    `kind` is one word for grouping (overwritten, dropped, torn, unreadable, wrapped), `count` how many (events or
-    lines, as the message says), `message` one sentence for people.
-    """
-
-    kind: str
-    count: int
-    message: str
+from androstep_analysis.errors import InputError, Loss
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 
 from androstep_analysis import schema, units
+from androstep_analysis.errors import Loss
 from androstep_analysis.ingest.source import printable
-from androstep_analysis.ingest.staging import Loss
 
 SECONDS = "[0-8]?[0-9]{1,9}"
 """Regular expression of seconds whose nanoseconds fit an Int64 (to the year 2255, if they are CLOCK_REALTIME)."""
