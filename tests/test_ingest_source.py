@@ -142,7 +142,7 @@ def test_no_file_and_a_directory(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_garbage_is_refused(tmp_path: Path, contents: bytes) -> None:
     path = tmp_path / "garbage"
     path.write_bytes(contents)
