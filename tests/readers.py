@@ -17,6 +17,35 @@ from androstep_analysis.ingest import Staging
 FTRACE_EVENT = re.compile(rb"\[[0-9]{3}\].* [0-9]+\.[0-9]{6,9}: ")
 """The pattern with which the corpus counts event lines (`grep_total_command` of the expected.json files)."""
 
+BLKPARSE_TEXTS = {
+    "blkparse_text/android_blktrace.flash.facebook.txt": "blkparse_text/android_blktrace.flash.facebook",
+    "blkparse_text/android_candycrush_straight_1.txt": "blkparse_text/android_candycrush_straight_1",
+    "blkparse_text/android_swapcache_2.txt": "blkparse_text/android_swapcache_2",
+    "blkparse_text/leveldb_ram0_blk_data.txt": "blkparse_text/leveldb_ram0_blk_data",
+    "blktrace_bin/centos7.blkparse.txt.gz": "blktrace_bin/centos7",
+    "blktrace_bin/romeus_trace_x_0_y_0.blkparse.txt.gz": "blktrace_bin/romeus_trace_x_0_y_0",
+    "blktrace_bin/takeoverjp_sample.blkparse.txt.gz": "blktrace_bin/takeoverjp_sample",
+}
+"""blkparse text in the corpus, and the stem of its expected values."""
+
+FTRACE_TEXTS = [
+    "catapult_android_systrace.txt",
+    "catapult_atrace_data",
+    "catapult_decompressed_atrace_data.txt",
+    "emdc_pixel_play_trace_0.txt",
+    "lisa_trace.txt",
+    "novelinux_ext4-jbd2-open-write-fsync_traces.md",
+    "slicedroid_trace.trace.gz",
+    "systrace_trace_input_blog_launcher_scroll.html.zip",
+    "systrace_wangzherongyao.html.zip",
+    "tracecompass_atrace-test",
+    "tracecompass_ftrace_syscalls.txt",
+    "tracecompass_trace-android-sched-irq",
+    "tracecompass_trace-android-sched-irq-syscall",
+    "trappy_trace_filesystem.txt",
+]
+"""ftrace text in the corpus' folder ftrace_text whose events were counted with grep."""
+
 
 def read(path: Path) -> Staging:
     """`ingest.read` with what holds for every reader checked."""

@@ -19,24 +19,17 @@ from hypothesis import strategies as st
 from androstep_analysis import ingest, units
 from androstep_analysis.errors import InputError
 
-TEXTS = {
-    "blkparse_text/android_blktrace.flash.facebook.txt": "blkparse_text/android_blktrace.flash.facebook",
-    "blkparse_text/android_candycrush_straight_1.txt": "blkparse_text/android_candycrush_straight_1",
-    "blkparse_text/android_swapcache_2.txt": "blkparse_text/android_swapcache_2",
-    "blkparse_text/leveldb_ram0_blk_data.txt": "blkparse_text/leveldb_ram0_blk_data",
-    "blktrace_bin/centos7.blkparse.txt.gz": "blktrace_bin/centos7",
-    "blktrace_bin/romeus_trace_x_0_y_0.blkparse.txt.gz": "blktrace_bin/romeus_trace_x_0_y_0",
-    "blktrace_bin/takeoverjp_sample.blkparse.txt.gz": "blktrace_bin/takeoverjp_sample",
-}
 WRAPPED_SECONDS = 2**64 // 10**9 % 2**32
 """The seconds of 2^64 ns, as blkparse prints them."""
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", readers.BLKPARSE_TEXTS)
 def test_corpus(name: str) -> None:
     path = corpus.path(name)
     staging = readers.read(path)
-    expected: dict[str, Any] = json.loads(corpus.path(f"{TEXTS[name]}.expected.json").read_text())["summary"]
+    expected: dict[str, Any] = json.loads(corpus.path(f"{readers.BLKPARSE_TEXTS[name]}.expected.json").read_text())[
+        "summary"
+    ]
     block = staging.block.with_columns(device=pl.format("{},{}", pl.col("dev") // 2**20, pl.col("dev") % 2**20))
     assert block.height == expected["event_lines"]
     assert staging.events == expected["by_action"]

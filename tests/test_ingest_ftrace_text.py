@@ -27,25 +27,8 @@ from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import ftrace_text
 from androstep_analysis.ingest.source import load
 
-CORPUS = [
-    "catapult_android_systrace.txt",
-    "catapult_atrace_data",
-    "catapult_decompressed_atrace_data.txt",
-    "emdc_pixel_play_trace_0.txt",
-    "lisa_trace.txt",
-    "novelinux_ext4-jbd2-open-write-fsync_traces.md",
-    "slicedroid_trace.trace.gz",
-    "systrace_trace_input_blog_launcher_scroll.html.zip",
-    "systrace_wangzherongyao.html.zip",
-    "tracecompass_atrace-test",
-    "tracecompass_ftrace_syscalls.txt",
-    "tracecompass_trace-android-sched-irq",
-    "tracecompass_trace-android-sched-irq-syscall",
-    "trappy_trace_filesystem.txt",
-]
 
-
-@pytest.mark.parametrize("name", CORPUS)
+@pytest.mark.parametrize("name", readers.FTRACE_TEXTS)
 def test_corpus(name: str) -> None:
     staging = readers.read(corpus.path(f"ftrace_text/{name}"))
     expected: dict[str, Any] = json.loads(corpus.path(f"ftrace_text/{name}.expected.json").read_text())
@@ -65,7 +48,9 @@ def test_corpus(name: str) -> None:
     assert sectors == expected["block_rq_sectors_by_dev_rwbs"]
 
 
-@pytest.mark.parametrize("name", [name for name in CORPUS if "systrace_" in name and name.endswith(".zip")])
+@pytest.mark.parametrize(
+    "name", [name for name in readers.FTRACE_TEXTS if "systrace_" in name and name.endswith(".zip")]
+)
 def test_cpus_of_block_events(name: str) -> None:
     data = load(corpus.path(f"ftrace_text/{name}")).data
     cpus = re.findall(rb"\[([0-9]{3})\] .{4} +[0-9.]+: block_rq_", data)

@@ -93,43 +93,15 @@ def test_pixel_6a(name: str) -> None:
     assert [found["first_ns"] // 1000, found["last_ns"] // 1000] == [readers.ns(time) // 1000 for time in times]
 
 
-BLKPARSE = {
-    "blkparse_text/android_blktrace.flash.facebook.txt": "blkparse_text/android_blktrace.flash.facebook",
-    "blkparse_text/android_candycrush_straight_1.txt": "blkparse_text/android_candycrush_straight_1",
-    "blkparse_text/android_swapcache_2.txt": "blkparse_text/android_swapcache_2",
-    "blkparse_text/leveldb_ram0_blk_data.txt": "blkparse_text/leveldb_ram0_blk_data",
-    "blktrace_bin/centos7.blkparse.txt.gz": "blktrace_bin/centos7",
-    "blktrace_bin/romeus_trace_x_0_y_0.blkparse.txt.gz": "blktrace_bin/romeus_trace_x_0_y_0",
-    "blktrace_bin/takeoverjp_sample.blkparse.txt.gz": "blktrace_bin/takeoverjp_sample",
-}
-
-
-@pytest.mark.parametrize("name", BLKPARSE)
+@pytest.mark.parametrize("name", readers.BLKPARSE_TEXTS)
 def test_blkparse_text(name: str) -> None:
-    stated = expected(BLKPARSE[name])["summary"]
+    stated = expected(readers.BLKPARSE_TEXTS[name])["summary"]
     found = summarised(name)
     assert found["events"] == stated["by_action"]
     assert found["events_by_rwbs"] == stated["by_action_rwbs"]
 
 
-FTRACE = [
-    "catapult_android_systrace.txt",
-    "catapult_atrace_data",
-    "catapult_decompressed_atrace_data.txt",
-    "emdc_pixel_play_trace_0.txt",
-    "lisa_trace.txt",
-    "slicedroid_trace.trace.gz",
-    "systrace_trace_input_blog_launcher_scroll.html.zip",
-    "systrace_wangzherongyao.html.zip",
-    "tracecompass_atrace-test",
-    "tracecompass_ftrace_syscalls.txt",
-    "tracecompass_trace-android-sched-irq",
-    "tracecompass_trace-android-sched-irq-syscall",
-    "trappy_trace_filesystem.txt",
-]
-
-
-@pytest.mark.parametrize("name", FTRACE)
+@pytest.mark.parametrize("name", readers.FTRACE_TEXTS)
 def test_ftrace_text(name: str) -> None:
     """Every event line is counted, and each kind of event as often as `grep` finds it."""
     stated = expected(f"ftrace_text/{name}")

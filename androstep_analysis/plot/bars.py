@@ -103,8 +103,8 @@ def size_histogram(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         # Sizes are whole sectors and below 2**52, where the logarithm of a power of two is exact.
         bins = data.with_columns(bin=pl.col("size_bytes").log(2).floor().cast(pl.Int64))
         bins = bins.group_by("op", "bin").agg(pl.col("value").sum())
-        first, last = int(bins["bin"].min()), int(bins["bin"].max())  # type: ignore[arg-type]
-        exponents = list(range(first, last + 1))
+        first, last = paper.span(bins["bin"])
+        exponents = list(range(int(first), int(last) + 1))
         ops = paper.ordered(bins["op"], paper.OPS)
         width = 0.85 / len(ops)
         for number, op in enumerate(ops):
@@ -174,8 +174,8 @@ def _stacked(
         if data.is_empty():
             return paper.no_data(ax)
         ops = paper.ordered(data["op"], paper.OPS)
-        largest = data.group_by("op").agg(pl.col("value").sum())["value"].max()
-        scale, unit = paper.byte_unit(float(largest)) if basis == "bytes" else (1, "")  # type: ignore[arg-type]
+        _, largest = paper.span(data.group_by("op").agg(pl.col("value").sum())["value"])
+        scale, unit = paper.byte_unit(largest) if basis == "bytes" else (1, "")
         factor = 100 if relative else 1 / scale
         bottom = np.zeros(len(ops))
         for kind in paper.ordered(data[dim], palette):

@@ -93,7 +93,7 @@ def _points(requests: pl.LazyFrame | pl.DataFrame, y: pl.Expr, by: By) -> pl.Dat
 
 def _draw(ax: Axes, data: pl.DataFrame, by: By, origin_ns: int | None, *, logarithmic: bool) -> None:
     """Time axis, and the points or their density."""
-    first, last = int(data["x"].min()), int(data["x"].max())  # type: ignore[arg-type]
+    first, last = (int(bound) for bound in paper.span(data["x"]))
     origin = first if origin_ns is None else origin_ns
     divisor, unit = paper.time_unit(last - origin)
     data = data.with_columns(x=(pl.col("x") - origin) / divisor)
@@ -130,7 +130,8 @@ def _density(ax: Axes, data: pl.DataFrame, kinds: list[str], palette: Mapping[st
         .agg(pl.col("kind").first(), pl.col("number").sum())
         .collect()
     )
-    norm = LogNorm(1, max(2, int(cells["number"].max())))  # type: ignore[arg-type]
+    _, most = paper.span(cells["number"])
+    norm = LogNorm(1, max(2, most))
     for kind in kinds:
         part = cells.filter(pl.col("kind") == kind)
         number = np.zeros((ROWS, COLUMNS))
@@ -152,7 +153,7 @@ def _density(ax: Axes, data: pl.DataFrame, kinds: list[str], palette: Mapping[st
 
 def _edges(values: pl.Series, cells: int) -> np.ndarray:
     """`cells` + 1 edges of equal cells over the values, which lie inside or on the outer edges."""
-    low, high = float(values.min()), float(values.max())  # type: ignore[arg-type]
+    low, high = paper.span(values)
     return np.linspace(low, high if high > low else low + 1, cells + 1)
 
 

@@ -27,9 +27,9 @@ def latency_cdf(table: pl.DataFrame, *, step: Literal["Q2D", "D2C", "Q2C"] = "D2
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
+        # A latency of 0 has no place on a logarithmic axis; 1 ns is the least that is drawn.
         positive = data.filter(pl.col("latency_ns") > 0)["latency_ns"]
-        low = float(positive.min() or 1) / 1e9  # type: ignore[arg-type]
-        high = float(data["latency_ns"].max() or 1) / 1e9  # type: ignore[arg-type]
+        low, high = (bound / 1e9 for bound in (paper.span(positive) if positive.len() else (1, 1)))
         ax.set_xscale("log", nonpositive="clip")
         for op in paper.ordered(data["op"], paper.OPS):
             line = data.filter(pl.col("op") == op).sort("latency_ns")
@@ -66,7 +66,7 @@ def rate(
         origin = int(starts[0]) if origin_ns is None else origin_ns
         width = _bin_ns(table)
         divisor, time = paper.time_unit(int(starts[-1]) + width - origin)
-        largest = float(data["value"].max())  # type: ignore[arg-type]
+        _, largest = paper.span(data["value"])
         scale, unit = paper.byte_unit(largest) if metric == "bandwidth" else (1, "")
         for op in paper.ordered(data["op"], paper.OPS):
             line = data.filter(pl.col("op") == op)
@@ -95,7 +95,7 @@ def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | 
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
-        first, last = int(data["ts_ns"].min()), int(data["ts_ns"].max())  # type: ignore[arg-type]
+        first, last = (int(bound) for bound in paper.span(data["ts_ns"]))
         origin = first if origin_ns is None else origin_ns
         divisor, time = paper.time_unit(last - origin)
         ax.set_yscale("log", base=2)
