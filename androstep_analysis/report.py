@@ -103,6 +103,8 @@ def _results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]
         "locality": analysis.locality(requests),
         "cumulative": analysis.cumulative(requests),
         "sync": analysis.sync(io),
+        "map_sources": analysis.evidence(io, "map_source"),
+        "owners_via": analysis.evidence(io, "owner_via"),
         "latency": analysis.latency(requests),
         "latency_distribution": analysis.latency_distribution(requests),
         "rate": analysis.rate(requests, bin_ns=bin_ns),
@@ -382,7 +384,14 @@ def _wide(table: pl.DataFrame, dims: Sequence[str], metrics: Mapping[str, str]) 
     )
 
 
-_TITLES = {"op": "Operation", "block_type": "Block type", "file_type": "File type", "class": "Class"}
+_TITLES = {
+    "op": "Operation",
+    "block_type": "Block type",
+    "file_type": "File type",
+    "class": "Class",
+    "map_source": "Source",
+    "owner_via": "Rule",
+}
 
 
 def _table(cells: pl.DataFrame, names: int) -> Element:
@@ -613,5 +622,7 @@ SECTIONS: Final = (
             ),
         ),
     ),
+    Section("What block types and files rest on", ("image",), (("map_sources", _shares("op", "map_source")),), ()),
+    Section("What owners rest on", ("owner",), (("owners_via", _shares("op", "owner_via")),), ()),
 )
 """The report, in order. To add a figure, add it here and its table to `_results`."""

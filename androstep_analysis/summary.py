@@ -17,7 +17,8 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     Keys: format, first_ns, last_ns, lost_events, losses (kind, count, message), events (every event in the file by
     the format's own name), events_by_rwbs (``"Q WS": n``, block events only), requests (per operation: count, bytes),
     block_types and file_types (per operation and type: count, bytes), coverage (shares of bytes: matched, mapped,
-    inferred, owned; and requests never completed: unfinished). With ``compat="most"`` block_types and file_types are
+    inferred, owned; and requests never completed: unfinished), map_sources and owners_via (per operation and kind of
+    evidence: count, bytes; `unknown` where nothing tells). With ``compat="most"`` block_types and file_types are
     counted as the MOST Viewer did (`most.counts`).
     """
     types = (
@@ -38,6 +39,8 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "events_by_rwbs": _events_by_rwbs(capture),
         "requests": {op: counts for op, counts in _by(analysis.mix(capture.requests), "op").items() if op is not None},
         **types,
+        "map_sources": _nested(_told(analysis.evidence(capture.io, "map_source"), "map_source"), "map_source"),
+        "owners_via": _nested(analysis.evidence(capture.io, "owner_via"), "owner_via"),
         "coverage": dict(capture.coverage.select("metric", "value").iter_rows()) | {"unfinished": _unfinished(capture)},
     }
 
@@ -45,6 +48,11 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
 def _events_by_rwbs(capture: Capture) -> dict[str, int]:
     events = capture.block_events.filter(pl.col("rwbs").is_not_null()).group_by("event", "rwbs").len("n").collect()
     return {f"{event} {rwbs}": n for event, rwbs, n in events.sort("event", "rwbs").iter_rows()}
+
+
+def _told(table: pl.DataFrame, dimension: str) -> pl.DataFrame:
+    """The table with a null of the dimension as `unknown`."""
+    return table.with_columns(pl.col(dimension).cast(pl.String).fill_null("unknown"))
 
 
 def _unfinished(capture: Capture) -> int:

@@ -44,6 +44,8 @@ def summary(capture: Capture) -> str:
         _shares("Locality", analysis.locality(requests), ["op", "class"]),
         _shares("Synchronous and buffered writes", analysis.sync(io), ["class"]),
         _latency(requests),
+        _shares("What the block types rest on", analysis.evidence(io, "map_source"), ["op", "map_source"]),
+        _shares("What the owners rest on", analysis.evidence(io, "owner_via"), ["op", "owner_via"]),
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -98,6 +98,11 @@ def blocktypes(io: list[Row], subtypes: bool) -> Facts:
     )
 
 
+def evidence(io: list[Row], column: str) -> Facts:
+    rows = [row for row in counted(io) if size(row)]
+    return with_ratios(sums(grouped(rows, ["op", column]), None), lambda key: key[0])
+
+
 def metadata_fraction(io: list[Row]) -> Facts:
     rows = [row for row in counted(io) if row["op"] in ("read", "write")]
     coverage = share(rows, mapped)

@@ -437,6 +437,7 @@ def io_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
                 "ino": draw(st.sampled_from([None, 5, 6])),
                 "owner_comm": draw(st.sampled_from([None, "a", "b"])),
                 "map_source": None if empty else draw(st.sampled_from([None, "inferred", "image_after"])),
+                "owner_via": draw(st.sampled_from(["submitter", "unknown"])),
             })  # fmt: skip
     return rows
 
@@ -471,6 +472,14 @@ OF_IO: dict[str, tuple[Callable[..., pl.DataFrame], Callable[..., oracle.Facts]]
     "blocktypes": (analysis.blocktypes, partial(oracle.blocktypes, subtypes=False)),
     "subtypes": (partial(analysis.blocktypes, subtypes=True), partial(oracle.blocktypes, subtypes=True)),
     "metadata_fraction": (analysis.metadata_fraction, oracle.metadata_fraction),
+    "evidence of place": (
+        partial(analysis.evidence, column="map_source"),
+        partial(oracle.evidence, column="map_source"),
+    ),
+    "evidence of owner": (
+        partial(analysis.evidence, column="owner_via"),
+        partial(oracle.evidence, column="owner_via"),
+    ),
     "filetypes": (analysis.filetypes, oracle.filetypes),
     "sync": (analysis.sync, partial(oracle.sync, by=())),
     "sync by": (
@@ -527,7 +536,8 @@ DIMENSIONS = {
     "mix": ["op"], "sizes": ["op", "size_bytes"], "rwbs": ["rwbs"], "latency": ["step", "op", "quantile"],
     "latency_distribution": ["step", "op", "latency_ns"], "rate": ["ts_ns", "op"], "locality": ["op", "class"],
     "locality of all": ["class"], "blocktypes": ["op", "block_type"], "subtypes": ["op", "block_type", "subtype"],
-    "metadata_fraction": ["op"], "filetypes": ["op", "file_type"], "sync": ["class"],
+    "metadata_fraction": ["op"], "evidence of place": ["op", "map_source"],
+    "evidence of owner": ["op", "owner_via"], "filetypes": ["op", "file_type"], "sync": ["class"],
     "sync by": ["dev", "block_type", "class"], "volume": ["owner_comm", "op"],
     "volume by": ["ino", "file_type", "op"], "cumulative": ["ts_ns", "op", "class"],
 }  # fmt: skip

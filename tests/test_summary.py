@@ -150,6 +150,10 @@ BY = {
     "block_types.<op>": "block type",
     "file_types": "op",
     "file_types.<op>": "file type",
+    "map_sources": "op",
+    "map_sources.<op>": "source",
+    "owners_via": "op",
+    "owners_via.<op>": "rule",
 }
 
 

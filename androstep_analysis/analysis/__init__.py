@@ -8,6 +8,7 @@ Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interfa
 """
 
 from androstep_analysis.analysis.blocktypes import blocktypes, metadata_fraction
+from androstep_analysis.analysis.evidence import evidence
 from androstep_analysis.analysis.filetypes import filetypes
 from androstep_analysis.analysis.latency import latency, latency_distribution
 from androstep_analysis.analysis.locality import locality, order_ns
@@ -21,6 +22,7 @@ __all__ = [
     "counted",
     "coverage",
     "cumulative",
+    "evidence",
     "filetypes",
     "latency",
     "latency_distribution",
