@@ -6,7 +6,6 @@ metadata and free space (`ext4_layout`), inodes (`ext4_inodes`), the blocks they
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.fs import ext4_blockmap, ext4_inodes, ext4_layout, ext4_names, runs
+from androstep_analysis.errors import Loss
+from androstep_analysis.fs import ext4_blockmap, ext4_inodes, ext4_layout, ext4_names, pieces, runs
 from androstep_analysis.fs.ext4_blockmap import CONTENT, EXTENT_TREE, INDIRECT, XATTR
-from androstep_analysis.fs.ext4_inodes import EA_INODE_FLAG, has_type
-from androstep_analysis.fs.ext4_layout import Image, Superblock
+from androstep_analysis.fs.ext4_inodes import EA_INODE_FLAG
+from androstep_analysis.fs.ext4_layout import Superblock
 from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem
+from androstep_analysis.fs.image import Image, reading
+from androstep_analysis.fs.pieces import PIECE, has_type
 from androstep_analysis.units import SECTOR_BYTES
 
 RESIZE_INODE = 7
@@ -44,9 +44,6 @@ _CLASSES: tuple[tuple[str, str | None], ...] = (
 
 _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
-PIECE = np.dtype([("start", np.int64), ("end", np.int64), ("kind", np.uint8), ("ino", np.int64), ("logical", np.int64)])
-"""A run of blocks with one use: `kind` indexes `_CLASSES`; `ino` is 0, `logical` -1 (see CLAIM) where there is none."""
-
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
     """Whether a plausible ext2/3/4 superblock lies where it should."""
@@ -65,15 +62,8 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
     icheck has it; inodes without links own nothing. Allocated blocks that nothing owns are `unknown`. Damage is
     counted in `losses` and passed over. Raises `InputError` where there is no superblock.
     """
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise InputError(f"{path}: the image cannot be opened ({error.strerror}); check path and rights") from error
-    try:
-        nr_bytes = max(os.fstat(file).st_size - offset_bytes, 0)
-        return _read(Image(file, Path(path), offset_bytes, nr_bytes), dev, source)
-    finally:
-        os.close(file)
+    with reading(path, offset_bytes) as image:
+        return _read(image, dev, source)
 
 
 def _read(image: Image, dev: int, source: str) -> Filesystem:
@@ -86,35 +76,31 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
     claims = _first_claims(claims)
     names, unread = ext4_names.read_names(image, superblock, files, claims, pointed_bytes)
 
-    pieces = _owned(image, superblock, inodes, claims)
+    mapped = _owned(image, superblock, inodes, claims)
     for lower in (
         _static(superblock, groups),
-        _pieces(*ext4_layout.free_space(image, superblock, groups), "free"),
-        _pieces(np.zeros(1, np.int64), np.array([superblock.nr_blocks]), "unknown"),
+        _unowned(*ext4_layout.free_space(image, superblock, groups), "free"),
+        _unowned(np.zeros(1, np.int64), np.array([superblock.nr_blocks]), "unknown"),
     ):
-        pieces = _underlaid(pieces, lower, superblock.nr_blocks)
+        mapped = pieces.underlaid(mapped, lower, superblock.nr_blocks)
     return Filesystem(
         fs_type=_fs_type(superblock),
         image=image.path,
         block_bytes=superblock.block_bytes,
-        nr_sectors=superblock.nr_blocks * _block_sectors(superblock),
+        nr_sectors=superblock.nr_blocks * (superblock.block_bytes // SECTOR_BYTES),
         uuid=superblock.uuid,
-        extents=_extents(superblock, _joined(pieces), inodes, dev, source),
-        files=_files(files, names, dev, source),
-        times=ext4_inodes.times(files),
+        extents=pieces.extents(pieces.joined(mapped), _CLASSES, superblock.block_bytes, inodes, dev=dev, source=source),
+        files=pieces.files(files, names, dev=dev, source=source),
+        times=pieces.times(files),
         first_bytes=_first_bytes(image, superblock, files, claims),
         losses=(
             *_image_losses(image, superblock),
             *ext4_layout.check_groups(superblock, groups),
             *damaged,
             *unread,
-            *_nameless(files, names),
+            *pieces.nameless(files, names),
         ),
     )
-
-
-def _block_sectors(superblock: Superblock) -> int:
-    return superblock.block_bytes // SECTOR_BYTES
 
 
 def _fs_type(superblock: Superblock) -> str:
@@ -134,17 +120,6 @@ def _image_losses(image: Image, superblock: Superblock) -> Iterator[Loss]:
             1,
             "the image was taken while mounted or after a crash: changes that only its journal holds are not in the"
             " map (unmount or sync before copying)",
-        )
-
-
-def _nameless(files: np.ndarray, names: pl.DataFrame) -> Iterator[Loss]:
-    """Files that have links but no path: their directory is damaged, more than its reader may have noticed."""
-    nameless = files["ino"][(files["links"] > 0) & ~np.isin(files["ino"], names["ino"].to_numpy())]
-    if nameless.size:
-        yield Loss(
-            "nameless",
-            int(nameless.size),
-            f"{nameless.size} files (first: inode {nameless[0]}) have no name in any directory that can be read",
         )
 
 
@@ -172,11 +147,8 @@ def _first_claims(claims: np.ndarray) -> np.ndarray:
     return first
 
 
-def _pieces(start: np.ndarray, end: np.ndarray, block_type: str, subtype: str | None = None) -> np.ndarray:
-    """Pieces that no inode owns."""
-    pieces = np.zeros(len(start), dtype=PIECE)
-    pieces["start"], pieces["end"], pieces["kind"], pieces["logical"] = start, end, _KIND[block_type, subtype], -1
-    return pieces
+def _unowned(start: np.ndarray, end: np.ndarray, block_type: str, subtype: str | None = None) -> np.ndarray:
+    return pieces.unowned(start, end, _KIND[block_type, subtype])
 
 
 def _owned(image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np.ndarray:
@@ -192,139 +164,36 @@ def _owned(image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.
         (inodes["ino"] == RESIZE_INODE, ("metadata", "reserved_gdt")),
     ):
         content_kind[which] = _KIND[kind]
-    pieces = np.empty(len(claims), dtype=PIECE)
-    pieces["start"], pieces["end"] = claims["start"], claims["start"] + claims["length"]
-    pieces["ino"], pieces["logical"] = claims["ino"], claims["logical"]
-    pieces["kind"] = content_kind[np.searchsorted(inodes["ino"], claims["ino"])]
+    owned = np.empty(len(claims), dtype=PIECE)
+    owned["start"], owned["end"] = claims["start"], claims["start"] + claims["length"]
+    owned["ino"], owned["logical"] = claims["ino"], claims["logical"]
+    owned["kind"] = content_kind[np.searchsorted(inodes["ino"], claims["ino"])]
     for use, subtype in ((EXTENT_TREE, "extent_tree"), (INDIRECT, "indirect"), (XATTR, "xattr")):
-        pieces["kind"][claims["use"] == use] = _KIND["metadata", subtype]
-    _mark_resize_inode(image, inodes, pieces)
-    return pieces
+        owned["kind"][claims["use"] == use] = _KIND["metadata", subtype]
+    _mark_resize_inode(image, inodes, owned)
+    return owned
 
 
-def _mark_resize_inode(image: Image, inodes: np.ndarray, pieces: np.ndarray) -> None:
+def _mark_resize_inode(image: Image, inodes: np.ndarray, owned: np.ndarray) -> None:
     """The resize inode reaches the reserved descriptor blocks through one double indirect block, its only own one.
 
     The reserved blocks behind the primary superblock serve as its indirect blocks, those of the backups as content.
     """
-    mine = pieces["ino"] == RESIZE_INODE
-    pieces["kind"][mine] = _KIND["metadata", "reserved_gdt"]
-    pieces["logical"][mine] = -1
+    mine = owned["ino"] == RESIZE_INODE
+    owned["kind"][mine] = _KIND["metadata", "reserved_gdt"]
+    owned["logical"][mine] = -1
     for place in inodes["offset_bytes"][inodes["ino"] == RESIZE_INODE].tolist():
         double = int.from_bytes(image.read(place + ext4_inodes.BLOCK_MAP_BYTE + 13 * 4, 4), "little")
-        pieces["kind"][mine & (pieces["start"] == double)] = _KIND["metadata", "resize_inode"]
+        owned["kind"][mine & (owned["start"] == double)] = _KIND["metadata", "resize_inode"]
 
 
 def _static(superblock: Superblock, groups: ext4_layout.Groups) -> np.ndarray:
     """Static metadata as pieces; where a damaged filesystem has two kinds in one place, the first named counts."""
     layers = [
-        _pieces(first, np.minimum(first + length, superblock.nr_blocks), "metadata", subtype)
+        _unowned(first, np.minimum(first + length, superblock.nr_blocks), "metadata", subtype)
         for subtype, first, length in ext4_layout.static_metadata(superblock, groups)
     ]
-    pieces = np.concatenate(layers)
-    start, end, index = runs.first_wins(pieces["start"], pieces["end"])
-    first: np.ndarray = pieces[index]
-    first["start"], first["end"] = start, end
-    return first
-
-
-def _underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
-    """`upper`, and `lower` where `upper` leaves a gap; both and the result sorted and without overlap."""
-    start, end, index = runs.intersect(lower["start"], lower["end"], *runs.gaps(upper["start"], upper["end"], total))
-    shown = lower[index]
-    shown["start"], shown["end"] = start, end
-    both = np.concatenate([upper, shown])
-    ordered: np.ndarray = both[np.argsort(both["start"], kind="stable")]
-    return ordered
-
-
-def _joined(pieces: np.ndarray) -> np.ndarray:
-    """Neighbours of one kind and inode as one piece, where the file goes on as the disk does."""
-    before, after = pieces[:-1], pieces[1:]
-    goes_on = np.where(
-        before["logical"] >= 0,
-        after["logical"] == before["logical"] + (before["end"] - before["start"]),
-        after["logical"] < 0,
-    )
-    same = (before["kind"] == after["kind"]) & (before["ino"] == after["ino"]) & goes_on
-    first = np.flatnonzero(np.concatenate([[True], ~same]))
-    joined = pieces[first]
-    joined["end"] = pieces["end"][np.append(first[1:], len(pieces)) - 1]
-    return joined
-
-
-def _extents(superblock: Superblock, pieces: np.ndarray, inodes: np.ndarray, dev: int, source: str) -> pl.DataFrame:
-    """Table `extents`."""
-    sectors = _block_sectors(superblock)
-    types = pl.Series([block_type for block_type, _ in _CLASSES], dtype=schema.enum("extents", "block_type"))
-    subtypes = pl.Series([subtype for _, subtype in _CLASSES], dtype=schema.enum("extents", "subtype"))
-    row = np.searchsorted(inodes["ino"], pieces["ino"])
-    generations = np.append(inodes["generation"], np.uint32(0))[row].astype(np.int64)
-    owned, content = pl.col("ino") > 0, pl.col("logical") >= 0
-    frame = pl.DataFrame(
-        {
-            "sector": pieces["start"] * sectors,
-            "nr_sectors": (pieces["end"] - pieces["start"]) * sectors,
-            "block_type": types.gather(pieces["kind"]),
-            "subtype": subtypes.gather(pieces["kind"]),
-            "ino": pieces["ino"],
-            "generation": generations,
-            "logical": pieces["logical"],
-        }
-    )
-    return schema.conform(
-        frame.select(
-            pl.lit(dev, pl.UInt32).alias("dev"),
-            *("sector", "nr_sectors", "block_type", "subtype"),
-            pl.when(owned).then("ino").alias("ino"),
-            pl.when(owned).then(pl.lit(0, pl.Int32)).alias("incarnation"),
-            pl.when(owned).then("generation").alias("generation"),
-            pl.when(content).then(pl.col("logical") * superblock.block_bytes).alias("file_offset_bytes"),
-            pl.lit(None, pl.Int64).alias("valid_from_ns"),
-            pl.lit(None, pl.Int64).alias("valid_to_ns"),
-            pl.lit(source, schema.enum("extents", "source")).alias("source"),
-        ),
-        "extents",
-    )
-
-
-def _files(inodes: np.ndarray, names: pl.DataFrame, dev: int, source: str) -> pl.DataFrame:
-    """Table `files`, a row per inode, in inode order."""
-    by_inode = names.group_by("ino").agg(
-        names=pl.col("path").sort(), name_encrypted=pl.col("encrypted").get(pl.col("path").arg_min())
-    )
-    file_type = schema.enum("files", "file_type")
-    kinds = pl.Series(["unknown", "directory", "symlink"], dtype=file_type)
-    kind = has_type(inodes, stat.S_IFDIR) + 2 * has_type(inodes, stat.S_IFLNK)
-    frame = pl.DataFrame(
-        {
-            "ino": inodes["ino"],
-            "generation": inodes["generation"].astype(np.int64),
-            "file_type": kinds.gather(kind),
-            "size_bytes": inodes["size_bytes"],
-        }
-    ).join(by_inode, on="ino", how="left", maintain_order="left")
-    return schema.conform(
-        frame.select(
-            pl.lit(dev, pl.UInt32).alias("dev"),
-            "ino",
-            pl.lit(0, pl.Int32).alias("incarnation"),
-            "generation",
-            pl.col("names").list.first().alias("path"),
-            pl.col("names").fill_null(pl.lit([], pl.List(pl.String))),
-            pl.col("name_encrypted").fill_null(False),
-            "file_type",
-            pl.lit(None, pl.String).alias("file_type_rule"),
-            pl.lit(None, pl.String).alias("package"),
-            pl.when(pl.col("size_bytes") >= 0).then("size_bytes").alias("size_bytes"),  # negative: no file is so large
-            *(
-                pl.lit(None, pl.Int64).alias(name)
-                for name in ("created_ns", "deleted_ns", "valid_from_ns", "valid_to_ns")
-            ),
-            pl.lit(source, schema.enum("files", "source")).alias("source"),
-        ),
-        "files",
-    )
+    return pieces.first_wins(np.concatenate(layers))
 
 
 def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> pl.DataFrame:

@@ -16,7 +16,8 @@ import numpy as np
 
 from androstep_analysis.errors import Loss
 from androstep_analysis.fs.ext4_inodes import EXTENTS_FLAG, maps_blocks
-from androstep_analysis.fs.ext4_layout import Image, Superblock
+from androstep_analysis.fs.ext4_layout import Superblock
+from androstep_analysis.fs.image import Image
 
 CONTENT, UNWRITTEN, EXTENT_TREE, INDIRECT, XATTR = range(5)
 """Uses of a block by an inode; UNWRITTEN is content that was preallocated and reads as zeros."""
@@ -38,6 +39,9 @@ _ENTRY = np.dtype(
 """An entry of an extent tree node: an extent (length, start) in a leaf, else an index entry (leaf)."""
 
 _NODE_MAGIC = 0xF30A
+NODE_MAGIC_BYTES = _NODE_MAGIC.to_bytes(2, "little")
+"""What a node of an extent tree begins with."""
+
 _WRITTEN_MAX_LENGTH = 32768
 """A longer extent is an unwritten one, longer by this than it says."""
 

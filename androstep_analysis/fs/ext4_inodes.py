@@ -9,9 +9,10 @@ from __future__ import annotations
 import stat
 
 import numpy as np
-import polars as pl
 
-from androstep_analysis.fs.ext4_layout import INCOMPAT_64BIT, Groups, Image, Superblock, placed
+from androstep_analysis.fs.ext4_layout import INCOMPAT_64BIT, Groups, Superblock, placed
+from androstep_analysis.fs.image import Image
+from androstep_analysis.fs.pieces import has_type
 
 ROOT_INODE = 2
 
@@ -65,15 +66,7 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
     Groups whose inode table lies outside of the filesystem, and the tails of tables that were never written
     (INODE_UNINIT, bg_itable_unused), have none.
     """
-    fields = _FIELDS | (_LARGE_FIELDS if superblock.inode_bytes > 128 else {})
-    on_disk = np.dtype(
-        {
-            "names": list(fields),
-            "formats": [kind for kind, _ in fields.values()],
-            "offsets": [at for _, at in fields.values()],
-            "itemsize": superblock.inode_bytes,
-        }
-    )
+    layout = on_disk(superblock)
     found = placed(superblock, groups.inode_table, superblock.inode_table_blocks) & ~groups.inodes_unused
     parts = [np.empty(0, dtype=INODE)]
     block_maps = [np.empty((0, BLOCK_MAP_BYTES), dtype=np.uint8)]
@@ -83,7 +76,7 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
         if count <= 0:
             continue
         place = int(groups.inode_table[group]) * superblock.block_bytes
-        table = np.frombuffer(image.read(place, count * superblock.inode_bytes), dtype=on_disk)
+        table = np.frombuffer(image.read(place, count * superblock.inode_bytes), dtype=layout)
         ino = group * superblock.inodes_per_group + np.arange(1, count + 1)
         nameable = (ino == ROOT_INODE) | (ino >= superblock.first_inode)
         pointed = table[nameable & ((table["flags"] & (EXTENTS_FLAG | INLINE_DATA_FLAG)) == 0)]
@@ -92,7 +85,7 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
         marked = np.unpackbits(np.frombuffer(raw_bitmap, np.uint8), bitorder="little", count=count).astype(bool)
         kept = np.flatnonzero((table["links"] > 0) | (marked & (table["mode"] != 0)))
         if kept.size:
-            part = _narrow(table[kept], superblock)
+            part = narrow(table[kept], superblock)
             part["ino"] = ino[kept]
             part["offset_bytes"] = place + kept * superblock.inode_bytes
             parts.append(part)
@@ -100,8 +93,21 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
     return np.concatenate(parts), np.concatenate(block_maps), pointed_bytes
 
 
-def _narrow(table: np.ndarray, superblock: Superblock) -> np.ndarray:
-    """The wanted fields of on-disk inodes, decoded."""
+def on_disk(superblock: Superblock) -> np.dtype:
+    """The dtype of an inode as it lies in the inode table, with the fields that are wanted of it."""
+    fields = _FIELDS | (_LARGE_FIELDS if superblock.inode_bytes > 128 else {})
+    return np.dtype(
+        {
+            "names": list(fields),
+            "formats": [kind for kind, _ in fields.values()],
+            "offsets": [at for _, at in fields.values()],
+            "itemsize": superblock.inode_bytes,
+        }
+    )
+
+
+def narrow(table: np.ndarray, superblock: Superblock) -> np.ndarray:
+    """The wanted fields of inodes (dtype `on_disk`), decoded: dtype `INODE` without `ino` and `offset_bytes`."""
     inodes = np.zeros(len(table), dtype=INODE)
     for name in ("mode", "links", "flags", "blocks_lo", "generation"):
         inodes[name] = table[name]
@@ -135,12 +141,6 @@ def _nanoseconds(table: np.ndarray, name: str, has_extra: np.ndarray) -> np.ndar
     return nanoseconds
 
 
-def has_type(inodes: np.ndarray, kind: int) -> np.ndarray:
-    """Which inodes are of a file type (`stat.S_IFREG`, …); bool array."""
-    answer: np.ndarray = (inodes["mode"] & stat.S_IFMT(0o177777)) == kind
-    return answer
-
-
 def maps_blocks(inodes: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
     """Which inodes have block numbers or an extent tree in i_block; bool array.
 
@@ -158,15 +158,3 @@ def maps_blocks(inodes: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
     live = (inodes["links"] > 0) & (inodes["deleted"] == 0) & ((inodes["flags"] & INLINE_DATA_FLAG) == 0)
     answer: np.ndarray = live & (regular | directory | (symlink & long_symlink))
     return answer
-
-
-def times(inodes: np.ndarray) -> pl.DataFrame:
-    """DataFrame(ino, generation, created_epoch_ns, changed_epoch_ns), all Int64; no creation time in old inodes."""
-    return pl.DataFrame(
-        {
-            "ino": inodes["ino"],
-            "generation": inodes["generation"].astype(np.int64),
-            "created_epoch_ns": pl.Series(inodes["created_ns"]).set(pl.Series(~inodes["has_created"]), None),
-            "changed_epoch_ns": inodes["changed_ns"],
-        }
-    )

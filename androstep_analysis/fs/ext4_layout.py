@@ -6,16 +6,15 @@ All block numbers count filesystem blocks from the start of the filesystem.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.fs.image import Image
 
 SUPERBLOCK_BYTE = 1024
 """The superblock lies at this byte whatever the block size."""
@@ -49,25 +48,6 @@ _MAX_BYTES = 1 << 60
 
 _MAX_GROUPS = 1 << 20
 """Refuse more block groups than this (128 TiB at 4 KiB blocks): only a damaged superblock claims them."""
-
-
-@dataclass(frozen=True)
-class Image:
-    """An image file opened for reading; offsets count from the start of the filesystem in it.
-
-    `nr_bytes` is what the file holds from there on.
-    """
-
-    file: int
-    path: Path
-    offset_bytes: int
-    nr_bytes: int
-
-    def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes at `offset`; zeros stand for what lies beyond the image."""
-        inside = 0 <= offset < self.nr_bytes
-        data = os.pread(self.file, length, self.offset_bytes + offset) if inside else b""
-        return data.ljust(length, b"\0")
 
 
 @dataclass(frozen=True)

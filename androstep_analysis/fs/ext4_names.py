@@ -20,8 +20,10 @@ import pytsk3
 
 from androstep_analysis.errors import Loss
 from androstep_analysis.fs.ext4_blockmap import CONTENT
-from androstep_analysis.fs.ext4_inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, ROOT_INODE, has_type
-from androstep_analysis.fs.ext4_layout import RO_COMPAT_BIGALLOC, SUPERBLOCK_BYTE, Image, Superblock
+from androstep_analysis.fs.ext4_inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, ROOT_INODE
+from androstep_analysis.fs.ext4_layout import RO_COMPAT_BIGALLOC, SUPERBLOCK_BYTE, Superblock
+from androstep_analysis.fs.image import Image
+from androstep_analysis.fs.pieces import has_type
 
 _LARGE_DIRECTORY_BYTES = 1 << 18
 """Directories above this size are read directly."""
@@ -181,18 +183,27 @@ class _Walk:
             self.damaged.append(ino)
             return
         for block in self._blocks[ino]:
-            raw = self._image.read(block * size, size)
-            at = 0
-            while at < size - 8:
-                child, length, name_length, _ = _ENTRY.unpack_from(raw, at)
-                if size == 1 << 16:  # lengths up to 64 KiB in 16 bits (ext4_rec_len_from_disk)
-                    length = size if length in (0, 0xFFFF) else length & 0xFFFC | (length & 3) << 16
-                if length % 4 or not 8 + name_length <= length <= size - at:
-                    self.damaged.append(ino)
-                    break
-                if child:
-                    yield child, raw[at + 8 : at + 8 + name_length]
-                at += length
+            entries, is_whole = block_entries(self._image.read(block * size, size))
+            if not is_whole:
+                self.damaged.append(ino)
+            yield from entries
+
+
+def block_entries(raw: bytes) -> tuple[list[tuple[int, bytes]], bool]:
+    """(inode, name) of the entries in use in a directory block, and whether all of it could be read."""
+    size = len(raw)
+    entries: list[tuple[int, bytes]] = []
+    at = 0
+    while at < size - 8:
+        child, length, name_length, _ = _ENTRY.unpack_from(raw, at)
+        if size == 1 << 16:  # lengths up to 64 KiB in 16 bits (ext4_rec_len_from_disk)
+            length = size if length in (0, 0xFFFF) else length & 0xFFFC | (length & 3) << 16
+        if length % 4 or not 8 + name_length <= length <= size - at:
+            return entries, False
+        if child:
+            entries.append((child, raw[at + 8 : at + 8 + name_length]))
+        at += length
+    return entries, True
 
 
 _ENTRY = struct.Struct("<IHBB")

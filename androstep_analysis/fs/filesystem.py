@@ -24,8 +24,9 @@ class Filesystem:
     `extents` (table `extents`) covers the filesystem from sector 0 to `nr_sectors` without gap or overlap, sorted by
     sector; sectors count from the start of the filesystem. `files` (table `files`) has a row per inode in use,
     without the filesystem's own (journal, quota, …). `times` has `ino` Int64, `generation` Int64, `created_epoch_ns`
-    Int64 (null where the inode has none) and `changed_epoch_ns` Int64 (st_ctime), both of CLOCK_REALTIME, for the same
-    inodes. An image shows one instant, so that `incarnation` is 0 throughout. `losses` tells the damage found.
+    Int64 (null where the inode has none) and `changed_epoch_ns` Int64 (st_ctime; null where the filesystem has none),
+    both of CLOCK_REALTIME, for the same inodes. An image shows one instant, so that `incarnation` is 0 throughout.
+    `losses` tells the damage found.
 
     `first_bytes` says where in `image` the content of a file begins: `ino` Int64, `offset_bytes` Int64, `nr_bytes`
     Int64; no row for files that are empty or begin with a hole or with preallocated, never written blocks.

@@ -1,13 +1,15 @@
-"""Filesystem images as they are kept (often compressed), opened as plain files that can be read at any offset."""
+"""Filesystem images: kept as they are (often compressed), opened as plain files, read at any offset."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
 import lzma
+import os
 import tempfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
@@ -19,6 +21,41 @@ _CHUNK_BYTES = 64 * 1024
 """Unit of unpacking; a chunk of zeros becomes a hole of the temporary file."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image file opened for reading; offsets count from the start of the filesystem in it.
+
+    `nr_bytes` is what the file holds from there on.
+    """
+
+    file: int
+    path: Path
+    offset_bytes: int
+    nr_bytes: int
+
+    def read(self, offset: int, length: int) -> bytes:
+        """`length` bytes at `offset`; zeros stand for what lies beyond the image."""
+        inside = 0 <= offset < self.nr_bytes
+        data = os.pread(self.file, length, self.offset_bytes + offset) if inside else b""
+        return data.ljust(length, b"\0")
+
+
+@contextlib.contextmanager
+def reading(path: str | Path, offset_bytes: int = 0) -> Iterator[Image]:
+    """The plain image file `path`, opened read-only for the length of a ``with`` statement.
+
+    The filesystem begins at `offset_bytes`. Raises `InputError` where the file cannot be opened.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(f"{path}: the image cannot be opened ({error.strerror}); check path and rights") from error
+    try:
+        yield Image(file, Path(path), offset_bytes, max(os.fstat(file).st_size - offset_bytes, 0))
+    finally:
+        os.close(file)
 
 
 @contextlib.contextmanager

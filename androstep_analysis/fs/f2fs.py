@@ -1,0 +1,232 @@
+"""Images of F2FS, the filesystem of most Android data partitions; pytsk3 does not know it.
+
+What lies where comes from the checkpoint (`f2fs_layout`), the tables of nodes and segments (`f2fs_tables`), the nodes
+(`f2fs_nodes`), what fsync wrote after the checkpoint (`f2fs_recovery`) and directories (`f2fs_names`).
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.errors import Loss
+from androstep_analysis.fs import f2fs_layout, f2fs_names, f2fs_nodes, f2fs_recovery, f2fs_tables, pieces, runs
+from androstep_analysis.fs.f2fs_layout import Checkpoint, Superblock
+from androstep_analysis.fs.f2fs_nodes import CONTENT
+from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem
+from androstep_analysis.fs.image import Image, reading
+from androstep_analysis.fs.pieces import has_type
+from androstep_analysis.units import SECTOR_BYTES
+
+_CLASSES: tuple[tuple[str, str | None], ...] = (
+    ("unknown", None),
+    ("free", None),
+    ("data", None),
+    ("data", "symlink"),
+    ("directory", None),
+    *(("metadata", subtype) for subtype in ("superblock", "checkpoint", "sit", "nat", "ssa", "node", "quota")),
+)
+"""(block_type, subtype) of everything an F2FS block can be; elsewhere by number."""
+
+_KIND = {both: number for number, both in enumerate(_CLASSES)}
+
+
+def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
+    """Whether a plausible F2FS superblock lies where it should, or its copy."""
+    try:
+        with Path(path).open("rb") as file:
+            for place in (0, *f2fs_layout.BLOCK_SIZES):
+                file.seek(offset_bytes + place + f2fs_layout.SUPERBLOCK_BYTE)
+                if Superblock.parse(file.read(f2fs_layout.SUPERBLOCK_BYTES)) is not None:
+                    return True
+    except OSError:
+        pass
+    return False
+
+
+def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
+    """The filesystem that begins at `offset_bytes` of the plain image `path`, read-only, as a mount would find it.
+
+    That is the newest sound checkpoint, and on top of it what fsync wrote later (roll-forward recovery). Blocks of
+    nodes, of whatever kind, are `node` with the inode they are of. Inodes deleted while open (orphans) keep their
+    blocks. `unknown` are blocks that several inodes claim, that an inode claims and the segment table calls free, or
+    that are in use and nothing claims. Damage is counted in `losses` and passed over. Raises `InputError` where there
+    is no superblock or no checkpoint, and where the filesystem spreads over several devices.
+    """
+    with reading(path, offset_bytes) as image:
+        return _read(image, dev, source)
+
+
+def _read(image: Image, dev: int, source: str) -> Filesystem:
+    superblock, doubts = f2fs_layout.read_superblock(image)
+    checkpoint, odd = f2fs_layout.read_checkpoint(image, superblock)
+    nat, misplaced = f2fs_tables.read_nat(image, superblock, checkpoint)
+    segments, foreign = f2fs_tables.read_sit(image, superblock, checkpoint)
+    newer = f2fs_recovery.read(image, superblock, checkpoint, nat)
+    nodes = f2fs_nodes.read_nodes(image, superblock, nat, newer.places)
+    claims, disputed = _undisputed(nodes.claims)
+    files = nodes.inodes[~np.isin(nodes.inodes["ino"], list(superblock.quota_inodes))]
+    entries, unread = f2fs_names.read_entries(image, superblock, files, claims)
+    names, unnamed = f2fs_names.paths(superblock, files, newer.named(entries), unread)
+
+    free = segments.free_space()
+    doubted = _doubted(claims, free, newer)
+    mapped = pieces.unowned(*disputed, _KIND["unknown", None])
+    for lower in (
+        pieces.unowned(*doubted, _KIND["unknown", None]),
+        _owned(superblock, nodes.inodes, claims),
+        _static(superblock),
+        pieces.unowned(*newer.released(image, superblock, nat), _KIND["free", None]),
+        pieces.unowned(*free, _KIND["free", None]),
+        pieces.unowned(np.zeros(1, np.int64), np.array([superblock.nr_blocks]), _KIND["unknown", None]),
+    ):
+        mapped = pieces.underlaid(mapped, lower, superblock.nr_blocks)
+    return Filesystem(
+        fs_type="f2fs",
+        image=image.path,
+        block_bytes=superblock.block_bytes,
+        nr_sectors=superblock.nr_blocks * (superblock.block_bytes // SECTOR_BYTES),
+        uuid=superblock.uuid,
+        extents=pieces.extents(
+            pieces.joined(mapped), _CLASSES, superblock.block_bytes, nodes.inodes, dev=dev, source=source
+        ),
+        files=pieces.files(files, names, dev=dev, source=source),
+        times=pieces.times(files),
+        first_bytes=_first_bytes(image, superblock, files, claims),
+        losses=(
+            *_image_losses(image, superblock, checkpoint, newer),
+            *doubts,
+            *odd,
+            *misplaced,
+            *foreign,
+            *f2fs_nodes.damage(nodes.damaged),
+            *_map_losses(mapped, disputed, doubted),
+            *unnamed,
+            *pieces.nameless(files, names),
+        ),
+    )
+
+
+def _image_losses(
+    image: Image, superblock: Superblock, checkpoint: Checkpoint, newer: f2fs_recovery.Newer
+) -> Iterator[Loss]:
+    missing = superblock.nr_blocks * superblock.block_bytes - image.nr_bytes
+    if missing > 0:
+        yield Loss("torn", missing, f"the image ends {missing} bytes before its filesystem; they were read as zeros")
+    if not checkpoint.flags & f2fs_layout.CP_UMOUNT or newer.places.size:
+        yield Loss(
+            "unsynced",
+            1,
+            "the image was taken while mounted or after a crash: changes since the last checkpoint are not in the map,"
+            f" but for {newer.nr_inodes} inodes that fsync wrote (unmount or sync before copying)",
+        )
+    if checkpoint.flags & f2fs_layout.CP_ERROR:
+        yield Loss("damaged", 1, "the kernel found this filesystem damaged (checkpoint flag `error`)")
+
+
+def _map_losses(
+    mapped: np.ndarray, disputed: tuple[np.ndarray, np.ndarray], doubted: tuple[np.ndarray, np.ndarray]
+) -> Iterator[Loss]:
+    quarrel, doubt = (int((end - start).sum()) for start, end in (disputed, doubted))
+    if quarrel:
+        yield Loss("damaged", quarrel, f"{quarrel} blocks are claimed more than once; whose they are is unknown")
+    if doubt:
+        yield Loss(
+            "damaged", doubt, f"{doubt} blocks that inodes claim are free by the segment table; they are unknown"
+        )
+    unknown = mapped[mapped["kind"] == _KIND["unknown", None]]
+    orphaned = int((unknown["end"] - unknown["start"]).sum()) - quarrel - doubt
+    if orphaned > 0:
+        yield Loss("unowned", orphaned, f"{orphaned} blocks are in use and no inode holds them; they are unknown")
+
+
+def _doubted(
+    claims: np.ndarray, free: tuple[np.ndarray, np.ndarray], newer: f2fs_recovery.Newer
+) -> tuple[np.ndarray, np.ndarray]:
+    """The runs that inodes claim though the segment table, which recovery is ahead of, calls them free."""
+    settled = claims[~np.isin(claims["ino"], newer.places["ino"])]
+    start, end, _ = runs.intersect(settled["start"], settled["end"], *free)
+    return start, end
+
+
+def _undisputed(claims: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """(what is claimed once, sorted by block; the runs claimed more than once as start and end)."""
+    edges = np.concatenate([claims["start"], claims["end"]])
+    change = np.concatenate([np.ones(len(claims), np.int64), np.full(len(claims), -1)])
+    at, where = np.unique(edges, return_inverse=True)
+    depth = np.cumsum(np.bincount(where, weights=change, minlength=len(at)).astype(np.int64))
+    twice = np.flatnonzero(depth > 1)
+    disputed = at[twice], at[twice + 1]
+    if not twice.size:
+        return claims[np.argsort(claims["start"], kind="stable")], disputed
+    both = np.concatenate([pieces.unowned(*disputed, 0), claims])
+    first = pieces.first_wins(both)
+    return first[first["ino"] > 0], disputed
+
+
+def _owned(superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np.ndarray:
+    """Claims as pieces of the map: what an inode's content is follows from the inode."""
+    content = np.full(len(inodes), _KIND["data", None], dtype=np.uint8)
+    for which, kind in (
+        (has_type(inodes, stat.S_IFLNK), ("data", "symlink")),
+        (has_type(inodes, stat.S_IFDIR), ("directory", None)),
+        (np.isin(inodes["ino"], list(superblock.quota_inodes)), ("metadata", "quota")),
+    ):
+        content[which] = _KIND[kind]
+    owned = claims.copy()
+    of_content = content[np.searchsorted(inodes["ino"], claims["ino"])]
+    owned["kind"] = np.where(claims["kind"] == CONTENT, of_content, _KIND["metadata", "node"])
+    return owned
+
+
+def _static(superblock: Superblock) -> np.ndarray:
+    """The areas before the main area; what lies between and behind them is never written."""
+    places = [
+        (0, 2, ("metadata", "superblock")),
+        (2, superblock.checkpoint, ("free", None)),
+        (superblock.checkpoint, superblock.sit, ("metadata", "checkpoint")),
+        (superblock.sit, superblock.nat, ("metadata", "sit")),
+        (superblock.nat, superblock.ssa, ("metadata", "nat")),
+        (superblock.ssa, superblock.main, ("metadata", "ssa")),
+        (superblock.main_end, superblock.nr_blocks, ("free", None)),
+    ]
+    static = [pieces.unowned(np.array([start]), np.array([end]), _KIND[kind]) for start, end, kind in places]
+    every = np.concatenate(static)
+    kept: np.ndarray = every[every["end"] > every["start"]]
+    return kept
+
+
+def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> pl.DataFrame:
+    """Where regular files begin in the image (see `Filesystem.first_bytes`); inline content lies in the inode.
+
+    Compressed files have none: their first block holds no byte of the file as it is.
+    """
+    regular = has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0) & (files["cluster"] == 1)
+    inline = files[regular & ((files["inline"] & f2fs_nodes.INLINE_DATA) != 0) & (files["nr_slots"] > 1)]
+    begins = claims[(claims["kind"] == CONTENT) & (claims["logical"] == 0)]
+    inos, first = np.unique(begins["ino"], return_index=True)
+    mapped = files[regular & np.isin(files["ino"], inos)]
+    starts = begins["start"][first[np.searchsorted(inos, mapped["ino"])]]
+    size = superblock.block_bytes
+    return pl.DataFrame(
+        {
+            "ino": np.concatenate([inline["ino"], mapped["ino"]]),
+            "offset_bytes": image.offset_bytes
+            + np.concatenate(
+                [
+                    inline["block"] * size + f2fs_nodes.ADDRESSES_BYTE + 4 * (inline["first_slot"] + 1),
+                    starts * size,
+                ]
+            ),
+            "nr_bytes": np.concatenate(
+                [
+                    np.minimum(np.minimum(inline["size_bytes"], 4 * (inline["nr_slots"] - 1)), HEAD_BYTES),
+                    np.minimum(mapped["size_bytes"], HEAD_BYTES),
+                ]
+            ),
+        }
+    )

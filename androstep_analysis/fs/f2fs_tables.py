@@ -1,0 +1,106 @@
+"""The tables of F2FS, journals included: node address table (NAT) and segment information table (SIT)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from androstep_analysis.errors import Loss
+from androstep_analysis.fs.f2fs_layout import (
+    BLOCKS_PER_SEGMENT,
+    NAT_ENTRY,
+    NEW_ADDRESS,
+    NULL_ADDRESS,
+    SIT_ENTRY,
+    Checkpoint,
+    Superblock,
+    read_blocks,
+)
+from androstep_analysis.fs.image import Image
+
+_BLOCKS_AT_ONCE = 1 << 11
+_SEGMENTS_AT_ONCE = 1 << 13
+
+NODE = np.dtype([("nid", np.int64), ("ino", np.int64), ("block", np.int64)])
+"""Where a node lies, and the inode that it is of."""
+
+
+def read_nat(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tuple[np.ndarray, list[Loss]]:
+    """Every node that has a place in the main area: dtype `NODE`, sorted by nid; and the entries that have none."""
+    per_block = superblock.nat_entries_per_block
+    parts = [np.empty(0, NODE)]
+    for at in range(0, superblock.nr_nat_blocks, _BLOCKS_AT_ONCE):
+        numbers = np.arange(at, min(at + _BLOCKS_AT_ONCE, superblock.nr_nat_blocks))
+        segment, rest = np.divmod(numbers, BLOCKS_PER_SEGMENT)
+        copy = checkpoint.nat_version[numbers].astype(np.int64)
+        raw = read_blocks(image, superblock, superblock.nat + (2 * segment + copy) * BLOCKS_PER_SEGMENT + rest)
+        entries = np.ascontiguousarray(raw[:, : per_block * NAT_ENTRY.itemsize]).view(NAT_ENTRY)
+        row, column = np.nonzero(entries["block"] != NULL_ADDRESS)
+        parts.append(_nodes(numbers[row] * per_block + column, entries[row, column]))
+    journal = checkpoint.nat_journal
+    nodes = np.concatenate(parts)
+    nodes = nodes[~np.isin(nodes["nid"], journal["nid"])]
+    nodes = np.concatenate([nodes, _nodes(journal["nid"], journal["entry"])])
+    _, first = np.unique(nodes["nid"], return_index=True)
+    nodes = nodes[first]
+    nodes = nodes[(nodes["nid"] > 0) & (nodes["block"] > 1)]  # 0: none; 1: the node and meta inodes, kept nowhere
+    nodes = nodes[nodes["block"] != NEW_ADDRESS]
+    placed = np.zeros(len(nodes), dtype=bool)
+    placed[np.unique(nodes["block"], return_index=True)[1]] = True
+    placed &= superblock.in_main(nodes["block"])
+    return nodes[placed], list(_misplaced(nodes[~placed]))
+
+
+def _nodes(nid: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    nodes = np.empty(len(nid), NODE)
+    nodes["nid"], nodes["ino"], nodes["block"] = nid, entries["ino"], entries["block"]
+    return nodes
+
+
+def _misplaced(nodes: np.ndarray) -> Iterator[Loss]:
+    if nodes.size:
+        yield Loss(
+            "damaged",
+            int(nodes.size),
+            f"{nodes.size} nodes (first: {nodes['nid'][0]}) have addresses outside of the main area, or of another"
+            " node; what hangs on them is unknown",
+        )
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The segments of the main area: `valid_map` (uint8, (n, 64)), a bit per block, the first the highest."""
+
+    superblock: Superblock
+    valid_map: np.ndarray
+
+    def free_space(self) -> tuple[np.ndarray, np.ndarray]:
+        """Runs of blocks of the main area not in use: (start Int64, end Int64), sorted, neighbours not joined."""
+        starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for at in range(0, len(self.valid_map), _SEGMENTS_AT_ONCE):
+            used = np.unpackbits(self.valid_map[at : at + _SEGMENTS_AT_ONCE])
+            edges = np.flatnonzero(np.diff(used, prepend=1, append=1))
+            first = self.superblock.main + at * BLOCKS_PER_SEGMENT
+            starts.append(first + edges[0::2])
+            ends.append(first + edges[1::2])
+        return np.concatenate(starts), np.concatenate(ends)
+
+
+def read_sit(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tuple[Segments, list[Loss]]:
+    """Which blocks are in use; and the journal entries that name no segment."""
+    per_block = superblock.sit_entries_per_block
+    numbers = np.arange(-(-superblock.nr_segments // per_block))
+    place = superblock.sit + checkpoint.sit_version[numbers].astype(np.int64) * superblock.nr_sit_blocks + numbers
+    valid_map = np.empty((len(numbers) * per_block, 64), np.uint8)
+    for at in range(0, len(numbers), _BLOCKS_AT_ONCE):
+        raw = read_blocks(image, superblock, place[at : at + _BLOCKS_AT_ONCE])
+        entries = np.ascontiguousarray(raw[:, : per_block * SIT_ENTRY.itemsize]).view(SIT_ENTRY)
+        valid_map[at * per_block : (at + len(raw)) * per_block] = entries["valid_map"].reshape(-1, 64)
+    journal = checkpoint.sit_journal
+    known = journal["segment"] < superblock.nr_segments
+    valid_map[journal["segment"][known]] = journal["entry"]["valid_map"][known]
+    bad = int((~known).sum())
+    losses = [Loss("damaged", bad, f"{bad} entries of the SIT journal name segments that are not")] if bad else []
+    return Segments(superblock, valid_map[: superblock.nr_segments]), losses

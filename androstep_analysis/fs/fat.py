@@ -1,0 +1,345 @@
+"""Images of FAT12, FAT16, FAT32 and exFAT, read directly.
+
+pytsk3 reads these too. It is not used: it refuses a FAT32 of less than 65,525 clusters unless told the type (the
+kernel does not), cuts long names of FAT after 195 characters, and tells neither cross-linked chains nor lost clusters.
+Else both tell the same names, sizes and sectors of every file (tests/test_fat.py), in the same time.
+
+FAT has no inodes. The number of a file here is where its directory entry stands: the byte, counted from the start of
+the volume, divided by 32 (of a file with a long name, the entry with the short name). On FAT it is the i_pos of Linux,
+which it gives as inode number only on mounts with ``nfs=nostale_ro``. A file that is renamed or moved has another
+number, one that is overwritten in place the same. The root directory, which has no entry, is number 1.
+There are no generations.
+
+A time on FAT is local time of a zone that stands nowhere, and neither filesystem has a time of change that programs
+cannot set: `times` has `changed_epoch_ns` null throughout, and `created_epoch_ns` only for exFAT entries that state
+their zone (rounded down to 10 ms).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.errors import Loss
+from androstep_analysis.fs import fat_directories, fat_layout, pieces
+from androstep_analysis.fs.fat_chains import Chains
+from androstep_analysis.fs.fat_directories import Entry
+from androstep_analysis.fs.fat_layout import ENTRY_BYTES, FIRST_CLUSTER, Volume, sectors
+from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem
+from androstep_analysis.fs.image import Image, reading
+from androstep_analysis.fs.pieces import PIECE
+from androstep_analysis.units import SECTOR_BYTES
+
+ROOT_INODE = 1
+
+_CLASSES: tuple[tuple[str, str | None], ...] = (
+    ("unknown", None),
+    ("free", None),
+    ("data", None),
+    ("directory", None),
+    ("metadata", "boot_record"),
+    ("metadata", "fat"),
+    ("metadata", "block_bitmap"),
+    ("metadata", "upcase_table"),
+)
+"""(block_type, subtype) of everything a sector can be; elsewhere by number."""
+
+_KIND = {both: number for number, both in enumerate(_CLASSES)}
+
+_KIND_OF_ENTRY = {
+    "file": _KIND["data", None],
+    "directory": _KIND["directory", None],
+    "bitmap": _KIND["metadata", "block_bitmap"],
+    "upcase": _KIND["metadata", "upcase_table"],
+}
+
+_MODES = {"file": 0o100000, "directory": 0o040000}
+
+_MAX_DIRECTORY_BYTES = {"vfat": 1 << 21, "exfat": 1 << 28}
+"""Directories are read up to the size that the formats allow."""
+
+_MAX_PATH_CHARACTERS = 1 << 28
+"""All paths together; a hostile image nests without end."""
+
+_INODE = np.dtype([("ino", np.int64), ("mode", np.uint16), ("size_bytes", np.int64), ("generation", np.uint32)])
+
+
+def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
+    """Whether a plausible boot record of FAT or exFAT lies there."""
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(offset_bytes)
+            return fat_layout.parse(file.read(fat_layout.BOOT_RECORD_BYTES)) is not None
+    except OSError:
+        return False
+
+
+def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
+    """The filesystem that begins at `offset_bytes` of the plain image `path`, read-only.
+
+    Where files quarrel over a cluster it is that of the first in the directory tree, parents before children. Clusters
+    in use that nothing owns are `unknown`. Damage is counted in `losses` and passed over. Raises `InputError` where
+    there is no boot record.
+    """
+    with reading(path, offset_bytes) as image:
+        return _read(image, dev, source)
+
+
+def _read(image: Image, dev: int, source: str) -> Filesystem:
+    volume = fat_layout.read_volume(image)
+    chains = Chains(image, volume)
+    tree = _Tree(image, volume, chains)
+    tree.walk()
+    inodes = np.array(tree.inodes, dtype=_INODE)
+    inodes = inodes[np.argsort(inodes["ino"], kind="stable")]
+    used = _in_use(image, volume, chains, tree)
+    nr_sectors = sectors(volume.nr_bytes)
+    map_ = pieces.first_wins(np.array(tree.pieces, dtype=PIECE))
+    for lower in (_static(volume), _free(volume, used), _unknown(0, nr_sectors)):
+        map_ = pieces.underlaid(map_, lower, nr_sectors)
+    no_generation = pl.lit(None, pl.Int64).alias("generation")
+    extents = pieces.extents(pieces.joined(map_), _CLASSES, SECTOR_BYTES, inodes, dev=dev, source=source)
+    names = pl.DataFrame(
+        {"ino": tree.named, "path": tree.paths, "encrypted": [False] * len(tree.paths)},
+        schema={"ino": pl.Int64, "path": pl.String, "encrypted": pl.Boolean},
+    )
+    return Filesystem(
+        fs_type=volume.kind,
+        image=image.path,
+        block_bytes=volume.cluster_bytes,
+        nr_sectors=nr_sectors,
+        uuid=volume.uuid,
+        extents=extents.with_columns(no_generation),
+        files=pieces.files(inodes, names, dev=dev, source=source).with_columns(no_generation),
+        times=_times(inodes, tree),
+        first_bytes=_first_bytes(image, tree),
+        losses=tuple(_losses(image, volume, chains, tree, used)),
+    )
+
+
+@dataclass
+class _Tree:
+    """The directory tree from the root down, parents before children; what it found as parallel columns."""
+
+    image: Image
+    volume: Volume
+    chains: Chains
+    pieces: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    inodes: list[tuple[int, int, int, int]] = field(default_factory=list)
+    named: list[int] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    created_ns: dict[int, int] = field(default_factory=dict)
+    heads: list[tuple[int, int, int]] = field(default_factory=list)
+    bitmap: list[tuple[int, int]] = field(default_factory=list)
+    damaged_chains: list[str] = field(default_factory=list)
+    broken_directories: list[str] = field(default_factory=list)
+    nr_broken_entries: int = 0
+
+    def walk(self) -> None:
+        """Read everything."""
+        volume = self.volume
+        if volume.root_bytes:
+            places = [(volume.root_offset, volume.root_bytes)]
+            self._add_pieces(places, _KIND["directory", None], ROOT_INODE)
+        else:
+            runs, is_sound = self.chains.follow(volume.root_cluster)
+            if not is_sound:
+                self.damaged_chains.append("/")
+            places = self._claimed(runs, _KIND["directory", None], ROOT_INODE)
+        self._add_file(ROOT_INODE, "directory", 0, "/")
+        pending = [("/", places)]
+        characters = 0
+        for prefix, places in pending:
+            if characters > _MAX_PATH_CHARACTERS:
+                self.broken_directories.append(prefix)
+                continue
+            for entry, position in self._entries(prefix, places):
+                path = f"{prefix}{entry.name}"
+                characters += len(path)
+                below = self._add_entry(entry, position // ENTRY_BYTES, path)
+                if entry.kind == "directory" and below:
+                    pending.append((f"{path}/", below))
+
+    def _entries(self, prefix: str, places: list[tuple[int, int]]) -> Iterator[tuple[Entry, int]]:
+        """The entries of a directory that lies at `places`, each with its place in the volume."""
+        left = _MAX_DIRECTORY_BYTES[self.volume.kind]
+        parts = []
+        starts = [0]
+        for offset, length in places:
+            part = self.image.read(offset, max(min(length, left, self.image.nr_bytes - offset), 0))
+            parts.append(part)
+            starts.append(starts[-1] + len(part))
+            left -= len(part)
+            if len(part) < length:
+                self.broken_directories.append(prefix)
+                break
+        raw = b"".join(parts)
+        if self.volume.kind == "exfat":
+            entries, broken = fat_directories.exfat_entries(raw)
+        else:
+            entries, broken = fat_directories.fat_entries(raw, self.volume.entry_bits == 32)
+        self.nr_broken_entries += broken
+        for entry in entries:
+            part_number = bisect_right(starts, entry.at) - 1
+            yield entry, places[part_number][0] + entry.at - starts[part_number]
+
+    def _add_entry(self, entry: Entry, ino: int, path: str) -> list[tuple[int, int]]:
+        """What an entry stands for; where its content lies as (offset, length)."""
+        runs, is_sound = self._runs(entry)
+        if not is_sound:
+            self.damaged_chains.append(path)
+        kind = _KIND_OF_ENTRY[entry.kind]
+        is_file = entry.kind in _MODES
+        places = self._claimed(runs, kind, ino if is_file else 0)
+        if entry.kind == "bitmap":
+            self.bitmap = places
+        if not is_file:
+            return []
+        self._add_file(ino, entry.kind, entry.size_bytes if entry.kind == "file" else sum(n for _, n in places), path)
+        if entry.created_ns is not None:
+            self.created_ns[ino] = entry.created_ns
+        begins_there = places and runs[0][0] == entry.first_cluster
+        if entry.kind == "file" and begins_there and entry.valid_bytes:
+            self.heads.append((ino, places[0][0], min(entry.valid_bytes, HEAD_BYTES, places[0][1])))
+        return places
+
+    def _runs(self, entry: Entry) -> tuple[list[tuple[int, int]], bool]:
+        wanted = -(-entry.size_bytes // self.volume.cluster_bytes)
+        if entry.first_cluster == 0:
+            return [], wanted == 0 and entry.kind == "file"
+        if entry.is_contiguous:
+            return self.chains.contiguous(entry.first_cluster, wanted)
+        runs, is_sound = self.chains.follow(entry.first_cluster)
+        return runs, is_sound and sum(count for _, count in runs) >= wanted
+
+    def _claimed(self, runs: list[tuple[int, int]], kind: int, ino: int) -> list[tuple[int, int]]:
+        size = self.volume.cluster_bytes
+        places = [(self.volume.offset(first), count * size) for first, count in runs]
+        self._add_pieces(places, kind, ino)
+        return places
+
+    def _add_pieces(self, places: list[tuple[int, int]], kind: int, ino: int) -> None:
+        logical = 0
+        for offset, length in places:
+            start, count = sectors(offset), sectors(length)
+            self.pieces.append((start, start + count, kind, ino, logical if ino else -1))
+            logical += count
+
+    def _add_file(self, ino: int, kind: str, size_bytes: int, path: str) -> None:
+        # A size that no file has fits the column all the same.
+        self.inodes.append((ino, _MODES[kind], size_bytes if size_bytes < 1 << 63 else -1, 0))
+        self.named.append(ino)
+        self.paths.append(path)
+
+
+def _in_use(image: Image, volume: Volume, chains: Chains, tree: _Tree) -> np.ndarray:
+    """Which clusters are in use, by number: exFAT tells by its bitmap, FAT by the table. Bool array."""
+    if volume.kind != "exfat":
+        return ~chains.is_free()
+    wanted = -(-volume.nr_clusters // 8)
+    raw = b""
+    for offset, length in tree.bitmap:
+        raw += image.read(offset, max(min(length, wanted - len(raw), image.nr_bytes - offset), 0))
+    used = np.ones(chains.end, dtype=bool)  # of what no bitmap tells, nothing is known to be free
+    bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), bitorder="little").astype(bool)
+    told = min(len(bits), max(chains.end - FIRST_CLUSTER, 0))
+    used[FIRST_CLUSTER : FIRST_CLUSTER + told] = bits[:told]
+    return used
+
+
+def _unknown(start: int, end: int) -> np.ndarray:
+    return pieces.unowned(np.array([start]), np.array([end]), _KIND["unknown", None])
+
+
+def _static(volume: Volume) -> np.ndarray:
+    """Boot records and tables; what lies between them, and behind the last cluster, is never used."""
+    fat_end = volume.fat_offset + volume.nr_fats * volume.fat_bytes
+    heap_end = volume.offset(volume.end_cluster)
+    rows = [
+        (0, volume.boot_bytes, "metadata", "boot_record"),
+        (volume.boot_bytes, volume.fat_offset, "free", None),
+        (volume.fat_offset, fat_end, "metadata", "fat"),
+        (fat_end, volume.root_offset, "free", None),
+        (heap_end, volume.nr_bytes, "free", None),
+    ]
+    parts = [
+        pieces.unowned(np.array([sectors(start)]), np.array([sectors(end)]), _KIND[block_type, subtype])
+        for start, end, block_type, subtype in rows
+        if sectors(end) > sectors(start)
+    ]
+    return np.concatenate(parts)
+
+
+def _free(volume: Volume, used: np.ndarray) -> np.ndarray:
+    """Free clusters as pieces."""
+    edges = FIRST_CLUSTER + np.flatnonzero(np.diff(used[FIRST_CLUSTER:], prepend=True, append=True))
+    offset = sectors(volume.heap_offset) + (edges - FIRST_CLUSTER) * sectors(volume.cluster_bytes)
+    return pieces.unowned(offset[0::2], offset[1::2], _KIND["free", None])
+
+
+def _times(inodes: np.ndarray, tree: _Tree) -> pl.DataFrame:
+    """DataFrame(ino, generation, created_epoch_ns, changed_epoch_ns), all Int64; see the head of this file."""
+    inos = inodes["ino"].tolist()
+    created = pl.Series([tree.created_ns.get(ino) for ino in inos], dtype=pl.Int64)
+    nothing = pl.lit(None, pl.Int64)
+    return pl.DataFrame({"ino": inodes["ino"], "created_epoch_ns": created}).select(
+        "ino",
+        nothing.alias("generation"),
+        "created_epoch_ns",
+        nothing.alias("changed_epoch_ns"),
+    )
+
+
+def _first_bytes(image: Image, tree: _Tree) -> pl.DataFrame:
+    columns = ("ino", "offset_bytes", "nr_bytes")
+    table = pl.DataFrame(tree.heads, schema=dict.fromkeys(columns, pl.Int64), orient="row")
+    return table.with_columns(pl.col("offset_bytes") + image.offset_bytes)
+
+
+def _losses(image: Image, volume: Volume, chains: Chains, tree: _Tree, used: np.ndarray) -> Iterator[Loss]:
+    missing = volume.nr_bytes - image.nr_bytes
+    if missing > 0:
+        yield Loss("torn", missing, f"the image ends {missing} bytes before its filesystem; they were read as zeros")
+    if volume.kind == "exfat" and not fat_layout.boot_checksum_holds(image, volume):
+        yield Loss("damaged", 1, "the checksum of the boot record is wrong; what it says was used all the same")
+    if volume.is_dirty:
+        yield Loss(
+            "unsynced",
+            1,
+            "the image was taken while mounted or after a crash: its tables may lack the last changes (unmount or sync"
+            " before copying)",
+        )
+    if tree.damaged_chains:
+        yield Loss(
+            "damaged",
+            len(tree.damaged_chains),
+            f"the clusters of {len(tree.damaged_chains)} files (first: {tree.damaged_chains[0]}) are fewer than their"
+            " size, or lead out of the volume, in a circle or into another file; they were read up to there",
+        )
+    if tree.broken_directories:
+        yield Loss(
+            "unreadable",
+            len(tree.broken_directories),
+            f"{len(tree.broken_directories)} directories (first: {tree.broken_directories[0]}) are cut, too large or"
+            " nested without end; what they hold there has no path",
+        )
+    if tree.nr_broken_entries:
+        yield Loss(
+            "damaged",
+            tree.nr_broken_entries,
+            f"{tree.nr_broken_entries} names in directories are incomplete or have a wrong checksum",
+        )
+    lost = int((used & ~chains.is_claimed)[FIRST_CLUSTER:].sum()) - chains.nr_bad()
+    if lost > 0:
+        yield Loss("nameless", lost, f"{lost} clusters are in use and belong to no file; they are unknown")
+    if volume.mirrored and (differing := chains.differing(image)):
+        yield Loss(
+            "damaged",
+            differing,
+            f"{differing} entries differ between the copies of the file allocation table; the first copy was used",
+        )

@@ -1,0 +1,123 @@
+"""Which clusters a file of FAT or exFAT has: the file allocation table, followed chain by chain.
+
+pytsk3 follows chains too, but says neither which are cross-linked nor which clusters are lost, and lays out a file
+sector by sector.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from androstep_analysis.fs.fat_layout import FIRST_CLUSTER, Volume
+from androstep_analysis.fs.image import Image
+
+_ENTRIES_AT_ONCE = 1 << 22
+
+
+class Chains:
+    """The clusters of a volume: who goes on where, and which have been given away.
+
+    Every cluster goes to the first that claims it. That also bounds the time a damaged table can cost.
+    """
+
+    def __init__(self, image: Image, volume: Volume) -> None:
+        self._volume = volume
+        self._next = _entries(image, volume, volume.active_fat)
+        self.is_claimed = np.zeros(len(self._next), dtype=bool)
+        self._breaks = _breaks(self._next)
+
+    @property
+    def end(self) -> int:
+        """The number after that of the last cluster of which the table tells."""
+        return len(self._next)
+
+    def is_free(self) -> np.ndarray:
+        """Which clusters the table calls free, by cluster number; bool array."""
+        answer: np.ndarray = self._next == 0
+        return answer
+
+    def nr_bad(self) -> int:
+        """How many clusters are marked as bad, which belong to no file rightly."""
+        return int((self._next[FIRST_CLUSTER:] == self._end_mark - 1).sum())
+
+    def differing(self, image: Image) -> int:
+        """How many entries of another copy of the table differ from the one that is used."""
+        volume = self._volume
+        counts = [0]
+        for number in range(volume.nr_fats):
+            if number != volume.active_fat:
+                other = _entries(image, volume, number)
+                counts.append(int((other != self._next[: len(other)]).sum()))
+        return max(counts)
+
+    def follow(self, first: int) -> tuple[list[tuple[int, int]], bool]:
+        """The clusters of the chain that begins at `first`: (runs as (first cluster, count), whether it is sound).
+
+        It is cut where it leaves the volume, meets a free or bad cluster, or one that was claimed before.
+        """
+        runs: list[tuple[int, int]] = []
+        while True:
+            if not FIRST_CLUSTER <= first < self.end:
+                return runs, False
+            last = int(self._breaks[np.searchsorted(self._breaks, first)])
+            count = self._claim(first, last - first + 1)
+            if count:
+                runs.append((first, count))
+            if count < last - first + 1:
+                return runs, False
+            following = int(self._next[last])
+            if following >= self._end_mark:
+                return runs, True
+            first = following
+
+    def contiguous(self, first: int, count: int) -> tuple[list[tuple[int, int]], bool]:
+        """The same for `count` clusters in a row, of which the table does not tell (exFAT, NoFatChain)."""
+        if not FIRST_CLUSTER <= first < self.end:
+            return [], False
+        inside = min(count, self.end - first)
+        claimed = self._claim(first, inside)
+        return ([(first, claimed)] if claimed else []), claimed == count
+
+    @property
+    def _end_mark(self) -> int:
+        return {12: 0xFF8, 16: 0xFFF8}.get(self._volume.entry_bits, _end_of_32(self._volume))
+
+    def _claim(self, first: int, count: int) -> int:
+        """Give away clusters in a row up to the first that has gone: how many."""
+        taken = self.is_claimed[first : first + count]
+        if taken.any():
+            count = int(np.argmax(taken))
+        self.is_claimed[first : first + count] = True
+        return count
+
+
+def _end_of_32(volume: Volume) -> int:
+    return 0xFFFFFFF8 if volume.kind == "exfat" else 0x0FFFFFF8
+
+
+def _entries(image: Image, volume: Volume, number: int) -> np.ndarray:
+    """Copy `number` of the table, as far as the image has it: uint32 by cluster number."""
+    offset = volume.fat_offset + number * volume.fat_bytes
+    wanted = -(-volume.end_cluster * volume.entry_bits // 8)
+    raw = image.read(offset, max(min(wanted, volume.fat_bytes, image.nr_bytes - offset), 0))
+    if volume.entry_bits == 12:
+        raw = raw[: len(raw) // 3 * 3] + raw[len(raw) // 3 * 3 :].ljust(3, b"\0")
+        low, middle, high = np.frombuffer(raw, dtype=np.uint8).reshape(-1, 3).astype(np.uint32).T
+        pairs = np.stack([low | (middle & 0xF) << 8, middle >> 4 | high << 4], axis=1)
+        return pairs.reshape(-1)[: volume.end_cluster]
+    if volume.entry_bits == 16:
+        return np.frombuffer(raw[: len(raw) // 2 * 2], dtype="<u2").astype(np.uint32)
+    entries = np.frombuffer(raw[: len(raw) // 4 * 4], dtype="<u4")
+    return entries if volume.kind == "exfat" else entries & np.uint32(0x0FFFFFFF)
+
+
+def _breaks(entries: np.ndarray) -> np.ndarray:
+    """The clusters after which a chain does not go on with the next cluster."""
+    parts = [np.empty(0, dtype=np.int64)]
+    for at in range(0, len(entries), _ENTRIES_AT_ONCE):
+        some = entries[at : at + _ENTRIES_AT_ONCE]
+        is_break = some != np.arange(at + 1, at + 1 + len(some), dtype=np.uint32)
+        if at + len(some) == len(entries):
+            is_break[-1] = True  # the last may well say that it goes on, but there is nothing
+        parts.append(at + np.flatnonzero(is_break))
+    return np.concatenate(parts)

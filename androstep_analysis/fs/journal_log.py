@@ -1,0 +1,443 @@
+"""The log of jbd2, the journal of ext3 and ext4, as it lies on the disk: whose block copies are still there, and whole.
+
+Nothing is replayed. The log is a ring; what recovery would apply is a part of it, the rest are transactions that were
+checkpointed long ago and not yet overwritten. A transaction is taken for written when its blocks form a chain
+(descriptor, as many data blocks as it has tags, …, commit, all of one sequence number), when checksums hold where the
+journal has them, and when no younger transaction claims any of its blocks.
+
+Formats and rules: include/linux/jbd2.h, fs/jbd2/{commit,recovery}.c, Documentation/filesystems/ext4/journal.rst (6.12).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from androstep_analysis.fs import journal_checksums
+from androstep_analysis.fs.image import Image
+
+MAGIC = 0xC03B3998
+_MAGIC_BYTES = MAGIC.to_bytes(4, "big")
+
+_DESCRIPTOR, _COMMIT, _SUPERBLOCK_V1, _SUPERBLOCK_V2, _REVOKE = 1, 2, 3, 4, 5
+"""h_blocktype."""
+
+ROLES = ("superblock", "descriptor", "data", "revoke", "commit", "fast_commit", "stale")
+"""What a block of the journal is for; stale: nothing that is left tells what it held."""
+
+SUPERBLOCK, DESCRIPTOR, DATA, REVOKE, COMMIT, FAST_COMMIT, STALE = range(len(ROLES))
+
+_ROLE_OF_TYPE = {_DESCRIPTOR: DESCRIPTOR, _COMMIT: COMMIT, _REVOKE: REVOKE}
+
+COMPAT_CHECKSUM = 0x1
+INCOMPAT_64BIT = 0x2
+INCOMPAT_CSUM_V2 = 0x8
+INCOMPAT_CSUM_V3 = 0x10
+INCOMPAT_FAST_COMMIT = 0x20
+
+_DEFAULT_FAST_COMMIT_BLOCKS = 256
+_HEADER_BYTES = 12
+_UUID_BYTES = 16
+_TAG_ESCAPED, _TAG_SAME_UUID, _TAG_LAST = 0x1, 0x2, 0x8
+_CHECKSUM_BYTE = 16
+"""Of a commit block: h_chksum[0]."""
+
+_FAST_COMMIT_HEAD = 0xA
+"""EXT4_FC_TAG_HEAD: features and transaction."""
+
+_BLOCKS_AT_ONCE = 2048
+_NO_ORDER = -(1 << 40)
+
+COPY = np.dtype(
+    [("position", np.int64), ("target", np.int64), ("order", np.int64), ("escaped", np.bool_)],
+)
+"""A block copy of a committed transaction: its `position` in the journal, the block that it is a copy of, and the
+`order` of its transaction. An escaped one began with the magic number, for which the log has zeros."""
+
+COMMITTED = np.dtype(
+    [
+        ("order", np.int64),
+        ("sequence", np.int64),
+        ("epoch_ns", np.int64),
+        ("is_live", np.bool_),
+        ("segment", np.int64),
+    ]
+)
+"""A committed transaction: its age (`order` rises by one from each to the next), sequence number, time of commit
+(0: none) and whether recovery would apply it. Within a `segment` no transaction and no part of one is missing."""
+
+
+@dataclass(frozen=True)
+class Superblock:
+    """The journal's own superblock."""
+
+    block_bytes: int
+    nr_blocks: int
+    first: int
+    sequence: int
+    start: int
+    compat: int
+    incompat: int
+    uuid: bytes
+    fast_commit_blocks: int
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Superblock | None:
+        """The superblock in the first block of a journal; None where there is none that makes sense."""
+        magic, kind, _, block_bytes, nr_blocks, first, sequence, start = struct.unpack_from(">8I", raw)
+        if magic != MAGIC or kind not in (_SUPERBLOCK_V1, _SUPERBLOCK_V2):
+            return None
+        compat, incompat = struct.unpack_from(">2I", raw, 0x24) if kind == _SUPERBLOCK_V2 else (0, 0)
+        fast = 0
+        if incompat & INCOMPAT_FAST_COMMIT:
+            fast = int.from_bytes(raw[0x54:0x58], "big") or _DEFAULT_FAST_COMMIT_BLOCKS
+        superblock = cls(block_bytes, nr_blocks, first, sequence, start, compat, incompat, raw[0x30:0x40], fast)
+        sound = 1024 <= block_bytes <= 1 << 16 and 0 < first < superblock.last
+        return superblock if sound and block_bytes.bit_count() == 1 else None
+
+    @property
+    def last(self) -> int:
+        """End of the ring (exclusive); fast commits lie behind it."""
+        return self.nr_blocks - self.fast_commit_blocks
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether every block of the log has a checksum (versions 2 and 3)."""
+        return bool(self.incompat & (INCOMPAT_CSUM_V2 | INCOMPAT_CSUM_V3))
+
+    @property
+    def tag_bytes(self) -> int:
+        """Size of a tag in a descriptor block (journal_tag_bytes)."""
+        if self.incompat & INCOMPAT_CSUM_V3:
+            return 16
+        size = 14 if self.incompat & INCOMPAT_CSUM_V2 else 12
+        return size if self.incompat & INCOMPAT_64BIT else size - 4
+
+    @property
+    def tail_bytes(self) -> int:
+        """What a checksum takes from the end of descriptor and revoke blocks."""
+        return 4 if self.has_checksums else 0
+
+    def order(self, sequence: int) -> int:
+        """A sequence number, which wraps at 32 bits, as an age: higher is younger."""
+        return (sequence - self.sequence + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
+
+    def after(self, position: int, count: int = 1) -> int:
+        """The position `count` blocks further round the ring."""
+        return self.first + (position + count - self.first) % (self.last - self.first)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A journal that was read.
+
+    For every position: its block in `image` (`places`), its `role` (number in `ROLES`) and the `sequence` number of its
+    transaction (-1: none). `committed` (dtype `COMMITTED`) are the transactions, `copies` (dtype `COPY`) what they
+    hold; `nr_damaged` blocks have a wrong checksum or make no sense.
+    """
+
+    superblock: Superblock
+    image: Image
+    places: np.ndarray
+    role: np.ndarray
+    sequence: np.ndarray
+    committed: np.ndarray
+    copies: np.ndarray
+    nr_damaged: int
+
+    def block(self, position: int, escaped: bool = False) -> bytes:
+        """The content of the block at a position; of an escaped copy, what it is a copy of."""
+        size = self.superblock.block_bytes
+        raw = self.image.read(int(self.places[position]) * size, size)
+        return _MAGIC_BYTES + raw[4:] if escaped else raw
+
+
+@dataclass(frozen=True)
+class _Header:
+    """A header block with the block that continues its transaction; `tags` (dtype `_TAG`) of a descriptor."""
+
+    kind: int
+    sequence: int
+    next: int
+    tags: np.ndarray
+
+
+_TAG = np.dtype([("target", np.int64), ("flags", np.uint32), ("checksum", np.uint32)])
+
+
+def read(image: Image, places: np.ndarray, block_bytes: int, superblock_at: int = 0) -> Log | None:
+    """The journal whose blocks lie at the blocks `places` of `image`, in order; None where it has no superblock.
+
+    `superblock_at` is the position of the superblock: not the first on a journal device.
+    """
+    if superblock_at >= len(places):
+        return None
+    superblock = Superblock.parse(image.read(int(places[superblock_at]) * block_bytes, block_bytes))
+    if superblock is None or superblock.block_bytes != block_bytes or superblock.nr_blocks > len(places):
+        return None
+    if superblock.nr_blocks * block_bytes > image.nr_bytes:
+        return None
+    return _Reader(image, superblock, places[: superblock.nr_blocks]).read(superblock_at)
+
+
+class _Reader:
+    """A pass over the blocks for headers, one over the headers for transactions, one over the copies for checksums."""
+
+    def __init__(self, image: Image, superblock: Superblock, places: np.ndarray) -> None:
+        self._image = image
+        self._superblock = superblock
+        self._places = places
+        self._seed = int(_crc32c_of(superblock.uuid, journal_checksums.SEED))
+        self._starts = np.zeros((len(places), 2), dtype=np.uint32)  # first two words of every block
+        self._headers: dict[int, _Header] = {}
+        self._claim = np.full(len(places), _NO_ORDER, dtype=np.int64)  # the youngest transaction that used a position
+        self._is_broken = np.zeros(len(places), dtype=bool)
+        self._damaged = 0
+
+    def read(self, superblock_at: int) -> Log:
+        """The log."""
+        superblock = self._superblock
+        self._read_headers()
+        self._claim_positions()
+        self._check_copies()
+        chains = sorted(self._chains(), key=lambda chain: superblock.order(chain[0]))
+        role = np.full(len(self._places), STALE, dtype=np.uint8)
+        sequence = np.full(len(self._places), -1, dtype=np.int64)
+        for position, header in self._headers.items():
+            role[position], sequence[position] = _ROLE_OF_TYPE[header.kind], header.sequence
+            if header.kind == _DESCRIPTOR:
+                own = self._data_positions(position, header)
+                own = own[self._claim[own] == superblock.order(header.sequence)]
+                role[own], sequence[own] = DATA, header.sequence
+        committed, copies = self._committed(chains)
+        role[superblock_at] = SUPERBLOCK
+        self._mark_fast_commits(role, sequence)
+        return Log(superblock, self._image, self._places, role, sequence, committed, copies, self._damaged)
+
+    def _block(self, position: int) -> bytes:
+        size = self._superblock.block_bytes
+        return self._image.read(int(self._places[position]) * size, size)
+
+    def _rows(self, positions: np.ndarray) -> np.ndarray:
+        """The blocks at some positions: uint8 of shape (n, block size)."""
+        raw = b"".join(self._block(position) for position in positions.tolist())
+        return np.frombuffer(raw, dtype=np.uint8).reshape(len(positions), self._superblock.block_bytes)
+
+    def _read_headers(self) -> None:
+        superblock = self._superblock
+        for at in range(superblock.first, superblock.last, _BLOCKS_AT_ONCE):
+            positions = np.arange(at, min(at + _BLOCKS_AT_ONCE, superblock.last))
+            rows = self._rows(positions)
+            words = np.ascontiguousarray(rows[:, :_HEADER_BYTES]).view(">u4")
+            self._starts[positions] = words[:, :2]
+            is_header = (words[:, 0] == MAGIC) & np.isin(words[:, 1], list(_ROLE_OF_TYPE))
+            positions, rows = positions[is_header], rows[is_header]
+            holds = self._checksums_hold(rows)
+            self._damaged += int((~holds).sum())
+            for position, row in zip(positions[holds].tolist(), rows[holds], strict=True):
+                header = self._header(position, row.tobytes())
+                if header is not None:
+                    self._headers[position] = header
+
+    def _header(self, position: int, raw: bytes) -> _Header | None:
+        superblock = self._superblock
+        _, kind, sequence = struct.unpack_from(">3I", raw)
+        tags = self._tags(raw) if kind == _DESCRIPTOR else np.empty(0, dtype=_TAG)
+        if len(tags) >= superblock.last - superblock.first:
+            self._damaged += 1
+            return None
+        return _Header(kind, sequence, superblock.after(position, 1 + len(tags)), tags)
+
+    def _checksums_hold(self, rows: np.ndarray) -> np.ndarray:
+        """Of header blocks with checksums of version 2 or 3; without, nothing is known against them."""
+        if not self._superblock.has_checksums or not len(rows):
+            return np.ones(len(rows), dtype=bool)
+        rows = rows.copy()
+        is_commit = rows[:, 7] == _COMMIT
+        at = np.where(is_commit, _CHECKSUM_BYTE, rows.shape[1] - 4)[:, None] + np.arange(4)
+        told = np.take_along_axis(rows, at, axis=1).view(">u4")[:, 0]
+        np.put_along_axis(rows, at, np.uint8(0), axis=1)
+        answer: np.ndarray = journal_checksums.crc32c(rows, self._seed) == told
+        return answer
+
+    def _tags(self, raw: bytes) -> np.ndarray:
+        """The tags of a descriptor block: the first with a UUID behind it, the others without."""
+        superblock = self._superblock
+        size = superblock.tag_bytes
+        has_uuid = not self._fields(raw[_HEADER_BYTES : _HEADER_BYTES + size])["flags"][0] & _TAG_SAME_UUID
+        first_end = _HEADER_BYTES + size
+        rest = first_end + (_UUID_BYTES if has_uuid else 0)
+        count = (len(raw) - superblock.tail_bytes - rest) // size
+        tags = self._fields(raw[_HEADER_BYTES:first_end] + raw[rest : rest + count * size])
+        ends = np.flatnonzero(tags["flags"] & _TAG_LAST)
+        return tags[: ends[0] + 1] if len(ends) else tags
+
+    def _fields(self, raw: bytes) -> np.ndarray:
+        incompat, size = self._superblock.incompat, self._superblock.tag_bytes
+        wide = bool(incompat & INCOMPAT_64BIT)
+        fields = {"low": (">u4", 0), "flags": (">u2", 6), "checksum": (">u2", 4)}
+        if incompat & INCOMPAT_CSUM_V3:
+            fields |= {"flags": (">u4", 4), "checksum": (">u4", 12)}
+        if wide:
+            fields["high"] = (">u4", 8)
+        table = np.frombuffer(
+            raw,
+            dtype=np.dtype(
+                {
+                    "names": list(fields),
+                    "formats": [kind for kind, _ in fields.values()],
+                    "offsets": [at for _, at in fields.values()],
+                    "itemsize": size,
+                }
+            ),
+        )
+        tags = np.empty(len(table), dtype=_TAG)
+        tags["target"] = table["low"]
+        if wide:
+            tags["target"] |= (table["high"].astype(np.int64) & 0x7FFFFFFF) << 32
+        tags["flags"], tags["checksum"] = table["flags"], table["checksum"]
+        return tags
+
+    def _data_positions(self, position: int, header: _Header) -> np.ndarray:
+        first, length = self._superblock.first, self._superblock.last - self._superblock.first
+        positions: np.ndarray = first + (position + 1 + np.arange(len(header.tags)) - first) % length
+        return positions
+
+    def _claim_positions(self) -> None:
+        """A block that the log holds belongs to the youngest transaction that says so, committed or not."""
+        for position, header in self._headers.items():
+            order = self._superblock.order(header.sequence)
+            self._claim[position] = max(order, self._claim[position])
+            data = self._data_positions(position, header)
+            # A copy never begins with the magic number: where one seems to, a header has replaced it.
+            data = data[self._starts[data, 0] != MAGIC]
+            self._claim[data] = np.maximum(self._claim[data], order)
+
+    def _chains(self) -> Iterator[tuple[int, list[int]]]:
+        """(sequence number, positions of the headers in order) of every transaction whose commit block is there."""
+        before: dict[tuple[int, int], int] = {}
+        for position, header in self._headers.items():
+            if header.kind != _COMMIT:
+                before[header.next, header.sequence] = position
+        for position, header in self._headers.items():
+            if header.kind != _COMMIT or self._claim[position] != self._superblock.order(header.sequence):
+                continue
+            chain = [position]
+            while (earlier := before.get((chain[0], header.sequence))) is not None:
+                chain.insert(0, earlier)
+            yield header.sequence, chain
+
+    def _committed(self, chains: list[tuple[int, list[int]]]) -> tuple[np.ndarray, np.ndarray]:
+        """Arrays `COMMITTED` and `COPY` of the transactions, oldest first."""
+        superblock = self._superblock
+        committed = np.empty(len(chains), dtype=COMMITTED)
+        parts = [np.empty(0, dtype=COPY)]
+        segment = kept = 0
+        previous: tuple[int, int] | None = None  # sequence number and position of the commit before
+        for sequence, chain in chains:
+            copies, is_sound = self._copies(chain)
+            if superblock.compat & COMPAT_CHECKSUM and not superblock.has_checksums and not self._sum_holds(chain):
+                self._damaged += 1
+                continue
+            if previous is None or not (is_sound and self._follows(previous, sequence, chain[0])):
+                segment += 1
+            previous = sequence, chain[-1]
+            seconds, nanoseconds = struct.unpack_from(">QI", self._block(chain[-1]), 0x30)
+            epoch_ns = seconds * 10**9 + nanoseconds if seconds < 1 << 33 and nanoseconds < 10**9 else 0
+            is_live = superblock.start != 0 and superblock.order(sequence) >= 0
+            committed[kept] = (kept, sequence, epoch_ns, is_live, segment)
+            copies["order"] = kept
+            parts.append(copies)
+            kept += 1
+        return committed[:kept], np.concatenate(parts)
+
+    def _follows(self, previous: tuple[int, int], sequence: int, begin: int) -> bool:
+        """Whether a transaction that begins at `begin` is the one after `previous`, with nothing of it missing.
+
+        It begins where the other ended or, as the journal is emptied by unmounting, anew at the start of the ring.
+        That takes a sequence number, too: the one left out was never written if its place still holds something older.
+        """
+        superblock = self._superblock
+        number, commit = previous
+        place = superblock.after(commit)
+        step = sequence - number & 0xFFFFFFFF
+        if begin == place:
+            return step in (1, 2)
+        unused = self._claim[place] < superblock.order(number) and (
+            self._claim[place] != _NO_ORDER or not self._starts[place].any()
+        )
+        return begin == superblock.first and step in (1, 2) and bool(unused)
+
+    def _copies(self, chain: list[int]) -> tuple[np.ndarray, bool]:
+        """The copies of a transaction (dtype `COPY`, without `order`), and whether all it wrote are there and sound."""
+        superblock = self._superblock
+        parts = [np.empty(0, dtype=COPY)]
+        nr_tags = 0
+        for position in chain[:-1]:
+            header = self._headers[position]
+            places = self._data_positions(position, header)
+            nr_tags += len(places)
+            there = self._claim[places] == superblock.order(header.sequence)
+            there &= (self._starts[places, 0] != MAGIC) & ~self._is_broken[places]
+            tags, places = header.tags[there], places[there]
+            copies = np.zeros(len(places), dtype=COPY)
+            copies["position"], copies["target"] = places, tags["target"]
+            copies["escaped"] = (tags["flags"] & _TAG_ESCAPED) != 0
+            parts.append(copies)
+        found = np.concatenate(parts)
+        return found, len(found) == nr_tags
+
+    def _check_copies(self) -> None:
+        """Which copies do not have the checksum that their tag has (`_is_broken`, by position)."""
+        if not self._superblock.has_checksums:
+            return
+        parts = []
+        for position, header in self._headers.items():
+            if len(header.tags):
+                places = self._data_positions(position, header)
+                mine = self._claim[places] == self._superblock.order(header.sequence)
+                parts.append((places[mine], header.tags["checksum"][mine], np.full(mine.sum(), header.sequence)))
+        if not parts:
+            return
+        places, told, sequences = (np.concatenate(column) for column in zip(*parts, strict=True))
+        for at in range(0, len(places), _BLOCKS_AT_ONCE):
+            some = slice(at, at + _BLOCKS_AT_ONCE)
+            numbers = sequences[some].astype(">u4").view(np.uint8).reshape(-1, 4)
+            sums = journal_checksums.crc32c(self._rows(places[some]), journal_checksums.crc32c(numbers, self._seed))
+            if not self._superblock.incompat & INCOMPAT_CSUM_V3:
+                sums = sums & 0xFFFF
+            self._is_broken[places[some]] = sums != told[some]
+        self._damaged += int(self._is_broken.sum())
+
+    def _sum_holds(self, chain: list[int]) -> bool:
+        """Whether the commit block's checksum over descriptors and copies (version 1) holds."""
+        commit = self._block(chain[-1])
+        kind, size, told = commit[12], commit[13], int.from_bytes(commit[16:20], "big")
+        if (kind, size, told) == (0, 0, 0):
+            return True
+        total = journal_checksums.SEED
+        for position in chain[:-1]:
+            header = self._headers[position]
+            if header.kind == _DESCRIPTOR:
+                for place in (position, *self._data_positions(position, header).tolist()):
+                    total = journal_checksums.crc32_be(self._block(place), total)
+        return (kind, size, told) == (1, 4, total)
+
+    def _mark_fast_commits(self, role: np.ndarray, sequence: np.ndarray) -> None:
+        """Blocks of the fast-commit area that were used; the one with a head tag names its transaction."""
+        for position in range(self._superblock.last, len(self._places)):
+            raw = self._block(position)
+            if not any(raw[:8]):
+                continue
+            role[position] = FAST_COMMIT
+            tag, length, _, number = struct.unpack_from("<HHII", raw)
+            if (tag, length) == (_FAST_COMMIT_HEAD, 8):
+                sequence[position] = number
+
+
+def _crc32c_of(data: bytes, seed: int) -> np.uint32:
+    answer: np.uint32 = journal_checksums.crc32c(np.frombuffer(data, dtype=np.uint8)[None, :], seed)[0]
+    return answer

@@ -1,0 +1,290 @@
+"""What old copies of inode-table blocks in a journal say: which blocks a file had, and between which commits.
+
+A copy of an inode states its block map as of the commit of its transaction. Every change of a map is logged in its own
+transaction, so that the map holds until the next copy of the inode says otherwise, for as long as no transaction
+between the two is missing. A new block is taken from the time of the commit before on: blocks freed by one transaction
+are not given away before it has committed (not so with ``data=writeback``), hence nobody else had it then.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from androstep_analysis.fs import ext4_blockmap, ext4_inodes, runs
+from androstep_analysis.fs.ext4_blockmap import CONTENT, UNWRITTEN
+from androstep_analysis.fs.ext4_layout import Groups, Superblock, placed
+from androstep_analysis.fs.image import Image
+from androstep_analysis.fs.journal_log import Log
+
+NEVER = np.iinfo(np.int64).max
+"""In place of an order: a time that has not come."""
+
+STATE = np.dtype(
+    [
+        *((name, ext4_inodes.INODE[name]) for name in ext4_inodes.INODE.names or ()),
+        ("order", np.int64),
+        ("last_order", np.int64),
+        ("next_order", np.int64),
+        ("from_order", np.int64),
+        ("end_order", np.int64),
+        ("segment", np.int64),
+    ]
+)
+"""An inode as one or more copies in a row have it: the first and the last of them, and the copy that says otherwise
+(`NEVER`: none). The state holds from the commit `from_order` on, at the longest until the commit `end_order`."""
+
+CLAIMED = np.dtype(
+    [
+        ("state", np.int64),
+        ("start", np.int64),
+        ("length", np.int64),
+        ("logical", np.int64),
+        ("use", np.uint8),
+        ("first_order", np.int64),
+        ("next_order", np.int64),
+        ("from_order", np.int64),
+        ("to_order", np.int64),
+    ]
+)
+"""Blocks of a file (see `ext4_blockmap.CLAIM`; `state` is a row of the states) that its copies from `first_order` to
+before `next_order` show, valid from one commit to another (`to_order` is `NEVER` where nothing denies it)."""
+
+_MAX_NODE_READS = 1 << 18
+"""Nodes of block maps read in all; only a hostile journal has more."""
+
+
+@dataclass(frozen=True)
+class Past(Image):
+    """The image as it was after a transaction, so far as the log and the image tell; zeros for what they do not.
+
+    A block that the log has no copy of is on the disk as it was, unless it was freed and given to a file's data: it is
+    believed where it begins as a node of an extent tree does.
+    """
+
+    log: Log
+    copies: np.ndarray
+    order: int
+    reads: list[int]
+
+    def read(self, offset: int, length: int) -> bytes:
+        """`length` bytes, up to the end of a block, at `offset`."""
+        self.reads[0] += 1
+        if self.reads[0] > _MAX_NODE_READS:
+            return bytes(length)
+        block, inside = divmod(offset, self.log.superblock.block_bytes)
+        first, end = np.searchsorted(self.copies["target"], [block, block + 1])
+        if first == end:
+            raw = super().read(offset, length)
+            return raw if raw.startswith(ext4_blockmap.NODE_MAGIC_BYTES) else bytes(length)
+        row = first + int(np.searchsorted(self.copies["order"][first:end], self.order, side="right")) - 1
+        if row < first:
+            return bytes(length)
+        copy = self.copies[row]
+        return self.log.block(int(copy["position"]), bool(copy["escaped"]))[inside : inside + length]
+
+
+def table_inos(superblock: Superblock, groups: Groups, blocks: np.ndarray) -> np.ndarray:
+    """The first inode in each of some blocks; 0 where the block is in no inode table."""
+    table_blocks = superblock.inode_table_blocks
+    group = np.flatnonzero(placed(superblock, groups.inode_table, table_blocks))
+    if not len(group):
+        return np.zeros(len(blocks), dtype=np.int64)
+    group = group[np.argsort(groups.inode_table[group], kind="stable")]
+    starts = groups.inode_table[group]
+    row = np.maximum(np.searchsorted(starts, blocks, side="right") - 1, 0)
+    inside = blocks - starts[row]
+    first = group[row] * superblock.inodes_per_group + inside * (superblock.block_bytes // superblock.inode_bytes) + 1
+    answer: np.ndarray = np.where((inside >= 0) & (inside < table_blocks), first, 0)
+    return answer
+
+
+def read_states(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
+    """The states of every file and directory (dtype `STATE`, by ino and order), and their fields i_block."""
+    states, block_maps = _inode_copies(log, superblock, groups)
+    order = np.lexsort((states["order"], states["ino"]))
+    states, block_maps = states[order], block_maps[order]
+    states["segment"] = log.committed["segment"][states["order"]]
+    first = _first_of_state(states, block_maps)
+    last_order = states["order"][np.append(first[1:], len(states))[: len(first)] - 1]
+    states, block_maps = states[first], block_maps[first]
+    states["last_order"] = last_order
+    states["next_order"] = NEVER
+    followed = np.flatnonzero(states["ino"][1:] == states["ino"][:-1])
+    states["next_order"][followed] = states["order"][followed + 1]
+    segment = log.committed["segment"]
+    has_before = (states["order"] > 0) & (segment[states["order"] - 1] == states["segment"])
+    states["from_order"] = states["order"] - has_before
+    ends = np.searchsorted(segment, states["segment"], side="right") - 1
+    states["end_order"] = np.where(ends == len(segment) - 1, NEVER, ends)
+    return states, block_maps
+
+
+def _inode_copies(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
+    layout = ext4_inodes.on_disk(superblock)
+    firsts = table_inos(superblock, groups, log.copies["target"])
+    parts = [np.empty(0, dtype=STATE)]
+    maps = [np.empty((0, ext4_inodes.BLOCK_MAP_BYTES), dtype=np.uint8)]
+    excluded = [superblock.orphan_file_inode, *superblock.quota_inodes]
+    for row in np.flatnonzero(firsts).tolist():
+        copy = log.copies[row]
+        raw = log.block(int(copy["position"]), bool(copy["escaped"]))
+        table = np.frombuffer(raw, dtype=layout, count=len(raw) // superblock.inode_bytes)
+        inos = firsts[row] + np.arange(len(table))
+        nameable = (inos == ext4_inodes.ROOT_INODE) | (inos >= superblock.first_inode)
+        used = (table["mode"] != 0) | (table["generation"] != 0)
+        kept = np.flatnonzero(nameable & used & ~np.isin(inos, excluded))
+        part = np.zeros(len(kept), dtype=STATE)
+        inodes = ext4_inodes.narrow(table[kept], superblock)
+        for name in inodes.dtype.names or ():
+            part[name] = inodes[name]
+        part["ino"], part["order"] = inos[kept], copy["order"]
+        parts.append(part)
+        maps.append(table["block_map"][kept])
+    return np.concatenate(parts), np.concatenate(maps)
+
+
+def _first_of_state(states: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
+    """Rows that differ from the one before in anything but times."""
+    if not len(states):
+        return np.empty(0, dtype=np.int64)
+    differs = (block_maps[1:] != block_maps[:-1]).any(axis=1)
+    for name in ("ino", "generation", "mode", "flags", "size_bytes", "xattr_block", "segment"):
+        differs |= states[name][1:] != states[name][:-1]
+    differs |= (states["links"][1:] == 0) != (states["links"][:-1] == 0)
+    return np.flatnonzero(np.concatenate([[True], differs]))
+
+
+def read_claimed(
+    log: Log, image: Image, superblock: Superblock, states: np.ndarray, block_maps: np.ndarray
+) -> tuple[np.ndarray, bool]:
+    """The blocks that the states claim (dtype `CLAIMED`), and whether a hostile journal made the reading stop."""
+    reads = [0]
+    copies = log.copies[np.lexsort((log.copies["order"], log.copies["target"]))]
+    by_order = np.argsort(states["order"], kind="stable")
+    bounds = np.flatnonzero(np.diff(states["order"][by_order], prepend=-1, append=-1))
+    parts = [np.empty(0, dtype=CLAIMED)]
+    for begin, end in itertools.pairwise(bounds.tolist()):
+        if reads[0] > _MAX_NODE_READS:
+            break
+        rows = by_order[begin:end]
+        order = int(states["order"][rows[0]])
+        past = Past(image.file, image.path, image.offset_bytes, image.nr_bytes, log, copies, order, reads)
+        inodes = np.zeros(len(rows), dtype=ext4_inodes.INODE)
+        for name in inodes.dtype.names or ():
+            inodes[name] = states[name][rows]
+        # A deleted file that is still open has its blocks; one that is gone has none in its map.
+        inodes["links"], inodes["deleted"] = np.maximum(inodes["links"], 1), 0
+        claims, _ = ext4_blockmap.read_claims(past, superblock, inodes, block_maps[rows])
+        part = np.zeros(len(claims), dtype=CLAIMED)
+        for name in ("start", "length", "logical", "use"):
+            part[name] = claims[name]
+        part["state"] = rows[np.searchsorted(inodes["ino"], claims["ino"])]
+        parts.append(part)
+    return _merged(_until_denied(_disjoint(np.concatenate(parts), superblock), states, superblock), states), (
+        reads[0] > _MAX_NODE_READS
+    )
+
+
+def _disjoint(claimed: np.ndarray, superblock: Superblock) -> np.ndarray:
+    """Every block once in a state; sorted by state and block."""
+    line = claimed["state"] * superblock.nr_blocks + claimed["start"]
+    start, end, index = runs.first_wins(line, line + claimed["length"])
+    return _part(claimed, start - line[index], end - start, index)
+
+
+def _part(claimed: np.ndarray, inside: np.ndarray, length: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Pieces of `length` blocks, `inside` blocks into the rows `index`."""
+    part: np.ndarray = claimed[index]
+    part["start"] += inside
+    part["logical"][part["logical"] >= 0] += inside[part["logical"] >= 0]
+    part["length"] = length
+    return part
+
+
+def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superblock) -> np.ndarray:
+    """The claims with their times, cut into what the next state of the inode repeats and what it denies."""
+    state = claimed["state"]
+    line = state * superblock.nr_blocks + claimed["start"]
+    line_end = line + claimed["length"]
+    following = np.minimum(state + 1, len(states) - 1)
+    same_file = states["next_order"][state] != NEVER
+    for name in ("generation", "segment"):
+        same_file &= states[name][following] == states[name][state]
+    may_go_on = np.flatnonzero(same_file)
+    shifted, shifted_end = line[may_go_on] + superblock.nr_blocks, line_end[may_go_on] + superblock.nr_blocks
+    start, end, index = runs.intersect(shifted, shifted_end, line, line_end)
+    below = np.searchsorted(line, start, side="right") - 1
+    mine = may_go_on[index]
+    inside = start - shifted[index]
+    repeated = _part(claimed, inside, end - start, mine)
+    logical = np.where(claimed["logical"][below] >= 0, claimed["logical"][below] + start - line[below], -1)
+    kept = (repeated["logical"] == logical) & (_class(repeated["use"]) == _class(claimed["use"][below]))
+    start, end, repeated = start[kept] - superblock.nr_blocks, end[kept] - superblock.nr_blocks, repeated[kept]
+
+    gap_start, gap_end = runs.gaps(start, end, (len(states) + 1) * superblock.nr_blocks)
+    left_start, left_end, left = runs.intersect(line, line_end, gap_start, gap_end)
+    denied = _part(claimed, left_start - line[left], left_end - left_start, left)
+
+    repeated["to_order"] = states["from_order"][np.minimum(repeated["state"] + 1, len(states) - 1)]
+    denied["to_order"] = np.minimum(states["next_order"], states["end_order"])[denied["state"]]
+    both = np.concatenate([repeated, denied])
+    both["first_order"] = states["order"][both["state"]]
+    both["next_order"] = states["next_order"][both["state"]]
+    both["from_order"] = states["from_order"][both["state"]]
+    return both
+
+
+def _class(use: np.ndarray) -> np.ndarray:
+    """The use of a block where written and preallocated are one."""
+    answer: np.ndarray = np.where(use == UNWRITTEN, CONTENT, use)
+    return answer
+
+
+def _merged(claimed: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Pieces that follow on one another in time as one; those that held at no time are left out."""
+    keys = (
+        claimed["first_order"],
+        *(_class(claimed["use"]), claimed["logical"], claimed["length"], claimed["start"]),
+        *(states[name][claimed["state"]] for name in ("generation", "ino")),
+    )
+    order = np.lexsort(keys)
+    claimed = claimed[order]
+    same = np.ones(max(len(claimed) - 1, 0), dtype=bool)
+    for key in keys[1:]:
+        same &= key[order][1:] == key[order][:-1]
+    same &= claimed["next_order"][:-1] == claimed["first_order"][1:]
+    same &= claimed["to_order"][:-1] == claimed["from_order"][1:]
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(claimed), 1), dtype=bool), ~same]))
+    whole: np.ndarray = claimed[first]
+    last = np.append(first[1:], len(claimed))[: len(first)] - 1
+    for name in ("next_order", "to_order"):
+        whole[name] = claimed[name][last]
+    return whole
+
+
+def owners(claimed: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Row of `claimed` that has the target of each copy at its transaction (-1: none); whether all were looked up."""
+    answer = np.full(len(copies), -1, dtype=np.int64)
+    by_target = np.argsort(copies["target"], kind="stable")
+    targets = copies["target"][by_target]
+    first = np.searchsorted(targets, claimed["start"])
+    count = np.searchsorted(targets, claimed["start"] + claimed["length"]) - first
+    done = np.flatnonzero(np.cumsum(count) > _MAX_PAIRS)
+    nr_rows = int(done[0]) if len(done) else len(claimed)
+    for at in range(0, nr_rows, _ROWS_AT_ONCE):
+        some = np.arange(at, min(at + _ROWS_AT_ONCE, nr_rows))
+        row = np.repeat(some, count[some])
+        nth = np.arange(len(row)) - np.repeat(np.cumsum(count[some]) - count[some], count[some])
+        copy = by_target[np.repeat(first[some], count[some]) + nth]
+        order = copies["order"][copy]
+        held = (claimed["first_order"][row] <= order) & (order < claimed["next_order"][row])
+        answer[copy[held]] = row[held]
+    return answer, nr_rows == len(claimed)
+
+
+_ROWS_AT_ONCE = 1 << 14
+_MAX_PAIRS = 1 << 25
+"""Statements compared with copies; only a hostile journal has more."""

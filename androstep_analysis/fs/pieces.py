@@ -1,0 +1,182 @@
+"""Pieces: the blocks of an image cut into runs with one use each, and the tables made of them.
+
+A reader of a filesystem lists what an inode owns, then what lies below that (static metadata, free space), numbers its
+(block_type, subtype) pairs, and gets `extents` and `files` from here.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import Loss
+from androstep_analysis.fs import runs
+from androstep_analysis.units import SECTOR_BYTES
+
+PIECE = np.dtype([("start", np.int64), ("end", np.int64), ("kind", np.uint8), ("ino", np.int64), ("logical", np.int64)])
+"""A run of blocks with one use: `kind` numbers a reader's (block_type, subtype) pairs; `ino` is 0, `logical` (the first
+block's number in the file) -1 where there is none."""
+
+
+def unowned(start: np.ndarray, end: np.ndarray, kind: int) -> np.ndarray:
+    """Pieces that no inode owns."""
+    pieces = np.zeros(len(start), dtype=PIECE)
+    pieces["start"], pieces["end"], pieces["kind"], pieces["logical"] = start, end, kind, -1
+    return pieces
+
+
+def first_wins(pieces: np.ndarray) -> np.ndarray:
+    """`pieces` cut so that every block is in one only, the first; sorted by block."""
+    start, end, index = runs.first_wins(pieces["start"], pieces["end"])
+    first: np.ndarray = pieces[index]
+    content = first["logical"] >= 0
+    first["logical"][content] += (start - first["start"])[content]
+    first["start"], first["end"] = start, end
+    return first
+
+
+def underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
+    """`upper`, and `lower` where `upper` leaves a gap; both and the result sorted and without overlap."""
+    start, end, index = runs.intersect(lower["start"], lower["end"], *runs.gaps(upper["start"], upper["end"], total))
+    shown = lower[index]
+    shown["start"], shown["end"] = start, end
+    both = np.concatenate([upper, shown])
+    ordered: np.ndarray = both[np.argsort(both["start"], kind="stable")]
+    return ordered
+
+
+def joined(pieces: np.ndarray) -> np.ndarray:
+    """Neighbours of one kind and inode as one piece, where the file goes on as the disk does."""
+    before, after = pieces[:-1], pieces[1:]
+    goes_on = np.where(
+        before["logical"] >= 0,
+        after["logical"] == before["logical"] + (before["end"] - before["start"]),
+        after["logical"] < 0,
+    )
+    adjoin = before["end"] == after["start"]
+    same = adjoin & (before["kind"] == after["kind"]) & (before["ino"] == after["ino"]) & goes_on
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(pieces), 1), dtype=bool), ~same]))
+    whole: np.ndarray = pieces[first]
+    whole["end"] = pieces["end"][np.append(first[1:], len(pieces)) - 1] if len(pieces) else whole["end"]
+    return whole
+
+
+def extents(
+    pieces: np.ndarray,
+    classes: Sequence[tuple[str, str | None]],
+    block_bytes: int,
+    inodes: np.ndarray,
+    *,
+    dev: int,
+    source: str,
+) -> pl.DataFrame:
+    """Table `extents`: `pieces` in order, `classes[kind]` as (block_type, subtype).
+
+    `inodes`, sorted by `ino`, gives each owner's `generation`.
+    """
+    sectors = block_bytes // SECTOR_BYTES
+    types = pl.Series([block_type for block_type, _ in classes], dtype=schema.enum("extents", "block_type"))
+    subtypes = pl.Series([subtype for _, subtype in classes], dtype=schema.enum("extents", "subtype"))
+    row = np.searchsorted(inodes["ino"], pieces["ino"])
+    generations = np.append(inodes["generation"], np.uint32(0))[row].astype(np.int64)
+    owned, content = pl.col("ino") > 0, pl.col("logical") >= 0
+    frame = pl.DataFrame(
+        {
+            "sector": pieces["start"] * sectors,
+            "nr_sectors": (pieces["end"] - pieces["start"]) * sectors,
+            "block_type": types.gather(pieces["kind"]),
+            "subtype": subtypes.gather(pieces["kind"]),
+            "ino": pieces["ino"],
+            "generation": generations,
+            "logical": pieces["logical"],
+        }
+    )
+    return schema.conform(
+        frame.select(
+            pl.lit(dev, pl.UInt32).alias("dev"),
+            *("sector", "nr_sectors", "block_type", "subtype"),
+            pl.when(owned).then("ino").alias("ino"),
+            pl.when(owned).then(pl.lit(0, pl.Int32)).alias("incarnation"),
+            pl.when(owned).then("generation").alias("generation"),
+            pl.when(content).then(pl.col("logical") * block_bytes).alias("file_offset_bytes"),
+            pl.lit(None, pl.Int64).alias("valid_from_ns"),
+            pl.lit(None, pl.Int64).alias("valid_to_ns"),
+            pl.lit(source, schema.enum("extents", "source")).alias("source"),
+        ),
+        "extents",
+    )
+
+
+def files(inodes: np.ndarray, names: pl.DataFrame, *, dev: int, source: str) -> pl.DataFrame:
+    """Table `files`, a row per inode, in the order of `inodes` (fields ino, generation, mode, size_bytes).
+
+    `names` is DataFrame(ino Int64, path String, encrypted Boolean), a row per hard link.
+    """
+    by_inode = names.group_by("ino").agg(
+        names=pl.col("path").sort(), name_encrypted=pl.col("encrypted").get(pl.col("path").arg_min())
+    )
+    file_type = schema.enum("files", "file_type")
+    kinds = pl.Series(["unknown", "directory", "symlink"], dtype=file_type)
+    kind = has_type(inodes, stat.S_IFDIR) + 2 * has_type(inodes, stat.S_IFLNK)
+    frame = pl.DataFrame(
+        {
+            "ino": inodes["ino"],
+            "generation": inodes["generation"].astype(np.int64),
+            "file_type": kinds.gather(kind),
+            "size_bytes": inodes["size_bytes"],
+        }
+    ).join(by_inode, on="ino", how="left", maintain_order="left")
+    return schema.conform(
+        frame.select(
+            pl.lit(dev, pl.UInt32).alias("dev"),
+            "ino",
+            pl.lit(0, pl.Int32).alias("incarnation"),
+            "generation",
+            pl.col("names").list.first().alias("path"),
+            pl.col("names").fill_null(pl.lit([], pl.List(pl.String))),
+            pl.col("name_encrypted").fill_null(False),
+            "file_type",
+            pl.lit(None, pl.String).alias("file_type_rule"),
+            pl.lit(None, pl.String).alias("package"),
+            pl.when(pl.col("size_bytes") >= 0).then("size_bytes").alias("size_bytes"),  # negative: no file is so large
+            *(
+                pl.lit(None, pl.Int64).alias(name)
+                for name in ("created_ns", "deleted_ns", "valid_from_ns", "valid_to_ns")
+            ),
+            pl.lit(source, schema.enum("files", "source")).alias("source"),
+        ),
+        "files",
+    )
+
+
+def times(inodes: np.ndarray) -> pl.DataFrame:
+    """DataFrame(ino, generation, created_epoch_ns, changed_epoch_ns), all Int64; no creation time in old inodes."""
+    return pl.DataFrame(
+        {
+            "ino": inodes["ino"],
+            "generation": inodes["generation"].astype(np.int64),
+            "created_epoch_ns": pl.Series(inodes["created_ns"]).set(pl.Series(~inodes["has_created"]), None),
+            "changed_epoch_ns": inodes["changed_ns"],
+        }
+    )
+
+
+def nameless(files: np.ndarray, names: pl.DataFrame) -> Iterator[Loss]:
+    """Files that have links but no path: their directory is damaged, more than its reader may have noticed."""
+    nameless = files["ino"][(files["links"] > 0) & ~np.isin(files["ino"], names["ino"].to_numpy())]
+    if nameless.size:
+        yield Loss(
+            "nameless",
+            int(nameless.size),
+            f"{nameless.size} files (first: inode {nameless[0]}) have no name in any directory that can be read",
+        )
+
+
+def has_type(inodes: np.ndarray, kind: int) -> np.ndarray:
+    """Which inodes (field `mode`) are of a file type (`stat.S_IFREG`, …); bool array."""
+    answer: np.ndarray = (inodes["mode"] & stat.S_IFMT(0o177777)) == kind
+    return answer

@@ -1,0 +1,55 @@
+"""A filesystem in a file, mounted on a loop device of its own for as long as a test needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """The filesystem in file `image`, on loop device `device`, mounted at `top`."""
+
+    image: Path
+    device: str
+    top: Path
+
+
+def make_ext4(image: Path, mkfs: Sequence[str | Path] = (), nr_mib: int = 64) -> None:
+    """An ext4 in a new file, with mke2fs's options `mkfs`; skips without mke2fs."""
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("mkfs.ext4 is not installed")
+    subprocess.run(["mkfs.ext4", "-q", "-F", *mkfs, image, f"{nr_mib}M"], check=True)
+
+
+@contextlib.contextmanager
+def mounted(image: Path, options: str = "defaults") -> Iterator[Mounted]:
+    """The image mounted beside itself; skips where that cannot be done.
+
+    Unmounted, with all that is mounted below it, and detached at the end.
+    """
+    if shutil.which("losetup") is None:
+        pytest.skip("losetup is not installed")
+    top = image.with_suffix(".mounted")
+    top.mkdir()
+    found = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip(f"no loop device: {found.stderr.strip()}")
+    device = found.stdout.strip()
+    try:
+        mount = subprocess.run(["mount", "-o", options, device, top], capture_output=True, text=True)
+        if mount.returncode:
+            pytest.skip(f"cannot mount with {options}: {mount.stderr.strip()}")
+        try:
+            yield Mounted(image, device, top)
+        finally:
+            subprocess.run(["umount", "-R", top], check=True)
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+        top.rmdir()
