@@ -1,5 +1,6 @@
 # make demo      analyse the shipped capture and write a report
 # make test      everything: lint, types, tests
+# make probes    the programs that run on devices, into build/probes/
 # make notebook  JupyterLab on notebooks/
 # make lint | lock | tables | clean
 #
@@ -7,7 +8,7 @@
 
 BIN := .venv/bin
 DEMO := build/demo
-C_FILES := $(wildcard probes/*.[ch] probes/tests/*.[ch])
+C_FILES := $(wildcard probes/*.[ch] probes/tests/*.[ch] tests/harness/*.[ch])
 
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -28,12 +29,12 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 ifneq ($(C_FILES),)
-	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	$(BIN)/clang-format --style=file:probes/.clang-format --dry-run -Werror $(C_FILES)
 	$(BIN)/cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
 	  --error-exitcode=1 $(C_FILES)
 endif
 
-pytest: setup build/.test-programs
+pytest: setup build/.test-programs probes-tests
 	$(BIN)/python -m pytest -n 2
 
 # Jupyter listens on localhost and asks for a token, also when root.
@@ -46,8 +47,13 @@ setup: .venv/.ready
 	@sh tools/setup python
 	@touch $@
 
-build/.test-programs: tools/setup
+# One after the other: each may install packages.
+build/.test-programs: tools/setup | build/.compiler
 	@sh tools/setup test-programs
+	@mkdir -p $(@D) && touch $@
+
+build/.compiler: tools/setup | setup
+	@sh tools/setup compiler
 	@mkdir -p $(@D) && touch $@
 
 # Keeps the pins that still fit; with UPGRADE=--upgrade takes the newest that pyproject's exclude-newer allows.
@@ -57,6 +63,8 @@ lock: setup
 
 tables: setup
 	$(BIN)/python tools/tables_md.py docs/tables.md
+
+include probes/probes.mk
 
 clean:
 	rm -rf build .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -32,6 +32,38 @@ def kind(comm: pl.Expr) -> pl.Expr:
     return pl.coalesce(*rules, pl.lit("other")).cast(schema.enum("tasks", "kind")).alias("kind")
 
 
+_PER_USER = 100_000
+_FIRST_APP = 10_000
+"""Android gives apps the users from this one on, for each of its own users again (AID_APP_START, AID_USER_OFFSET)."""
+
+
+def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFrame:
+    """Table `tasks` of the threads in `task` records (extmap, iotrace), in order of tid and start.
+
+    `clock_offset_ns` is the capture's clock minus CLOCK_BOOTTIME; with it a thread is valid from its start, without it
+    from before the capture. What has a command line is no kernel thread, whatever it calls itself. App and system are
+    told apart only where the listing knows a package, that is, on Android.
+    """
+    task_kind = schema.enum("tasks", "kind")
+    on_android = rows["package"].is_not_null().any()
+    is_app = pl.col("uid") % _PER_USER >= _FIRST_APP
+    of_user = (
+        pl.when(pl.lit(on_android) & is_app)
+        .then(pl.lit("app", task_kind))
+        .when(pl.lit(on_android) & ~is_app)
+        .then(pl.lit("system", task_kind))
+        .otherwise(pl.lit("other", task_kind))
+    )
+    started = pl.col("started_ns") + clock_offset_ns if clock_offset_ns is not None else pl.lit(None, pl.Int64)
+    table = rows.sort("tid", "started_ns", maintain_order=True).select(
+        *("pid", "tid", "comm", "cmdline", "uid", "package"),
+        pl.when(pl.col("cmdline").is_null()).then(kind(pl.col("comm").fill_null(""))).otherwise(of_user).alias("kind"),
+        started.alias("valid_from_ns"),
+        pl.lit(None, pl.Int64).alias("valid_to_ns"),
+    )
+    return schema.conform(table, "tasks")
+
+
 def seen(rows: pl.DataFrame) -> pl.DataFrame:
     """Table `tasks` of the threads that `rows` (columns ts_ns, tid, pid, comm) show, in order of tid and time.
 

@@ -1,0 +1,210 @@
+"""What a mounted filesystem told extmap: which sectors its files have, and what they are called.
+
+A listing knows nothing of metadata, free space and deleted files, but it can be had where the image cannot be read:
+encrypted, or not to be copied. It took a while, so that it shows no single instant; what changed meanwhile is left out.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import schema, units
+from androstep_analysis.errors import Loss
+from androstep_analysis.ingest.record import Records
+
+# FIEMAP_EXTENT_* of linux/fiemap.h.
+UNKNOWN, DELALLOC, ENCODED, ENCRYPTED = 0x2, 0x4, 0x8, 0x80
+NOT_ALIGNED, INLINE, TAIL, SHARED = 0x100, 0x200, 0x400, 0x2000
+
+# FS_*_FL of linux/fs.h.
+_COMPRESSED_FILE, _ENCRYPTED_FILE = 0x4, 0x800
+
+_TYPE_BITS = 0o170000  # S_IFMT
+
+_FILE = ("dev", "ino", "generation")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One filesystem as extmap listed it.
+
+    `extents` and `files` are the tables of those names, with source `fiemap`, incarnation 0 and no span of validity:
+    sorted by sector, without overlap, sectors counting from the start of `dev`; a row per inode. `times` has `ino`
+    Int64, `generation` Int64 (null where the filesystem has none), `created_epoch_ns` Int64 (null where unknown) and
+    `changed_epoch_ns` Int64 (st_ctime), both of CLOCK_REALTIME, for the same inodes. The listing was made from
+    `first_ns` to `last_ns` of CLOCK_BOOTTIME; `realtime_offset_ns` and `monotonic_offset_ns` added to such a time give
+    the other clocks'. `roots` are the paths, from the root of the filesystem, of the directories listed. `losses` tells
+    what has no place in `extents`; what the probe or the file lost is in `Records.losses`.
+
+    Numbers of inodes that exist in memory only (FAT, exFAT) identify a file within this listing and nowhere else.
+    """
+
+    dev: int
+    fs_type: str | None
+    block_bytes: int
+    nr_sectors: int | None
+    roots: tuple[str, ...]
+    first_ns: int
+    last_ns: int
+    realtime_offset_ns: int
+    monotonic_offset_ns: int
+    extents: pl.DataFrame
+    files: pl.DataFrame
+    times: pl.DataFrame
+    losses: tuple[Loss, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Listing of {self.fs_type} {units.format_dev(self.dev)}: {self.extents.height} extents,"
+            f" {self.files.height} files, {sum(loss.count for loss in self.losses)} lost>"
+        )
+
+
+def listings(records: Records) -> tuple[Listing, ...]:
+    """A `Listing` for each filesystem in `records` (of extmap, or of iotrace's start or end), in order of `dev`."""
+    filesystems = records.tables["filesystem"].sort("dev", "listed_ns")
+    return tuple(_listing(records, of_dev) for of_dev in filesystems.partition_by("dev", maintain_order=True))
+
+
+def _listing(records: Records, filesystem: pl.DataFrame) -> Listing:
+    about = filesystem.row(0, named=True)
+    of_dev = pl.col("dev") == about["dev"]
+    names = _last_generation(records.tables["file"].filter(of_dev))
+    inodes = names.unique("ino", keep="last", maintain_order=True).sort("ino")
+    rows = records.tables["extent"].filter(of_dev).unique(maintain_order=True)
+    extents, losses = _placed(
+        rows.join(inodes.select(*_FILE, "mode", "attributes"), on=_FILE, how="left", nulls_equal=True)
+    )
+    return Listing(
+        dev=about["dev"],
+        fs_type=about["fs_type"],
+        block_bytes=about["block_bytes"],
+        nr_sectors=about["nr_sectors"],
+        roots=tuple(filesystem["root"].drop_nulls().unique().sort()),
+        first_ns=about["listed_ns"],
+        last_ns=max([*filesystem["listed_ns"], *names["listed_ns"].tail(1)]),
+        realtime_offset_ns=records.header["realtime_offset_ns"],
+        monotonic_offset_ns=records.header["monotonic_offset_ns"],
+        extents=_extents(extents),
+        files=_files(names, inodes),
+        times=inodes.select("ino", "generation", created_epoch_ns="created_ns", changed_epoch_ns="changed_ns"),
+        losses=losses,
+    )
+
+
+def _last_generation(names: pl.DataFrame) -> pl.DataFrame:
+    """`names` in the order in which they were read, without files whose inode number was given to another meanwhile.
+
+    A file that could not be opened has no generation; all its names agree on that.
+    """
+    ordered = names.sort("listed_ns", maintain_order=True)
+    last = pl.col("generation").last().over("ino")
+    return ordered.filter(pl.col("generation").eq_missing(last))
+
+
+def _placed(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
+    """Extents of which sectors and place in the file are certain, and why others are not."""
+    flags, sector = pl.col("flags"), pl.col("sector")
+
+    def has(bits: int) -> pl.Expr:
+        return (flags & bits) != 0
+
+    encoded = has(ENCODED) & (~has(ENCRYPTED) | ((pl.col("attributes") & _COMPRESSED_FILE) != 0))
+    reasons = {
+        "unallocated": (has(UNKNOWN | DELALLOC) | sector.is_null(), "are dirty in memory and had no blocks yet"),
+        "inline": (has(INLINE), "lie in the inodes, whose sectors are shared with other files"),
+        "encoded": (encoded, "are compressed: how many sectors they take is not told"),
+        "shared": (has(SHARED | NOT_ALIGNED | TAIL), "share their blocks with other files"),
+        "unowned": (pl.col("mode").is_null(), "belong to files that changed hands or whose record is lost"),
+    }
+    reason = pl.coalesce(*(pl.when(holds).then(pl.lit(name)) for name, (holds, _) in reasons.items()))
+    sorted_out = rows.with_columns(reason=reason)
+    clear, overlapping = _without_overlaps(sorted_out.filter(pl.col("reason").is_null()))
+    counts = dict(sorted_out["reason"].drop_nulls().value_counts().iter_rows())
+    losses = [
+        Loss(name, counts[name], f"{counts[name]} extents {why}; they are not in the map")
+        for name, (_, why) in reasons.items()
+        if name in counts
+    ]
+    if overlapping:
+        message = f"{overlapping} extents changed hands during the listing; they are not in the map"
+        losses.append(Loss("overlapping", overlapping, message))
+    return clear, tuple(losses)
+
+
+def _without_overlaps(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """`rows` by sector, without those that overlap another, and how many these are."""
+    ordered = rows.sort("sector", maintain_order=True)
+    start = ordered["sector"].to_numpy()
+    end = start + ordered["nr_sectors"].to_numpy()
+    clear = np.ones(len(start), dtype=bool)
+    clear[1:] &= start[1:] >= np.maximum.accumulate(end)[:-1]
+    clear[:-1] &= end[:-1] <= start[1:]
+    return ordered.filter(clear), int((~clear).sum())
+
+
+def _is(kind: int) -> pl.Expr:
+    """The file is of type `kind`, a S_IF* of `stat`."""
+    return (pl.col("mode") & _TYPE_BITS) == kind
+
+
+def _extents(rows: pl.DataFrame) -> pl.DataFrame:
+    """Table `extents`."""
+    block_type = schema.enum("extents", "block_type")
+    return schema.conform(
+        rows.select(
+            *("dev", "sector", "nr_sectors"),
+            pl.when(_is(stat.S_IFDIR))
+            .then(pl.lit("directory", block_type))
+            .otherwise(pl.lit("data", block_type))
+            .alias("block_type"),
+            pl.lit(None, schema.enum("extents", "subtype")).alias("subtype"),
+            "ino",
+            pl.lit(0, pl.Int32).alias("incarnation"),
+            *("generation", "file_offset_bytes"),
+            pl.lit(None, pl.Int64).alias("valid_from_ns"),
+            pl.lit(None, pl.Int64).alias("valid_to_ns"),
+            pl.lit("fiemap", schema.enum("extents", "source")).alias("source"),
+        ),
+        "extents",
+    )
+
+
+def _files(names: pl.DataFrame, inodes: pl.DataFrame) -> pl.DataFrame:
+    """Table `files`, a row per inode, in inode order."""
+    file_type = schema.enum("files", "file_type")
+    paths = names.group_by("ino").agg(names=pl.col("path").drop_nulls().unique().sort())
+    kind = (
+        pl.when(_is(stat.S_IFDIR))
+        .then(pl.lit("directory", file_type))
+        .when(_is(stat.S_IFLNK))
+        .then(pl.lit("symlink", file_type))
+        .otherwise(pl.lit("unknown", file_type))
+    )
+    # Without its key an encrypted file cannot be opened: that tells where the kernel does not.
+    locked = ((pl.col("attributes") & _ENCRYPTED_FILE) != 0) & pl.col("generation").is_null() & _is(stat.S_IFREG)
+    encrypted = pl.coalesce(pl.col("name_encrypted") == 1, locked)
+    return schema.conform(
+        inodes.join(paths, on="ino", how="left", maintain_order="left").select(
+            *("dev", "ino"),
+            pl.lit(0, pl.Int32).alias("incarnation"),
+            "generation",
+            pl.col("names").list.first().alias("path"),
+            "names",
+            encrypted.alias("name_encrypted"),
+            kind.alias("file_type"),
+            pl.lit(None, pl.String).alias("file_type_rule"),
+            pl.lit(None, pl.String).alias("package"),
+            "size_bytes",
+            *(
+                pl.lit(None, pl.Int64).alias(name)
+                for name in ("created_ns", "deleted_ns", "valid_from_ns", "valid_to_ns")
+            ),
+            pl.lit("fiemap", schema.enum("files", "source")).alias("source"),
+        ),
+        "files",
+    )

@@ -1,0 +1,350 @@
+"""Record streams (`.rec`), which the probes write: probes/FORMAT.md states the format, and the file its own fields.
+
+``records = record.read("after.rec"); records.tables["extent"]``
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest.source import Source, load, printable
+
+MAGIC = b"\xa7REC"
+VERSION = 1
+FRAME_BYTES = 1 << 16
+"""The most that a frame takes, with its head."""
+
+HEADER, TRAILER, FIRST_RECORDS = 0, 1, 2
+
+_HEAD = struct.Struct("<4sBBHIIII")
+_CHECKED_BYTES = _HEAD.size - 4
+_DTYPES: dict[str, tuple[Any, type[pl.DataType]]] = {
+    "int32": ("<i4", pl.Int32),
+    "int64": ("<i8", pl.Int64),
+    "uint32": ("<u4", pl.UInt32),
+    "uint64": ("<u8", pl.UInt64),
+    "string": ([("offset", "<u2"), ("length", "<u2")], pl.String),
+}
+_NULL_OFFSET = 0xFFFF
+_GATHERED_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of one file: `tables` has a DataFrame per record type that `header` describes, also the empty ones.
+
+    Columns are the fields in order, of the polars type of their dtype; null is null. Bytes that are no UTF-8 are
+    written ``\\xNN``. Rows are in the order in which they were written. `losses` tells what the probe could not get and
+    what of the file could not be read. `complete`: the file was closed by the probe and all of it was read.
+    """
+
+    header: dict[str, Any]
+    tables: dict[str, pl.DataFrame]
+    losses: tuple[Loss, ...]
+    complete: bool
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{table.height} {name}" for name, table in self.tables.items())
+        return f"<Records of {self.header.get('probe')}: {rows}, {sum(loss.count for loss in self.losses)} lost>"
+
+
+@dataclass(frozen=True)
+class _Type:
+    """A record type as the header describes it."""
+
+    id: int
+    name: str
+    dtype: np.dtype[np.void]
+    nulls: dict[str, int | None]
+    kinds: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Frame:
+    type: int
+    sequence: int
+    count: int
+    start: int  # of the payload
+    end: int
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a record stream."""
+    return head.startswith(MAGIC)
+
+
+def read(path: str | Path) -> Records:
+    """All records of a file, plain or compressed, that can be read; see probes/FORMAT.md for what damage costs.
+
+    Raises `InputError` for what is no record stream, for another version of the format, and where no copy of the header
+    is left.
+    """
+    source = load(Path(path))
+    header = _header(source)
+    types = _types(source, header)
+    frames, skipped_bytes = _frames(source.data, _seed(source, header))
+    totals = _totals(source.data, frames)
+    tables: dict[str, pl.DataFrame] = {}
+    malformed = 0
+    for record_type in types:
+        mine = [frame for frame in frames if frame.type == record_type.id]
+        sound = [frame for frame in mine if frame.count * record_type.dtype.itemsize <= frame.end - frame.start]
+        tables[record_type.name], wrong_strings = _table(source.data, record_type, sound)
+        malformed += len(mine) - len(sound) + wrong_strings
+    losses = [
+        *source.losses,
+        *_probe_losses(totals),
+        *_frame_losses(frames, tables, totals),
+        *_skipped_losses(skipped_bytes, malformed),
+    ]
+    damaged = source.losses or skipped_bytes or malformed or _missing(frames)
+    return Records(header, tables, tuple(losses), complete=totals is not None and not damaged)
+
+
+# -- header -----------------------------------------------------------------------------------------------------------
+
+
+def _header(source: Source) -> dict[str, Any]:
+    """The header at the start, or where that is damaged, the copy before the trailer."""
+    frame = _frame(source.data, 0, None)
+    if frame is None:
+        # Only the last can be trusted: any other might be a name in a listed directory.
+        place = source.data.rfind(MAGIC)
+        while place >= 0 and frame is None:
+            frame = _frame(source.data, place, None)
+            place = source.data.rfind(MAGIC, 0, place) if place else -1
+    if frame is None:
+        hint = "it is no record stream, or was cut within its first block"
+        raise InputError(f"{source.name}: no header of a record stream (magic A7 52 45 43) was found; {hint}")
+    try:
+        header = json.loads(source.data[frame.start : frame.end].decode("utf-8", "surrogatepass"))
+    except ValueError as error:
+        raise _bad_header(source, f"valid JSON ({error})") from error
+    if not isinstance(header, dict) or header.get("format") != "androstep record" or header.get("version") != VERSION:
+        raise _bad_header(source, f"format “androstep record” of version {VERSION}")
+    return header
+
+
+def _bad_header(source: Source, expected: str) -> InputError:
+    return InputError(f"{source.name}: its header was expected to have {expected}; record again with a probe that fits")
+
+
+def _seed(source: Source, header: dict[str, Any]) -> int:
+    seed = header.get("seed")
+    if not isinstance(seed, int) or not 0 <= seed < 1 << 32:
+        raise _bad_header(source, "a seed of 32 bits")
+    return seed
+
+
+def _types(source: Source, header: dict[str, Any]) -> list[_Type]:
+    try:
+        types = [_type(entry) for entry in header["types"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _bad_header(source, f"a list of record types ({printable(repr(error))})") from error
+    if len({entry.id for entry in types}) != len(types) or len({entry.name for entry in types}) != len(types):
+        raise _bad_header(source, "record types of different names and numbers")
+    return types
+
+
+def _type(entry: dict[str, Any]) -> _Type:
+    fields = entry["fields"]
+    kinds = {str(field["name"]): str(field["dtype"]) for field in fields}
+    dtype = np.dtype([(name, _DTYPES[kind][0]) for name, kind in kinds.items()])
+    if dtype.itemsize != entry["record_bytes"] or len(kinds) != len(fields) or not kinds:
+        raise ValueError(f"{entry['name']}: the fields do not make {entry['record_bytes']} bytes")
+    nulls = {str(field["name"]): None if field["null"] is None else int(field["null"]) for field in fields}
+    return _Type(int(entry["id"]), str(entry["name"]), dtype, nulls, kinds)
+
+
+# -- frames -----------------------------------------------------------------------------------------------------------
+
+
+def _frame(data: bytes, place: int, seed: int | None) -> _Frame | None:
+    """The frame that begins at `place`, if there is a sound one; without `seed` only a header."""
+    if place + _HEAD.size > len(data):
+        return None
+    magic, version, _, kind, sequence, count, length, crc = _HEAD.unpack_from(data, place)
+    start, end = place + _HEAD.size, place + _HEAD.size + length
+    if magic != MAGIC or version != VERSION or length > FRAME_BYTES - _HEAD.size or end > len(data):
+        return None
+    if kind != HEADER and seed is None:
+        return None
+    view = memoryview(data)
+    checked = zlib.crc32(view[place : place + _CHECKED_BYTES], 0 if kind == HEADER else seed or 0)
+    if zlib.crc32(view[start:end], checked) != crc:
+        return None
+    return _Frame(kind, sequence, count, start, end)
+
+
+def _frames(data: bytes, seed: int) -> tuple[list[_Frame], int]:
+    """Every sound frame in order, and how many bytes belong to none."""
+    frames: list[_Frame] = []
+    place = skipped_bytes = 0
+    while 0 <= place < len(data):
+        frame = _frame(data, place, seed)
+        if frame is not None:
+            frames.append(frame)
+            place = frame.end
+            continue
+        following = _resume(data, place, seed)
+        skipped_bytes += following - place
+        place = following
+    return frames, skipped_bytes
+
+
+def _resume(data: bytes, place: int, seed: int) -> int:
+    """Where the next sound frame begins behind the damage at `place`; the end of `data` if there is none."""
+    if place + _HEAD.size <= len(data):
+        end = place + _HEAD.size + _HEAD.unpack_from(data, place)[6]
+        if _frame(data, end, seed) is not None:
+            return int(end)
+    place = data.find(MAGIC, place + 1)
+    while place >= 0 and _frame(data, place, seed) is None:
+        place = data.find(MAGIC, place + 1)
+    return place if place >= 0 else len(data)
+
+
+def _totals(data: bytes, frames: list[_Frame]) -> dict[str, Any] | None:
+    """The trailer, if the file has one: `records` by type and `losses`."""
+    for frame in reversed(frames):
+        if frame.type == TRAILER:
+            totals: dict[str, Any] = json.loads(data[frame.start : frame.end])
+            return totals
+    return None
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+
+
+def _probe_losses(totals: dict[str, Any] | None) -> list[Loss]:
+    """What the probe says that it could not get."""
+    entries = totals["losses"] if totals else []
+    return [
+        Loss(str(entry["kind"]), int(entry["count"]), f"the probe counted {entry['count']} {entry['message']}")
+        for entry in entries
+    ]
+
+
+def _missing(frames: list[_Frame]) -> int:
+    """How many frames are missing before the last one, by the sequence numbers."""
+    numbers = [-1, *(frame.sequence for frame in frames)]
+    return sum(max(after - before - 1, 0) for before, after in pairwise(numbers))
+
+
+def _frame_losses(frames: list[_Frame], tables: dict[str, pl.DataFrame], totals: dict[str, Any] | None) -> list[Loss]:
+    """Frames that are missing, and an end that is."""
+    losses = []
+    if missing := _missing(frames):
+        what = "with an unknown number of records"
+        if totals is not None:
+            lost = {name: int(count) - tables[name].height for name, count in totals["records"].items()}
+            what = "with " + (", ".join(f"{count} {name}" for name, count in lost.items() if count) or "no records")
+        losses.append(Loss("damaged", missing, f"{missing} blocks are damaged or missing, {what}"))
+    if totals is None:
+        message = "the file has no end: it was cut, or the probe killed; what came later, and what it lost, is unknown"
+        losses.append(Loss("torn", 1, message))
+    return losses
+
+
+def _skipped_losses(skipped_bytes: int, malformed: int) -> list[Loss]:
+    losses = []
+    if skipped_bytes:
+        losses.append(Loss("unreadable", skipped_bytes, f"{skipped_bytes} bytes belong to no sound block"))
+    if malformed:
+        message = f"{malformed} blocks or strings are sound by their checksum but not as the header describes them"
+        losses.append(Loss("malformed", malformed, message))
+    return losses
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+
+def _table(data: bytes, record_type: _Type, frames: list[_Frame]) -> tuple[pl.DataFrame, int]:
+    """The records of sound frames of one type, and how many strings lie outside of their frame."""
+    size = record_type.dtype.itemsize
+    view = memoryview(data)
+    middles = [frame.start + frame.count * size for frame in frames]
+    rows = np.frombuffer(
+        b"".join(view[frame.start : middle] for frame, middle in zip(frames, middles, strict=True)), record_type.dtype
+    )
+    counts = np.array([frame.count for frame in frames], dtype=np.int64)
+    # Strings are looked up in the file itself: it is there, and every frame knows where its own begin and end.
+    first = np.repeat(np.array(middles, dtype=np.int64), counts)
+    end = np.repeat(np.array([frame.end for frame in frames], dtype=np.int64), counts)
+    columns: list[pl.Series] = []
+    wrong = 0
+    for name, kind in record_type.kinds.items():
+        if kind == "string":
+            references = rows[name]
+            start = first + references["offset"]
+            stop = start + references["length"]
+            null = references["offset"] == _NULL_OFFSET
+            outside = ~null & (stop > end)
+            wrong += int(outside.sum())
+            columns.append(_strings(name, data, start, stop, null | outside))
+        else:
+            columns.append(_numbers(name, kind, rows[name], record_type.nulls[name]))
+    return pl.DataFrame(columns), wrong
+
+
+def _numbers(name: str, kind: str, values: np.ndarray, null: int | None) -> pl.Series:
+    series = pl.Series(name, np.ascontiguousarray(values), dtype=_DTYPES[kind][1])
+    return series if null is None else series.set(series == null, None)
+
+
+def _strings(name: str, data: bytes, start: np.ndarray, stop: np.ndarray, null: np.ndarray) -> pl.Series:
+    """The strings data[start:stop]."""
+    parts = [
+        _gathered(data, start[at : at + _GATHERED_ROWS], stop[at : at + _GATHERED_ROWS], null[at : at + _GATHERED_ROWS])
+        for at in range(0, len(start), _GATHERED_ROWS)
+    ]
+    return pl.concat(parts).alias(name) if parts else pl.Series(name, [], dtype=pl.String)
+
+
+def _gathered(data: bytes, start: np.ndarray, stop: np.ndarray, null: np.ndarray) -> pl.Series:
+    lengths = np.where(null, 0, stop - start)
+    ends = np.cumsum(lengths)
+    offsets = np.concatenate([[0], ends]).astype(np.int64)
+    index = np.repeat(start - offsets[:-1], lengths) + np.arange(int(offsets[-1]))
+    text = np.frombuffer(data, np.uint8)[index]
+    if not _is_utf8(text, offsets):
+        return _decoded(text.tobytes(), offsets, null)
+    array = pa.LargeStringArray.from_buffers(
+        len(start),
+        pa.py_buffer(offsets.data),
+        pa.py_buffer(text.data),
+        pa.py_buffer(np.packbits(~null, bitorder="little").data),
+    )
+    return pl.Series("text", array, pl.String)
+
+
+def _is_utf8(text: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether each string is UTF-8: the whole is, and none begins within a character."""
+    begins = text[offsets[:-1][offsets[:-1] < len(text)]]
+    if ((begins & 0xC0) == 0x80).any():
+        return False
+    try:
+        text.tobytes().decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _decoded(text: bytes, offsets: np.ndarray, null: np.ndarray) -> pl.Series:
+    """Strings of which some are no UTF-8, one by one."""
+    strings = [
+        None if nothing else text[start:stop].decode("utf-8", "backslashreplace")
+        for (start, stop), nothing in zip(pairwise(offsets.tolist()), null.tolist(), strict=True)
+    ]
+    return pl.Series("text", strings, dtype=pl.String)
