@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from androstep_analysis.errors import InputError, Loss, LossWarning
-from androstep_analysis.ingest import atrace, blkparse_text, block_csv, ftrace_text, most_po, systrace_html
+from androstep_analysis.ingest import atrace, blkparse_text, block_csv, ftrace_text, most_po, systrace_html, tracedat
 from androstep_analysis.ingest.source import Source, load
 from androstep_analysis.ingest.staging import Staging
 
@@ -35,6 +35,7 @@ class Format:
 
 
 FORMATS: tuple[Format, ...] = (
+    Format("trace.dat", tracedat.sniff, tracedat.read),
     Format("systrace HTML", systrace_html.sniff, systrace_html.read),
     Format("atrace output", atrace.sniff, atrace.read),
     Format("block CSV", block_csv.sniff, block_csv.read),

@@ -1,0 +1,167 @@
+"""Which thread bore which name when, and its process: told by the task events and the saved maps of a recording.
+
+A recorder saves one name per thread, mostly the last (tracefs' ``saved_cmdlines``). The events of
+include/trace/events/task.h and sched.h, Linux 3.10 to 6.18, tell when a thread was made and when it took another name;
+block events tell the name of the thread that was running. Thread numbers are used again: what is known of a thread
+ends where another with its number is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.ingest import tasks
+
+FIELDS = {
+    "task_newtask": ("pid", "comm", "clone_flags"),
+    "sched_process_fork": ("child_pid", "child_comm"),
+    "task_rename": ("pid", "oldcomm", "newcomm"),
+    "sched_process_exec": ("pid", "filename"),
+}
+"""The task events that tell names, and the fields that do."""
+
+_CLONE_THREAD = 0x10000  # include/uapi/linux/sched.h
+_NAME_BYTES = 15  # TASK_COMM_LEN without the NUL
+_ALWAYS = -(1 << 63)
+_IDLE = pl.DataFrame({"tid": [0], "comm": ["<idle>"]}, schema={"tid": pl.Int32, "comm": pl.String})
+
+_ROW = {"ts_ns": pl.Int64, "order": pl.Int64, "tid": pl.Int32, "comm": pl.String, "is_born": pl.Boolean}
+
+
+def versions(
+    events: Mapping[str, pl.DataFrame], seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: Mapping[int, int]
+) -> pl.DataFrame:
+    """One row for each name a thread bore: tid, from_ns (the least Int64: from before the capture), comm, pid.
+
+    `events` holds the task events (`FIELDS`, common_order, common_ts_ns, common_pid); `seen` names that were seen
+    (ts_ns, order, tid, comm; comm null for a thread of which only the number was seen). `cmdlines` and `tgids` are
+    what the recorder saved at its end, by thread. Sorted by tid and time.
+    """
+    born = _born(events)
+    told = pl.concat(
+        [born.drop("parent", "is_thread"), *_names(events), seen.with_columns(is_born=False).select(list(_ROW))]
+    )
+    rows = told.filter((pl.col("tid") != 0) & (pl.col("comm").is_not_null() | pl.col("is_born")))
+    rows = rows.sort("ts_ns", "order", maintain_order=True).with_columns(
+        life=pl.col("is_born").cast(pl.Int32).cum_sum().over("tid")
+    )
+    changed = pl.col("is_born") | pl.col("comm").ne_missing(pl.col("comm").shift().over("tid"))
+    is_first = pl.col("tid").is_first_distinct()
+    rows = rows.filter(changed).with_columns(
+        from_ns=pl.when(is_first & ~pl.col("is_born")).then(_ALWAYS).otherwise("ts_ns")
+    )
+    rest = pl.concat([_IDLE, _saved(seen, cmdlines, tgids)]).unique("tid", keep="first", maintain_order=True)
+    rest = rest.join(rows, on="tid", how="anti").with_columns(
+        from_ns=pl.lit(_ALWAYS, pl.Int64), life=pl.lit(0, pl.Int32)
+    )
+    columns = ("tid", "from_ns", "comm", "life")
+    named = pl.concat([rows.select(columns), rest.select(columns)])
+    return (
+        named.join(_processes(named, born, tgids), on=["tid", "life"], how="left").drop("life").sort("tid", "from_ns")
+    )
+
+
+def named(events: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
+    """`events` (sorted by ts_ns) with the pid of the thread `tid`, and its name at that time where `comm` is null."""
+    names = versions.select("tid", ts_ns="from_ns", version_comm="comm", version_pid="pid").sort("ts_ns")
+    joined = events.join_asof(names, on="ts_ns", by="tid", check_sortedness=False)
+    return joined.with_columns(comm=pl.coalesce("comm", "version_comm"), pid="version_pid").select(events.columns)
+
+
+def table(versions: pl.DataFrame) -> pl.DataFrame:
+    """Table `tasks` of the threads in `versions`."""
+    rows = versions.with_columns(
+        tasks.kind(pl.col("comm").fill_null("")),
+        valid_from_ns=pl.when(pl.col("from_ns") != _ALWAYS).then("from_ns"),
+        valid_to_ns=pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("from_ns").shift(-1)),
+        cmdline=pl.lit(None, pl.String),
+        uid=pl.lit(None, pl.Int32),
+        package=pl.lit(None, pl.String),
+    )
+    return schema.conform(rows.drop("from_ns"), "tasks")
+
+
+def _born(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The threads that were made: the columns of `_ROW`, parent (their maker), is_thread (of the maker's process).
+
+    Where the names that threads take later were not recorded, the one a thread is born with says nothing.
+    """
+    renamed = "task_rename" in events or "sched_process_exec" in events
+    comm = pl.lit(None, pl.String)
+    if "task_newtask" in events:
+        return events["task_newtask"].select(
+            *_when("pid"),
+            comm=pl.col("comm") if renamed else comm,
+            is_born=pl.lit(True),
+            parent="common_pid",
+            is_thread=pl.col("clone_flags").cast(pl.UInt64) & _CLONE_THREAD != 0,
+        )
+    if "sched_process_fork" in events:
+        return events["sched_process_fork"].select(
+            *_when("child_pid"),
+            comm=pl.col("child_comm") if renamed else comm,
+            is_born=pl.lit(True),
+            parent="common_pid",
+            is_thread=pl.lit(None, pl.Boolean),
+        )
+    return pl.DataFrame(schema={**_ROW, "parent": pl.Int32, "is_thread": pl.Boolean})
+
+
+def _names(events: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
+    """What threads were called before and after they took another name, in this order."""
+    if "task_rename" in events:
+        rename = events["task_rename"]
+        return [rename.select(*_when("pid"), comm=name, is_born=pl.lit(False)) for name in ("oldcomm", "newcomm")]
+    if "sched_process_exec" in events:
+        name = pl.col("filename").str.extract("([^/]*)$", 1).str.slice(0, _NAME_BYTES)
+        return [events["sched_process_exec"].select(*_when("pid"), comm=name, is_born=pl.lit(False))]
+    return []
+
+
+def _when(tid: str) -> tuple[pl.Expr, ...]:
+    return (
+        pl.col("common_ts_ns").alias("ts_ns"),
+        pl.col("common_order").alias("order"),
+        pl.col(tid).cast(pl.Int32).alias("tid"),
+    )
+
+
+def _saved(seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: Mapping[int, int]) -> pl.DataFrame:
+    """The threads that were seen or saved, each with its saved name."""
+    numbers = sorted({*seen["tid"].drop_nulls().unique(), *cmdlines, *tgids})
+    return pl.DataFrame(
+        {"tid": numbers, "comm": [cmdlines.get(tid) for tid in numbers]}, schema={"tid": pl.Int32, "comm": pl.String}
+    )
+
+
+def _processes(named: pl.DataFrame, born: pl.DataFrame, tgids: Mapping[int, int]) -> pl.DataFrame:
+    """The process of each life of a thread: tid, life, pid.
+
+    A thread that was not made for the process of its maker is a process of its own. The others are of the process of
+    their maker at that time, which may itself have been made in the capture. What was saved is of the last life.
+    """
+    lives = pl.concat([named.select("tid", "life"), born.select("tid", life=pl.lit(0, pl.Int32))]).unique()
+    births = born.sort("ts_ns", "order").with_columns(life=pl.col("tid").cum_count().over("tid").cast(pl.Int32))
+    makers = births.select("ts_ns", parent="tid", parent_life="life")
+    births = births.join_asof(makers, on="ts_ns", by="parent", allow_exact_matches=False, check_sortedness=False)
+    saved = pl.DataFrame(
+        {"tid": list(tgids), "saved": list(tgids.values())}, schema={"tid": pl.Int32, "saved": pl.Int32}
+    )
+    births = births.select("tid", "life", "parent", "is_thread", parent_life=pl.col("parent_life").fill_null(0))
+    known = lives.join(births, on=["tid", "life"], how="left").join(saved, on="tid", how="left")
+    is_last = pl.col("life") == pl.col("life").max().over("tid")
+    known = known.with_columns(
+        pid=pl.when(pl.col("is_thread").not_()).then("tid").when(is_last & (pl.col("saved") > 0)).then("saved")
+    )
+    unknown = -1
+    while unknown != (unknown := known["pid"].null_count()):
+        parents = known.select(parent="tid", parent_life="life", parent_pid="pid")
+        known = (
+            known.join(parents, on=["parent", "parent_life"], how="left")
+            .with_columns(pid=pl.coalesce("pid", pl.when("is_thread").then("parent_pid")))
+            .drop("parent_pid")
+        )
+    return known.select("tid", "life", "pid")

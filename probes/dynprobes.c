@@ -1,0 +1,200 @@
+#define _GNU_SOURCE
+#include "dynprobes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "btf.h"
+#include "files.h"
+
+#define GROUP      "androstep"
+#define KERNEL_BTF "/sys/kernel/btf/vmlinux"
+
+static const char *const names[] = {"bio_page", "name_open", "name_unlink", "name_rename"};
+
+/* First argument of a function where the kernel does not know $arg1 (before 4.20). */
+#if defined(__x86_64__)
+static const char *const registers[] = {"%di", "%si", "%dx", "%cx"};
+#elif defined(__aarch64__)
+static const char *const registers[] = {"%x0", "%x1", "%x2", "%x3"};
+#else
+static const char *const registers[] = {"%r0", "%r1", "%r2", "%r3"};
+#endif
+
+/* dynamic_events (since 5.0) takes all kinds, kprobe_events only kprobes. */
+static int command(int tracefs, const char *text)
+{
+    const char *file = faccessat(tracefs, "dynamic_events", W_OK, 0) == 0 ? "dynamic_events" : "kprobe_events";
+    return file_command(tracefs, file, text, O_APPEND);
+}
+
+/* `arguments` with "$argN" replaced by the register that holds it at the function's entry. */
+static char *with_registers(const char *arguments)
+{
+    char *text = format("%s", "");
+    while (*arguments) {
+        char *longer;
+        if (strncmp(arguments, "$arg", 4) == 0 && arguments[4] >= '1' && arguments[4] <= '4') {
+            longer = format("%s%s", text, registers[arguments[4] - '1']);
+            arguments += 5;
+        } else {
+            longer = format("%s%c", text, *arguments++);
+        }
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+static bool define(int tracefs, char kind, const char *name, const char *place, const char *arguments)
+{
+    char *text = format("%c:" GROUP "/%s %s %s", kind, name, place, arguments);
+    bool defined = command(tracefs, text) == 0 || errno == EEXIST;
+    free(text);
+    return defined;
+}
+
+static bool define_kprobe(int tracefs, const char *name, const char *function, const char *arguments)
+{
+    if (define(tracefs, 'p', name, function, arguments))
+        return true;
+    char *older = with_registers(arguments);
+    bool defined = define(tracefs, 'p', name, function, older);
+    free(older);
+    return defined;
+}
+
+/* Offset of the first of these members that the kernel has; a member that was renamed has several names. */
+static long offset_of(const struct btf *btf, const char *structure, const char *path, const char *renamed)
+{
+    long offset = btf_offset(btf, structure, path);
+    return offset < 0 && renamed ? btf_offset(btf, structure, renamed) : offset;
+}
+
+/* Where the device of a bio is: in its block_device, or (4.14 to 5.11) in the first partition of its disk. */
+static char *bio_device(const struct btf *btf)
+{
+    long bdev = btf_offset(btf, "bio", "bi_bdev"), dev = btf_offset(btf, "block_device", "bd_dev");
+    if (bdev < 0 || dev < 0) {
+        bdev = btf_offset(btf, "bio", "bi_disk");
+        dev = btf_offset(btf, "gendisk", "part0.__dev.devt");
+    }
+    return bdev < 0 || dev < 0 ? NULL : format("+%ld(+%ld($arg1))", dev, bdev);
+}
+
+/* Fetch arguments of bio_page; NULL where a struct is not as it was in the kernels known. */
+static char *bio_page_arguments(const struct btf *btf)
+{
+    long opf = btf_offset(btf, "bio", "bi_opf"), sector = btf_offset(btf, "bio", "bi_iter.bi_sector");
+    long size = btf_offset(btf, "bio", "bi_iter.bi_size"), vec = btf_offset(btf, "bio", "bi_io_vec");
+    long vcnt = btf_offset(btf, "bio", "bi_vcnt");
+    long page = btf_offset(btf, "bio_vec", "bv_page"), mapping = btf_offset(btf, "page", "mapping");
+    long index = offset_of(btf, "page", "index", "__folio_index"), host = btf_offset(btf, "address_space", "host");
+    long ino = btf_offset(btf, "inode", "i_ino"), sb = btf_offset(btf, "inode", "i_sb");
+    long dentry = btf_offset(btf, "inode", "i_dentry.first"), sdev = btf_offset(btf, "super_block", "s_dev");
+    long alias = offset_of(btf, "dentry", "d_u.d_alias", "d_alias"), name = btf_offset(btf, "dentry", "d_name.name");
+    const long needed[] = {vcnt, opf, sector, size,   vec,  page,  mapping, index,
+                           host, ino, sb,     dentry, sdev, alias, name};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (needed[i] < 0)
+            return NULL;
+    char *device = bio_device(btf);
+    if (!device)
+        return NULL;
+    char *at_page = format("+%ld(+%ld($arg1))", page, vec);
+    char *at_mapping = format("+%ld(%s)", mapping, at_page);
+    char *at_host = format("+%ld(%s)", host, at_mapping);
+    char *arguments =
+        format("dev=%s:u32 opf=+%ld($arg1):u32 sector=+%ld($arg1):u64 size=+%ld($arg1):u32 vcnt=+%ld($arg1):u16 "
+               "mapping=%s:x64 host=%s:x64 ino=+%ld(%s):u64 index=+%ld(%s):u64 sdev=+%ld(+%ld(%s)):u32 "
+               "name=+0(%+ld(+%ld(%s))):string",
+               device, opf, sector, size, vcnt, at_mapping, at_host, ino, at_host, index, at_page, sdev, sb, at_host,
+               name - alias, dentry, at_host);
+    free(device);
+    free(at_page);
+    free(at_mapping);
+    free(at_host);
+    return arguments;
+}
+
+/* What the kernel cannot fetch it leaves as it was in the buffer, from some other record, and a bio without pages
+ * (flush, discard) may still point to those of another: neither must come through. */
+static char *bio_page_filter(const struct topology *topology)
+{
+    char *devices = filter_devices(topology, "dev");
+    char *filter = format("(%s) && vcnt != 0 && mapping != 0 && !(mapping & 3) && host != 0", devices);
+    free(devices);
+    return filter;
+}
+
+static bool define_bio_page(int tracefs, const struct btf *btf)
+{
+    char *arguments = btf ? bio_page_arguments(btf) : NULL;
+    bool defined = arguments && define_kprobe(tracefs, "bio_page", "submit_bio", arguments);
+    free(arguments);
+    return defined;
+}
+
+/* struct filename begins with the name and struct open_flags with the flags, since Linux 3.7. */
+static bool define_open(int tracefs)
+{
+    return define_kprobe(tracefs, "name_open", "do_filp_open", "name=+0(+0($arg2)):string flags=+0($arg3):u32") ||
+           define(tracefs, 'e', "name_open", "syscalls/sys_enter_openat",
+                  "name=+0($filename):ustring flags=$flags:u32");
+}
+
+static bool define_unlink(int tracefs, const struct btf *btf)
+{
+    if (btf && btf_argument_is(btf, "do_unlinkat", 1, "filename") &&
+        define_kprobe(tracefs, "name_unlink", "do_unlinkat", "name=+0(+0($arg2)):string"))
+        return true;
+    return define(tracefs, 'e', "name_unlink", "syscalls/sys_enter_unlinkat", "name=+0($pathname):ustring");
+}
+
+static bool define_rename(int tracefs, const struct btf *btf)
+{
+    if (btf && btf_argument_is(btf, "do_renameat2", 1, "filename") &&
+        btf_argument_is(btf, "do_renameat2", 3, "filename") &&
+        define_kprobe(tracefs, "name_rename", "do_renameat2",
+                      "name=+0(+0($arg2)):string new_name=+0(+0($arg4)):string"))
+        return true;
+    return define(tracefs, 'e', "name_rename", "syscalls/sys_enter_renameat2",
+                  "name=+0($oldname):ustring new_name=+0($newname):ustring");
+}
+
+static void select_if(bool defined, struct selection *selection, const char *name, char *filter)
+{
+    if (defined) {
+        selection_add(selection, GROUP, name, filter);
+        return;
+    }
+    free(filter);
+    selection_miss(selection, GROUP, name);
+}
+
+void dynprobes_define(int tracefs, const struct topology *topology, struct selection *selection)
+{
+    struct btf *btf = btf_open(KERNEL_BTF);
+    if (traces_filesystem(topology, is_without_extent_events))
+        select_if(define_bio_page(tracefs, btf), selection, "bio_page", bio_page_filter(topology));
+    select_if(define_open(tracefs), selection, "name_open", format("flags & %d", O_CREAT));
+    select_if(define_unlink(tracefs, btf), selection, "name_unlink", NULL);
+    select_if(define_rename(tracefs, btf), selection, "name_rename", NULL);
+    selection_sort(selection);
+    btf_close(btf);
+}
+
+void dynprobes_remove(int tracefs)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = format("events/" GROUP "/%s/format", names[i]), *text = format("-:" GROUP "/%s", names[i]);
+        if (faccessat(tracefs, path, F_OK, 0) == 0)
+            command(tracefs, text);
+        free(path);
+        free(text);
+    }
+}

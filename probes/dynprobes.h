@@ -1,0 +1,24 @@
+/*
+ * Events that iotrace defines itself, in group `androstep`, where the kernel can (kprobes, or probes on events):
+ *
+ *   bio_page     a bio is submitted: dev, opf, sector, size, and of its first page ino, index, sdev and name, read from
+ *                the page cache; the only evidence on filesystems without events for extents. Bios whose pages are not
+ *                of a file (direct I/O from anonymous memory, encryption's bounce pages) are left out.
+ *   name_open    a file is opened and may be created (O_CREAT): name, flags
+ *   name_unlink  name
+ *   name_rename  name, new_name
+ *
+ * The definitions are the kernel's, not an instance's: several iotraces share them.
+ */
+#ifndef ANDROSTEP_DYNPROBES_H
+#define ANDROSTEP_DYNPROBES_H
+
+#include "presets.h"
+
+/* Defines what the kernel offers of these and adds it to `selection`, the rest to its absent events. */
+void dynprobes_define(int tracefs, const struct topology *topology, struct selection *selection);
+
+/* Removes the definitions, but for those that another instance has in use. */
+void dynprobes_remove(int tracefs);
+
+#endif
