@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
-from tqdm.auto import tqdm
 
-from androstep_analysis import analysis, cache, fs, ingest, link, manifest, schema, units
+from androstep_analysis import analysis, cache, ingest, manifest, recording, schema
+from androstep_analysis.derivation import TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.ingest.staging import Staging, merge
-from androstep_analysis.link.requests import Device
-from androstep_analysis.link.requests import link as link_requests
 from androstep_analysis.manifest import Manifest, Source
 from androstep_analysis.markup import el, visible
-
-TABLES = ("block_events", "fs_events", "tasks", "requests", "extents", "files", "io")
 
 
 def open(path: str | PathLike[str]) -> Capture:
@@ -34,14 +32,13 @@ def open(path: str | PathLike[str]) -> Capture:
     otherwise. Raises `InputError` for what cannot be read; warns (`LossWarning`) of what was lost.
     """
     path = Path(path)
-    if path.is_dir():
+    if path.is_dir() and not recording.is_one(path):
         return _open_directory(path)
-    if not path.is_file():
+    if not path.is_dir() and not path.is_file():
         what = "not a regular file" if path.exists() else "no such file"
         raise InputError(f"{path}: {what}; give a capture directory or a trace file")
-    source = Source(str(path.absolute()), "trace", path.stat().st_size, manifest.sha256(path))
-    described = Manifest(sources=(source,))
-    tables, about = _derive(ingest.read(path), described, _Images())
+    described = _described([path])
+    tables, about = derive(_staging(described, _in_place), _witnesses(described, _in_place))
     return Capture(path.name, described, {name: table.lazy() for name, table in tables.items()}, about)
 
 
@@ -51,40 +48,66 @@ def create(
     *,
     image_before: str | PathLike[str] | None = None,
     image_after: str | PathLike[str] | None = None,
+    listing_before: str | PathLike[str] | None = None,
+    listing_after: str | PathLike[str] | None = None,
     device: str | None = None,
+    extents: Iterable[str] = manifest.EXTENTS,
 ) -> Capture:
-    """Make capture directory `out` from trace files, and the filesystem images before and after the recording.
+    """Make capture directory `out` from trace files or a directory of iotrace, and what is known of the filesystem.
 
-    The traces are copied to ``raw/``; images stay where they are, named by path and sha256. `device` (``MAJ:MIN``)
-    says whose image it is where the trace has requests of several devices. `out` must not exist yet; it appears only
-    when everything is in it.
+    Traces and listings (of extmap) are copied to ``raw/``; images stay where they are, named by path and sha256.
+    `device` (``MAJ:MIN``) says whose image it is where the trace has requests of several devices. `extents` names the
+    kinds of evidence (`manifest.EXTENTS`) to attribute by. `out` must not exist yet; it appears only when everything is
+    in it.
     """
     out = Path(out)
     if out.exists():
         raise InputError(f"{out}: exists already; choose another name for the capture, or remove it first")
-    for path in (*sources, *(image for image in (image_before, image_after) if image is not None)):
-        if not Path(path).is_file():
+    images = {"image_before": image_before, "image_after": image_after}
+    listings = {"listing_before": listing_before, "listing_after": listing_after}
+    given = {role: Path(path) for role, path in (images | listings).items() if path is not None}
+    for path in given.values():
+        if not path.is_file():
             raise InputError(f"{path}: no such file")
+    described = _described([Path(source) for source in sources], given, device)
+    described = replace(described, extents=tuple(name for name in manifest.EXTENTS if name in set(extents)))
     out.parent.mkdir(parents=True, exist_ok=True)
     with _staged_directory(out) as directory:
         raw = directory / "raw"
         raw.mkdir()
-        kept = [_keep(Path(path), raw, number) for number, path in enumerate(sources)]
-        images = [
-            Source(str(Path(image).absolute()), role, Path(image).stat().st_size, manifest.sha256(Path(image)), device)
-            for role, image in (("image_before", image_before), ("image_after", image_after))
-            if image is not None
-        ]
-        staging = merge([ingest.read(path) for path in sources])
-        described = Manifest(
-            sources=(*kept, *images),
-            facts={"clock": staging.clock},
+        staging = _staging(described, _in_place)
+        described = replace(
+            described,
+            sources=tuple(
+                source if source.role in images else _keep(source, raw, number)
+                for number, source in enumerate(described.sources)
+            ),
+            facts=described.facts | {"clock": staging.clock},
             realtime_offset_ns=staging.realtime_offset_ns,
             lost_events=staging.lost_events,
         )
         manifest.write(described, directory)
         _derive_and_store(staging, described, directory)
     return _open_directory(out)
+
+
+def _described(
+    paths: Sequence[Path], given: Mapping[str, Path] = MappingProxyType({}), device: str | None = None
+) -> Manifest:
+    """The manifest of recordings (files, or a directory of iotrace) and of images and listings by role, in place."""
+    recordings = [path for path in paths if path.is_dir()]
+    if len(recordings) > 1 or (recordings and len(paths) > 1):
+        raise InputError(f"{recordings[0]}: a directory of iotrace is a recording of its own; ingest it alone")
+    described = recording.described(recordings[0]) if recordings else Manifest(sources=())
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: no such file")
+    traces = [manifest.in_place(path, "trace") for path in paths if not path.is_dir()]
+    kept = [source for source in described.sources if source.role not in given]
+    added = [
+        manifest.in_place(path, role, device if role.startswith("image") else None) for role, path in given.items()
+    ]
+    return replace(described, sources=(*traces, *kept, *added))
 
 
 class Capture:
@@ -223,8 +246,13 @@ class Capture:
         before: str | PathLike[str] | None = None,
         after: str | PathLike[str] | None = None,
         device: str | None = None,
+        extents: Iterable[str] = manifest.EXTENTS,
     ) -> Capture:
-        """The capture with other images of its filesystem: which file each request belonged to is told anew."""
+        """The capture with other images of its filesystem: which file each request belonged to is told anew.
+
+        `extents` leaves only these kinds of evidence (`manifest.EXTENTS`): what is each of them worth? Listings of a
+        capture directory are not used.
+        """
         staging = Staging(
             format=self.format,
             block=self.block_events.collect(),
@@ -238,11 +266,14 @@ class Capture:
             lost_events=self.lost_events,
             losses=self.losses,
         )
-        images = _Images(
-            before=None if before is None else _Image(Path(before), device),
-            after=None if after is None else _Image(Path(after), device),
+        witnesses = Witnesses(
+            image_before=None if before is None else Image(Path(before), device),
+            image_after=None if after is None else Image(Path(after), device),
+            devices=self.manifest.devices,
+            mounts=self.manifest.mounts,
+            extents=frozenset(extents),
         )
-        tables, about = _derive(staging, self.manifest, images)
+        tables, about = derive(staging, witnesses)
         return Capture(self.title, self.manifest, {name: table.lazy() for name, table in tables.items()}, about)
 
     def __repr__(self) -> str:
@@ -270,35 +301,54 @@ class Capture:
 _COVERAGE = {"metric": pl.String, "value": pl.Float64, "unit": pl.String, "n": pl.Int64}
 
 
-@dataclass(frozen=True)
-class _Image:
-    """An image file, and the device it is of, where that is known."""
-
-    path: Path
-    device: str | None
-
-
-@dataclass(frozen=True)
-class _Images:
-    before: _Image | None = None
-    after: _Image | None = None
-
-
 def _open_directory(directory: Path) -> Capture:
     described = manifest.read(directory)
     known = cache.load(TABLES, directory / "tables", _key(described))
     if known is None:
-        paths = [manifest.verify(source, directory) for source in described.of_role("trace")]
-        staging = merge([ingest.read(path) for path in paths])
-        told = described.realtime_offset_ns
-        staging = replace(
-            staging,
-            realtime_offset_ns=staging.realtime_offset_ns if told is None else told,
-            clock=described.facts.get("clock") or staging.clock,
-            lost_events=max(described.lost_events, staging.lost_events),
-        )
-        known = _derive_and_store(staging, described, directory)
+        find = functools.partial(manifest.verify, directory=directory)
+        known = _derive_and_store(_staging(described, find), described, directory)
     return Capture(directory.name, described, *known)
+
+
+Find = Callable[[Source], Path]
+"""Says where a source is, or raises `InputError` where it is no longer what the manifest says."""
+
+
+def _in_place(source: Source) -> Path:
+    """Where a source is of which the digest was taken just now."""
+    return Path(source.path)
+
+
+def _staging(described: Manifest, find: Find) -> Staging:
+    """The recording as its traces and the manifest tell it."""
+    staging = merge([ingest.read(find(source)) for source in described.of_role("trace")])
+    told = described.realtime_offset_ns
+    return replace(
+        staging,
+        realtime_offset_ns=staging.realtime_offset_ns if told is None else told,
+        clock=described.facts.get("clock") or staging.clock,
+        lost_events=max(described.lost_events, staging.lost_events),
+    )
+
+
+def _witnesses(described: Manifest, find: Find) -> Witnesses:
+    """What the manifest names beside the traces."""
+
+    def image(role: str) -> Image | None:
+        return next((Image(find(source), source.dev) for source in described.of_role(role)), None)
+
+    def listing(role: str) -> Path | None:
+        return next((find(source) for source in described.of_role(role)), None)
+
+    return Witnesses(
+        image("image_before"),
+        image("image_after"),
+        listing("listing_before"),
+        listing("listing_after"),
+        described.devices,
+        described.mounts,
+        frozenset(described.extents),
+    )
 
 
 def _key(described: Manifest) -> str:
@@ -308,8 +358,10 @@ def _key(described: Manifest) -> str:
             "sources": [[source.role, source.sha256, source.dev] for source in described.sources],
             "realtime_offset_ns": described.realtime_offset_ns,
             "devices": list(described.devices),
+            "mounts": list(described.mounts),
             "clock": described.facts.get("clock"),
             "lost_events": described.lost_events,
+            "extents": list(described.extents),
         }
     )
 
@@ -317,11 +369,7 @@ def _key(described: Manifest) -> str:
 def _derive_and_store(
     staging: Staging, described: Manifest, directory: Path
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
-    images = [
-        next((_Image(manifest.verify(source, directory), source.dev) for source in described.of_role(role)), None)
-        for role in ("image_before", "image_after")
-    ]
-    tables, about = _derive(staging, described, _Images(*images))
+    tables, about = derive(staging, _witnesses(described, functools.partial(manifest.verify, directory=directory)))
     try:
         cache.store(tables, about, directory / "tables", _key(described))
     except OSError:  # a capture on a medium that cannot be written is as good; its tables are only not kept
@@ -329,77 +377,14 @@ def _derive_and_store(
     return {name: pl.scan_parquet(directory / "tables" / f"{name}.parquet") for name in TABLES}, about
 
 
-def _derive(staging: Staging, described: Manifest, images: _Images) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
-    """All tables, and what `Capture.about` tells of them."""
-    with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
-        linked = link_requests(staging.block, [_device(row) for row in described.devices])
-        bar.update()
-        with contextlib.ExitStack() as stack:
-            given = link.Images(
-                before=_read_image(stack, images.before, "image_before", linked.requests),
-                after=_read_image(stack, images.after, "image_after", linked.requests),
-            )
-            bar.update()
-            tables = link.tables(staging, linked, given)
-        bar.update()
-    filesystem = given.after or given.before
-    losses = [*staging.losses, *(loss for image in (given.before, given.after) if image for loss in image.losses)]
-    about = {
-        "format": staging.format,
-        "events": staging.events,
-        "first_ns": staging.first_ns,
-        "last_ns": staging.last_ns,
-        "clock": staging.clock,
-        "realtime_offset_ns": staging.realtime_offset_ns,
-        "fs_type": filesystem.fs_type if filesystem is not None else None,
-        "lost_events": staging.lost_events,
-        "losses": [{"kind": loss.kind, "count": loss.count, "message": loss.message} for loss in losses],
-        "rows": {name: table.height for name, table in tables.items()},
-        "coverage": analysis.coverage(tables["requests"], tables["io"]).to_dicts(),
-    }
-    return tables, about
-
-
-def _read_image(
-    stack: contextlib.ExitStack, image: _Image | None, role: str, requests: pl.DataFrame
-) -> fs.Filesystem | None:
-    if image is None:
-        return None
-    dev = _device_of_image(image, requests)
-    return link.classified(fs.read(stack.enter_context(fs.opened(image.path)), dev=dev, source=role))
-
-
-def _device_of_image(image: _Image, requests: pl.DataFrame) -> int:
-    """The device the image is of: the one named, else the only one the trace has requests of."""
-    seen = requests.group_by("part_dev").len("count").sort("count", descending=True)
-    listed = ", ".join(f"{units.format_dev(dev)} ({count} requests)" for dev, count in seen.iter_rows()) or "no request"
-    if image.device is not None:
-        dev = units.parse_dev(image.device)
-        if dev not in seen["part_dev"]:
-            raise InputError(f"{image.path}: said to be of device {image.device}, but the trace has {listed}")
-        return dev
-    if seen.height != 1:
-        raise InputError(f"{image.path}: whose image is it? The trace has {listed}; name one with --device MAJ:MIN")
-    return int(seen["part_dev"][0])
-
-
-def _device(row: dict[str, Any]) -> Device:
-    parent = row.get("parent")
-    return Device(
-        dev=units.parse_dev(row["dev"]),
-        parent=units.parse_dev(parent) if parent else None,
-        start_sector=row["start_sector"],
-        nr_sectors=row["nr_sectors"],
-    )
-
-
-def _keep(path: Path, raw: Path, number: int) -> Source:
+def _keep(source: Source, raw: Path, number: int) -> Source:
     """Copy a source into `raw/` under its own name, made unique by a number where two have the same."""
+    path = Path(source.path)
     name = path.name
     while (raw / name).exists():
         name = f"{number}-{name}"
     digest = manifest.sha256(path, copy_to=raw / name)
-    return Source(f"raw/{name}", "trace", (raw / name).stat().st_size, digest)
+    return replace(source, path=f"raw/{name}", bytes=(raw / name).stat().st_size, sha256=digest)
 
 
 @contextlib.contextmanager

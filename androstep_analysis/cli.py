@@ -15,7 +15,7 @@ from types import FrameType
 
 import polars as pl
 
-from androstep_analysis import capture, doctor, fs, link, most, schema, terminal, units
+from androstep_analysis import capture, derivation, doctor, fs, link, manifest, most, schema, terminal, units
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.markup import visible
 from androstep_analysis.summary import summary
@@ -102,15 +102,27 @@ def _add_ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "ingest",
         "Make a capture directory from traces and filesystem images.",
         """
-        The traces are copied into the capture; images stay where they are and are read only. An image taken before
-        the recording and one taken after it together prove most (docs/capture.md says what each is worth).
+        The traces are copied into the capture; images stay where they are and are read only. A directory that iotrace
+        wrote is a recording with all that belongs to it. docs/capture.md says what each source proves; --extents leaves
+        only some of them, to see what they are worth.
 
         example: androstep ingest trace.txt.gz --image-before a.img --image-after b.img --device 259:13 -o capture
         """,
     )
-    command.add_argument("sources", nargs="+", metavar="SOURCE", help="trace file; several are one recording")
+    command.add_argument(
+        "sources", nargs="+", metavar="SOURCE", help="trace file (several are one recording), or iotrace's directory"
+    )
     command.add_argument("--image-before", metavar="IMG", help="image of the filesystem before the recording")
     command.add_argument("--image-after", metavar="IMG", help="image of the filesystem after it, unmounted or synced")
+    command.add_argument("--listing-before", metavar="REC", help="extmap's listing of it before the recording")
+    command.add_argument("--listing-after", metavar="REC", help="extmap's listing of it afterwards")
+    command.add_argument(
+        "--extents",
+        metavar="SOURCE,…",
+        type=_extents,
+        default=manifest.EXTENTS,
+        help=f"attribute blocks by these sources only: {', '.join(manifest.EXTENTS)} (default: all)",
+    )
     command.add_argument(
         "--device", metavar="MAJ:MIN", type=_device, help="device of the images, where the trace has several"
     )
@@ -127,6 +139,9 @@ def _ingest(arguments: argparse.Namespace) -> None:
         arguments.output,
         image_before=arguments.image_before,
         image_after=arguments.image_after,
+        listing_before=arguments.listing_before,
+        listing_after=arguments.listing_after,
+        extents=arguments.extents,
         device=arguments.device,
     )
     print(made)
@@ -145,7 +160,9 @@ def _add_tables(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
-    command.add_argument("table", nargs="?", choices=capture.TABLES, metavar="TABLE", help=", ".join(capture.TABLES))
+    command.add_argument(
+        "table", nargs="?", choices=derivation.TABLES, metavar="TABLE", help=", ".join(derivation.TABLES)
+    )
     command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
 
 
@@ -154,7 +171,7 @@ def _tables(arguments: argparse.Namespace) -> None:
         arguments.wrong_usage("-o writes one table; name it before -o")
     opened = capture.open(arguments.path)
     if arguments.table is None:
-        rows = [[name, f"{opened.about['rows'][name]:,}", schema.table(name).description] for name in capture.TABLES]
+        rows = [[name, f"{opened.about['rows'][name]:,}", schema.table(name).description] for name in derivation.TABLES]
         print(terminal.table(["table", "rows", "one row is"], rows))
     elif arguments.output is None:
         table = opened.tables[arguments.table].head(20).collect()
@@ -327,6 +344,14 @@ def _device(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
+
+
+def _extents(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in manifest.EXTENTS]:
+        known = ", ".join(manifest.EXTENTS)
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no source of extents; the sources are {known}")
+    return names
 
 
 def _table_file(text: str) -> Path:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,11 @@ T = TypeVar("T")
 
 FILE_NAME = "capture.json"
 VERSION = 1
-ROLES = ("trace", "image_before", "image_after")
+ROLES = ("trace", "image_before", "image_after", "listing_before", "listing_after", "recording")
+"""What a source is: a trace, an image of the filesystem, a listing of it by extmap, what iotrace said of the device."""
+
+EXTENTS = ("tracepoint", "image", "fiemap", "journal")
+"""Kinds of evidence for which file a block belongs to."""
 
 FACTS = (
     "device",
@@ -59,7 +63,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The contents of `capture.json`. `devices` and `mounts` are rows as the recorder wrote them."""
+    """The contents of `capture.json`.
+
+    `devices` and `mounts` are rows as the recorder wrote them; `extents` names the kinds of evidence (`EXTENTS`) that
+    the tables are made from.
+    """
 
     sources: tuple[Source, ...]
     facts: dict[str, Any] = field(default_factory=dict)
@@ -67,6 +75,7 @@ class Manifest:
     devices: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
     lost_events: int = 0
+    extents: tuple[str, ...] = EXTENTS
 
     @property
     def capture_id(self) -> str:
@@ -95,18 +104,28 @@ def read(directory: Path) -> Manifest:
     try:
         if raw["androstep"] != VERSION:
             raise InputError(f"{path}: manifest version {raw['androstep']!r}, expected {VERSION}; update androstep")
-        return Manifest(
-            sources=tuple(_source(source) for source in raw["sources"]),
-            facts={name: _fact(name, raw["facts"].get(name)) for name in FACTS},
-            realtime_offset_ns=_optional(_integer, raw["realtime_offset_ns"]),
-            devices=tuple(_device(row) for row in raw["devices"]),
-            mounts=tuple(dict(row) for row in raw["mounts"]),
-            lost_events=_integer(raw["lost_events"]),
-        )
+        return parsed(raw, tuple(_source(source) for source in raw["sources"]))
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         raise InputError(f"{path}: not a manifest as docs/capture.md describes it ({error!r}); restore it") from None
+
+
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
+"""What reading JSON raises that is not of the shape expected."""
+
+
+def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
+    """The manifest of what JSON value `raw` says besides its sources; raises one of `MALFORMED` for another shape."""
+    return Manifest(
+        sources=sources,
+        facts={name: _fact(name, raw["facts"].get(name)) for name in FACTS},
+        realtime_offset_ns=_optional(_integer, raw["realtime_offset_ns"]),
+        devices=tuple(_device(row) for row in raw["devices"]),
+        mounts=tuple(_mount(row) for row in raw["mounts"]),
+        lost_events=_integer(raw["lost_events"]),
+        extents=_extents(raw.get("extents", EXTENTS)),
+    )
 
 
 # A manifest may come from anyone: what is not of its type must fail here, by name, and not in some table later.
@@ -125,11 +144,25 @@ def _source(row: dict[str, Any]) -> Source:
     return source
 
 
+def _extents(names: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(names)
+    if unknown := sorted(set(names) - set(EXTENTS)):
+        raise ValueError(f"extents from {', '.join(unknown)}; known are {', '.join(EXTENTS)}")
+    return names
+
+
 def _device(row: dict[str, Any]) -> dict[str, Any]:
     units.parse_dev(row["dev"])
     _optional(units.parse_dev, row.get("parent"))
     _integer(row["start_sector"])
     _integer(row["nr_sectors"])
+    return dict(row)
+
+
+def _mount(row: dict[str, Any]) -> dict[str, Any]:
+    units.parse_dev(row["dev"])
+    if type(row["path"]) is not str:
+        raise TypeError(f"mount path {row['path']!r} is no text")
     return dict(row)
 
 
@@ -160,10 +193,16 @@ def write(manifest: Manifest, directory: Path) -> None:
         "devices": list(manifest.devices),
         "mounts": list(manifest.mounts),
         "lost_events": manifest.lost_events,
+        "extents": list(manifest.extents),
         "sources": [dataclasses.asdict(source) for source in manifest.sources],
     }
     text = json.dumps(content, indent=2, ensure_ascii=True) + "\n"
     (directory / FILE_NAME).write_text(text, encoding="utf-8")
+
+
+def in_place(path: Path, role: str, dev: str | None = None) -> Source:
+    """The source that file `path` is, where it is."""
+    return Source(str(path.absolute()), role, path.stat().st_size, sha256(path), dev)
 
 
 def locate(source: Source, directory: Path) -> Path:

@@ -1,20 +1,19 @@
 """How much of what was written is attributed, and how much of that is true: one table for what may be known.
 
-``python benchmarks/attribution.py [CORPUS]``. Needs the corpus of recorded traces (ANDROSTEP_CORPUS, or beside the
-checkout): a Linux 6.18 ext4 workload of SQLite, buffered, mapped and direct writers of which the truth about every
-4 KiB was recorded below and above the kernel.
+``python benchmarks/attribution.py [RECORDING …]``. Needs the corpus of recorded traces (ANDROSTEP_CORPUS, or beside
+the checkout): workloads of SQLite, buffered, mapped and direct writers on ext4 (Linux 6.18 and 6.1), F2FS and vfat
+(6.1), of which the truth about every block was recorded below and above the kernel. The last column is the time to
+link each run, and how many events that are in a second.
 """
 
 from __future__ import annotations
 
 import sys
-import tempfile
+import time
 import warnings
 from pathlib import Path
 
-import polars as pl
-
-import androstep_analysis
+from androstep_analysis import link
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 import corpus
@@ -22,34 +21,42 @@ import truth
 
 
 def main() -> None:
-    """Print a line per run and question."""
+    """Print a line per recording, run and question."""
     warnings.simplefilter("ignore")
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else corpus.ROOT
-    directory = root / truth.DIRECTORY
-    if not directory.is_dir():
-        sys.exit(f"{directory}: no such directory; name the corpus as argument")
     print(f"{'known':22}{'question':14}{'blocks':>8}" + "".join(f"{name:>16}" for name in truth.OUTCOMES))
-    with tempfile.TemporaryDirectory(prefix="androstep-bench-") as scratch:
-        captures = {}
-        for events in (False, True):
-            path = Path(scratch) / f"trace-{events}.txt"
-            path.write_bytes(truth.trace(directory, with_filesystem_events=events))
-            captures[events] = androstep_analysis.open(path)
-        for name, (events, before, after) in truth.RUNS.items():
-            capture = captures[events].with_filesystem(
-                before=directory / "pre.img.zst" if before else None,
-                after=directory / "final.img.zst" if after else None,
-            )
-            answers = truth.answered(capture, directory)
-            questions = {
-                "all data": truth.file(answers),
-                "deleted files": truth.file(answers.filter(~pl.col("in_final_image"))),
-                "owner": truth.owner(answers),
-                "block type": truth.block_type(answers),
-            }
-            for question, outcomes in questions.items():
-                shares = "".join(f"{share:16.2%}" for share in truth.shares(outcomes).values())
-                print(f"{name:22}{question:14}{outcomes.height:8}{shares}")
+    for name in sys.argv[1:] or truth.RECORDINGS:
+        directory = corpus.ROOT / "kernel" / name
+        if not directory.is_dir():
+            sys.exit(f"{directory}: no such directory; set ANDROSTEP_CORPUS")
+        _report(directory)
+
+
+def _report(directory: Path) -> None:
+    staging = truth.staging(directory)
+    dev = truth.device(staging)
+    before, after = (truth.image(directory, when, dev) for when in ("before", "after"))
+    written = truth.writes(directory)
+    print(f"\n{directory.name}: {staging.block.height + staging.fs_events.height} events")
+    for run, (with_events, with_before, with_after) in truth.RUNS.items():
+        if with_before and before is None:
+            continue
+        images = link.Images(before if with_before else None, after if with_after else None)
+        started = time.perf_counter()
+        tables = truth.tables(staging, images, with_filesystem_events=with_events)
+        seconds = time.perf_counter() - started
+        events = staging.block.height + (staging.fs_events.height if with_events else 0)
+        answers = truth.answered(tables["io"], written, directory.name.split("_")[0])
+        questions = {
+            "all data": truth.file(answers),
+            "deleted files": truth.file(truth.deleted(answers, after)),
+            "name": truth.name(answers),
+            "owner": truth.owner(answers),
+            "block type": truth.block_type(answers),
+        }
+        for question, outcomes in questions.items():
+            shares = "".join(f"{share:16.2%}" for share in truth.shares(outcomes).values())
+            speed = f"  {seconds:.2f} s, {events / seconds:,.0f}/s" if question == "all data" else ""
+            print(f"{run:22}{question:14}{outcomes.height:8}{shares}{speed}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from polars.testing import assert_frame_equal
 from tree import ROOT
 
 import androstep_analysis
-from androstep_analysis import capture, manifest
+from androstep_analysis import capture, derivation, manifest
 from androstep_analysis.errors import InputError, LossWarning
 
 DEMO = ROOT / "datasets/demo"
@@ -298,7 +298,7 @@ def test_many_may_open_a_capture_at_once(demo: Path) -> None:
     assert {(code, errors) for (_, errors), code in results} == {(0, b"")}
     assert len({output for (output, _), _ in results}) == 1
     assert sorted(path.name for path in (demo / "tables").iterdir()) == sorted(
-        ["SHA256SUMS", *(f"{name}.parquet" for name in capture.TABLES)]
+        ["SHA256SUMS", *(f"{name}.parquet" for name in derivation.TABLES)]
     )
     before = tables(demo)
     subprocess.run([PROGRAM, "tables", demo], check=True, stdout=subprocess.DEVNULL)

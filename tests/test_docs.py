@@ -1,10 +1,10 @@
 """Every command and every piece of code in README.md and docs/ is run.
 
 A page is run from top to bottom in a copy of the tree, as a reader would: ```sh fences by a shell that stops at the
-first failure, with the environment's programs first on PATH; ```python fences in one namespace per page. Other fences
-(```text, ```json, …) are shown and not run; a fence must say what it is. Lines that set up or start something are
-checked and not run: `make TARGET` must be a target (`make --dry-run`); `git clone …` and the `cd` into the clone are
-left out, because the copy is that clone.
+first failure, with the environment's programs and the probes first on PATH; ```python fences in one namespace per page.
+```sh root is run by root only. Other fences (```text, ```json, …) are shown and not run; a fence must say what it is.
+Lines that set up or start something are checked and not run: `make TARGET` must be a target (`make --dry-run`);
+`git clone …` and the `cd` into the clone are left out, because the copy is that clone.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ SHOWN = {"text", "json", "toml", "yaml", "csv", "c", "bibtex"}
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text and the number of its first line."""
+    """A fenced block: its language, its text, the number of its first line, and whether only root can run it."""
 
     language: str
     code: str
     line: int
+    needs_root: bool = False
 
 
 def blocks(markdown: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
     lines = iter(enumerate(markdown.splitlines(), 1))
     for number, line in lines:
-        if fence := re.fullmatch(r"( *)(```+)(\S*).*", line):
-            indent, ticks, language = fence.groups()
+        if fence := re.fullmatch(r"( *)(```+)(\S*)(.*)", line):
+            indent, ticks, language, rest = fence.groups()
             code: list[str] = []
             for _, inner in lines:
                 if inner.strip() == ticks:
@@ -49,7 +50,7 @@ def blocks(markdown: str) -> Iterator[Block]:
                 code.append(inner.removeprefix(indent))
             else:
                 raise ValueError(f"the block that starts at line {number} has no end")
-            yield Block(language, "\n".join(code) + "\n", number + 1)
+            yield Block(language, "\n".join(code) + "\n", number + 1, rest.strip() == "root")
 
 
 def checked_instead_of_run(code: str) -> str:
@@ -66,7 +67,8 @@ def checked_instead_of_run(code: str) -> str:
 
 def run_shell(block: Block, where: str, directory: Path) -> None:
     """Runs a shell block; fails with its output."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    programs = [Path(sys.executable).parent, ROOT / "build/probes/native"]
+    path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
     done = subprocess.run(
         ["sh", "-eu", "-c", checked_instead_of_run(block.code)],
         cwd=directory,
@@ -97,6 +99,8 @@ def run_page(page: Path, directory: Path) -> None:
         where = f"{page.name}:{block.line}"
         if block.language not in RUN | SHOWN:
             pytest.fail(f"{where}: a {block.language or 'nameless'} block; use one of {RUN | SHOWN}", pytrace=False)
+        if block.needs_root and os.geteuid() != 0:
+            continue
         if block.language == "sh":
             run_shell(block, where, directory)
         elif block.language == "python":

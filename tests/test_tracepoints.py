@@ -165,6 +165,77 @@ def test_writeback_of_a_disk_is_of_the_only_filesystem_on_it():
     assert tracepoints.on_filesystems(events, requests)["event"].to_list() == ["ext4_evict_inode"]
 
 
+# ------------------------------------------------------------------------------------------------------------ F2FS
+
+
+def submit(ino, page, block, old=0, kind="DATA", event="f2fs_submit_page_write"):
+    return event, {"ino": ino, "file_block": page, "block": block, "old_block": old, "status": kind, "nr_blocks": 1}
+
+
+def mapped(ino, page, block, count, error=0):
+    return "f2fs_map_blocks", {"ino": ino, "file_block": page, "block": block, "nr_blocks": count, "error": error}
+
+
+def born(ino):
+    return "f2fs_new_inode", {"ino": ino, "error": 0}
+
+
+def held(events):
+    rows = timeline.succeeding(tracepoints.extents(events, tracepoints.lives(events), {}))
+    return rows.with_columns(pl.col("sector", "nr_sectors") // 8).select(
+        "sector", "nr_sectors", "block_type", "subtype", "ino", pl.col("file_offset_bytes") // 4096, "valid_from_ns",
+        "valid_to_ns",
+    ).rows()  # fmt: skip
+
+
+def test_a_page_of_f2fs_belongs_to_its_file_until_the_block_is_written_anew_or_left():
+    events = fs_events(
+        born(12), ("f2fs_write_begin", {"ino": 12}), submit(12, 3, 100), submit(12, 3, 101, old=100),
+        born(13), ("f2fs_write_begin", {"ino": 13}), submit(13, 0, 100), submit(13, 7, 100, old=100),
+    )  # fmt: skip
+    assert held(events) == [
+        (100, 1, "data", None, 12, 3, 2000, 3000), (100, 1, "free", None, None, None, 3000, 6000),
+        (100, 1, "data", None, 13, 0, 6000, 7000), (100, 1, "data", None, 13, 7, 7000, None),
+        (101, 1, "data", None, 12, 3, 3000, None),
+    ]  # fmt: skip
+
+
+def test_f2fs_tells_nodes_and_static_areas_from_data():
+    events = fs_events(
+        submit(1, 12, 200, kind="NODE"), submit(2, 300, 300, kind="META"), submit(1, 12, 201, old=200, kind="NODE"),
+        ("f2fs_evict_inode", {"ino": 12, "mode": 0o40755, "nlink": 1}),
+        submit(12, 0, 400, event="f2fs_submit_folio_bio"),
+    )  # fmt: skip
+    assert held(events) == [
+        (200, 1, "metadata", "node", None, None, 0, 2000), (200, 1, "free", None, None, None, 2000, None),
+        (201, 1, "metadata", "node", None, None, 2000, None), (300, 1, "metadata", None, None, None, 1000, None),
+        (400, 1, "directory", None, 12, 0, 4000, None),
+    ]  # fmt: skip
+
+
+def test_f2fs_maps_blocks_for_direct_and_read_but_no_holes_and_no_failures():
+    hole, new, compressed = 0, 0xFFFFFFFF, 0xFFFFFFFE
+    events = fs_events(
+        ("f2fs_direct_IO_enter", {"ino": 12}), mapped(12, 5, 500, 3), mapped(12, 8, hole, 1), mapped(12, 9, new, 1),
+        mapped(12, 9, compressed, 1), mapped(12, 10, 600, 1, error=-2), mapped(12, 11, 700, 0), mapped(12, -1, 800, 1),
+    )  # fmt: skip
+    assert held(events) == [(500, 3, "data", None, 12, 5, 1000, None)]
+
+
+def test_a_number_of_f2fs_is_another_file_only_if_its_creation_succeeded():
+    events = fs_events(born(12), ("f2fs_new_inode", {"ino": 12, "error": -28}), born(12))
+    lives = tracepoints.lives(events)
+    assert lives.select("ino", "incarnation", "created_ns").rows() == [(12, 1, 0), (12, 2, 2000)]
+
+
+def test_paths_at_reads_and_writes_are_of_the_only_filesystem_they_can_be_of():
+    write = ("f2fs_datawrite_start", {"ino": 12, "name": "/a", "dev": None})
+    other = ("f2fs_write_begin", {"ino": 12, "dev": DEV + 1})
+    requests = schema.empty("requests")
+    assert tracepoints.on_filesystems(fs_events(born(12), write), requests)["dev"].to_list() == [DEV, DEV]
+    assert tracepoints.on_filesystems(fs_events(born(12), write, other), requests)["dev"][1] is None
+
+
 # ---------------------------------------------------------------------------------------------------------- owners
 
 
@@ -174,7 +245,8 @@ def pieces(*rows):
     full = [
         {"request_id": at, "part_dev": DEV, "dev": DEV, "sector": 8 * block, "part_sector": 8 * block, "op": "write",
          "nr_sectors": 8 * count, "block_type": "data", "ino": ino, "file_offset_bytes": 4096 * block, "time": time,
-         "map_source": "tracepoint", "submit_tid": tid, "submit_comm": f"app{tid}" if tid else "kworker/u8:1"}
+         "map_source": "tracepoint", "meta": False, "submit_tid": tid,
+         "submit_comm": f"app{tid}" if tid else "kworker/u8:1"}
         for at, (time, ino, block, count, tid) in enumerate(rows)
     ]  # fmt: skip
     schema_of = {name: types.get(name, pl.Int64) for name in full[0]} | {"submit_pid": pl.Int32}
@@ -207,6 +279,71 @@ def test_after_a_loss_what_one_event_says_alone_is_inferred():
     got = owner.owned(pieces((9000, 12, 0, 2, 5)), fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {}, lost_events=1)
     assert answer(got) == [(9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, None, 0, "unknown")]
     assert got.sort("sector")["map_source"].to_list() == ["tracepoint", "inferred"]
+
+
+def test_one_event_dirties_all_pages_of_a_folio():
+    cached = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 2, "tid": 8})
+    dirty = ("writeback_dirty_folio", {"ino": 12, "page": 4, "tid": 3})
+    smaller = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 0, "tid": 8})
+    got = owner.owned(pieces((2500, 12, 3, 6, 5)), fs_events(cached, dirty, smaller), schema.empty("tasks"), {})
+    assert answer(got) == [
+        (2500, 3, 1, "app5", 1, "submitter"), (2500, 4, 4, "app3", 1, "dirty_folio"),
+        (2500, 8, 1, "app5", 1, "submitter"),
+    ]  # fmt: skip
+    again = owner.owned(pieces((9000, 12, 4, 2, 5)), fs_events(cached, smaller, dirty), schema.empty("tasks"), {})
+    assert answer(again) == [(9000, 4, 1, "app3", 1, "dirty_folio"), (9000, 5, 1, "app5", 1, "submitter")]
+
+
+def test_an_evicted_inode_of_f2fs_leaves_no_writers():
+    events = fs_events(
+        ("f2fs_write_begin", {"ino": 12, "offset_bytes": 0, "nr_bytes": 9000, "tid": 1}),
+        ("f2fs_evict_inode", {"ino": 12, "nlink": 0}), born(12),
+        ("f2fs_write_begin", {"ino": 12, "offset_bytes": 4096, "nr_bytes": 1, "tid": 2}),
+    )  # fmt: skip
+    got = owner.owned(pieces((9000, 12, 0, 2, 5)), events, schema.empty("tasks"), {})
+    assert answer(got) == [(9000, 0, 1, "app5", 1, "submitter"), (9000, 1, 1, "app2", 1, "write_begin")]
+
+
+@pytest.mark.parametrize("comm", ["f2fs_ckpt-254:0", "f2fs_gc-8:3", "jbd2/sda1-8"])
+def test_threads_of_the_filesystem_own_what_nobody_else_made(comm):
+    got = owner.owned(
+        pieces((9000, 12, 0, 1, 5)).with_columns(submit_comm=pl.lit(comm)), fs_events(), schema.empty("tasks"), {}
+    )
+    assert got.select("owner_pid", "owner_comm", "owner_via").row(0) == (None, comm, "filesystem")
+
+
+def journal_pieces(*times):
+    return pieces(*((time, 8, 0, 1, 99) for time in times)).with_columns(
+        block_type=pl.lit("journal").cast(schema.enum("extents", "block_type")), submit_comm=pl.lit("jbd2/vda-8")
+    )
+
+
+def handle(transaction, tid, dirtied):
+    return "jbd2_handle_stats", {"transaction": transaction, "tid": tid, "nr_blocks": dirtied}
+
+
+def commit(event, transaction, tid=99):
+    return f"jbd2_{event}_commit", {"transaction": transaction, "tid": tid, "comm": "jbd2/vda-8"}
+
+
+def test_a_journal_block_belongs_to_the_handles_of_the_transaction_that_is_committed():
+    events = fs_events(
+        handle(6, 1, 9), handle(7, 1, 2), handle(7, 2, 1), handle(7, 3, 0), commit("start", 7), handle(8, 3, 1),
+        commit("end", 7), commit("start", 8), commit("end", 8), commit("start", 6), commit("end", 6),
+    )  # fmt: skip
+    got = owner.owned(journal_pieces(4500, 5500, 6500, 7500, 9500), events, schema.empty("tasks"), {})
+    assert answer(got) == [
+        (4500, 0, 1, "app2", 2, "handle"), (5500, 0, 1, "app2", 2, "handle"),
+        (6500, 0, 1, "jbd2/vda-8", 0, "filesystem"),  # between two commits
+        (7500, 0, 1, "app3", 1, "handle"),
+        (9500, 0, 1, "jbd2/vda-8", 0, "filesystem"),  # the first transaction may have begun before the trace
+    ]  # fmt: skip
+
+
+def test_after_a_loss_no_handle_is_counted():
+    events = fs_events(handle(6, 1, 9), handle(7, 1, 2), commit("start", 7), commit("end", 7))
+    got = owner.owned(journal_pieces(2500), events, schema.empty("tasks"), {}, lost_events=1)
+    assert got["owner_via"].to_list() == ["filesystem"]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,23 +1,37 @@
-"""The capture of which every block is known from outside, and how well an answer about it fares.
+"""Recordings of which every block is known from outside, and how well the answers about it fare.
 
-`ground_truth.json.gz` names what each 4 KiB of every write bio held: data by a hash of its content, followed from the
+`ground_truth.json.gz` names what each block of every write bio held: data by a hash of its content, followed from the
 application's write to the device below, the rest by a program inside the kernel. Nothing of it comes from the events
-or images that are analysed.
+or images that are analysed. A row of the truth has ts, sector, sectors (on the device of the bio), bio_sector,
+submit_pid and kind (data, journal, metadata, node); data also ino, gen, lblk (in 4 KiB), writer_pids and names.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis.capture import Capture
+from androstep_analysis import fs, ingest, link
+from androstep_analysis.fs import Filesystem
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import requests
 
-DIRECTORY = "kernel/ext4_host_6.18"
 BLOCK_BYTES = 4096
+SECTOR_BYTES = 512
+
+RECORDINGS = ("ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1", "vfat_guest_6.1")
+"""Directories of the corpus folder kernel."""
+
+MOUNTS = ("/tmp/mnt", "/data/local/tmp/androstep/S/mnt")
+"""Where the recordings' filesystem was mounted: in a guest, and on the host."""
+
+IMAGES = {"before": "pre.img.zst", "after": "final.img.zst"}
 
 RUNS = {
     "image after": (False, False, True),
@@ -31,67 +45,141 @@ RUNS = {
 
 OUTCOMES = ("right", "wrong", "unknown", "inferred right", "inferred wrong")
 
+UNNUMBERED = ("fat", "exfat")
+"""Filesystems (a part of `fs_type`) that keep no inode numbers on disk: an image's numbers are of its own count."""
 
-def trace(directory: Path, *, with_filesystem_events: bool) -> bytes:
-    """The recorded text with the process of every thread, as the kernel prints it with option record-tgid.
 
-    `saved_tgids.txt` is what the kernel knew of them. Without the filesystem's events it is a trace of the block layer.
-    """
+def staging(directory: Path) -> Staging:
+    """The recording with the process of every thread, which the recorder kept in a file of its own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read = ingest.read(directory / "trace.dat.zst")
     process = dict(line.split() for line in (directory / "saved_tgids.txt").read_text().splitlines() if line.strip())
-    text = gzip.decompress((directory / "trace.txt.gz").read_bytes()).decode()
-    if not with_filesystem_events:
-        text = re.sub(r"(?m)^.* (?:ext4|writeback|iomap|jbd2)_\w+: .*\n", "", text)
-    return re.sub(
-        r"(?m)^( *.*?-(\d+)) +(\[\d{3}\])", lambda m: f"{m[1]} ({process.get(m[2], '-----')}) {m[3]}", text
-    ).encode()
+    known = {int(tid): int(pid) for tid, pid in process.items()}
+    pid = pl.coalesce("pid", pl.col("tid").replace_strict(known, default=None, return_dtype=pl.Int32))
+    return replace(
+        read,
+        block=read.block.with_columns(pid=pid),
+        fs_events=read.fs_events.with_columns(pid=pid),
+        tasks=read.tasks.with_columns(pid=pid),
+    )
 
 
 def writes(directory: Path) -> pl.DataFrame:
-    """A row for each 4 KiB of every write bio."""
-    rows = json.loads(gzip.decompress((directory / "ground_truth.json.gz").read_bytes()))["writes"]
-    return pl.DataFrame(rows, infer_schema_length=None)
+    """A row for each block of every write bio."""
+    rows = pl.DataFrame(
+        json.loads(gzip.decompress((directory / "ground_truth.json.gz").read_bytes()))["writes"],
+        infer_schema_length=None,
+    )
+    if "block" in rows.columns:
+        step = BLOCK_BYTES // SECTOR_BYTES
+        rows = rows.with_columns(sector=pl.col("block") * step, sectors=pl.lit(step, pl.Int64))
+    return rows
 
 
-def answered(capture: Capture, directory: Path) -> pl.DataFrame:
-    """The truth, each row beside what the capture's table io says of that block at that time (columns io_…)."""
-    step = BLOCK_BYTES // 512
-    pieces = capture.io.filter(pl.col("op") == "write", pl.col("nr_sectors") > 0).collect()
-    inside = pl.int_ranges(0, "nr_sectors", step).alias("inside")
-    blocks = (
+def image(directory: Path, when: str, dev: int) -> Filesystem | None:
+    """The image taken `before` or `after` the recording, if there is one."""
+    path = directory / IMAGES[when]
+    if not path.is_file():
+        return None
+    with fs.opened(path) as unpacked:
+        return link.classified(fs.read(unpacked, dev=dev, source=f"image_{when}"))
+
+
+def device(recorded: Staging) -> int:
+    """The one device that the recording is about."""
+    return int(recorded.block.filter(pl.col("action") == "queue")["dev"].value_counts(sort=True)["dev"][0])
+
+
+def tables(recorded: Staging, images: link.Images, *, with_filesystem_events: bool = True) -> dict[str, pl.DataFrame]:
+    """Every table that follows; without the filesystem's events it is a trace of the block layer."""
+    if not with_filesystem_events:
+        recorded = replace(recorded, fs_events=recorded.fs_events.clear())
+    on_host = recorded.fs_events.select(pl.col("name").str.starts_with(MOUNTS[1]).any()).item()
+    mounts = {device(recorded): MOUNTS[bool(on_host)]}
+    return link.tables(recorded, requests.link(recorded.block), images, mounts=mounts)
+
+
+def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4") -> pl.DataFrame:
+    """The truth, each row beside what table io says of that block at that time (columns io_…).
+
+    A block of which parts are told apart has a row for each different answer.
+    """
+    pieces = io.filter(pl.col("op") == "write", pl.col("nr_sectors") > 0)
+    inside = pl.int_ranges(0, "nr_sectors").alias("inside")
+    sectors = (
         pieces.with_columns(inside)
         .explode("inside")
         .select(
             ts="queue_ns",
-            block=(pl.col("sector") + pl.col("inside")) // step,
+            at=pl.col("sector") + pl.col("inside"),
             io_block_type=pl.col("block_type").cast(pl.String),
+            io_subtype=pl.col("subtype").cast(pl.String),
             io_ino="ino",
             io_path="path",
-            io_lblk=pl.col("file_offset_bytes") // BLOCK_BYTES + pl.col("inside") // step,
+            io_lblk=(pl.col("file_offset_bytes") + pl.col("inside") * SECTOR_BYTES) // BLOCK_BYTES,
             io_source=pl.col("map_source").cast(pl.String),
             io_pid="owner_pid",
             io_count="owner_count",
             io_via=pl.col("owner_via").cast(pl.String),
         )
     )
-    return writes(directory).join(blocks, on=["ts", "block"], how="left", validate="1:1")
+    has_names = (pl.col("names").list.len().fill_null(0) > 0).any().over("ino", "gen")
+    rows = truth.with_row_index("row").with_columns(
+        at=pl.int_ranges("sector", pl.col("sector") + pl.col("sectors")),
+        is_named=has_names,
+        journal_apart=(pl.col("kind") == "journal").any(),
+        has_numbers=pl.lit(not any(name in fs_type for name in UNNUMBERED)),
+    )
+    answers = rows.explode("at").join(sectors, on=["ts", "at"], how="left", validate="1:1")
+    said = [name for name in answers.columns if name.startswith("io_")]
+    return answers.drop("at").unique(["row", *said], keep="first", maintain_order=True)
 
 
 def block_type(answers: pl.DataFrame) -> pl.DataFrame:
-    """Outcome of the block type of every block; directories are metadata in the truth."""
-    said = pl.col("io_block_type").replace("directory", "metadata")
-    return answers.with_columns(outcome=_outcome(said == pl.col("kind")))
+    """Outcome of the block type of every block.
+
+    Where the truth keeps no journal or directories apart they are metadata; the blocks of F2FS's directories are
+    data of an inode that no application wrote to.
+    """
+    kind, said, subtype = pl.col("kind"), pl.col("io_block_type"), pl.col("io_subtype")
+    is_node = (subtype == "node").fill_null(False)
+    right = (
+        pl.when(kind == "data")
+        .then((said == "data") | ((said == "directory") & ~pl.col("is_named")))
+        .when(kind == "node")
+        .then(is_node)
+        .when(kind == "metadata")
+        .then(
+            ((said == "metadata") & ~is_node) | (said == "directory") | ((said == "journal") & ~pl.col("journal_apart"))
+        )
+        .otherwise(said == kind)
+    )
+    return answers.with_columns(outcome=_outcome(right))
 
 
 def file(answers: pl.DataFrame) -> pl.DataFrame:
-    """Outcome of the inode, the offset in the file and the name of every block of data."""
+    """Outcome of the inode, the offset in the file and the name of every block of data.
+
+    Where the answer rests on an image without inode numbers the name stands for the inode.
+    """
     has_name = pl.col("io_path").str.strip_prefix("/").is_in(pl.col("names"))
-    right = (
-        (pl.col("io_block_type") == "data")
-        & (pl.col("io_ino") == pl.col("ino"))
-        & (pl.col("io_lblk") == pl.col("lblk"))
-        & has_name.fill_null(True)
-    )
+    is_nameless = pl.col("names").list.len() == 0
+    by_number = (pl.col("io_ino") == pl.col("ino")) & (has_name.fill_null(True) | is_nameless)
+    of_image = pl.col("io_source").is_in(["image_before", "image_after", "fiemap", "inferred"])
+    by_name = ~pl.col("has_numbers") & of_image & has_name.fill_null(False)
+    is_content = (pl.col("io_block_type") == "data") | ((pl.col("io_block_type") == "directory") & ~pl.col("is_named"))
+    right = is_content & (by_number | by_name) & (pl.col("io_lblk") == pl.col("lblk"))
     return answers.filter(pl.col("kind") == "data").with_columns(outcome=_outcome(right))
+
+
+def name(answers: pl.DataFrame) -> pl.DataFrame:
+    """Outcome of the path of every block of data whose names are known."""
+    known = answers.filter((pl.col("kind") == "data") & (pl.col("names").list.len() > 0))
+    said = pl.col("io_path").str.strip_prefix("/")
+    return known.with_columns(
+        outcome=pl.when(said.is_null()).then(pl.lit("unknown")).otherwise(_said(said.is_in(pl.col("names"))))
+    )
 
 
 def owner(answers: pl.DataFrame) -> pl.DataFrame:
@@ -108,15 +196,34 @@ def owner(answers: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def deleted(answers: pl.DataFrame, after: Filesystem | None) -> pl.DataFrame:
+    """The blocks of files that the truth, or else the image after, knows no more."""
+    if "in_final_image" in answers.columns:
+        return answers.filter(~pl.col("in_final_image"))
+    if after is None:
+        return answers.clear()
+    last = answers.group_by("names").agg(ino_last=pl.col("ino").sort_by("ts").last())
+    paths = after.files.select(pl.col("names").explode().str.strip_prefix("/")).to_series().drop_nulls().implode()
+    data = answers.filter(pl.col("kind") == "data", pl.col("names").list.len() > 0)
+    data = data.join(last, on="names", how="left", maintain_order="left")
+    lives_on = (pl.col("ino") == pl.col("ino_last")) & pl.col("names").list.eval(pl.element().is_in(paths)).list.any()
+    return data.filter(~lives_on).drop("ino_last")
+
+
 def shares(outcomes: pl.DataFrame) -> dict[str, float]:
     """Share of each of `OUTCOMES`."""
-    counts = dict(outcomes["outcome"].value_counts().rows())
-    return {name: counts.get(name, 0) / outcomes.height for name in OUTCOMES}
+    counts: Mapping[str, int] = dict(outcomes["outcome"].value_counts().rows())
+    return {outcome: counts.get(outcome, 0) / max(outcomes.height, 1) for outcome in OUTCOMES}
 
 
 def _outcome(right: pl.Expr) -> pl.Expr:
     """What an answer about a block is worth, where `right` says whether it is true."""
     unknown = pl.col("io_block_type").fill_null("unknown") == "unknown"
+    return pl.when(unknown).then(pl.lit("unknown")).otherwise(_said(right))
+
+
+def _said(right: pl.Expr) -> pl.Expr:
+    """What an answer that is no `unknown` is worth."""
     said = pl.when(right.fill_null(False)).then(pl.lit("right")).otherwise(pl.lit("wrong"))
     inferred = pl.when(pl.col("io_source") == "inferred").then(pl.lit("inferred ")).otherwise(pl.lit(""))
-    return pl.when(unknown).then(pl.lit("unknown")).otherwise(inferred + said)
+    return inferred + said

@@ -1,9 +1,8 @@
-"""Filesystem events as a source of extents and files: what the ext4 tracepoints prove, and from when on.
+"""Filesystem events as a source of extents and files: what the kernel's own tracepoints prove, and from when on.
 
-ext4 tells its extent status tree of every block it maps for a file (``ext4_es_insert_extent``), repeats it at every
-use (``ext4_es_lookup_extent_exit``), and names every block it frees (``ext4_free_blocks``): Linux
-include/trace/events/ext4.h. Measured on Linux 6.1 and 6.18, that is the inode and the offset of every block of data
-written, deleted files included.
+What a filesystem's events say of its blocks is told by the module of that filesystem (`tracepoints_ext4`,
+`tracepoints_f2fs`); here is what all have in common: whose events they are, which file bore an inode's number when,
+and how statements become tables.
 
 *Incarnation*, here and in every table: how often the inode's number was allocated during the capture so far. 0 is the
 file from before the capture.
@@ -17,36 +16,30 @@ from collections.abc import Mapping
 import polars as pl
 
 from androstep_analysis import schema, units
+from androstep_analysis.fs import tracepoints_ext4, tracepoints_f2fs
 
-INSERTS = ("ext4_es_insert_extent", "ext4_es_cache_extent")
-LOOKUP = "ext4_es_lookup_extent_exit"
-WRITES = ("ext4_write_begin", "ext4_da_write_begin")
+WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
-DIRECT = ("iomap_dio_rw_begin", "ext4_direct_IO_enter")
-
-ROOT_INODE = 2
-JOURNAL_INODE = 8
-FIRST_INODE = 11
-"""First inode number that is no reserved one (EXT4_GOOD_OLD_FIRST_INO)."""
+DIRECT = ("iomap_dio_rw_begin", "ext4_direct_IO_enter", "f2fs_direct_IO_enter")
+NAMED_IO = ("f2fs_datawrite_start", "f2fs_dataread_start", "android_fs_datawrite_start", "android_fs_dataread_start")
+EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
+COMPLETE = ("ext4_es_insert_extent", "f2fs_submit_page_write", "f2fs_submit_folio_write")
+"""Events without which a trace does not tell every change of the map."""
 
 BLOCK_BYTES = 4096
-"""Block size of every ext4 on Android, and of most others."""
+"""Block size of every ext4 and F2FS on Android, and of most others."""
 
 _FORMAT = stat.S_IFMT(0o177777)
-_LARGEST = 1 << 48
-"""Blocks that ext4 can address; a number beyond is no block (a hole's is all ones)."""
-
-_LARGEST_EXTENT = 1 << 32
-"""Blocks of the largest file."""
 
 _KEY = ["dev", "ino", "incarnation"]
 
 
 def on_filesystems(fs_events: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
-    """The events with writeback's on the device of the filesystem.
+    """The events with those that do not tell the filesystem's device on that device.
 
     Writeback knows only the whole disk (its bdi). Its events of a disk that carries several filesystems are left out:
-    they do not tell whose inode they mean. `requests` is table requests, which tells what lies on which disk.
+    they do not tell whose inode they mean. `requests` is table requests, which tells what lies on which disk. Events
+    of reads and writes that tell a path tell no device: they are of the one that has such events at all.
     """
     places = requests.select(pl.col("dev"), "part_dev").unique()
     parts = places.group_by("dev").agg(part=pl.col("part_dev").first(), parts=pl.len())
@@ -54,18 +47,51 @@ def on_filesystems(fs_events: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFr
     joined = fs_events.join(parts, on="dev", how="left", maintain_order="left")
     joined = joined.with_columns(dev=pl.when(is_dirtying & (pl.col("parts") == 1)).then("part").otherwise("dev"))
     ambiguous = (is_dirtying & (pl.col("parts") > 1)).fill_null(False)
-    return joined.filter(~ambiguous).select(fs_events.columns)
+    return _on_only_filesystem(joined.filter(~ambiguous).select(fs_events.columns))
+
+
+def _on_only_filesystem(fs_events: pl.DataFrame) -> pl.DataFrame:
+    """The events with those of `NAMED_IO` on the device of the only filesystem they can be of, if there is one."""
+    event = pl.col("event").cast(pl.String)
+    is_named = pl.col("event").is_in(NAMED_IO)
+    own = fs_events.filter(event.str.contains("^(?:ext4|f2fs)_") & ~is_named).select("dev", event.str.head(4)).unique()
+    devices = {
+        name: own.filter(pl.col("event").str.starts_with(name))["dev"].drop_nulls().unique() for name in ("", "f2fs")
+    }
+    only = {name: int(found[0]) if len(found) == 1 else None for name, found in devices.items()}
+    device = pl.when(event.str.starts_with("f2fs_")).then(pl.lit(only["f2fs"])).otherwise(pl.lit(only[""]))
+    return fs_events.with_columns(dev=pl.when(is_named).then(device.cast(pl.UInt32)).otherwise("dev"))
+
+
+def kinds(fs_events: pl.DataFrame) -> pl.DataFrame:
+    """For each event whether its device's filesystem has_events of its own, and whether it is_f2fs.
+
+    F2FS shows by its events, or by the bios of the inodes that only it has. The device of a bio is that of `bio_dev`.
+    """
+    event, ino = pl.col("event").cast(pl.String), pl.col("ino")
+    own = [tracepoints_f2fs.NODE_INODE, tracepoints_f2fs.META_INODE]
+    is_own = (event == "bio_page") & ino.is_in(own) & (pl.col("dev") == pl.col("bio_dev"))
+    return fs_events.with_columns(dev=pl.coalesce("bio_dev", "dev")).select(
+        has_events=event.str.contains("^(?:ext4|f2fs)_").any().over("dev"),
+        is_f2fs=(event.str.starts_with("f2fs_") | is_own.fill_null(False)).any().over("dev"),
+    )
+
+
+def births() -> pl.Expr:
+    """Whether an event gives an inode number to a new file."""
+    event = pl.col("event")
+    made = (event == "f2fs_new_inode") & (pl.col("error").fill_null(0) == 0)
+    return (event == "ext4_allocate_inode") | made
 
 
 def numbered(fs_events: pl.DataFrame) -> pl.DataFrame:
     """Table `fs_events` with column `incarnation` (Int32): that of the inode at the time of the event."""
-    allocated = (pl.col("event") == "ext4_allocate_inode").cast(pl.Int32)
-    return fs_events.with_columns(incarnation=allocated.cum_sum().over("dev", "ino"))
+    return fs_events.with_columns(incarnation=births().cast(pl.Int32).cum_sum().over("dev", "ino"))
 
 
 def maps_completely(fs_events: pl.DataFrame, dev: int, lost_events: int) -> bool:
     """Whether every change of the map of `dev` is in the trace: its events were recorded and none was lost."""
-    inserted = (pl.col("dev") == dev) & pl.col("event").is_in(INSERTS[:1])
+    inserted = (pl.col("dev") == dev) & pl.col("event").is_in(COMPLETE)
     return lost_events == 0 and not fs_events.filter(inserted).is_empty()
 
 
@@ -77,14 +103,22 @@ def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
     `unknown` where no event says whether the inode is a file or a directory).
     """
     event = pl.col("event")
-    deleted = (event == "ext4_free_inode") | ((event == "ext4_evict_inode") & (pl.col("nlink") == 0))
-    events = numbered(fs_events)
-    table = events.group_by(_KEY).agg(
-        created_ns=pl.col("ts_ns").filter(event == "ext4_allocate_inode").first(),
-        deleted_ns=pl.col("ts_ns").filter(deleted).first(),
-        mode=pl.col("mode").drop_nulls().last(),
-        # Directories and the journal are buffered as blocks of the device, never as pages of a file.
-        has_pages=event.is_in([*WRITES, *DIRTIED, *DIRECT]).any(),
+    deleted = (event == "ext4_free_inode") | (event.is_in(EVICTIONS) & (pl.col("nlink") == 0))
+    events = numbered(fs_events).with_columns(kinds(fs_events)).filter(pl.col("dev").is_not_null())
+    # The pages of F2FS's directories are pages of the directory; ext4's directories and its journal are buffered as
+    # blocks of the device.
+    as_pages = event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & ~pl.col("is_f2fs"))
+    table = (
+        events.with_columns(as_pages=as_pages)
+        .filter(pl.col("ino").is_not_null())
+        .group_by(_KEY)
+        .agg(
+            created_ns=pl.col("ts_ns").filter(births()).first(),
+            deleted_ns=pl.col("ts_ns").filter(deleted).first(),
+            mode=pl.col("mode").drop_nulls().last(),
+            has_pages=pl.col("as_pages").any(),
+            is_f2fs=pl.col("is_f2fs").first(),
+        )
     )
     table = table.join(_parents(events), on=_KEY, how="left").sort(_KEY)
     return table.with_columns(
@@ -94,7 +128,7 @@ def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
 
 def _parents(events: pl.DataFrame) -> pl.DataFrame:
     """The inodes in which others were created or unlinked: dev, ino, incarnation at that time, is_parent."""
-    allocated = events.filter(pl.col("event") == "ext4_allocate_inode").select("ts_ns", *_KEY)
+    allocated = events.filter(births()).select("ts_ns", *_KEY)
     named = events.select("ts_ns", "dev", ino="parent").drop_nulls("ino")
     at = named.join_asof(allocated, on="ts_ns", by=["dev", "ino"], check_sortedness=False)
     return at.select("dev", "ino", pl.col("incarnation").fill_null(0)).unique().with_columns(is_parent=pl.lit(True))
@@ -103,14 +137,16 @@ def _parents(events: pl.DataFrame) -> pl.DataFrame:
 def _kind() -> tuple[pl.Expr, pl.Expr]:
     """block_type and subtype of an inode's content; the mode is the proof, what was done with it the second."""
     kind, ino = pl.col("mode") & _FORMAT, pl.col("ino")
-    is_directory = pl.coalesce(kind == stat.S_IFDIR, (ino == ROOT_INODE) | pl.col("is_parent").fill_null(False))
+    root = pl.when("is_f2fs").then(tracepoints_f2fs.ROOT_INODE).otherwise(tracepoints_ext4.ROOT_INODE)
+    first = pl.when("is_f2fs").then(tracepoints_f2fs.FIRST_INODE).otherwise(tracepoints_ext4.FIRST_INODE)
+    is_directory = pl.coalesce(kind == stat.S_IFDIR, (ino == root) | pl.col("is_parent").fill_null(False))
     is_data = pl.coalesce(kind.is_in([stat.S_IFREG, stat.S_IFLNK]), pl.col("has_pages"))
     block_type = (
-        pl.when(ino == JOURNAL_INODE)
+        pl.when(~pl.col("is_f2fs") & (ino == tracepoints_ext4.JOURNAL_INODE))
         .then(pl.lit("journal"))
-        .when(is_directory & ((ino == ROOT_INODE) | (ino >= FIRST_INODE)))
+        .when(is_directory & ((ino == root) | (ino >= first)))
         .then(pl.lit("directory"))
-        .when(is_data & (ino >= FIRST_INODE))
+        .when(is_data & (ino >= first))
         .then(pl.lit("data"))
         .otherwise(pl.lit("unknown"))
     )
@@ -129,56 +165,59 @@ def extents(fs_events: pl.DataFrame, lives: pl.DataFrame, block_bytes: Mapping[i
     end of its inode (null if that is not in the trace). Rows may overlap: at each place and time the latest is the
     true one, so that a row is over as soon as another follows (`androstep_analysis.link.timeline`).
     """
-    mapped = (
-        _mappings(numbered(fs_events))
-        .join(lives, on=_KEY, how="left", maintain_order="left")
-        .with_columns(valid_to_ns="end_ns")
-    )
-    freed = fs_events.with_row_index("order").filter((pl.col("event") == "ext4_free_blocks") & _fits())
-    freed = freed.select("order", "ts_ns", "dev", "block", "nr_blocks", block_type=pl.lit("free"))
-    rows = pl.concat([mapped, freed], how="diagonal_relaxed").sort("order")
+    events = numbered(fs_events).with_row_index("order")
+    held = lives.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
+    of_ext4 = tracepoints_ext4.mappings(events).join(held, on=_KEY, how="left", maintain_order="left")
+    of_f2fs = tracepoints_f2fs.mappings(events).join(held.drop("end_ns"), on=_KEY, how="left", maintain_order="left")
+    free = pl.concat([tracepoints_ext4.frees(events), tracepoints_f2fs.frees(events)])
+    free = free.select("order", "ts_ns", "dev", "block", "nr_blocks", block_type=pl.lit("free"))
     size = pl.col("dev").replace_strict(block_bytes, default=BLOCK_BYTES, return_dtype=pl.Int64)
+    enums = {name: schema.enum("extents", name) for name in ("block_type", "subtype")}
+    rows = pl.concat(
+        [
+            of_ext4.with_columns(valid_to_ns="end_ns", block_type="life_type", subtype="life_subtype"),
+            of_f2fs.with_columns(
+                pl.coalesce(pl.col(name).cast(enum), f"life_{kind}").alias(name)
+                for (name, enum), kind in zip(enums.items(), ("type", "subtype"), strict=True)
+            ),
+            free.with_columns(pl.col("block_type").cast(enums["block_type"])),
+        ],
+        how="diagonal",
+    ).sort("order")
     want = schema.table("extents").polars
+    unknown = pl.lit("unknown").cast(enums["block_type"])
     table = rows.with_columns(
         sector=pl.col("block") * (size // units.SECTOR_BYTES),
         nr_sectors=pl.col("nr_blocks") * (size // units.SECTOR_BYTES),
         file_offset_bytes=pl.col("file_block") * size,
         generation=pl.lit(None),
         valid_from_ns=pl.col("ts_ns"),
+        block_type=pl.col("block_type").fill_null(unknown),
         source=pl.lit("tracepoint"),
     ).select(pl.col(name).cast(dtype) for name, dtype in want.items())
     return schema.conform(table, "extents")
 
 
-def _mappings(events: pl.DataFrame) -> pl.DataFrame:
-    """The events that state where blocks of a file lie, without repetitions that state nothing new."""
-    event = pl.col("event")
-    # A look-up repeats what is known unless the inode's map changed since the last look-up of the same extent.
-    changes = event.is_in([*INSERTS, "ext4_free_blocks", "ext4_evict_inode"])
-    rows = events.with_row_index("order").with_columns(version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"))
-    states = event.is_in([*INSERTS, LOOKUP]) & pl.col("status").str.contains("^[A-Z]*[WU]")
-    rows = rows.filter(states & _fits() & pl.col("file_block").is_between(0, _LARGEST_EXTENT))
-    return rows.unique([*_KEY, "file_block", "block", "nr_blocks", "version"], keep="first", maintain_order=True)
-
-
-def _fits() -> pl.Expr:
-    """Whether block numbers are such as ext4 can have."""
-    return pl.col("block").is_between(1, _LARGEST) & pl.col("nr_blocks").is_between(1, _LARGEST_EXTENT)
-
-
-def files(lives: pl.DataFrame) -> pl.DataFrame:
-    """Table `files` of the incarnations that were created or deleted in the trace. No event tells a path."""
-    kind = (
+def file_type() -> pl.Expr:
+    """Column `file_type` as far as `block_type` and `subtype` of a file's life tell it."""
+    return (
         pl.when(pl.col("block_type") == "directory")
         .then(pl.lit("directory"))
         .when(pl.col("subtype") == "symlink")
         .then(pl.lit("symlink"))
         .otherwise(pl.lit("unknown"))
     )
+
+
+def files(lives: pl.DataFrame) -> pl.DataFrame:
+    """Table `files` of the incarnations that were created or deleted in the trace, without names."""
     is_known = pl.col("created_ns").is_not_null() | pl.col("deleted_ns").is_not_null()
     want = schema.table("files").polars
     rows = lives.filter(is_known).with_columns(
-        names=pl.lit([], pl.List(pl.String)), name_encrypted=pl.lit(False), file_type=kind, source=pl.lit("tracepoint")
+        names=pl.lit([], pl.List(pl.String)),
+        name_encrypted=pl.lit(False),
+        file_type=file_type(),
+        source=pl.lit("tracepoint"),
     )
     absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in rows.columns]
     rows = rows.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())

@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem, tracepoints
+from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import extents, filetype, images, owner, requests
+from androstep_analysis.link import evidence, extents, filetype, owner, requests
+from androstep_analysis.link.given import SOURCES, Images
 
-__all__ = ["Images", "classified", "tables"]
+__all__ = ["SOURCES", "Images", "classified", "tables"]
 
-
-@dataclass(frozen=True)
-class Images:
-    """The images of one filesystem that belong to a recording, with their files classified."""
-
-    before: Filesystem | None = None
-    after: Filesystem | None = None
+Known = TypeVar("Known", Filesystem, Listing)
 
 
-def tables(staging: Staging, linked: requests.Linked, given: Images) -> dict[str, pl.DataFrame]:
+def tables(
+    staging: Staging,
+    linked: requests.Linked,
+    given: Images,
+    *,
+    sources: frozenset[str] = SOURCES,
+    mounts: Mapping[int, str] | None = None,
+) -> dict[str, pl.DataFrame]:
     """Every table that follows from a recording, its requests (`requests.link`) and the images of its filesystem.
 
     Keys block_events, fs_events, tasks, requests, extents, files and io; all that neither the recording nor an image
-    tells is unknown.
+    tells is unknown. Of what maps blocks and names files only the kinds of evidence in `sources` (`SOURCES`) are used;
+    who wrote what is always taken from the events. `mounts` tells where the filesystem of a device was mounted, so that
+    paths in events are understood where no image shows it.
     """
     fs_events = tracepoints.on_filesystems(staging.fs_events, linked.requests)
     # Events that the file should hold and does not are as lost as those that the recorder dropped.
     missing = sum(loss.count for loss in staging.losses if loss.kind == "missing")
     staging = replace(staging, fs_events=fs_events, lost_events=staging.lost_events + missing)
-    evidence = images.evidence(given.before, given.after, staging)
-    block_bytes = {
-        int(image.extents["dev"][0]): image.block_bytes for image in (given.before, given.after) if image is not None
-    }
-    pieces = extents.pieces(linked, evidence.extents, evidence.files)
+    known = evidence.evidence(given, staging, sources, mounts)
+    pieces = extents.pieces(linked, known.extents, known.files)
     return {
         "block_events": schema.conform(staging.block, "block_events"),
         "fs_events": schema.conform(fs_events, "fs_events"),
         "tasks": schema.conform(staging.tasks, "tasks"),
         "requests": linked.requests,
-        "extents": evidence.extents,
-        "files": evidence.files,
-        "io": extents.table(owner.owned(pieces, fs_events, staging.tasks, block_bytes, staging.lost_events)),
+        "extents": known.extents,
+        "files": known.files,
+        "io": extents.table(owner.owned(pieces, fs_events, staging.tasks, given.block_bytes, staging.lost_events)),
     }
 
 
-def classified(filesystem: Filesystem) -> Filesystem:
-    """The filesystem with the type of every file told, by name and first bytes, and the package it belongs to."""
-    files = filetype.classify(filesystem.files, filesystem.heads)
-    return replace(filesystem, files=files.with_columns(package=filetype.package(pl.col("path"))))
+def classified(known: Known) -> Known:
+    """An image or a listing with the package of every file and its type: by name, and in an image by first bytes."""
+    files = filetype.classify(known.files, known.heads if isinstance(known, Filesystem) else None)
+    return replace(known, files=files.with_columns(package=filetype.package(pl.col("path"))))

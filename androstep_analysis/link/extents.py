@@ -21,7 +21,7 @@ def pieces(linked: Linked, extents: pl.DataFrame, files: pl.DataFrame) -> pl.Dat
     event was seen). An empty flush is one piece without sectors and without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
-    part_sector, incarnation, submit_tid, submit_pid, submit_comm and `time`, that of the extent asked for.
+    part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm and `time`, that of the extent asked for.
     """
     cut = _name(_map(_placed(linked), extents), files)
     return pl.concat([_stated(cut, linked.recorded), _placed_flushes(linked)], how="diagonal")
@@ -46,6 +46,7 @@ def _request_columns(requests: pl.DataFrame) -> pl.DataFrame:
         "op",
         "issue_ns",
         "complete_ns",
+        "meta",
         sync=sync,
         request_queue_ns=pl.col("queue_ns"),
         offset=pl.col("sector") - pl.col("part_sector"),
@@ -89,11 +90,23 @@ def _map(bios: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
         extent = stated[row.filter(row >= 0)]
         holds = _can_hold(found["op"], extent)
         inside = (found["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
-        answer = _answer(extent).with_columns(file_offset_bytes=pl.col("file_offset_bytes") + inside)
+        answer = _answer(_as_discarded(found["op"], extent)).with_columns(
+            file_offset_bytes=pl.col("file_offset_bytes") + inside
+        )
         mapped.append(pl.concat([found, answer], how="horizontal").filter(holds))
         rest = pl.concat([places.filter(row < 0), found.filter(~holds)])
     unknown = pl.lit("unknown").cast(schema.enum("extents", "block_type"))
     return pl.concat([*mapped, rest.with_columns(block_type=unknown)], how="diagonal")
+
+
+def _as_discarded(op: pl.Series, extent: pl.DataFrame) -> pl.DataFrame:
+    """The extents, those that were discarded as free: F2FS has no event for the blocks that a deletion frees."""
+    free = pl.lit("free").cast(extent.schema["block_type"])
+    of_nothing = ("subtype", "ino", "incarnation", "file_offset_bytes")
+    is_kept = pl.lit(op) != "discard"
+    return extent.with_columns(
+        pl.when(is_kept).then("block_type").otherwise(free), *(pl.when(is_kept).then(name) for name in of_nothing)
+    )
 
 
 def _can_hold(op: pl.Series, extent: pl.DataFrame) -> pl.Series:

@@ -14,13 +14,7 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.ingest import tasks as kinds
-
-OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")
-"""Kinds of thread that move bytes which other processes made."""
-
-FILESYSTEM = ("journal", "gc")
-"""Kinds of thread that belong to the filesystem itself."""
+from androstep_analysis.link import bio_pages, handles, processes
 
 PAGE_BYTES = 4096
 """Size of a page in ``writeback_dirty_folio``; a trace does not tell it."""
@@ -52,7 +46,7 @@ def owned(
     pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
     is_written = (
         (pl.col("op") == "write")
-        & (pl.col("block_type") == "data")
+        & pl.col("block_type").is_in(["data", "directory"])
         & (pl.col("map_source") != "inferred")  # the right writer of a guessed file is still a guess
         & (pl.col("nr_sectors") > 0)
         & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
@@ -62,21 +56,25 @@ def owned(
     if touches.height and written.height:
         blocks = _blocks(written, fs_events, block_bytes)
         authors = _authors(blocks, _touched(fs_events, blocks, block_bytes))
-        processes = _processes(touches.select("tid", "pid", "comm").unique(), tasks)
+        known = processes.of_threads(touches.select("tid", "pid", "comm").unique(), tasks)
         others = pieces.filter(~is_written.fill_null(False))
-        pieces = pl.concat([others, _cut(written, authors, processes)], how="diagonal")
-    return _doubted(pieces, touches["dev"].unique()) if lost_events else pieces
+        pieces = pl.concat([others, _cut(written, authors, known)], how="diagonal")
+    if lost_events:  # a handle that is not in the trace is an owner that is not counted
+        return _doubted(pieces, touches["dev"].unique())
+    return handles.owned(pieces, fs_events, tasks)
 
 
 def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
     """The pieces as far as they can be trusted where events were lost.
 
     That a block was freed and mapped anew may be among what was lost. An event's word on where a block belongs is
-    still a fact where another event tells who put data into that page of that file; alone it is inferred. And on
+    still a fact where another event tells who put data into that page of that file, and the request does not say that
+    it carries metadata; else it is inferred. And on
     `devices`, where writers are recorded, data of no recorded writer need not be a direct write of its submitter.
     """
     has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"])
     is_alone = (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
+    is_alone |= (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
     is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
     is_guess = is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
     known = pl.when(~is_guess.fill_null(False))
@@ -92,9 +90,9 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
 def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """Owner columns by the thread that queued each piece, in the order of `pieces`; without submitter no owner."""
     threads = pieces.select(tid="submit_tid", pid="submit_pid", comm="submit_comm")
-    processes = _processes(threads.unique(), tasks)
-    known = threads.join(processes, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
-    own = pl.col("kind").is_in(FILESYSTEM)
+    owners = processes.of_threads(threads.unique(), tasks)
+    known = threads.join(owners, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
+    own = pl.col("is_filesystem")
     return known.select(
         "owner_pid",
         owner_comm=pl.when(own).then("comm").otherwise("owner_comm"),
@@ -107,42 +105,6 @@ def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit("unknown"))
         .cast(schema.enum("io", "owner_via")),
     )
-
-
-def _processes(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """The process of each thread (tid, pid, comm, as an event names it).
-
-    Adds owner_pid, owner_comm and owner_package (null for threads that only move what others made), kind and
-    is_process. `tasks` supplies the process of a thread and the name of one that the trace no longer knew.
-    """
-    only = [_only("pid").alias("task_pid"), _only("comm").alias("task_comm"), _only("package")]
-    known_threads = tasks.group_by("tid", maintain_order=True).agg(only)
-    leaders = known_threads.filter(pl.col("tid") == pl.col("task_pid"))
-    leaders = leaders.select("task_pid", process_comm="task_comm", process_package="package")
-    table = (
-        threads.join(known_threads, on="tid", how="left", maintain_order="left")
-        .with_columns(task_pid=pl.coalesce("pid", "task_pid"), task_comm=pl.coalesce("comm", "task_comm"))
-        .join(leaders, on="task_pid", how="left", maintain_order="left")
-        .with_columns(kind=kinds.kind(pl.col("task_comm")))
-    )
-    moves_others = pl.col("kind").is_in(OTHERS_BYTES).fill_null(False)
-    is_process = pl.col("task_comm").is_not_null() & ~moves_others
-    return table.with_columns(is_process=is_process).select(
-        "tid",
-        "pid",
-        "comm",
-        "kind",
-        "is_process",
-        owner_pid=pl.when("is_process").then("task_pid"),
-        owner_comm=pl.when("is_process").then(pl.coalesce("process_comm", "task_comm")),
-        owner_package=pl.when("is_process").then(pl.coalesce("process_package", "package")),
-    )
-
-
-def _only(column: str) -> pl.Expr:
-    """The one value a thread had, or null where it had several: a reused thread id must not name another program."""
-    values = pl.col(column).drop_nulls().unique()
-    return pl.when(values.len() == 1).then(values.first())
 
 
 def _blocks(written: pl.DataFrame, fs_events: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
@@ -167,7 +129,7 @@ def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
 
     An inode that is evicted leaves no pages behind; what is in the cache later was put there later.
     """
-    begins = pl.col("event").is_in(["ext4_allocate_inode", "ext4_evict_inode"])
+    begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
     return fs_events.with_columns(begins=begins, life=begins.cast(pl.Int64).cum_sum().over("dev", "ino"))
 
 
@@ -176,9 +138,12 @@ def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping
     is_write = pl.col("event").is_in(tracepoints.WRITES)
     rows = _lives(fs_events).filter(is_write | pl.col("event").is_in(tracepoints.DIRTIED))
     rows = rows.join(blocks.select("dev", "ino").unique(), on=["dev", "ino"], how="semi", maintain_order="left")
+    rows = rows.sort("ts_ns", maintain_order=True).join_asof(
+        _folios(fs_events), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
+    )
     page = pl.when(pl.col("page") <= _LARGEST_FILE // PAGE_BYTES).then("page")
     begin = pl.when(is_write).then("offset_bytes").otherwise(page * PAGE_BYTES)
-    length = pl.when(is_write).then("nr_bytes").otherwise(pl.lit(PAGE_BYTES))
+    length = pl.when(is_write).then("nr_bytes").otherwise(pl.col("folio_bytes").fill_null(PAGE_BYTES))
     spans = rows.select(
         "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length, is_write=is_write
     )
@@ -186,6 +151,18 @@ def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping
         1, _LARGEST_FOLIO
     )
     return _each_block(spans.filter(fits), block_bytes)
+
+
+def _folios(fs_events: pl.DataFrame) -> pl.DataFrame:
+    """How long the folio is that begins at a page, as told when it came into the cache: ts_ns, dev, ino, page.
+
+    Since Linux 5.18 a page cache holds folios of many pages, and one event says that all of them became dirty.
+    """
+    told = fs_events.filter(
+        (pl.col("event") == bio_pages.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
+    )
+    length = pl.lit(PAGE_BYTES, pl.Int64) * pl.lit(2, pl.Int64).pow(pl.col("page_order"))
+    return told.select("ts_ns", "dev", "ino", "page", folio_bytes=length)
 
 
 def _each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
@@ -231,7 +208,7 @@ def _authors(blocks: pl.DataFrame, touched: pl.DataFrame) -> pl.DataFrame:
     return out.with_columns(who=pl.col("processes").cast(pl.List(pl.String)).list.join(",")).sort("at", "file_block")
 
 
-def _cut(written: pl.DataFrame, authors: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
+def _cut(written: pl.DataFrame, authors: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """The pieces cut where their authors change, with the author as owner where there is one."""
     same = ("at", "via", "who", "tid", "pid", "comm")
     changes = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in same)
@@ -245,7 +222,7 @@ def _cut(written: pl.DataFrame, authors: pl.DataFrame, processes: pl.DataFrame) 
             stop=pl.min_horizontal("end", (pl.col("file_block") + 1) * size).last(),
         )
         .join(
-            processes.select(
+            known.select(
                 "tid", "pid", "comm", "is_process", *(pl.col(name).alias(f"author{name[5:]}") for name in _OWNER[:3])
             ),
             on=["tid", "pid", "comm"],

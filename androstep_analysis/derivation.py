@@ -1,0 +1,153 @@
+"""From what was recorded to the tables: reading traces, images and listings, and joining them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from tqdm.auto import tqdm
+
+from androstep_analysis import analysis, fs, link, units
+from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.fs import fiemap, journal
+from androstep_analysis.ingest import record, tasks
+from androstep_analysis.ingest.record import Records
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link.requests import Device
+from androstep_analysis.link.requests import link as link_requests
+
+TABLES = ("block_events", "fs_events", "tasks", "requests", "extents", "files", "io")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image file, and the device (``MAJ:MIN``) it is of, where that is known."""
+
+    path: Path
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """What there is beside the trace: images and extmap's listings of the filesystem from before and after.
+
+    `devices` is the block topology and `mounts` what was mounted, rows as in the manifest; `extents` names the kinds of
+    evidence to be used (`link.SOURCES`).
+    """
+
+    image_before: Image | None = None
+    image_after: Image | None = None
+    listing_before: Path | None = None
+    listing_after: Path | None = None
+    devices: Sequence[dict[str, Any]] = ()
+    mounts: Sequence[dict[str, Any]] = ()
+    extents: frozenset[str] = field(default=link.SOURCES)
+
+
+def derive(staging: Staging, witnesses: Witnesses) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+    """All tables (`TABLES`), and what is told of them: see `Capture.about`.
+
+    Raises `InputError` where an image or a listing cannot be read, or is of a device that the trace does not have.
+    """
+    with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
+        linked = link_requests(staging.block, [_device(row) for row in witnesses.devices])
+        bar.update()
+        with contextlib.ExitStack() as stack:
+            before = _read_image(stack, witnesses.image_before, "image_before", linked.requests)
+            after = _read_image(stack, witnesses.image_after, "image_after", linked.requests)
+            listings = [
+                None if path is None else record.read(path)
+                for path in (witnesses.listing_before, witnesses.listing_after)
+            ]
+            dev = next((int(image.extents["dev"][0]) for image in (after, before) if image is not None), None)
+            first, last = (None if read is None else _listing(read, dev, linked.requests) for read in listings)
+            given = link.Images(before, after, first, last, _journal(after))
+            bar.update()
+            staging = _with_listed_tasks(staging, listings)
+            mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(witnesses.mounts)}
+            tables = link.tables(staging, linked, given, sources=witnesses.extents, mounts=mounts)
+        bar.update()
+    return tables, _about(staging, given, listings, tables)
+
+
+def _about(
+    staging: Staging, given: link.Images, listings: Sequence[Records | None], tables: dict[str, pl.DataFrame]
+) -> dict[str, Any]:
+    known = [part for part in (given.after, given.before, given.listed_after, given.listed_before) if part is not None]
+    losses: list[Loss] = [*staging.losses, *(loss for part in known for loss in part.losses)]
+    losses += [loss for read in listings if read is not None for loss in read.losses]
+    losses += given.journal.losses if given.journal is not None else ()
+    return {
+        "format": staging.format,
+        "events": staging.events,
+        "first_ns": staging.first_ns,
+        "last_ns": staging.last_ns,
+        "clock": staging.clock,
+        "realtime_offset_ns": staging.realtime_offset_ns,
+        "fs_type": next((part.fs_type for part in known), None),
+        "lost_events": staging.lost_events,
+        "losses": [{"kind": loss.kind, "count": loss.count, "message": loss.message} for loss in losses],
+        "rows": {name: table.height for name, table in tables.items()},
+        "coverage": analysis.coverage(tables["requests"], tables["io"]).to_dicts(),
+    }
+
+
+def _read_image(
+    stack: contextlib.ExitStack, image: Image | None, role: str, requests: pl.DataFrame
+) -> fs.Filesystem | None:
+    if image is None:
+        return None
+    dev = _device_of_image(image, requests)
+    return link.classified(fs.read(stack.enter_context(fs.opened(image.path)), dev=dev, source=role))
+
+
+def _device_of_image(image: Image, requests: pl.DataFrame) -> int:
+    """The device the image is of: the one named, else the only one the trace has requests of."""
+    seen = requests.group_by("part_dev").len("count").sort("count", descending=True)
+    listed = ", ".join(f"{units.format_dev(dev)} ({count} requests)" for dev, count in seen.iter_rows()) or "no request"
+    if image.device is not None:
+        dev = units.parse_dev(image.device)
+        if dev not in seen["part_dev"]:
+            raise InputError(f"{image.path}: said to be of device {image.device}, but the trace has {listed}")
+        return dev
+    if seen.height != 1:
+        raise InputError(f"{image.path}: whose image is it? The trace has {listed}; name one with --device MAJ:MIN")
+    return int(seen["part_dev"][0])
+
+
+def _listing(records: Records, dev: int | None, requests: pl.DataFrame) -> fiemap.Listing | None:
+    """The listing of the filesystem on `dev`, or, where no image says which, of that with most requests."""
+    listings = {listing.dev: listing for listing in fiemap.listings(records)}
+    if dev is None:
+        seen = requests.filter(pl.col("part_dev").is_in(list(listings))).group_by("part_dev").len("count")
+        dev = next(iter(seen.sort("count", "part_dev", descending=[True, False])["part_dev"]), None)
+    listing = None if dev is None else listings.get(dev)
+    return None if listing is None else link.classified(listing)
+
+
+def _journal(image: fs.Filesystem | None) -> journal.Journal | None:
+    return None if image is None else journal.read(image.image, image)
+
+
+def _with_listed_tasks(staging: Staging, listings: Sequence[Records | None]) -> Staging:
+    """The recording with the threads that the listings knew."""
+    parts = [staging.tasks]
+    for read in listings:
+        if read is not None:
+            offsets = {"mono": read.header["monotonic_offset_ns"], "boot": 0}
+            parts.append(tasks.listed(read.tables["task"], offsets.get(staging.clock)))
+    return replace(staging, tasks=pl.concat(parts).unique(maintain_order=True))
+
+
+def _device(row: dict[str, Any]) -> Device:
+    parent = row.get("parent")
+    return Device(
+        dev=units.parse_dev(row["dev"]),
+        parent=units.parse_dev(parent) if parent else None,
+        start_sector=row["start_sector"],
+        nr_sectors=row["nr_sectors"],
+    )

@@ -1,0 +1,57 @@
+"""F2FS's events as statements about blocks (Linux include/trace/events/f2fs.h).
+
+F2FS writes every block to a new place and names both, page by page, before the bio that carries the page is queued
+(``f2fs_submit_page_write``, ``f2fs_submit_folio_write``); what is written in place or read comes as
+``f2fs_submit_page_bio``, direct I/O and readahead as ``f2fs_map_blocks``. Measured on Linux 6.1, that is the inode and
+the offset of every block of data written, deleted files included, and the kind of every block that is no data.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+SUBMITS = ("f2fs_submit_page_write", "f2fs_submit_folio_write", "f2fs_submit_page_bio", "f2fs_submit_folio_bio")
+MAPS = "f2fs_map_blocks"
+
+NODE_INODE = 1
+META_INODE = 2
+ROOT_INODE = 3
+FIRST_INODE = 4
+"""First inode number that is neither the root nor one of the two that only exist in memory."""
+
+LARGEST_BLOCK = 0xFFFFFFFD
+"""Above are the addresses that mean compressed (-2) and not yet placed (-1), as 0 means a hole; blocks have 32 bits."""
+
+
+def mappings(events: pl.DataFrame) -> pl.DataFrame:
+    """The events that state where blocks of a file, node blocks and blocks of the static areas lie.
+
+    `events` is table fs_events with columns `order` and `incarnation`. Node blocks and those of the static areas have
+    `block_type` metadata and no inode; `block_type` of others is null. A file that is being evicted still writes:
+    what such a row states holds until another states something else.
+    """
+    kind = pl.col("status")
+    mapped = (pl.col("event") == MAPS) & (pl.col("error").fill_null(0) == 0)
+    rows = events.filter((pl.col("event").is_in(SUBMITS) | mapped) & _fits("block"))
+    own = kind.is_in(["NODE", "META"]).fill_null(False) | pl.col("ino").is_in([NODE_INODE, META_INODE])
+    is_node = (kind == "NODE") | (pl.col("ino") == NODE_INODE)
+    return rows.with_columns(
+        block_type=pl.when(own).then(pl.lit("metadata")),
+        subtype=pl.when(own & is_node.fill_null(False)).then(pl.lit("node")),
+        ino=pl.when(~own).then("ino"),
+        incarnation=pl.when(~own).then("incarnation"),
+        file_block=pl.when(~own).then("file_block"),
+        nr_blocks=pl.when(mapped).then("nr_blocks").otherwise(1),
+    ).filter(pl.col("nr_blocks").is_between(1, LARGEST_BLOCK) & (own | (pl.col("file_block") >= 0)))
+
+
+def frees(events: pl.DataFrame) -> pl.DataFrame:
+    """The places that a block left for another: they belong to nothing from then on; columns as in `events`."""
+    moved = pl.col("event").is_in(SUBMITS) & (pl.col("old_block") != pl.col("block")) & (pl.col("status") != "META")
+    rows = events.filter(moved & _fits("old_block") & _fits("block"))
+    return rows.with_columns(block=pl.col("old_block"), nr_blocks=pl.lit(1, pl.Int64))
+
+
+def _fits(name: str) -> pl.Expr:
+    """Whether a block number is an address on the device."""
+    return pl.col(name).is_between(1, LARGEST_BLOCK)

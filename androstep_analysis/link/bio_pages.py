@@ -1,0 +1,201 @@
+"""Whose pages a bio carries: the probe on ``submit_bio`` (`bio_page` events) as a source of extents.
+
+Filesystems without events of their own (FAT, exFAT) are mapped by what every bio carries: the probe reads the first
+page of the bio, and its inode, index and name, immediately before the bio is queued. A page of the filesystem's own
+device is metadata or a directory. Bios of direct I/O carry other memory: the probe tells nothing of them, or, where
+that memory is a mapped file, of the wrong file. So what it tells is taken for a bio only if the page waited to be
+written (an event made it dirty since it was last written out) or to be read (it has just come into the cache).
+
+The probe shows the first page only. Filesystems other than F2FS put pages of one file into a bio as they come by in
+ascending order, as long as they lie side by side on the device: each page that would be next and waits, is next. Where
+no event says so, and on F2FS, which also fills a bio with pages of several files, the further pages are inferred.
+
+A bio of one block may be any block of its page. Where it lies in the file is known from the probe's offset, from a
+run of bios that together are the page, or from what an earlier bio told of the same sector; else inferred.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import schema, units
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link import intervals, timeline
+from androstep_analysis.link.intervals import Int64s
+
+PAGE_BYTES = 4096
+CACHED = "mm_filemap_add_to_page_cache"
+
+_LARGEST_BIO = 1 << 32
+"""Bytes beyond what one bio can be about: its size has 32 bits."""
+
+_LARGEST_INDEX = 1 << 48
+_LARGEST_SECTOR = 1 << 54
+LARGEST_ORDER = 17
+"""Folios are at most 512 MiB (arm64 with pages of 64 KiB)."""
+
+_PAGE = ["dev", "ino", "page"]
+
+
+def extents(fs_events: pl.DataFrame, lives: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
+    """Table `extents` as the bios tell.
+
+    Source `context` where proven: such a row holds for the bio it was made with, which is the first that its thread
+    queues (`queued`: ts_ns, tid) afterwards. Source `inferred` for all pages of files: these rows hold until the next
+    bio of the place. Rows of block_type `metadata` are pages of the device itself; which metadata, or directory, only
+    an image tells. `lives` (`tracepoints.lives`) tells directories from files.
+    """
+    events = tracepoints.numbered(fs_events).with_row_index("order").with_columns(tracepoints.kinds(fs_events))
+    bios = _placed(events.filter((pl.col("event") == "bio_page") & _fits()))
+    if bios.is_empty():
+        return schema.empty("extents")
+    bios = _bound(bios, queued)
+    kinds = lives.select("dev", "ino", "incarnation", "block_type", "subtype")
+    own = _parts(_pages(bios.filter("is_own"), events)).join(
+        kinds, on=["dev", "ino", "incarnation"], how="left", maintain_order="left"
+    )
+    unknown, data, metadata = (
+        pl.lit(name).cast(schema.enum("extents", "block_type")) for name in ("unknown", "data", "metadata")
+    )
+    device = bios.filter(pl.col("is_device") & ~pl.col("has_events")).with_columns(block_type=metadata)
+    # A file is a file although nothing says so where its pages are its own: FAT's directories are the device's.
+    is_file = (pl.col("block_type").fill_null("unknown") == "unknown") & ~pl.col("is_f2fs")
+    own = own.with_columns(block_type=pl.when(is_file).then(data).otherwise(pl.col("block_type").fill_null(unknown)))
+    own = own.filter(pl.col("block_type") != "unknown")
+    proven = pl.concat([own.filter("is_proven"), device.drop("ino", "incarnation")], how="diagonal")
+    # Where the filesystem tells of its blocks itself, a guess can only be worse.
+    likely = own.filter(~pl.col("has_events")).with_columns(valid_to_ns=pl.lit(None, pl.Int64))
+    return pl.concat([_table(proven, "context"), timeline.succeeding(_table(likely, "inferred"))])
+
+
+def _fits() -> pl.Expr:
+    """Whether the bio carries anything, and its numbers are such as a bio can have."""
+    return (
+        pl.col("nr_bytes").is_between(units.SECTOR_BYTES, _LARGEST_BIO)
+        & pl.col("sector").is_between(0, _LARGEST_SECTOR)
+        & pl.col("bio_dev").is_not_null()
+    )
+
+
+def _placed(bios: pl.DataFrame) -> pl.DataFrame:
+    """The bios with whose page they begin with, and where in its file that is.
+
+    Adds is_own (a page of a file on the bio's device), is_device (a page of that device itself), begin (offset in the
+    file in bytes) and is_exact (whether that is certain).
+    """
+    is_own = (pl.col("dev") == pl.col("bio_dev")) & pl.col("page").is_between(0, _LARGEST_INDEX)
+    is_part = pl.col("nr_bytes") < PAGE_BYTES
+    other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in ("tid", *_PAGE))
+    bios = bios.sort("tid", "order").with_columns(run=(other | ~is_part | ~is_part.shift()).cum_sum())
+    whole = pl.col("nr_bytes").sum().over("run") == PAGE_BYTES
+    before = pl.col("nr_bytes").cum_sum().over("run") - pl.col("nr_bytes")
+    # Block by block, the blocks of a page come in bios of one block each: a longer one begins with the page.
+    is_longer = pl.col("nr_bytes") > units.SECTOR_BYTES
+    told = pl.coalesce("offset_bytes", pl.when(whole).then(before), pl.when(is_longer).then(0))
+    bios = bios.sort("order").with_columns(
+        begin=pl.col("page") * PAGE_BYTES + told,
+        is_own=is_own.fill_null(False),
+        is_device=(pl.col("ino") == pl.col("bio_dev").cast(pl.Int64)).fill_null(False),
+    )
+    begin = pl.coalesce("begin", _told_before(bios))
+    return bios.with_columns(begin=begin, is_exact=begin.is_not_null()).with_columns(
+        page=pl.coalesce(pl.col("begin") // PAGE_BYTES, "page"),
+        begin=pl.coalesce("begin", pl.col("page") * PAGE_BYTES),
+    )
+
+
+def _told_before(bios: pl.DataFrame) -> pl.Series:
+    """For each bio where in its page's file an earlier one placed its first sector, if that was the same page; or null.
+
+    `bios` are in order of time and have `begin` where the bio itself tells it.
+    """
+    rows = bios.with_row_index("at").with_columns(nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES)
+    told = rows.filter(pl.col("is_own") & pl.col("begin").is_not_null())
+    asked = rows.filter(pl.col("is_own") & pl.col("begin").is_null())
+    forever = np.full(told.height, intervals.FOREVER)
+    found = intervals.stab(intervals.Queries(*_places(asked)), intervals.Rows(*_places(told), valid_to=forever))
+    is_first = pl.Series(found.row >= 0) & (pl.Series(found.start) == asked["sector"][found.query])
+    ask, tell = asked[found.query].filter(is_first), told[found.row[is_first.to_numpy()]]
+    begin = tell["begin"] + (ask["sector"] - tell["sector"]) * units.SECTOR_BYTES
+    same = begin // PAGE_BYTES == ask["page"]
+    for name in ("dev", "ino", "incarnation"):
+        same &= ask[name] == tell[name]
+    known = pl.DataFrame({"at": ask["at"], "told": begin}).filter(same)
+    return rows.select("at").join(known, on="at", how="left", maintain_order="left")["told"]
+
+
+def _places(bios: pl.DataFrame) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Device, first sector, length and time of each bio, as the interval join takes them."""
+    device, sector, length, time = (
+        bios[name].cast(pl.Int64).to_numpy() for name in ("bio_dev", "sector", "nr_sectors", "ts_ns")
+    )
+    return device, sector, length, time
+
+
+def _bound(bios: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
+    """The bios with the end of the time at which they were queued; those of threads that queue nothing are left out."""
+    ends = queued.select("tid", ts_ns="ts_ns", at="ts_ns").sort("ts_ns")
+    found = bios.sort("ts_ns", maintain_order=True).join_asof(
+        ends, on="ts_ns", by="tid", strategy="forward", check_sortedness=False
+    )
+    return found.with_columns(valid_to_ns=pl.col("at") + 1).drop_nulls("at").drop("at").sort("order")
+
+
+def _pages(bios: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """A row for each page that a bio may carry: `page`, and `is_proven`, whether it certainly does."""
+    count = (pl.col("begin") % PAGE_BYTES + pl.col("nr_bytes") + PAGE_BYTES - 1) // PAGE_BYTES
+    nth = pl.int_ranges(0, count).alias("nth")
+    rows = bios.with_columns(nth).explode("nth").with_columns(page=pl.col("page") + pl.col("nth"))
+    # Bios that are blocks of one page are one write of it.
+    rows = rows.with_columns(out_ns=pl.col("ts_ns").shift().over(_PAGE))
+    rows = rows.with_columns(pl.col("out_ns").first().over(*_PAGE, "run"))
+    touched = _touched(events).join(rows.select(_PAGE).unique(), on=_PAGE, how="semi")
+    rows = rows.sort("ts_ns", maintain_order=True).join_asof(
+        touched.sort("ts_ns"), left_on="ts_ns", right_on="ts_ns", by=_PAGE, check_sortedness=False
+    )
+    waits = pl.col("touched_ns") > pl.col("out_ns").fill_null(pl.col("touched_ns") - 1)
+    is_next = waits.fill_null(False) & ((pl.col("nth") == 0) | ~pl.col("is_f2fs"))
+    return rows.sort("order", "nth").with_columns(is_proven=(is_next & pl.col("is_exact")).cum_min().over("order"))
+
+
+def _touched(events: pl.DataFrame) -> pl.DataFrame:
+    """The pages that became dirty or came into the cache: dev, ino, page, ts_ns and the same as touched_ns."""
+    is_touch = pl.col("event").is_in([*tracepoints.DIRTIED, CACHED]) & pl.col("page").is_between(0, _LARGEST_INDEX)
+    order = pl.col("page_order").fill_null(0).clip(0, LARGEST_ORDER)
+    pages = pl.int_ranges("page", pl.col("page") + pl.lit(2, pl.Int64).pow(order))
+    rows = events.filter(is_touch).select("dev", "ino", "ts_ns", touched_ns="ts_ns", page=pages)
+    return rows.explode("page")
+
+
+def _parts(pages: pl.DataFrame) -> pl.DataFrame:
+    """The bios cut in what is proven of them and what is not, from the rows of their pages."""
+    first = pl.col("page").first() * PAGE_BYTES
+    begin = pl.max_horizontal(pl.col("begin").first(), first)
+    end = pl.min_horizontal(pl.col("begin") + pl.col("nr_bytes"), (pl.col("page") + 1) * PAGE_BYTES).last()
+    shared = ("ts_ns", "bio_dev", "dev", "ino", "incarnation", "valid_to_ns", "is_f2fs", "has_events")
+    return (
+        pages.group_by("order", "is_proven", maintain_order=True)
+        .agg(
+            *(pl.col(name).first() for name in shared),
+            sector=pl.col("sector").first() + (begin - pl.col("begin").first()) // units.SECTOR_BYTES,
+            file_offset_bytes=begin,
+            nr_bytes=end - begin,
+        )
+        .filter(pl.col("nr_bytes") > 0)
+    )
+
+
+def _table(rows: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Table `extents` of the rows, in their order."""
+    want = schema.table("extents").polars
+    known = rows.with_columns(
+        dev=pl.col("bio_dev"),
+        nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES,
+        valid_from_ns=pl.col("ts_ns"),
+        source=pl.lit(source),
+        generation=pl.lit(None),
+    )
+    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in known.columns]
+    known = known.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
+    return schema.conform(known, "extents")

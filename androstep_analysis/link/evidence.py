@@ -1,0 +1,129 @@
+"""Everything that tells what lies where and what it is called, put together: events, images, listings, the journal.
+
+Each kind of evidence has a module that turns it into extents with a span of validity and a source; which is believed
+first is decided where requests are mapped (`extents.CONFIDENCE`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import bio_pages, filetype, images, incarnations, journals, names, timeline, unnumbered
+from androstep_analysis.link.given import SOURCES, Images
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Tables `extents` and `files` as events, images, listings and journal of one filesystem support them."""
+
+    extents: pl.DataFrame
+    files: pl.DataFrame
+
+
+def evidence(
+    given: Images, staging: Staging, sources: frozenset[str] = SOURCES, mounts: Mapping[int, str] | None = None
+) -> Evidence:
+    """What the trace and the images of one filesystem say, each statement with its span of validity.
+
+    Without the offset of CLOCK_REALTIME from the capture's clock, an inode's times cannot be compared with the
+    trace's, and what rests on them is inferred. Without images there is what the trace says. `sources` leaves only
+    the evidence of these kinds; when the journal committed a transaction is part of the journal's.
+    `mounts` tells where a device's filesystem was mounted, for the names.
+    """
+    given = given.of(sources)
+    recorded = staging
+    if "tracepoint" not in sources:
+        staging = replace(staging, fs_events=staging.fs_events.clear())
+    lives = tracepoints.lives(staging.fs_events)
+    imaged = incarnations.numbered(given.before, given.after, lives, staging)
+    listed = incarnations.numbered(given.listed_before, given.listed_after, lives, staging)
+    old, new = (
+        images.identified(image, imaged) if image is not None else None for image in (given.before, given.after)
+    )
+    first, last = (
+        images.identified(listing, listed) if listing is not None else None
+        for listing in (given.listed_before, given.listed_after)
+    )
+    known = [extents for extents in (old, new, first, last) if extents is not None]
+    lives = _typed(lives, known)
+    traced = tracepoints.extents(staging.fs_events, lives, given.block_bytes)
+    imaged_devices = [int(image.extents["dev"][0]) for image in given.filesystems]
+    traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
+    devices = {int(extents["dev"][0]) for extents in known if extents.height}
+    is_complete = any(tracepoints.maps_completely(staging.fs_events, dev, staging.lost_events) for dev in devices)
+    if is_complete:
+        parts = images.with_all_changes((first, old), (last, new), given, traced, lives, staging)
+    else:
+        parts = [images.identified_rows(timeline.succeeding(traced.drop("start_of_file")))]
+        parts += images.without_changes(old, new, given, staging.realtime_offset_ns)
+        parts += images.listed_without_changes(first, last, given, staging.realtime_offset_ns)
+    queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
+    bios = bio_pages.extents(staging.fs_events, lives, queued)
+    parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.filesystems)))
+    files = _files(given, imaged, listed, lives, staging, mounts or {})
+    parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))
+    if given.journal is not None:
+        parts.append(images.identified_rows(journals.extents(given.journal, imaged, lives, recorded)))
+    return Evidence(images.table(parts), files)
+
+
+def _is_static_area() -> pl.Expr:
+    """Whether a statement of an event is about F2FS's static areas: an image tells which of them it is."""
+    return ((pl.col("block_type") == "metadata") & pl.col("subtype").is_null()).fill_null(False)
+
+
+def _typed(lives: pl.DataFrame, known: list[pl.DataFrame]) -> pl.DataFrame:
+    """The lives with block_type and subtype of their content as the images know it; the trace may not."""
+    keys = ["dev", "ino", "incarnation"]
+    content = [extents.filter(pl.col("file_offset_bytes").is_not_null()) for extents in known]
+    if not content:
+        return lives
+    # An inode without incarnation is the filesystem's own and has been there from before the capture.
+    told = pl.concat([e.select(*keys, told_type="block_type", told_subtype="subtype") for e in content])
+    told = told.with_columns(pl.col("incarnation").fill_null(0)).unique(keys, keep="first", maintain_order=True)
+    is_told = pl.col("told_type").is_not_null()
+    joined = lives.join(told, on=keys, how="left", maintain_order="left")
+    return joined.with_columns(
+        block_type=pl.when(is_told).then("told_type").otherwise("block_type"),
+        subtype=pl.when(is_told).then("told_subtype").otherwise("subtype"),
+    ).drop("told_type", "told_subtype")
+
+
+def _files(
+    given: Images,
+    imaged: pl.DataFrame,
+    listed: pl.DataFrame,
+    lives: pl.DataFrame,
+    staging: Staging,
+    mounts: Mapping[int, str],
+) -> pl.DataFrame:
+    """A row per inode and incarnation, named by the first that knows its path; the trace tells its times.
+
+    Asked are the images and the listings, the latest first, then the trace's own names, then the journal.
+    """
+    keys = ["dev", "ino", "incarnation"]
+    named = [images.numbered(image.files, imaged) for image in given.filesystems]
+    named += [images.numbered(listing.files, listed) for listing in given.listings]
+    columns = list(schema.table("files").polars)
+    known = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
+    told = [names.files(staging.fs_events, lives, known, mounts, staging.lost_events)]
+    if given.journal is not None:
+        told.append(journals.files(given.journal, imaged, lives, staging))
+    table = pl.concat([_named(known), *(_named(files) for files in told), tracepoints.files(lives)])
+    table = table.sort(pl.col("path").is_null(), maintain_order=True).unique(keys, keep="first", maintain_order=True)
+    times = lives.select(*keys, "created_ns", "deleted_ns")
+    table = table.drop("created_ns", "deleted_ns").join(times, on=keys, how="left", maintain_order="left")
+    return schema.conform(table.select(columns).sort(keys), "files")
+
+
+def _named(files: pl.DataFrame) -> pl.DataFrame:
+    """The files, those of unknown type with the type and the package that their path tells."""
+    is_open = (pl.col("file_type") == "unknown") & pl.col("path").is_not_null()
+    told = filetype.classify(files.filter(is_open)).with_columns(package=filetype.package(pl.col("path")))
+    return pl.concat([files.filter(~is_open), told])

@@ -1,0 +1,79 @@
+"""Whose changes a journal transaction carries: the processes that had handles in it.
+
+A process that changes metadata opens a handle of the running transaction; ``jbd2_handle_stats`` tells at its end how
+many blocks it made dirty. The journal's thread writes all of a transaction between ``jbd2_start_commit`` and
+``jbd2_end_commit``. Both are in include/trace/events/jbd2.h.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.link import processes
+
+_OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count")
+
+
+def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """The pieces with the owner columns of table io set for journal blocks whose transaction and handles are known.
+
+    The last of the processes that made blocks dirty in the transaction is named, `owner_count` says how many they
+    are. The trace must hold every event. The first transaction it speaks of may have begun before the trace, so that
+    its handles are not all known: its blocks keep the owner they have.
+    """
+    participants = _participants(fs_events, tasks)
+    is_journal = (pl.col("op") == "write") & (pl.col("block_type") == "journal") & pl.col("time").is_not_null()
+    journal = pieces.filter(is_journal)
+    if participants.is_empty() or journal.is_empty():
+        return pieces
+    committed = journal.sort("time", maintain_order=True).join_asof(
+        _commits(fs_events),
+        left_on="time",
+        right_on="start_ns",
+        by_left=["part_dev", "submit_tid"],
+        by_right=["dev", "tid"],
+        check_sortedness=False,
+    )
+    is_within = pl.col("time") <= pl.col("end_ns").fill_null(pl.col("time"))
+    committed = committed.with_columns(transaction=pl.when(is_within).then("transaction")).join(
+        participants, left_on=["part_dev", "transaction"], right_on=["dev", "transaction"], how="left",
+        maintain_order="left",
+    )  # fmt: skip
+    is_known = pl.col("handle_count").is_not_null()
+    handle = pl.lit("handle").cast(schema.enum("io", "owner_via"))
+    named = committed.with_columns(
+        *(pl.when(is_known).then(f"handle{name[5:]}").otherwise(name).alias(name) for name in _OWNER),
+        owner_via=pl.when(is_known).then(handle).otherwise("owner_via"),
+    ).select(pieces.columns)
+    return pl.concat([pieces.filter(~is_journal.fill_null(False)), named])
+
+
+def _commits(fs_events: pl.DataFrame) -> pl.DataFrame:
+    """A row per commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns (null: not seen)."""
+    is_start = pl.col("event") == "jbd2_start_commit"
+    ends = fs_events.filter(pl.col("event") == "jbd2_end_commit").select("dev", "transaction", end_ns="ts_ns")
+    starts = fs_events.filter(is_start).select("dev", "tid", "transaction", start_ns="ts_ns").sort("start_ns")
+    return starts.join(
+        ends.unique(["dev", "transaction"]), on=["dev", "transaction"], how="left", maintain_order="left"
+    )
+
+
+def _participants(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """The processes that made blocks dirty in each transaction: dev, transaction, handle_pid, handle_comm, …."""
+    stats = fs_events.filter(pl.col("event") == "jbd2_handle_stats")
+    stats = stats.filter(pl.col("transaction") > pl.col("transaction").min().over("dev"), pl.col("nr_blocks") > 0)
+    known = processes.of_threads(stats.select("tid", "pid", "comm").unique(), tasks)
+    keys = ["tid", "pid", "comm"]
+    rows = stats.select("ts_ns", "dev", "transaction", *keys).join(
+        known, on=keys, how="left", nulls_equal=True, maintain_order="left"
+    )
+    process = pl.coalesce("owner_pid", -pl.col("tid"))
+    return (
+        rows.filter("is_process")
+        .group_by("dev", "transaction", maintain_order=True)
+        .agg(
+            *(pl.col(name).last().alias(f"handle{name[5:]}") for name in _OWNER[:3]),
+            handle_count=process.n_unique().cast(pl.Int32),
+        )
+    )

@@ -1,0 +1,84 @@
+"""What the filesystem's journal tells of files that were deleted, as extents and names in the capture's time.
+
+The journal still holds old states of directories and inode tables (`androstep_analysis.fs.journal`). Each statement
+reaches from one transaction to another: where the trace shows their commits, it has the capture's own time, else the
+commit's time stamp. The journal says nothing of the time before the oldest transaction it retains.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.fs.journal import Journal
+from androstep_analysis.ingest.staging import Staging
+
+_FILE = ["dev", "ino", "generation"]
+
+
+def extents(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+    """Table `extents` of the journal's statements, source `journal`; those without a time in the capture are left out.
+
+    `imaged` (dev, ino, generation, incarnation) numbers the files that the images hold, `lives`
+    (`tracepoints.lives`) those of the trace.
+    """
+    rows = journal.extents
+    if rows.is_empty():
+        return schema.empty("extents")
+    starts, ends = (
+        staging.fs_events.filter(pl.col("event") == f"jbd2_{event}_commit")
+        .select("dev", "transaction", pl.col("ts_ns").alias(f"{event}_ns"))
+        .unique(["dev", "transaction"])
+        for event in ("start", "end")
+    )
+    offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
+    rows = rows.join(
+        starts, left_on=["dev", "from_transaction"], right_on=["dev", "transaction"], how="left", maintain_order="left"
+    ).join(ends, left_on=["dev", "to_transaction"], right_on=["dev", "transaction"], how="left", maintain_order="left")
+    is_open = pl.col("to_transaction").is_null() & pl.col("valid_to_epoch_ns").is_null()
+    rows = rows.with_columns(
+        valid_from_ns=pl.coalesce("start_ns", pl.col("valid_from_epoch_ns") - offset),
+        valid_to_ns=pl.when(~is_open).then(pl.coalesce("end_ns", pl.col("valid_to_epoch_ns") - offset)),
+    )
+    is_timed = pl.col("valid_from_ns").is_not_null() & (is_open | (pl.col("valid_to_ns") > pl.col("valid_from_ns")))
+    rows = rows.filter(is_timed.fill_null(False)).drop("incarnation")
+    rows = rows.join(
+        _incarnations(journal, imaged, lives, staging), on=_FILE, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return schema.conform(rows.select(list(schema.table("extents").polars)), "extents")
+
+
+def files(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+    """Table `files` of the files that the journal saw, source `journal`."""
+    incarnations = _incarnations(journal, imaged, lives, staging)
+    rows = journal.files.drop("incarnation").join(incarnations, on=_FILE, nulls_equal=True, maintain_order="left")
+    return schema.conform(rows.select(list(schema.table("files").polars)), "files")
+
+
+def _incarnations(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+    """dev, ino, generation and incarnation of every file that the journal saw.
+
+    One of an image's generation is that file. Another is the one that bore the number in the trace when the journal
+    first shows it, if it is the only one then and the capture's clock is known; else a file of its own.
+    """
+    seen = journal.files.select(_FILE).unique(maintain_order=True)
+    first = journal.times.select("ino", "generation", "first_epoch_ns")
+    same = imaged.rename({"incarnation": "same"})
+    seen = seen.join(first, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
+    seen = seen.join(same, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
+    offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
+    seen = seen.with_columns(first_ns=pl.col("first_epoch_ns") - offset).sort("first_ns", nulls_last=True)
+    born = lives.drop_nulls("created_ns").select("dev", "ino", "created_ns", "end_ns", at="incarnation")
+    seen = seen.join_asof(
+        born.sort("created_ns"), left_on="first_ns", right_on="created_ns", by=["dev", "ino"], check_sortedness=False
+    )
+    lived = pl.col("first_ns") <= pl.col("end_ns").fill_null(pl.col("first_ns"))
+    alone = pl.len().over("dev", "ino", "at") == 1
+    taken = pl.concat([imaged.select("dev", "ino", "incarnation"), lives.select("dev", "ino", "incarnation")])
+    taken = taken.group_by("dev", "ino").agg(pl.col("incarnation").max().alias("latest"))
+    seen = seen.join(taken, on=["dev", "ino"], how="left", maintain_order="left").with_columns(
+        at=pl.when(pl.col("same").is_null() & lived.fill_null(False) & alone).then("at")
+    )
+    told = pl.coalesce("same", "at")
+    own = pl.col("latest").fill_null(0) + 1 + told.is_null().cast(pl.Int32).cum_sum().over("dev", "ino")
+    return seen.select(*_FILE, incarnation=pl.coalesce(told, own).cast(pl.Int32))

@@ -1,0 +1,289 @@
+"""Names of files as the trace tells them, deleted ones included, each only where it is proven.
+
+No event of ext4 carries a name. Names come from the paths that programs gave to the kernel (`name_open`,
+`name_unlink`, `name_rename`), tied to an inode by what the filesystem does next in the same thread: an open that is
+followed by the allocation of an inode made that file, an unlink names the inode whose removal follows. F2FS looks
+names up in directories, names what it unlinks, and tells the whole path at every read and write; a bio tells the name
+of its first page's file.
+
+A thread may do something between that no event shows, so that one such tie is no proof. A name is a fact where
+
+- the filesystem itself says which inode has it (a path at a read or write, a look-up that found the inode), or
+- two of the others say the same, or
+- the path given leads to the very directory in which the filesystem made or removed the inode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.fs import tracepoints, tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.link import bio_pages
+
+_KEY = ["dev", "ino", "incarnation"]
+_GIVEN = ("name_open", "name_unlink", "name_rename")
+_TOLD = ("path", "found")
+"""Kinds of statement that are the filesystem's own word."""
+
+
+def files(
+    fs_events: pl.DataFrame,
+    lives: pl.DataFrame,
+    known: pl.DataFrame,
+    mounts: Mapping[int, str],
+    lost_events: int = 0,
+) -> pl.DataFrame:
+    """Table `files` of the names that the trace proves, source `tracepoint`: a row per inode and incarnation.
+
+    The last proven path is the canonical one; `names` has all. `known` is table files of what images and listings
+    name: directories are found by it. `mounts` tells where each filesystem was mounted, which may also follow from
+    `known`. Where events were lost (`lost_events`) only a file of a single name has one, and a
+    directory proves nothing. A file of which the trace proves a name but no directory has no path.
+    """
+    events = tracepoints.numbered(fs_events).with_row_index("order")
+    given = _given(events)
+    said = pl.concat([_by_filesystem(events), _by_thread(events, given), _by_process(events, given)], how="diagonal")
+    said = said.filter(_is_name(pl.col("name")) & pl.all_horizontal(pl.col(*_KEY).is_not_null()))
+    if said.is_empty():
+        return schema.empty("files")
+    said = said.join(_roots(events), on="dev", how="left", maintain_order="left")
+    prefixes = _prefixes(said, known, mounts)
+    said = _in_filesystem(said, prefixes)
+    directories = _directories(said, known)
+    said = said.join(directories, on=["dev", "parent"], how="left", maintain_order="left")
+    agrees = (pl.col("kind").n_unique() > 1).over(*_KEY, "name")
+    leads_there = (pl.col("directory") == pl.col("parent_path")).fill_null(False)
+    is_proven = pl.col("kind").is_in(_TOLD) | agrees | leads_there
+    if lost_events:
+        # The open that made the file may be lost and the one before it led to the same directory; and where the end
+        # of a file is lost, what bears two names may be two files.
+        is_alone = (pl.col("name").n_unique() == 1).over(_KEY)
+        is_proven = (pl.col("kind").is_in(_TOLD) | agrees) & is_alone
+    proven = said.filter(is_proven)
+    path = pl.coalesce(
+        pl.when(pl.col("kind") == "path").then("given"),
+        pl.col("parent_path") + "/" + pl.col("name"),
+        pl.when(pl.col("parent").is_null()).then(pl.col("directory") + "/" + pl.col("name")),
+    ).str.replace_all("/+", "/")
+    return _table(_renamed(proven.with_columns(path=path).drop_nulls("path"), given, prefixes), lives)
+
+
+def _is_name(name: pl.Expr) -> pl.Expr:
+    """Whether this can be the name of a directory's entry."""
+    return (name.is_not_null() & ~name.is_in(["", ".", ".."]) & ~name.str.contains("/", literal=True)).fill_null(False)
+
+
+def _given(events: pl.DataFrame) -> pl.DataFrame:
+    """The paths that programs gave: ts_ns, order, tid, process, event, given, name, new_name.
+
+    A path that the probe could not read (null) is one too: what follows it does not belong to the path before.
+    """
+    return (
+        events.filter(pl.col("event").is_in(_GIVEN))
+        .select(
+            "ts_ns",
+            "order",
+            "tid",
+            "new_name",
+            process=pl.coalesce("pid", -pl.col("tid")),
+            event=pl.col("event").cast(pl.String),
+            given=_plain(pl.col("name")),
+            name=pl.col("name").str.split("/").list.last(),
+        )
+        .sort("order")
+    )
+
+
+def _plain(path: pl.Expr) -> pl.Expr:
+    """The absolute path without repeated slashes; null where it is relative or leads through dots."""
+    is_plain = path.str.starts_with("/") & ~path.str.contains(r"(?:^|/)\.{1,2}(?:/|$)")
+    return pl.when(is_plain).then(path.str.replace_all("/+", "/"))
+
+
+def _roots(events: pl.DataFrame) -> pl.DataFrame:
+    """dev and root, the inode of its root directory, of the filesystems that show by their events which they are."""
+    numbers = {"ext4": tracepoints_ext4.ROOT_INODE, "f2fs": tracepoints_f2fs.ROOT_INODE}
+    prefix = pl.col("event").cast(pl.String).str.head(4)
+    rows = events.filter(pl.col("dev").is_not_null()).select("dev", prefix).unique()
+    rows = rows.select("dev", root=pl.col("event").replace_strict(numbers, default=None, return_dtype=pl.Int64))
+    return rows.drop_nulls("root").unique("dev", keep="none")
+
+
+def _by_filesystem(events: pl.DataFrame) -> pl.DataFrame:
+    """What the filesystem says itself: paths at reads and writes, look-ups, names of pages, F2FS's removals."""
+    event, name = pl.col("event"), pl.col("name")
+    is_found = (event == "f2fs_lookup_end") & (pl.col("error").fill_null(0) == 0)
+    is_own_page = (event == "bio_page") & (pl.col("dev") == pl.col("bio_dev"))
+    kind = (
+        pl.when(event.is_in(tracepoints.NAMED_IO))
+        .then(pl.lit("path"))
+        .when(is_found)
+        .then(pl.lit("found"))
+        .when(is_own_page)
+        .then(pl.lit("page"))
+    )
+    rows = events.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
+    given = pl.when(pl.col("kind") == "path").then(_plain(name))
+    own = rows.select(*_KEY, "ts_ns", "kind", "parent", given=given, name=name.str.split("/").list.last())
+    own = own.filter((pl.col("kind") != "path") | pl.col("given").is_not_null())
+    return pl.concat([own, _removed(events), _made(events)], how="diagonal").unique(maintain_order=True)
+
+
+def _removed(events: pl.DataFrame) -> pl.DataFrame:
+    """F2FS's inodes that end in the thread that has just removed a name from their directory."""
+    removals = events.filter(pl.col("event") == "f2fs_unlink_enter")
+    is_end = (pl.col("event") == "f2fs_evict_inode") & (pl.col("nlink") == 0)
+    ends = _following(
+        events, removals.select("tid", "dev", "parent", "name", "order", at="order"), is_end, ["tid", "dev"]
+    )
+    ends = ends.filter(pl.col("parent") == pl.col("parent_before"))
+    return ends.select(*_KEY, "ts_ns", "parent", name="name_before", kind=pl.lit("removed"))
+
+
+def _made(events: pl.DataFrame) -> pl.DataFrame:
+    """F2FS's inodes that begin in the thread that has just looked for a name and not found it."""
+    looks = events.filter(pl.col("event") == "f2fs_lookup_end")
+    looks = looks.select("tid", "dev", "parent", "name", "error", "order", at="order")
+    made = _following(events, looks, (pl.col("event") == "f2fs_new_inode") & tracepoints.births(), ["tid", "dev"])
+    made = made.filter(pl.col("error_before") != 0)
+    return made.select(*_KEY, "ts_ns", parent="parent_before", name="name_before", kind=pl.lit("made"))
+
+
+def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: list[str]) -> pl.DataFrame:
+    """The events where `then` holds, each with the last of `first` before it (columns …_before), each of those once."""
+    own = [name for name in first.columns if name not in (*by, "order", "at")]
+    befores = first.rename({name: f"{name}_before" for name in own}).sort("order")
+    found = events.filter(then).sort("order").join_asof(befores, on="order", by=by, check_sortedness=False)
+    return found.drop_nulls("at").unique("at", keep="first", maintain_order=True)
+
+
+def _by_thread(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
+    """What follows from a path given to the kernel and what the filesystem does next in the same thread."""
+    befores = given.select("tid", "event", "given", "name", order="order", at="order")
+    is_file = (pl.col("mode").fill_null(0o100000) & 0o170000) == 0o100000
+    made = _following(events, befores, tracepoints.births() & is_file, ["tid"]).filter(
+        pl.col("event_before") == "name_open"
+    )
+    gone = _following(events, befores, pl.col("event") == "ext4_unlink_enter", ["tid"]).filter(
+        pl.col("event_before") == "name_unlink"
+    )
+    rows = pl.concat(
+        [made.with_columns(kind=pl.lit("opened")), gone.with_columns(kind=pl.lit("unlinked"))], how="diagonal"
+    )
+    return rows.select(*_KEY, "ts_ns", "parent", "kind", given="given_before", name="name_before")
+
+
+def _by_process(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
+    """What follows from the only path of a name that the process opened which first used the file's pages.
+
+    For filesystems without events that tell of creation (FAT): `name` is that of the file's first bio.
+    """
+    is_page = (pl.col("event") == "bio_page") & (pl.col("dev") == pl.col("bio_dev"))
+    used = pl.col("event").is_in([*tracepoints.DIRTIED, bio_pages.CACHED])
+    pages = events.filter(is_page).group_by(_KEY, maintain_order=True).agg(pl.col("name", "ts_ns").first())
+    users = (
+        events.filter(used)
+        .with_columns(process=pl.coalesce("pid", -pl.col("tid")))
+        .group_by(_KEY, maintain_order=True)
+        .agg(pl.col("process", "ts_ns").first().name.prefix("first_"))
+    )
+    opened = given.filter(pl.col("event") == "name_open").select("process", "name", "given", opened_ns="ts_ns")
+    opened = opened.drop_nulls("name").with_columns(
+        alone=(pl.col("given").fill_null("").n_unique() == 1).over("process", "name")
+    )
+    opened = opened.filter("alone").group_by("process", "name", maintain_order=True).first()
+    rows = pages.join(users, on=_KEY, maintain_order="left").join(
+        opened, left_on=["first_process", "name"], right_on=["process", "name"], maintain_order="left"
+    )
+    rows = rows.filter(pl.col("opened_ns") <= pl.col("first_ts_ns"))
+    return rows.select(*_KEY, "ts_ns", "given", "name", kind=pl.lit("process"))
+
+
+def _prefixes(said: pl.DataFrame, known: pl.DataFrame, mounts: Mapping[int, str]) -> dict[int, str]:
+    """Where each filesystem is mounted: as told, else as all paths given show whose directory is known."""
+    prefixes = {dev: path.rstrip("/") for dev, path in mounts.items()}
+    directories = _known_directories(known, said)
+    paths = said.filter(pl.col("kind") != "path", pl.col("given").is_not_null()).select(
+        "dev", "parent", above=pl.col("given").str.replace(r"/[^/]*$", "")
+    )
+    paths = paths.join(directories, on=["dev", "parent"], maintain_order="left")
+    paths = paths.filter(pl.col("above").str.ends_with(pl.col("parent_path")))
+    start = pl.col("above").str.head(pl.col("above").str.len_chars() - pl.col("parent_path").str.len_chars())
+    for dev, found in paths.group_by("dev").agg(start.unique().alias("start")).iter_rows():
+        if len(found) == 1:
+            prefixes.setdefault(dev, found[0])
+    return prefixes
+
+
+def _in_filesystem(said: pl.DataFrame, prefixes: Mapping[int, str]) -> pl.DataFrame:
+    """The statements with `directory`, the path in the filesystem of the directory that the given path names."""
+    prefix = pl.col("dev").replace_strict(prefixes, default=None, return_dtype=pl.String)
+    below = pl.when(pl.col("given").str.starts_with(prefix + "/")).then(
+        pl.col("given").str.tail(pl.col("given").str.len_chars() - prefix.str.len_chars())
+    )
+    directory = pl.when(pl.col("kind") != "path").then(below.str.replace(r"/[^/]*$", ""))
+    return said.with_columns(directory=directory)
+
+
+def _known_directories(known: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """dev, parent (inode of a directory) and its parent_path (empty for the root), where there is only one."""
+    directories = known.filter((pl.col("file_type") == "directory") & pl.col("path").is_not_null())
+    rows = directories.select("dev", parent="ino", parent_path=pl.col("path").str.strip_chars_end("/"))
+    roots = said.filter(pl.col("parent") == pl.col("root")).select("dev", "parent", parent_path=pl.lit(""))
+    rows = pl.concat([rows, roots]).unique()
+    return rows.filter(pl.len().over("dev", "parent") == 1)
+
+
+def _directories(said: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """As `_known_directories`, and of directories that nothing else names where all paths given agree on it.
+
+    They must be of several names: a program may well open one file again and again while it makes others unseen.
+    """
+    told = _known_directories(known, said)
+    guesses = said.filter(pl.col("directory").is_not_null() & pl.col("parent").is_not_null())
+    agreed = guesses.group_by("dev", "parent", maintain_order=True).agg(
+        parent_path=pl.col("directory").first(),
+        alone=pl.col("directory").n_unique() == 1,
+        count=pl.col("name").n_unique(),
+    )
+    agreed = agreed.filter(pl.col("alone") & (pl.col("count") > 1)).select(told.columns)
+    return pl.concat([told, agreed]).unique(["dev", "parent"], keep="first", maintain_order=True)
+
+
+def _renamed(proven: pl.DataFrame, given: pl.DataFrame, prefixes: Mapping[int, str]) -> pl.DataFrame:
+    """The proven paths and those that they were renamed to later: dev, ino, incarnation, ts_ns and path.
+
+    A rename moves the file that last had the path before it.
+    """
+    paths = proven.select(*_KEY, "ts_ns", "path").unique(maintain_order=True)
+    renames = given.filter(pl.col("event") == "name_rename").select(
+        ts_ns="ts_ns", old="given", new=_plain(pl.col("new_name"))
+    )
+    parts = [paths]
+    for dev, prefix in prefixes.items():
+        inside = renames.filter(pl.all_horizontal(pl.col("old", "new").str.starts_with(f"{prefix}/")))
+        inside = inside.with_columns(pl.col("old", "new").str.slice(len(prefix)))
+        owners = paths.filter(pl.col("dev") == dev).select(*_KEY, "ts_ns", "path").sort("ts_ns")
+        moved = inside.sort("ts_ns").join_asof(
+            owners, on="ts_ns", by_left="old", by_right="path", check_sortedness=False
+        )
+        parts.append(moved.drop_nulls("ino").select(*_KEY, "ts_ns", path="new"))
+    return pl.concat(parts, how="diagonal_relaxed").sort("ts_ns", maintain_order=True)
+
+
+def _table(paths: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
+    """Table `files` of the paths."""
+    rows = paths.group_by(_KEY, maintain_order=True).agg(
+        pl.col("path").last(), names=pl.col("path").unique(maintain_order=True)
+    )
+    kinds = lives.select(*_KEY, "block_type", "subtype")
+    rows = rows.join(kinds, on=_KEY, how="left", maintain_order="left").with_columns(
+        file_type=tracepoints.file_type(), name_encrypted=pl.lit(False), source=pl.lit("tracepoint")
+    )
+    want = schema.table("files").polars
+    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in rows.columns]
+    rows = rows.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
+    return schema.conform(rows, "files")

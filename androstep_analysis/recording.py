@@ -1,0 +1,46 @@
+"""A directory as iotrace leaves it: the trace, what it found of the device, and what the filesystems held."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from androstep_analysis import manifest
+from androstep_analysis.errors import InputError
+from androstep_analysis.manifest import Manifest
+
+FILE_NAME = "recording.json"
+
+_ROLES = {
+    "trace.dat": "trace",
+    "before.rec": "listing_before",
+    "after.rec": "listing_after",
+    FILE_NAME: "recording",
+}
+
+
+def is_one(directory: Path) -> bool:
+    """Whether iotrace wrote this directory."""
+    return (directory / FILE_NAME).is_file() and not (directory / manifest.FILE_NAME).exists()
+
+
+def described(directory: Path) -> Manifest:
+    """The manifest of what iotrace wrote, its files in place.
+
+    Raises `InputError` where the directory is none of iotrace's, holds no trace, or its recording.json is damaged.
+    """
+    path = directory / FILE_NAME
+    if not path.is_file():
+        raise InputError(f"{directory}: a directory without {FILE_NAME} is no recording; give one that iotrace made")
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not valid JSON ({error}); ingest trace.dat alone") from None
+    found = [directory / name for name in _ROLES if (directory / name).is_file()]
+    if not (directory / "trace.dat").is_file():
+        raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
+    sources = tuple(manifest.in_place(file, _ROLES[file.name]) for file in found)
+    try:
+        return manifest.parsed(raw, sources)
+    except manifest.MALFORMED as error:
+        raise InputError(f"{path}: not as iotrace writes it ({error!r}); ingest trace.dat alone") from None

@@ -1,0 +1,160 @@
+"""A directory that iotrace wrote, opened and ingested: what it knows of the device reaches the tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import built
+import loops
+import polars as pl
+import pytest
+
+import androstep_analysis
+from androstep_analysis import capture, cli, derivation, manifest
+from androstep_analysis.capture import Capture
+from androstep_analysis.errors import InputError
+
+pytestmark = pytest.mark.root
+
+WORK = """
+cd "$1"
+head -c 400000 /dev/urandom > kept; sync
+head -c 300000 /dev/urandom > gone; sync; rm gone
+mkdir directory; mv kept directory/moved; sync
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A recording of `WORK` on an ext4 with blocks of 1 KiB, and the image after it."""
+    directory = tmp_path_factory.mktemp("recorded")
+    loops.make_ext4(directory / "image", ["-b", "1024"])
+    with loops.mounted(directory / "image") as filesystem:
+        command = ("sh", "-euc", WORK, "work", filesystem.top)
+        iotrace = built.program("iotrace", "native")
+        built.run(iotrace, "-o", directory / "recording", "--device", filesystem.device, "--", *command)
+    return directory / "recording", directory / "image"
+
+
+@pytest.fixture
+def copied(recorded: tuple[Path, Path], tmp_path: Path) -> Path:
+    """The recording, to be damaged."""
+    return Path(shutil.copytree(recorded[0], tmp_path / "recording"))
+
+
+def data_written(opened: Capture) -> dict[str | None, int]:
+    """Bytes of data written, by path."""
+    io = opened.io.filter(pl.col("op") == "write", pl.col("block_type") == "data").collect()
+    return dict(io.group_by("path").agg(pl.col("bytes").sum()).iter_rows())
+
+
+def test_a_recording_opens_as_it_is_and_as_a_capture(recorded: tuple[Path, Path], tmp_path: Path) -> None:
+    recording, _ = recorded
+    told = json.loads((recording / "recording.json").read_text())
+    for opened in (androstep_analysis.open(recording), capture.create([recording], tmp_path / "capture")):
+        assert opened.lost_events == told["lost_events"] == 0
+        assert opened.facts["kernel"] == os.uname().release
+        assert opened.facts["fs_type"] == "ext4"
+        assert opened.about["realtime_offset_ns"] == told["realtime_offset_ns"]
+        written = data_written(opened)
+        # Without a probe for names the kernel does not say what a deleted file was called.
+        assert set(written) in ({"/directory/moved", "/gone"}, {"/directory/moved", None})
+        assert sum(written.values()) == sum(-(-nr // 1024) * 1024 for nr in (400_000, 300_000))
+    kept = manifest.read(tmp_path / "capture")
+    assert sorted(source.role for source in kept.sources) == ["listing_after", "listing_before", "recording", "trace"]
+    assert all((tmp_path / "capture" / source.path).is_file() for source in kept.sources)
+
+
+def test_who_wrote_is_told_by_name_and_process(recorded: tuple[Path, Path]) -> None:
+    opened = androstep_analysis.open(recorded[0])
+    owners = opened.io.filter(pl.col("block_type") == "data", pl.col("op") == "write").collect()
+    assert set(owners["owner_comm"]) == {"head"}
+    assert owners["owner_pid"].n_unique() == 2
+    tasks = opened.tasks.collect()
+    assert tasks.filter(pl.col("pid") == os.getpid())["cmdline"].drop_nulls().len() >= 1
+
+
+@pytest.mark.parametrize("source", manifest.EXTENTS)
+def test_each_source_of_extents_alone_tells_less_and_nothing_else(
+    recorded: tuple[Path, Path], tmp_path: Path, source: str
+) -> None:
+    recording, image = recorded
+    every = capture.create([recording], tmp_path / "every", image_after=image)
+    alone = capture.create([recording], tmp_path / "alone", image_after=image, extents=[source])
+    assert manifest.read(tmp_path / "alone").extents == (source,)
+    place = ["request_id", "sector"]
+    is_fact = (pl.col("map_source") != "inferred").fill_null(False)
+    facts = [opened.io.filter(is_fact, pl.col("ino").is_not_null()).collect() for opened in (every, alone)]
+    shared = facts[1].join(facts[0], on=place, suffix="_every")
+    assert shared.filter(pl.col("ino") != pl.col("ino_every")).is_empty()
+    assert facts[1]["bytes"].sum() <= facts[0]["bytes"].sum()
+    if source == "tracepoint":
+        assert data_written(alone).keys() == {None}
+        assert sum(data_written(alone).values()) == sum(data_written(every).values())
+
+
+def test_a_listing_may_be_given_beside_a_trace(recorded: tuple[Path, Path], tmp_path: Path) -> None:
+    recording, _ = recorded
+    made = capture.create(
+        [recording / "trace.dat"],
+        tmp_path / "capture",
+        listing_before=recording / "before.rec",
+        listing_after=recording / "after.rec",
+    )
+    assert "/directory/moved" in data_written(made)
+
+
+def test_the_command_line_takes_a_recording(
+    recorded: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "capture")
+    assert cli.main(["ingest", str(recorded[0]), "--extents", "tracepoint,fiemap", "-o", out]) == 0
+    assert cli.main(["summary", out]) == 0
+    assert "What the block types rest on" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["ingest", str(recorded[0]), "--extents", "guess", "-o", out])
+    assert "'guess' is no source of extents; the sources are tracepoint, image" in capsys.readouterr().err
+
+
+def test_two_recordings_are_not_one(recorded: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a recording of its own; ingest it alone"):
+        capture.create([recorded[0], recorded[0] / "trace.dat"], tmp_path / "capture")
+    assert not (tmp_path / "capture").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda d: (d / "trace.dat").unlink(), "no trace.dat; if iotrace was killed, finish it: iotrace --finish"),
+        (lambda d: (d / "recording.json").write_text("{"), "not valid JSON"),
+        (lambda d: (d / "recording.json").write_text("[]"), "not as iotrace writes it"),
+        (lambda d: (d / "recording.json").write_text("{}"), "not as iotrace writes it"),
+    ],
+)
+def test_a_damaged_recording_says_what_is_wrong(copied: Path, damage, sentence: str) -> None:
+    damage(copied)
+    with pytest.raises(InputError, match=sentence):
+        androstep_analysis.open(copied)
+
+
+def test_a_directory_of_something_else_is_no_recording(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"without recording\.json is no recording"):
+        capture.create([tmp_path], tmp_path / "capture")
+
+
+def test_a_recording_without_listings_is_one(copied: Path) -> None:
+    for name in ("before.rec", "after.rec"):
+        (copied / name).unlink()
+    opened = androstep_analysis.open(copied)
+    assert set(opened.about["rows"]) == set(derivation.TABLES)
+
+
+def test_facts_of_the_manifest_are_kept_with_the_recording(recorded: tuple[Path, Path], tmp_path: Path) -> None:
+    capture.create([recorded[0]], tmp_path / "capture")
+    kept = manifest.read(tmp_path / "capture")
+    told = json.loads((tmp_path / "capture/raw/recording.json").read_text())
+    assert {name: value for name, value in told["facts"].items() if value is not None}.items() <= kept.facts.items()
+    assert [row["dev"] for row in kept.devices] == [row["dev"] for row in told["devices"]]
