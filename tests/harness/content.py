@@ -1,0 +1,335 @@
+"""Whose each block was that reached the disk, told by its content alone.
+
+A block of stamped cells says its file, place, writers and their order itself (stamp.h). A block that SQLite wrote is
+found among all contents that the page had according to the log of its writes. What is no file's content is told by
+where the filesystem keeps such (layout.py). What can be two things, or nothing known, is `ambiguous`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from harness import devlog, oplog
+from harness.layout import Classify
+from harness.oplog import PAGE_BYTES, Key, Op
+
+BLOCK_SECTORS = 8
+CELL_BYTES = 64
+CELL_MAGIC = 0x70617453
+
+CELL = np.dtype(
+    [
+        ("magic", "<u4"),
+        ("pid", "<u4"),
+        ("ino", "<u8"),
+        ("generation", "<u4"),
+        ("check", "<u4"),
+        ("offset", "<u8"),
+        ("sequence", "<u8"),
+        ("filling", "<u8", 3),
+    ]
+)
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Place(NamedTuple):
+    """A page of a file."""
+
+    key: Key
+    page: int
+
+
+class Origin(NamedTuple):
+    """Where content comes from: the page, and the sequence number of the last write in it (None: not logged)."""
+
+    place: Place
+    sequence: int | None
+
+
+class Block(NamedTuple):
+    """A part of a write bio, at most a block of the device, with what the disk got."""
+
+    ts: int
+    sector: int
+    sectors: int
+    bio_sector: int
+    submit_pid: int
+    content: bytes
+    cells: npt.NDArray[Any]
+
+
+class Truth(NamedTuple):
+    """`rows` as tests/truth.py takes them; `unmatched`: sectors that trace and disk saw written unequally often."""
+
+    rows: pl.DataFrame
+    ambiguous: Counter[str]
+    unmatched: int
+
+
+def truth(
+    log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, operations: list[Op], classify: Classify
+) -> Truth:
+    """The truth about entries first .. last - 1 of the disk's log.
+
+    `bios` (ts, sector, nr_sectors, pid of each write bio, in their order) says only when and by whom a write came:
+    the nth write of a sector in the trace is the nth that the disk saw.
+    """
+    blocks, unmatched = _blocks(log, first, last, bios)
+    known = _Contents(operations)
+    names = oplog.names(operations)
+    stamps = _Stamps(operations)
+    writers = _Writers(operations)
+    ambiguous: Counter[str] = Counter()
+    rows = []
+    for block in blocks:
+        row: dict[str, Any] = {name: getattr(block, name) for name in ROW_OF_BLOCK}
+        origin = stamps.origin(block) or known.origin(block)
+        if isinstance(origin, Origin):
+            origin = origin._replace(place=Place(names.now.get(origin.place.key, origin.place.key), origin.place.page))
+            key, page = origin.place
+            row |= {"kind": "data", "subtype": None, "ino": key.ino, "gen": key.generation, "lblk": page}
+            row |= {"writer_pids": writers.of(block, origin), "names": names.of.get(key, [])}
+            row |= {"in_final_image": key in names.live}
+        else:
+            kind = classify(block.sector, block.content)
+            if origin is not None or kind is None:
+                writers.unclear_at(block.ts)
+                ambiguous[origin or _what(block)] += 1
+                kind = ("ambiguous", origin or _what(block))
+            row |= {"kind": kind[0], "subtype": kind[1]}
+        rows.append(row)
+    frame = pl.DataFrame(rows, schema=ROW)
+    return Truth(frame.filter(pl.col("kind") != "ambiguous"), ambiguous, unmatched)
+
+
+ROW_OF_BLOCK = ("ts", "sector", "sectors", "bio_sector", "submit_pid")
+
+ROW = pl.Schema(
+    {
+        **dict.fromkeys(ROW_OF_BLOCK, pl.Int64()),
+        "kind": pl.String(),
+        "subtype": pl.String(),
+        **dict.fromkeys(("ino", "gen", "lblk"), pl.Int64()),
+        "writer_pids": pl.List(pl.Int64),
+        "names": pl.List(pl.String),
+        "in_final_image": pl.Boolean(),
+    }
+)
+
+
+def save(rows: pl.DataFrame, directory: Path) -> None:
+    """Writes ground_truth.json.gz as the corpus has it."""
+    (directory / "ground_truth.json.gz").write_bytes(gzip.compress(json.dumps({"writes": rows.to_dicts()}).encode()))
+
+
+def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tuple[list[Block], int]:
+    sectors = (
+        bios.with_row_index("bio")
+        .with_columns(bio_sector="sector", sector=pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors")))
+        .explode("sector", empty_as_null=False, keep_nulls=False)
+        .with_columns(nth=pl.int_range(pl.len()).over("sector", order_by="bio"))
+    )
+    reached = devlog.sectors(log, first, last)
+    both = sectors.join(reached, on=["sector", "nth"], how="full", coalesce=True, validate="1:1")
+    unmatched = both.filter(pl.col("position").is_null() | pl.col("bio").is_null())["sector"].n_unique()
+    matched = both.drop_nulls(["position", "bio"]).sort("bio", "sector")
+    groups = (
+        matched.with_columns(block=pl.col("sector") // BLOCK_SECTORS)
+        .group_by("bio", "block", maintain_order=True)
+        .agg(pl.col("sector").first(), pl.len().alias("sectors"), pl.col("ts", "bio_sector", "pid").first(), "position")
+    )
+    content = np.zeros((groups.height, PAGE_BYTES), np.uint8)
+    for row, positions in enumerate(groups["position"].to_list()):
+        for inside, position in enumerate(positions):
+            content[row, inside * 512 : inside * 512 + 512] = log.content[position : position + 512]
+    cells = _cells(content)
+    fields = groups.select("ts", "sector", "sectors", "bio_sector", "pid").iter_rows()
+    return [Block(*known, content[row].tobytes(), cells[row]) for row, known in enumerate(fields)], unmatched
+
+
+def _cells(content: Bytes) -> npt.NDArray[Any]:
+    """The cells of each block; those that are none, or cut, have magic 0."""
+    cells = content.view(CELL).copy()
+    check = (
+        cells["ino"] * np.uint64(3)
+        + cells["offset"] * np.uint64(5)
+        + cells["sequence"] * np.uint64(7)
+        + cells["pid"] * np.uint64(11)
+        + cells["generation"]
+    ).astype(np.uint32)
+    cells["magic"][(cells["magic"] != CELL_MAGIC) | (cells["check"] != check)] = 0
+    return cells
+
+
+class _Stamps:
+    """What stamped cells say, corrected for content that moved inside its file afterwards."""
+
+    def __init__(self, operations: list[Op]) -> None:
+        self._moves = oplog.moves(operations)
+
+    def origin(self, block: Block) -> Origin | str | None:
+        """Where the cells say that the block belongs, or why that is not clear; None where it has none."""
+        places = np.flatnonzero(block.cells["magic"])
+        if not len(places):
+            return None
+        cells = block.cells[places]
+        last = cells[int(np.argmax(cells["sequence"]))]
+        key = Key(int(last["ino"]), int(last["generation"]))
+        # An inode of FAT gets a new number whenever it is read again, and has no generation.
+        if key.generation and set(cells["ino"].tolist()) != {key.ino}:
+            return "cells of several files"
+        offsets = [self._now(key, block.ts, cell) for cell in cells]
+        begins = {offset - int(place) * CELL_BYTES for offset, place in zip(offsets, places, strict=True)}
+        if len(begins) > 1 or len(set(cells["generation"].tolist())) > 1:
+            return "cells of several places"
+        (begin,) = begins
+        if begin < 0 or begin % 512:
+            return None
+        return Origin(Place(key, begin // PAGE_BYTES), int(last["sequence"]))
+
+    def _now(self, key: Key, ts: int, cell: np.void) -> int:
+        """Offset in the file at a time, of a cell that was written at another."""
+        offset = int(cell["offset"])
+        for move in self._moves.get(key, ()):
+            if move.ts_ns < ts and cell["sequence"] < move.sequence and offset >= move.offset:
+                offset += move.by
+        return offset
+
+
+@dataclass
+class _Version:
+    """Content that a page had from `ts_ns` on, and no longer at `until_ns`."""
+
+    ts_ns: int
+    until_ns: int
+    origin: Origin
+
+
+class _Contents:
+    """All contents that pages had which were written without stamps, by hash of the page and of its sectors."""
+
+    def __init__(self, operations: list[Op]) -> None:
+        self._pages: dict[bytes, list[_Version]] = defaultdict(list)
+        self._sectors: dict[bytes, list[tuple[int, _Version]]] = defaultdict(list)
+        self._latest: dict[Place, _Version] = {}
+        pages: dict[Key, dict[int, bytearray]] = defaultdict(dict)
+        for op in operations:
+            if op.op in (oplog.DATA, oplog.SNAPSHOT):
+                for page, changed in _write(pages[op.key], op.offset, op.payload):
+                    self._add(op, page, bytes(changed))
+            elif op.op == oplog.TRUNCATE and op.key in pages:
+                for page, changed in _truncate(pages[op.key], op.offset):
+                    self._add(op, page, bytes(changed))
+
+    def _add(self, op: Op, page: int, content: bytes) -> None:
+        place = Place(op.key, page)
+        version = _Version(op.ts_ns, sys.maxsize, Origin(place, None if op.op == oplog.SNAPSHOT else op.sequence))
+        if place in self._latest:
+            self._latest[place].until_ns = op.done_ns
+        self._latest[place] = version
+        self._pages[_digest(content)].append(version)
+        for number, sector in _used_sectors(content):
+            self._sectors[_digest(sector)].append((number, version))
+
+    def origin(self, block: Block) -> Origin | str | None:
+        """The page that held this at the time, or before; why that is not clear; None where no page ever did."""
+        if not any(block.content):
+            return None
+        earlier = [version for version in self._pages.get(_digest(block.content), ()) if version.ts_ns <= block.ts]
+        if not earlier and block.sectors < BLOCK_SECTORS:
+            earlier = self._parts(block)
+        found = [version for version in earlier if version.until_ns >= block.ts] or earlier
+        if len({version.origin.place for version in found}) > 1:
+            return "content of several pages"
+        return found[-1].origin if found else None
+
+    def _parts(self, block: Block) -> list[_Version]:
+        """The pages of which these sectors, in this order, were a part."""
+        found: list[dict[tuple[Place, int], _Version]] = []
+        for number, sector in _used_sectors(block.content):
+            versions = self._sectors.get(_digest(sector), ())
+            found.append({(v.origin.place, at - number): v for at, v in versions if v.ts_ns <= block.ts})
+        everywhere = set.intersection(*(set(places) for places in found))
+        return [version for place, version in found[0].items() if place in everywhere]
+
+
+def _used_sectors(content: bytes) -> Iterator[tuple[int, bytes]]:
+    for number in range(len(content) // 512):
+        sector = content[number * 512 : number * 512 + 512]
+        if any(sector):
+            yield number, sector
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
+
+
+def _write(pages: dict[int, bytearray], offset: int, payload: bytes) -> Iterator[tuple[int, bytearray]]:
+    done = 0
+    while done < len(payload):
+        page, inside = divmod(offset + done, PAGE_BYTES)
+        part = payload[done : done + PAGE_BYTES - inside]
+        content = pages.setdefault(page, bytearray(PAGE_BYTES))
+        content[inside : inside + len(part)] = part
+        done += len(part)
+        yield page, content
+
+
+def _truncate(pages: dict[int, bytearray], size: int) -> Iterator[tuple[int, bytearray]]:
+    last, inside = divmod(size, PAGE_BYTES)
+    for page in [page for page in pages if page > last or (page == last and inside == 0)]:
+        del pages[page]
+    if last in pages:
+        pages[last][inside:] = bytes(PAGE_BYTES - inside)
+        yield last, pages[last]
+
+
+class _Writers:
+    """Who wrote to each page and is not on the disk yet."""
+
+    def __init__(self, operations: list[Op]) -> None:
+        self._pending = oplog.page_writes(operations)
+        self._unclear = -1
+
+    def unclear_at(self, ts: int) -> None:
+        """The disk got a block of which nobody knows the page."""
+        self._unclear = ts
+
+    def of(self, block: Block, origin: Origin) -> list[int]:
+        """The processes whose writes are new on the disk with this block; empty where they are not known.
+
+        The disk gets a page as it is when it takes it: a write after the bio is in the content already, and belongs to
+        the next bio of the page. Of a write under way at that time nobody knows on which side of the bio it fell; a
+        part of a page may come without what another process wrote in the rest of it; and where there are several, a
+        block of an unknown page may have been this one with the earlier writes.
+        """
+        place, sequence = origin
+        pending = self._pending.get(place, [])
+        if sequence is None:
+            return []
+        included = [write for write in pending if write.sequence <= sequence and write.ts_ns <= block.ts]
+        self._pending[place] = [write for write in pending if write not in included]
+        pids = {write.pid for write in included}
+        others = {write.pid for write in pending if write.ts_ns <= block.ts < write.done_ns}
+        if block.sectors < BLOCK_SECTORS:
+            others |= {write.pid for write in pending}
+        if len(pids | others) > 1 and (others or self._unclear > included[0].ts_ns):
+            return []
+        return sorted(pids)
+
+
+def _what(block: Block) -> str:
+    return "zeros" if not any(block.content) else "unknown content"

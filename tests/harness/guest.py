@@ -1,0 +1,148 @@
+"""A recording in a virtual machine without acceleration: any filesystem of Debian's kernel. Needs no root.
+
+The disk under test is behind QEMU's blklogwrites; a second disk takes a tar archive of what the guest recorded.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+from harness import build, kernel
+
+FS_BYTES = 300 << 20
+"""FAT32 needs 65,525 clusters of 4 KiB."""
+MARK_BYTE = FS_BYTES
+DISK_BYTES = FS_BYTES + (1 << 20)
+RESULT_BYTES = 512 << 20
+PATIENCE_S = 150
+
+MKFS = {
+    "ext4": ("mkfs.ext4", "-q", "-F", "-b", "4096"),
+    "f2fs": ("mkfs.f2fs", "-q", "-f"),
+    "vfat": ("mkfs.vfat", "-F", "32", "-s", "8"),
+    "exfat": ("mkfs.exfat", "-c", "4K"),
+}
+
+MOUNT = {"ext4": "noatime", "f2fs": "noatime", "vfat": "noatime", "exfat": "noatime"}
+
+INIT = """#!/bin/sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev
+mount -t tracefs trace /sys/kernel/tracing
+mount -t tmpfs -o size=600m tmp /tmp
+for module in $(cat /modules); do insmod /lib/$module || echo "no module $module"; done
+mkdir -p /mnt /tmp/out/oplog
+. /run.sh >/tmp/out/guest.log 2>&1 && echo complete >>/tmp/out/guest.log
+dmesg >/tmp/out/dmesg
+tar -cf /dev/vdb -C /tmp/out .
+sync
+poweroff -f
+"""
+
+RUN = """set -x
+echo 100 >/proc/sys/vm/dirty_writeback_centisecs; echo 200 >/proc/sys/vm/dirty_expire_centisecs
+attach() {{ mount -t {fs_type} -o {options} /dev/vda /mnt; }}
+mark() {{ workload mark /dev/vda {mark_byte} $1; }}
+attach && workload prep /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark prepared && attach || return
+iotrace -o /tmp/out/recording --device /dev/vda --preset {preset} -- sh -c '
+  mark() {{ workload mark /dev/vda {mark_byte} $1; }}
+  mark begin && workload run /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark end
+'
+"""
+
+
+def missing() -> str | None:
+    """Why there can be no guest here, or None."""
+    programs = ("qemu-system-x86_64", "busybox", "cpio", "gcc", "dpkg-deb", *(command[0] for command in MKFS.values()))
+    lacking = [program for program in programs if shutil.which(program) is None]
+    return f"needs {', '.join(lacking)}" if lacking else None
+
+
+def record(
+    directory: Path,
+    fs_type: str,
+    iotrace: Path,
+    *,
+    seed: int = 1,
+    size: int = 8,
+    cpus: int = 1,
+    preset: str = "block+fs",
+) -> None:
+    """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made in the guest."""
+    image = directory / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(FS_BYTES)
+    subprocess.run([*MKFS[fs_type], image], check=True, stdout=subprocess.DEVNULL)
+    with image.open("r+b") as file:
+        file.truncate(DISK_BYTES)
+    subprocess.run(["cp", "--sparse=always", image, directory / "base.img"], check=True)
+    result = directory / "result"
+    with result.open("wb") as file:
+        file.truncate(RESULT_BYTES)
+    (directory / "disk.log").touch()
+    booted = kernel.debian()
+    run = RUN.format(fs_type=fs_type, options=MOUNT[fs_type], seed=seed, size=size, mark_byte=MARK_BYTE, preset=preset)
+    initramfs = _initramfs(directory, booted, [build.workload(), iotrace], run)
+    _boot(directory, booted.vmlinuz, initramfs, cpus)
+    with tarfile.open(result) as files:
+        files.extractall(directory, filter="data")
+    result.unlink()
+    said = (directory / "guest.log").read_text(errors="replace")
+    if not said.endswith("complete\n"):
+        raise RuntimeError(f"the guest did not complete:\n{said[-2000:]}")
+
+
+def _initramfs(directory: Path, booted: kernel.Kernel, programs: list[Path], run: str) -> Path:
+    root = directory / "initramfs"
+    for name in ("bin", "lib", "lib64", "proc", "sys", "dev", "tmp"):
+        (root / name).mkdir(parents=True)
+    busybox = shutil.which("busybox")
+    assert busybox is not None
+    (root / "bin" / "sh").symlink_to("busybox")
+    for program in (Path(busybox), *programs):
+        shutil.copy(program, root / "bin" / program.name)
+        for library in _libraries(program):
+            target = root / library.relative_to("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, target)
+    for module in booted.modules:
+        shutil.copy(module, root / "lib" / module.name)
+    (root / "modules").write_text("\n".join(module.name for module in booted.modules))
+    (root / "run.sh").write_text(run)
+    (root / "init").write_text(INIT)
+    (root / "init").chmod(0o755)
+    names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+    archive = directory / "initramfs.cpio"
+    with archive.open("wb") as out:
+        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names.encode(), stdout=out, check=True)
+    shutil.rmtree(root)
+    return archive
+
+
+def _libraries(program: Path) -> list[Path]:
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return [Path(word) for word in listed.split() if word.startswith("/")]
+
+
+def _boot(directory: Path, vmlinuz: Path, initramfs: Path, cpus: int) -> None:
+    command = [
+        *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(cpus), "-m", "1024", "-nodefaults"),
+        *("-nographic", "-no-reboot", "-serial", f"file:{directory / 'console.log'}"),
+        *("-kernel", vmlinuz, "-initrd", initramfs),
+        *("-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off tsc=reliable rdinit=/init"),
+        *("-blockdev", f"driver=file,node-name=image,filename={directory / 'disk.img'},discard=unmap"),
+        *("-blockdev", f"driver=file,node-name=log,filename={directory / 'disk.log'}"),
+        *("-blockdev", "driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=512,discard=unmap"),
+        *("-device", "virtio-blk-pci,drive=logged,discard=on"),
+        *("-blockdev", f"driver=file,node-name=result,filename={directory / 'result'}"),
+        *("-device", "virtio-blk-pci,drive=result"),
+    ]
+    try:
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        console = (directory / "console.log").read_text(errors="replace")
+        raise RuntimeError(f"the guest did not end within {PATIENCE_S} s:\n{console[-2000:]}") from None

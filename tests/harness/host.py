@@ -1,0 +1,126 @@
+"""A recording on this machine: ext4 on a loop device over the disk that logs. Needs root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness import build
+
+FS_BYTES = 192 << 20
+MARK_BYTE = FS_BYTES
+DISK_BYTES = FS_BYTES + (1 << 20)
+PATIENCE_S = 60
+
+MKFS = {
+    "debian": (),
+    "android": ("-O", "^64bit,^flex_bg,^metadata_csum,uninit_bg,^resize_inode,encrypt", "-I", "256", "-m", "1"),
+}
+MOUNT = {"debian": "noatime", "android": "noatime,noauto_da_alloc,discard"}
+
+
+def missing() -> str | None:
+    """Why there can be no recording here, or None."""
+    for program in ("mke2fs", "losetup", "dumpe2fs", "debugfs", "gcc"):
+        if shutil.which(program) is None:
+            return f"needs {program}"
+    if not Path("/dev/fuse").exists():
+        return "needs /dev/fuse"
+    return None
+
+
+@contextlib.contextmanager
+def disk(directory: Path, flavour: str) -> Iterator[Path]:
+    """A loop device with an ext4 whose writes are logged to directory/disk.log; the image is directory/disk.img."""
+    image = directory / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    _run("mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", *MKFS[flavour], image, str(FS_BYTES // 4096))
+    _run("cp", "--sparse=always", image, directory / "base.img")
+    mountpoint = directory / "fuse"
+    mountpoint.mkdir()
+    server = subprocess.Popen([build.disklog(), image, directory / "disk.log", mountpoint])
+    try:
+        _wait_for(mountpoint / "disk")
+        device = Path(_run("losetup", "--find", "--show", "--direct-io=on", mountpoint / "disk").strip())
+        try:
+            yield device
+        finally:
+            _run("losetup", "--detach", device)
+    finally:
+        subprocess.run(["umount", mountpoint], check=False, timeout=PATIENCE_S)
+        _stop(server)
+
+
+def record(directory: Path, flavour: str, iotrace: Path, *, seed: int = 1, size: int = 12) -> None:
+    """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made."""
+    mountpoint, log = directory / "mnt", directory / "oplog"
+    mountpoint.mkdir()
+    log.mkdir()
+    program = build.workload()
+    part = [mountpoint, log, str(seed), str(size)]
+    with disk(directory, flavour) as device:
+        with mounted(device, mountpoint, flavour):
+            _run(program, "prep", *part)
+        _run(program, "mark", device, str(MARK_BYTE), "prepared")
+        with mounted(device, mountpoint, flavour):
+            mark = [str(program), "mark", str(device), str(MARK_BYTE)]
+            steps = [
+                [*mark, "begin"],
+                [str(program), "run", *map(str, part)],
+                ["umount", str(mountpoint)],
+                [*mark, "end"],
+            ]
+            script = " && ".join(shlex.join(step) for step in steps)
+            where = ["--preset", "block+fs+syscalls", "--device", device]
+            _run(iotrace, "-o", directory / "recording", *where, "--", "sh", "-c", script)
+
+
+@contextlib.contextmanager
+def mounted(device: Path, mountpoint: Path, flavour: str) -> Iterator[None]:
+    """The filesystem of the device, which may be unmounted before the end."""
+    _run("mount", "-t", "ext4", "-o", MOUNT[flavour], device, mountpoint)
+    try:
+        yield
+    finally:
+        if mountpoint.is_mount():
+            _run("umount", mountpoint)
+
+
+def _run(*command: str | Path) -> str:
+    """What the command printed; one that takes too long is ended with all processes that it started."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            printed, _ = process.communicate(timeout=PATIENCE_S)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+                time.sleep(1)
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return printed
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} did not appear")
+        time.sleep(0.02)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    try:
+        server.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()

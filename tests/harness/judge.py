@@ -1,0 +1,125 @@
+"""Holds what the package says of a recording of the harness against the truth about it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+import truth
+
+from androstep_analysis import fs, ingest, link, units
+from androstep_analysis.fs import Filesystem
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import requests
+from harness import content, devlog, layout, oplog
+
+
+@dataclass
+class Recording:
+    """A directory as `host` and `guest` leave it, with a mark at three times: prepared, begin and end."""
+
+    directory: Path
+    fs_type: str
+    mark_byte: int
+
+    @cached_property
+    def staging(self) -> Staging:
+        """The trace."""
+        return ingest.read(self.directory / "recording" / "trace.dat")
+
+    @cached_property
+    def dev(self) -> int:
+        """The device under test."""
+        return truth.device(self.staging)
+
+    @cached_property
+    def mounts(self) -> dict[int, str]:
+        """Where the device under test was mounted, as iotrace found it."""
+        described = json.loads((self.directory / "recording" / "recording.json").read_text())
+        paths = {units.parse_dev(mount["dev"]): mount["path"] for mount in described["mounts"]}
+        return {self.dev: paths[self.dev]}
+
+    @cached_property
+    def log(self) -> devlog.DevLog:
+        """What reached the disk."""
+        return devlog.read(self.directory / "disk.log")
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """Entries of the marks `begin` and `end` in the disk's log."""
+        return devlog.mark(self.log, self.mark_byte, "begin"), devlog.mark(self.log, self.mark_byte, "end")
+
+    @cached_property
+    def truth(self) -> content.Truth:
+        """The truth about every write in the trace."""
+        classify = layout.CLASSIFY[self.fs_type](self.directory / "disk.img")
+        return content.truth(self.log, *self.span, self.bios, oplog.read(self.directory / "oplog"), classify)
+
+    @cached_property
+    def bios(self) -> pl.DataFrame:
+        """Every write bio of the device between the marks: ts, sector, nr_sectors, pid."""
+        queued = self.staging.block.filter(
+            pl.col("action") == "queue",
+            pl.col("dev") == self.dev,
+            pl.col("nr_sectors") > 0,
+            pl.col("rwbs").str.contains("W") & ~pl.col("rwbs").str.contains("D"),
+        )
+        bios = queued.select("sector", "nr_sectors", ts="ts_ns", pid=pl.coalesce("pid", "tid")).with_row_index("bio")
+        begin, end = bios.filter(pl.col("sector") == self.mark_byte // devlog.SECTOR_BYTES)["bio"]
+        return bios.filter(pl.col("bio").is_between(begin, end, closed="left")).drop("bio")
+
+    @cached_property
+    def before(self) -> Filesystem:
+        """The filesystem before it was mounted for the recording."""
+        path = self.directory / "before.img"
+        prepared = devlog.mark(self.log, self.mark_byte, "prepared")
+        devlog.image_at(self.log, prepared, self.directory / "base.img", path)
+        return self._image(path, "image_before")
+
+    @cached_property
+    def after(self) -> Filesystem:
+        """The filesystem at the end, unmounted."""
+        return self._image(self.directory / "disk.img", "image_after")
+
+    def _image(self, path: Path, source: str) -> Filesystem:
+        return link.classified(fs.read(path, dev=self.dev, source=source))
+
+    def answers(self, run: str) -> pl.DataFrame:
+        """The truth beside what table io says in one of `truth.RUNS`."""
+        events, before, after = truth.RUNS[run]
+        images = link.Images(before=self.before if before else None, after=self.after if after else None)
+        recorded = self.staging if events else replace(self.staging, fs_events=self.staging.fs_events.clear())
+        io = link.tables(recorded, requests.link(recorded.block), images, mounts=self.mounts)["io"]
+        return truth.answered(io, self.truth.rows, self.fs_type)
+
+
+def table(recording: Recording) -> pl.DataFrame:
+    """A row per run and question: run, asked, blocks and the share of every outcome."""
+    return pl.DataFrame(list(_rows(recording)))
+
+
+def _rows(recording: Recording) -> Iterator[dict[str, object]]:
+    for run in truth.RUNS:
+        answers = recording.answers(run)
+        deleted = answers.filter(pl.col("kind") == "data", ~pl.col("in_final_image"))
+        asked = {
+            "file": truth.file(answers),
+            "file, deleted": truth.file(deleted),
+            "name": truth.name(answers),
+            "owner": truth.owner(answers),
+            "block type": truth.block_type(answers),
+        }
+        for question, outcomes in asked.items():
+            yield {"run": run, "asked": question, "blocks": outcomes.height, **truth.shares(outcomes)}
+
+
+def wrong(outcomes: pl.DataFrame) -> Counter[str]:
+    """What is wrong in the outcomes, counted by block type, source and rule, to look into."""
+    stated = outcomes.filter(pl.col("outcome") == "wrong")
+    columns = ["kind", "io_block_type", "io_source", "io_via"]
+    return Counter({str(row[:-1]): row[-1] for row in stated.group_by(columns).len().iter_rows()})

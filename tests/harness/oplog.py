@@ -1,0 +1,152 @@
+"""What the workload did, as tests/harness/oplog.h defines it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+PAGE_BYTES = 4096
+
+OPEN, STAMP, DATA, STORE, SNAPSHOT, TRUNCATE, UNLINK, RENAME, LINK, COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN = range(
+    1, 16
+)
+
+RECORD = np.dtype(
+    [
+        *((name, "<u8") for name in ("ts_ns", "done_ns", "sequence", "ino", "offset", "length")),
+        *((name, "<u4") for name in ("generation", "pid", "op", "payload_bytes")),
+    ]
+)
+
+
+class Key(NamedTuple):
+    """A file: the generation tells apart those that bore one inode number; 0 where the filesystem has none."""
+
+    ino: int
+    generation: int
+
+
+class Op(NamedTuple):
+    """A record of the log with its payload."""
+
+    ts_ns: int
+    done_ns: int
+    sequence: int
+    key: Key
+    offset: int
+    length: int
+    pid: int
+    op: int
+    payload: bytes
+
+
+def read(directory: Path) -> list[Op]:
+    """The operations of all processes, in the order of their sequence numbers."""
+    operations = [op for path in directory.glob("*.log") for op in _read_one(path)]
+    return sorted(operations, key=lambda op: op.sequence)
+
+
+def _read_one(path: Path) -> list[Op]:
+    content = path.read_bytes()
+    operations, at = [], 0
+    while at < len(content):
+        fields = np.frombuffer(content, RECORD, 1, at)[0].tolist()
+        ts_ns, done_ns, sequence, ino, offset, length, generation, pid, op, payload_bytes = fields
+        at += RECORD.itemsize
+        payload = content[at : at + payload_bytes]
+        at += payload_bytes
+        operations.append(Op(ts_ns, done_ns, sequence, Key(ino, generation), offset, length, pid, op, payload))
+    return operations
+
+
+@dataclass
+class Names:
+    """Every name that each file had, and which files exist at the end."""
+
+    of: dict[Key, list[str]] = field(default_factory=dict)
+    live: set[Key] = field(default_factory=set)
+    now: dict[Key, Key] = field(default_factory=dict)
+    """What a file from before the run is called in the run: FAT numbers inodes anew at each mount."""
+
+
+def names(operations: list[Op]) -> Names:
+    """Follows opens, renames (also of directories above a file), links and unlinks."""
+    found = Names()
+    at_path: dict[str, Key] = {}
+    prepared: dict[str, Key] = {}
+
+    def bind(path: str, key: Key) -> None:
+        at_path[path] = key
+        known = found.of.setdefault(key, [])
+        if path not in known:
+            known.append(path)
+
+    for op in operations:
+        first, _, second = (
+            op.payload.decode(errors="replace").partition("\0") if op.op not in (DATA, SNAPSHOT) else ("",) * 3
+        )
+        if op.op == RUN:
+            prepared = dict(at_path)
+        elif op.op == OPEN:
+            if at_path.get(first) == prepared.get(first) is not None:
+                found.now[prepared[first]] = op.key
+            bind(first, op.key)
+        elif op.op == LIVE:
+            bind(first, op.key)
+            found.live.add(op.key)
+        elif op.op == UNLINK:
+            at_path.pop(first, None)
+        elif op.op == LINK and first in at_path:
+            bind(second, at_path[first])
+        elif op.op == RENAME:
+            below = [path for path in at_path if path == first or path.startswith(first + "/")]
+            for path in below:
+                bind(second + path[len(first) :], at_path.pop(path))
+    return found
+
+
+class Move(NamedTuple):
+    """Content of a file that went elsewhere without being written: from byte `offset` on by `by` bytes."""
+
+    ts_ns: int
+    sequence: int
+    offset: int
+    by: int
+
+
+def moves(operations: list[Op]) -> dict[Key, list[Move]]:
+    """Collapsed and inserted ranges that the filesystem supported."""
+    found: dict[Key, list[Move]] = {}
+    begun: dict[int, Op] = {}
+    for op in operations:
+        if op.op in (COLLAPSE, INSERT):
+            begun[op.pid] = op
+        elif op.op == DONE and op.length:
+            start = begun[op.pid]
+            by = -start.length if start.op == COLLAPSE else start.length
+            found.setdefault(start.key, []).append(Move(start.ts_ns, start.sequence, start.offset, by))
+    return found
+
+
+class Write(NamedTuple):
+    """A write to a page, which some time between `ts_ns` and `done_ns` changed it."""
+
+    sequence: int
+    pid: int
+    ts_ns: int
+    done_ns: int
+
+
+def page_writes(operations: list[Op]) -> dict[tuple[Key, int], list[Write]]:
+    """The writes of the run to each page of each file, in the order of their sequence numbers."""
+    found: dict[tuple[Key, int], list[Write]] = {}
+    run = next(op.sequence for op in operations if op.op == RUN)
+    for op in operations:
+        if op.op in (STAMP, DATA, STORE) and op.length and op.sequence > run:
+            write = Write(op.sequence, op.pid, op.ts_ns, op.done_ns)
+            for page in range(op.offset // PAGE_BYTES, (op.offset + op.length - 1) // PAGE_BYTES + 1):
+                found.setdefault((op.key, page), []).append(write)
+    return found
