@@ -1,26 +1,30 @@
-"""What recording costs: iotrace against no tracing, against pages read as trace-cmd does, and against text.
+"""What recording costs: iotrace against no tracing and against recorders that do as trace-cmd's.
 
-``python benchmarks/iotrace.py [--repeats N] [--seconds S]``. Needs root, loop devices and tracefs, and `make probes`.
+``python benchmarks/iotrace.py [--repeats N] [--seconds S] [--guest]``. Needs root, loop devices, tracefs, gcc and
+`make probes`; ``--guest`` what the truth harness's guests need, and trace-cmd.
 
 All take the same events with the same filters, in instances of their own, of an ext4 on a loop device over a file in
-memory, one after the other in turn, in every round in another order. CPU time is that of the whole machine
-(/proc/stat), because workers of the kernel trace, too; the cost of an event is what a round needs more than its run
-without tracing, by the events it recorded. So keep the machine quiet, and look at the spread.
+memory, one after the other in turn, in every round in another order. CPU time is that of the workload, of the tracer
+and of all kernel threads, which trace, too; the cost of an event is what a round needs more than its run without
+tracing, by the events it recorded. Starting, listing and packing are not measured.
 
-`by CPU` stands for `trace-cmd record`, which writes /proc/sys/kernel/ftrace_enabled and ends where that is not allowed:
-one process for each CPU that splices trace_pipe_raw to a file, blocking, as its recorders do. Two tables have a device
-as slow as a phone's: after each fsync the program waits, as it would for flash, so that what tracing takes is not
-hidden in the waiting.
+`per-CPU recorder` stands for `trace-cmd record`, which writes /proc/sys/kernel/ftrace_enabled and ends where that is
+not allowed: one process for each CPU that splices trace_pipe_raw to a file, blocking, as its recorders do. With
+``--guest`` the real one is measured in a virtual machine without acceleration, where only the proportions count.
+
+Two tables have a device as slow as a phone's, about 2,000 fsync/s. No kernel at hand has a block device with a delay
+below a millisecond, and a limit on the rate would hide what tracing takes in its waiting; so the program itself waits
+after each fsync, for as long as makes 0.5 ms of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import json
 import os
-import random
+import resource
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -29,25 +33,38 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from androstep_analysis.ingest import record
+from androstep_analysis.ingest import record, source, tracedat, tracedat_file
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from harness import guest
 
 ROOT = Path(__file__).resolve().parents[1]
-IOTRACE = ROOT / "build" / "probes" / "native" / "iotrace"
+
+
+def program(name: str, variant: str) -> Path:
+    """A program that `make probes` builds."""
+    return ROOT / "build" / "probes" / variant / name
+
+
+IOTRACE = program("iotrace", "native")
 TICKS = os.sysconf("SC_CLK_TCK")
 BUFFER_KB = 16384
 FILE_BYTES = 64 << 20
-PHONE_WAIT_S = 0.0005
-PIPE_BYTES = 1 << 20
-F_SETPIPE_SZ = 1031
+PAGE_BYTES = 4096
+PHONE_FSYNC_S = 0.0005
+BURST_PROCESSES = 2
+SQLITE_FSYNCS = 4
+"""fsync calls of a transaction: journal twice, database, directory."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One run: seconds on the wall, seconds of CPU over the machine, events recorded and lost."""
+    """One run: seconds on the wall, seconds of CPU, events recorded and lost."""
 
     wall_s: float
     cpu_s: float
@@ -58,42 +75,57 @@ class Cost:
 # -- workloads --------------------------------------------------------------------------------------------------------
 
 
-def random_writes(top: Path, nr: int, wait_s: float = 0.0) -> None:
-    """4 KiB at random places of a file that exists, each followed by fsync."""
-    places = random.Random(1)
-    fd = os.open(top / "random", os.O_RDWR)
-    page = os.urandom(4096)
-    for _ in range(nr):
-        os.pwrite(fd, page, places.randrange(FILE_BYTES // 4096) * 4096)
-        os.fsync(fd)
-        if wait_s:
-            time.sleep(wait_s)
-    os.close(fd)
-
-
-def sqlite_inserts(top: Path, nr: int, wait_s: float = 0.0) -> None:
+def sqlite_inserts(path: Path, nr: int, wait_ns: int) -> None:
     """Transactions of one row with the rollback journal, as Android's SQLite had for long."""
-    path = top / "inserts.db"
     path.unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous=FULL")
         database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT)")
         for number in range(nr):
             database.execute("INSERT INTO t (text) VALUES (?)", (f"{number:0100}",))
-            if wait_s:
-                time.sleep(wait_s * SQLITE_FSYNCS)
+            if wait_ns:
+                time.sleep(wait_ns / 1e9)
 
 
-SQLITE_FSYNCS = 4
-"""fsync calls of a transaction: journal twice, database, directory."""
+@dataclass(frozen=True)
+class Workload:
+    """A program that does its step `nr` times; `fsyncs` of them wait for the device in each step."""
 
-WORKLOADS: dict[str, Callable[[Path, int, float], None]] = {"random": random_writes, "sqlite": sqlite_inserts}
+    title: str
+    command: Callable[[int, int], list[str | Path]]
+    fsyncs: int
+
+    def run(self, nr: int, wait_ns: int = 0) -> None:
+        subprocess.run(self.command(nr, wait_ns), check=True)
+
+    def seconds(self, nr: int, wait_ns: int = 0) -> float:
+        begun = time.monotonic()
+        self.run(nr, wait_ns)
+        return time.monotonic() - begun
+
+    def per_step(self, wait_ns: int = 0) -> float:
+        """Seconds of a step, without what starting the program takes."""
+        nr, none = 200, self.seconds(0, wait_ns)
+        while (taken := self.seconds(nr, wait_ns) - none) < 0.5:
+            nr *= 2
+        return taken / nr
 
 
-def work(name: str, top: Path, nr: int, wait_s: float) -> Callable[[], None]:
-    """Runs a workload in a process of its own, as a traced program is."""
-    command = [sys.executable, __file__, "--work", name, str(top), str(nr), str(wait_s)]
-    return lambda: subprocess.run(command, check=True) and None
+def workloads(load: Path, top: Path) -> dict[str, Workload]:
+    own: list[str | Path] = [sys.executable, __file__, "--inserts", top / "inserts.db"]
+    return {
+        "random": Workload(
+            "4 KiB random writes, fsync after each",
+            lambda nr, ns: [load, "random", top / "random", str(nr), str(ns)],
+            1,
+        ),
+        "sqlite": Workload(
+            "SQLite inserts, a transaction each", lambda nr, ns: [*own, str(nr), str(ns)], SQLITE_FSYNCS
+        ),
+        "burst": Workload(
+            "buffered 4 KiB writes", lambda nr, _: [load, "burst", top, str(nr), str(BURST_PROCESSES)], 0
+        ),
+    }
 
 
 # -- tracers ----------------------------------------------------------------------------------------------------------
@@ -132,65 +164,43 @@ class Instance:
         self.path.rmdir()
 
 
-def splice_pages(raw: Path, out: Path) -> None:
-    """What a recorder of trace-cmd does for one CPU, until SIGUSR1 and the end of what there is."""
-    ending = []
-    signal.signal(signal.SIGUSR1, lambda *_: ending.append(1))
-    source = os.open(raw, os.O_RDONLY)
-    target = os.open(out, os.O_WRONLY | os.O_CREAT)
-    reader, writer = os.pipe()
-    fcntl.fcntl(writer, F_SETPIPE_SZ, PIPE_BYTES)
-    while True:
-        flags = os.SPLICE_F_NONBLOCK if ending else 0
-        try:
-            moved = os.splice(source, writer, PIPE_BYTES, flags=flags)
-        except (BlockingIOError, InterruptedError):
-            moved = 0
-        if not moved and ending:
-            break
-        while moved:
-            moved -= os.splice(reader, target, moved)
-    os.set_blocking(source, False)
-    with contextlib.suppress(BlockingIOError):
-        while page := os.read(source, 65536):
-            os.write(target, page)
-
-
-def by_cpu(instance: Instance, scratch: Path, run: Callable[[], None]) -> None:
-    """One process of this program for each CPU."""
-    recorders = [
-        subprocess.Popen([sys.executable, __file__, "--splice", cpu / "trace_pipe_raw", scratch / cpu.name])
-        for cpu in instance.cpus()
-    ]
-    time.sleep(0.5)
-    instance.set("tracing_on", "1")
-    run()
-    instance.set("tracing_on", "0")
-    for recorder in recorders:
-        recorder.send_signal(signal.SIGUSR1)
-        recorder.wait(60)
-
-
-def as_text(instance: Instance, scratch: Path, run: Callable[[], None]) -> None:
-    """cat trace_pipe, as scripts do."""
-    with (scratch / "text").open("wb") as out:
-        reader = subprocess.Popen(["cat", instance.path / "trace_pipe"], stdout=out)
-        instance.set("tracing_on", "1")
-        run()
-        instance.set("tracing_on", "0")
-        while any("entries: 0\n" not in (cpu / "stats").read_text() for cpu in instance.cpus()):
-            time.sleep(0.05)
-        reader.terminate()
-        reader.wait()
-
-
 # -- measuring --------------------------------------------------------------------------------------------------------
 
 
-def busy_s() -> float:
-    """CPU time of all CPUs since boot that was not idle, stolen or counted twice as guest."""
-    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:])
-    return (user + nice + system + irq + softirq) / TICKS
+def run_ns(pids: list[int]) -> dict[int, int]:
+    """CPU time each process has had."""
+    times = {}
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            times[pid] = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+    return times
+
+
+def kernel_threads() -> list[int]:
+    """All threads that have no program: their command line is empty."""
+    pids = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if not path.read_bytes():
+                pids.append(int(path.parent.name))
+    return pids
+
+
+def spent_s(before: Mapping[int, int], after: Mapping[int, int]) -> float:
+    return sum(ns - before.get(pid, 0) for pid, ns in after.items()) / 1e9
+
+
+def children_s() -> float:
+    """CPU time of the children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def fill(path: Path) -> None:
+    """Page by page: what is written at once may lie in large folios, where a page costs more the later it comes."""
+    with path.open("wb", buffering=0) as file:
+        for _ in range(FILE_BYTES // PAGE_BYTES):
+            file.write(os.urandom(PAGE_BYTES))
 
 
 @contextlib.contextmanager
@@ -209,7 +219,7 @@ def disk(scratch: Path) -> Iterator[tuple[str, Path]]:
     try:
         subprocess.run(["mount", device, top], check=True)
         try:
-            (top / "random").write_bytes(os.urandom(FILE_BYTES))
+            fill(top / "random")
             os.sync()
             yield device, top
         finally:
@@ -230,69 +240,78 @@ def mounted_tracefs(scratch: Path) -> Iterator[Path]:
         subprocess.run(["umount", top], check=True)
 
 
+Work = Callable[[list[int]], None]
+"""What is measured, given the processes of the tracer."""
+
+
 class Bench:
     """A disk, a tracefs, and the events that iotrace takes on it."""
 
-    def __init__(self, scratch: Path, device: str, tracefs: Path) -> None:
-        self.scratch, self.device, self.tracefs = scratch, device, tracefs
-        self.iotrace(lambda: None)
+    def __init__(self, scratch: Path, device: str, tracefs: Path, load: Path) -> None:
+        self.scratch, self.device, self.tracefs, self.load = scratch, device, tracefs, load
+        self.iotrace(lambda _: None)
         self.events = json.loads((scratch / "out" / "recording.json").read_text())["events"]
-        self.tracers: dict[str, Callable[[Callable[[], None]], tuple[int, int]]] = {
+        self.tracers: dict[str, Callable[[Work], tuple[int, int]]] = {
             "none": self.untraced,
             "iotrace": self.iotrace,
-            "by CPU": self.piped(by_cpu),
-            "text": self.piped(as_text),
+            "per-CPU recorder": self.per_cpu_recorder,
         }
 
-    def untraced(self, run: Callable[[], None]) -> tuple[int, int]:
-        run()
+    def untraced(self, work: Work) -> tuple[int, int]:
+        work([])
         return 0, 0
 
-    def iotrace(self, run: Callable[[], None]) -> tuple[int, int]:
-        """Started and ended outside of what is measured: see `measure`."""
+    def iotrace(self, work: Work) -> tuple[int, int]:
         out = self.scratch / "out"
         shutil.rmtree(out, ignore_errors=True)
-        command = [IOTRACE, "-o", out, "--device", self.device, "--buffer", str(BUFFER_KB)]
+        command: list[str | Path] = [IOTRACE, "-o", out, "--device", self.device, "--buffer", str(BUFFER_KB)]
         recorder = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         while not (out / "before.rec").exists() or record.read(out / "before.rec").losses:
             time.sleep(0.1)
         time.sleep(0.2)
-        run()
+        work([recorder.pid])
         recorder.terminate()
         recorder.wait()
         recording = json.loads((out / "recording.json").read_text())
         return sum(cpu["events"] for cpu in recording["cpus"]), recording["lost_events"]
 
-    def piped(
-        self, reader: Callable[[Instance, Path, Callable[[], None]], None]
-    ) -> Callable[[Callable[[], None]], tuple[int, int]]:
-        def traced(run: Callable[[], None]) -> tuple[int, int]:
-            instance = Instance(self.tracefs, self.events)
-            out = self.scratch / "pages"
-            out.mkdir()
-            try:
-                reader(instance, out, run)
-                return instance.counted()
-            finally:
-                instance.remove()
-                shutil.rmtree(out)
-
-        return traced
+    def per_cpu_recorder(self, work: Work) -> tuple[int, int]:
+        instance = Instance(self.tracefs, self.events)
+        out = self.scratch / "pages"
+        out.mkdir()
+        try:
+            commands: list[list[str | Path]] = [
+                [self.load, "recorder", cpu / "trace_pipe_raw", out / cpu.name] for cpu in instance.cpus()
+            ]
+            recorders = [subprocess.Popen(command) for command in commands]
+            time.sleep(0.2)
+            instance.set("tracing_on", "1")
+            work([recorder.pid for recorder in recorders])
+            instance.set("tracing_on", "0")
+            for recorder in recorders:
+                recorder.send_signal(signal.SIGUSR1)
+                recorder.wait(60)
+            return instance.counted()
+        finally:
+            instance.remove()
+            shutil.rmtree(out)
 
     def measure(self, tracer: str, run: Callable[[], None]) -> Cost:
         """Wall and CPU time from the start of the workload to its end; what a tracer still does then is not counted,
-        but it has only what came in its last 100 ms."""
-        spent: list[float] = []
+        but it has only what the buffers hold."""
+        cost = []
 
-        def timed() -> None:
+        def timed(tracing: list[int]) -> None:
             os.sync()
             time.sleep(0.3)
-            wall, cpu = time.monotonic(), busy_s()
+            pids = kernel_threads() + tracing
+            others, own, begun = run_ns(pids), children_s(), time.monotonic()
             run()
-            spent.extend((time.monotonic() - wall, busy_s() - cpu))
+            wall = time.monotonic() - begun
+            cost.append((wall, children_s() - own + spent_s(others, run_ns(kernel_threads() + tracing))))
 
         events, lost = self.tracers[tracer](timed)
-        return Cost(spent[0], spent[1], events, lost)
+        return Cost(*cost[0], events, lost)
 
     def rounds(self, run: Callable[[], None], repeats: int) -> dict[str, list[Cost]]:
         costs: dict[str, list[Cost]] = {name: [] for name in self.tracers}
@@ -304,11 +323,15 @@ class Bench:
         return costs
 
 
+def spread(values: list[float], digits: int) -> str:
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}..{max(values):.{digits}f})"
+
+
 def show(title: str, costs: dict[str, list[Cost]]) -> None:
-    """A line for each tracer: medians over the rounds, differences paired by round."""
+    """A line for each tracer: medians over the rounds, and (min..max); differences paired by round."""
     print(f"\n{title}")
-    heads = f"{'':11}{'wall s':>9}{'wall +%':>9}{'(min..max)':>16}{'CPU s':>8}{'events':>10}{'events/s':>10}"
-    print(f"{heads}{'us CPU/event':>14}{'lost':>8}")
+    heads = f"{'':17}{'wall s':>9}{'wall +%':>22}{'CPU s':>8}{'events':>10}{'events/s':>10}"
+    print(f"{heads}{'us CPU/event':>24}{'lost':>8}")
     for name, runs in costs.items():
         pairs = list(zip(runs, costs["none"], strict=True))
         more = [100 * (run.wall_s / free.wall_s - 1) for run, free in pairs]
@@ -317,21 +340,85 @@ def show(title: str, costs: dict[str, list[Cost]]) -> None:
         cpu = statistics.median(run.cpu_s for run in runs)
         events = int(statistics.median(run.events for run in runs))
         rate = statistics.median((run.events + run.lost) / run.wall_s for run in runs)
-        spread = f"({min(more):.1f}..{max(more):.1f})"
-        line = f"{name:11}{wall:9.3f}{statistics.median(more):9.1f}{spread:>16}{cpu:8.2f}{events:10}{rate:10.0f}"
-        print(f"{line}{statistics.median(each or [0.0]):14.3f}{max(run.lost for run in runs):8}", flush=True)
+        line = f"{name:17}{wall:9.3f}{spread(more, 1):>22}{cpu:8.2f}{events:10}{rate:10.0f}"
+        print(f"{line}{spread(each or [0.0], 3):>24}{max(run.lost for run in runs):8}", flush=True)
 
 
-def calibrated(name: str, top: Path, wait_s: float, seconds: float) -> int:
-    """How often the workload does its step in about so many seconds."""
-    nr = 200
-    while True:
-        begun = time.monotonic()
-        WORKLOADS[name](top, nr, wait_s)
-        taken = time.monotonic() - begun
-        if taken > seconds / 4:
-            return max(1, int(nr * seconds / taken))
-        nr *= 2
+def built(directory: Path) -> Path:
+    """The program of iotrace_load.c."""
+    program = directory / "iotrace_load"
+    source = Path(__file__).with_name("iotrace_load.c")
+    subprocess.run(
+        ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o", program, source], check=True
+    )
+    return program
+
+
+# -- the real trace-cmd, in a guest -----------------------------------------------------------------------------------
+
+GUEST_WRITES = 1000
+GUEST_TRACERS = ("none", "iotrace", "trace-cmd")
+
+GUEST_BEGIN = """
+mount -t ext4 -o noatime /dev/vda /mnt; dd if=/dev/zero of=/mnt/file bs=4k count=4096 2>/dev/null; sync
+"""
+
+GUEST_EVENTS = "iotrace -o /tmp/out/recording --device /dev/vda -- true\n"
+
+GUEST_ROUNDS = """
+busy() {{ awk '/^cpu /{{print $2 + $3 + $4 + $7 + $8}}' /proc/stat; }}
+work() {{
+  sync; sleep 0.5; before=$(busy); wall=$(cut -d' ' -f1 /proc/uptime)
+  iotrace_load random /mnt/file {writes} 0
+  echo "$1 $wall $(cut -d' ' -f1 /proc/uptime) $before $(busy)" >>/tmp/out/costs
+}}
+for round in $(seq {repeats}); do
+  work none
+  iotrace -o /tmp/out/iotrace$round --device /dev/vda & tracer=$!
+  sleep 2; work iotrace; kill -TERM $tracer; wait $tracer
+  trace-cmd record -q -B other -C mono -b {buffer_kb} {events} -o /tmp/out/trace-cmd$round.dat & tracer=$!
+  sleep 4; work trace-cmd; kill -INT $tracer; wait $tracer
+done
+"""
+
+
+def guest_events(events: list[dict[str, str | None]]) -> str:
+    """What the guest's script gives to trace-cmd; what iotrace itself defines is not there for it."""
+    words = []
+    for event in events:
+        system, name = str(event["event"]).split("/")
+        if system != "androstep":
+            words += ["-e", f"{system}:{name}", *(["-f", event["filter"]] if event["filter"] else [])]
+    return shlex.join(words)
+
+
+def in_guest(scratch: Path, load: Path, repeats: int) -> dict[str, list[Cost]]:
+    """The random writes with each tracer in turn, in one guest of one processor."""
+    iotrace, trace_cmd = program("iotrace", "x86_64-linux-musl"), Path(str(shutil.which("trace-cmd")))
+    first, second = scratch / "events", scratch / "rounds"
+    first.mkdir()
+    guest.run(first, "ext4", [iotrace], GUEST_BEGIN + GUEST_EVENTS)
+    recording = json.loads((first / "recording" / "recording.json").read_text())
+    events = guest_events(recording["events"])
+    script = GUEST_ROUNDS.format(writes=GUEST_WRITES, repeats=repeats, buffer_kb=BUFFER_KB, events=events)
+    second.mkdir()
+    guest.run(second, "ext4", [iotrace, trace_cmd, load], GUEST_BEGIN + script)
+    costs: dict[str, list[Cost]] = {name: [] for name in GUEST_TRACERS}
+    for line in (second / "costs").read_text().splitlines():
+        name, *numbers = line.split()
+        begun, ended, idle, busy = map(float, numbers)
+        number = len(costs[name]) + 1
+        place = {"iotrace": f"iotrace{number}/trace.dat", "trace-cmd": f"trace-cmd{number}.dat"}.get(name)
+        seen = counted(second / place) if place else (0, 0)
+        costs[name].append(Cost(ended - begun, (busy - idle) / TICKS, *seen))
+    return costs
+
+
+def counted(trace: Path) -> tuple[int, int]:
+    """Events in a trace.dat and events lost."""
+    container = tracedat_file.open_container(source.load(trace))
+    decoded = tracedat.decode(container, tracedat.formats(container), {})
+    return sum(decoded.per_cpu.values()), decoded.lost
 
 
 def main() -> None:
@@ -339,31 +426,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--repeats", type=int, default=7, help="rounds of each table (default 7)")
     parser.add_argument("--seconds", type=float, default=3.0, help="about how long a run takes (default 3)")
+    parser.add_argument("--guest", action="store_true", help="measure in a virtual machine, with the real trace-cmd")
     options = parser.parse_args()
+    if options.guest:
+        with tempfile.TemporaryDirectory(prefix="androstep-bench-") as name:
+            costs = in_guest(Path(name), built(Path(name)), options.repeats)
+            show(f"4 KiB random writes, fsync after each, in a guest ({GUEST_WRITES} times)", costs)
+        return
     with (
         tempfile.TemporaryDirectory(prefix="androstep-bench-", dir="/dev/shm") as name,
         disk(Path(name)) as (device, top),
         mounted_tracefs(Path(name)) as tracefs,
     ):
-        bench = Bench(Path(name), device, tracefs)
+        load = built(Path(name))
+        bench = Bench(Path(name), device, tracefs, load)
         print(
             f"{len(bench.events)} events, {BUFFER_KB} KiB of buffer for each of {os.cpu_count()} CPUs, "
-            f"Linux {os.uname().release}, medians of {options.repeats} rounds"
+            f"Linux {os.uname().release}, medians of {options.repeats} rounds (min..max)"
         )
-        for workload, title, wait_s in (
-            ("random", "4 KiB random writes, fsync after each, device in memory", 0.0),
-            ("sqlite", "SQLite inserts, a transaction each, device in memory", 0.0),
-            ("random", "4 KiB random writes, fsync after each, device as slow as a phone's", PHONE_WAIT_S),
-            ("sqlite", "SQLite inserts, a transaction each, device as slow as a phone's", PHONE_WAIT_S),
-        ):
-            nr = calibrated(workload, top, wait_s, options.seconds)
-            show(f"{title} ({nr} times)", bench.rounds(work(workload, top, nr, wait_s), options.repeats))
+        kinds = workloads(load, top)
+        for kind, slow in (("random", False), ("sqlite", False), ("burst", False), ("random", True), ("sqlite", True)):
+            workload = kinds[kind]
+            step_s = workload.per_step()
+            wait_ns = max(0, int((workload.fsyncs * PHONE_FSYNC_S - step_s) * 1e9)) if slow else 0
+            nr = max(1, int(options.seconds / (step_s + wait_ns / 1e9)))
+            costs = bench.rounds(partial(workload.run, nr, wait_ns), options.repeats)
+            place = "device as slow as a phone's" if slow else "device in memory"
+            show(f"{workload.title}, {place} ({nr} times)", costs)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--splice"]:
-        splice_pages(Path(sys.argv[2]), Path(sys.argv[3]))
-    elif sys.argv[1:2] == ["--work"]:
-        WORKLOADS[sys.argv[2]](Path(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
+    if sys.argv[1:2] == ["--inserts"]:
+        sqlite_inserts(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
     else:
         main()

@@ -6,14 +6,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "complain.h"
 #include "files.h"
+#include "ringbuffer.h"
 
 enum { PIPE_BYTES = 1 << 20 };
 
-static int open_cpu(struct drain_cpu *cpu, const struct instance *instance, int dir, unsigned nr)
+static int read_page_bytes(int tracefs, size_t *bytes)
+{
+    struct contents header;
+    struct page_layout layout;
+    if (file_read(tracefs, "events/header_page", &header) < 0)
+        return complain("tracefs/events/header_page: %s", strerror(errno));
+    int result = page_layout_parse(header.data, &layout);
+    free(header.data);
+    *bytes = layout.bytes;
+    return result < 0 ? complain("tracefs/events/header_page: no page layout that iotrace knows") : 0;
+}
+
+/* Behind the last whole page: a killed recorder may have left one begun. */
+static int seek_end(int out, size_t page_bytes)
+{
+    struct stat status;
+    if (fstat(out, &status) < 0)
+        return -1;
+    return lseek(out, status.st_size - status.st_size % (off_t)page_bytes, SEEK_SET) < 0 ? -1 : 0;
+}
+
+static int open_cpu(struct drain_cpu *cpu, const struct instance *instance, int dir, unsigned nr, size_t page_bytes)
 {
     char path[48];
     snprintf(path, sizeof path, "per_cpu/cpu%u/trace_pipe_raw", nr);
@@ -25,12 +48,14 @@ static int open_cpu(struct drain_cpu *cpu, const struct instance *instance, int 
     cpu->out = openat(dir, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (cpu->out < 0)
         return complain("%s: %s; it cannot be written", path, strerror(errno));
-    return lseek(cpu->out, 0, SEEK_END) < 0 ? -1 : 0;
+    return seek_end(cpu->out, page_bytes) < 0 ? complain("%s: %s", path, strerror(errno)) : 0;
 }
 
-int drain_open(struct drain *drain, const struct instance *instance, int dir, size_t page_bytes)
+int drain_open(struct drain *drain, const struct instance *instance, int dir)
 {
-    *drain = (struct drain){.page_bytes = page_bytes, .pipe = {-1, -1}};
+    *drain = (struct drain){.pipe = {-1, -1}};
+    if (read_page_bytes(instance->tracefs, &drain->page_bytes) < 0)
+        return -1;
     if (pipe2(drain->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
         return complain("pipe: %s", strerror(errno));
     int bytes = fcntl(drain->pipe[1], F_SETPIPE_SZ, PIPE_BYTES);
@@ -41,7 +66,7 @@ int drain_open(struct drain *drain, const struct instance *instance, int dir, si
     for (unsigned cpu = 0; cpu < instance->nr_cpus; cpu++) {
         drain->cpus[cpu] = (struct drain_cpu){-1, -1};
         drain->nr_cpus = cpu + 1;
-        if (open_cpu(&drain->cpus[cpu], instance, dir, cpu) < 0) {
+        if (open_cpu(&drain->cpus[cpu], instance, dir, cpu, drain->page_bytes) < 0) {
             drain_close(drain);
             return -1;
         }

@@ -23,7 +23,7 @@ struct drain {
 
 /* Opens per_cpu/cpuN/trace_pipe_raw of all CPUs and, for appending, files cpuN in directory `dir`. Returns -1 with a
  * sentence on standard error. */
-int drain_open(struct drain *drain, const struct instance *instance, int dir, size_t page_bytes);
+int drain_open(struct drain *drain, const struct instance *instance, int dir);
 
 /* Moves the whole pages that are there to the files. Returns the bytes moved from the fullest CPU's buffer, or -1 with
  * a sentence where they cannot be written. */

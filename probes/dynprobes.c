@@ -13,8 +13,10 @@
 
 #define GROUP      "androstep"
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux"
+#define DIRECT     "__blockdev_direct_IO" /* direct reads and writes of filesystems that do not use iomap */
 
-static const char *const names[] = {"bio_page", "name_open", "name_unlink", "name_rename"};
+static const char *const names[] = {"bio_page",    "direct_begin", "direct_end", "name_open",
+                                    "name_unlink", "name_rename",  "name_found", "name_moved"};
 
 /* First argument of a function where the kernel does not know $arg1 (before 4.20). */
 #if defined(__x86_64__)
@@ -91,14 +93,15 @@ static char *bio_page_arguments(const struct btf *btf)
 {
     long opf = btf_offset(btf, "bio", "bi_opf"), sector = btf_offset(btf, "bio", "bi_iter.bi_sector");
     long size = btf_offset(btf, "bio", "bi_iter.bi_size"), vec = btf_offset(btf, "bio", "bi_io_vec");
-    long vcnt = btf_offset(btf, "bio", "bi_vcnt");
+    long vcnt = btf_offset(btf, "bio", "bi_vcnt"), offset = btf_offset(btf, "bio_vec", "bv_offset");
+    long idx = btf_offset(btf, "bio", "bi_iter.bi_idx"), done = btf_offset(btf, "bio", "bi_iter.bi_bvec_done");
     long page = btf_offset(btf, "bio_vec", "bv_page"), mapping = btf_offset(btf, "page", "mapping");
     long index = offset_of(btf, "page", "index", "__folio_index"), host = btf_offset(btf, "address_space", "host");
     long ino = btf_offset(btf, "inode", "i_ino"), sb = btf_offset(btf, "inode", "i_sb");
     long dentry = btf_offset(btf, "inode", "i_dentry.first"), sdev = btf_offset(btf, "super_block", "s_dev");
     long alias = offset_of(btf, "dentry", "d_u.d_alias", "d_alias"), name = btf_offset(btf, "dentry", "d_name.name");
-    const long needed[] = {vcnt, opf, sector, size,   vec,  page,  mapping, index,
-                           host, ino, sb,     dentry, sdev, alias, name};
+    const long needed[] = {vcnt,    opf,   sector, size, vec, page,   offset, idx,   done,
+                           mapping, index, host,   ino,  sb,  dentry, sdev,   alias, name};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (needed[i] < 0)
             return NULL;
@@ -110,10 +113,11 @@ static char *bio_page_arguments(const struct btf *btf)
     char *at_host = format("+%ld(%s)", host, at_mapping);
     char *arguments =
         format("dev=%s:u32 opf=+%ld($arg1):u32 sector=+%ld($arg1):u64 size=+%ld($arg1):u32 vcnt=+%ld($arg1):u16 "
+               "idx=+%ld($arg1):u32 done=+%ld($arg1):u32 offset=+%ld(+%ld($arg1)):u32 "
                "mapping=%s:x64 host=%s:x64 ino=+%ld(%s):u64 index=+%ld(%s):u64 sdev=+%ld(+%ld(%s)):u32 "
                "name=+0(%+ld(+%ld(%s))):string",
-               device, opf, sector, size, vcnt, at_mapping, at_host, ino, at_host, index, at_page, sdev, sb, at_host,
-               name - alias, dentry, at_host);
+               device, opf, sector, size, vcnt, idx, done, offset, vec, at_mapping, at_host, ino, at_host, index,
+               at_page, sdev, sb, at_host, name - alias, dentry, at_host);
     free(device);
     free(at_page);
     free(at_mapping);
@@ -122,11 +126,13 @@ static char *bio_page_arguments(const struct btf *btf)
 }
 
 /* What the kernel cannot fetch it leaves as it was in the buffer, from some other record, and a bio without pages
- * (flush, discard) may still point to those of another: neither must come through. */
+ * (flush, discard) may still point to those of another: neither must come through. Nor a bio of which a part was done
+ * before (idx, done): it does not begin with its first page. */
 static char *bio_page_filter(const struct topology *topology)
 {
     char *devices = filter_devices(topology, "dev");
-    char *filter = format("(%s) && vcnt != 0 && mapping != 0 && !(mapping & 3) && host != 0", devices);
+    char *filter =
+        format("(%s) && vcnt != 0 && idx == 0 && done == 0 && mapping != 0 && !(mapping & 3) && host != 0", devices);
     free(devices);
     return filter;
 }
@@ -135,6 +141,29 @@ static bool define_bio_page(int tracefs, const struct btf *btf)
 {
     char *arguments = btf ? bio_page_arguments(btf) : NULL;
     bool defined = arguments && define_kprobe(tracefs, "bio_page", "submit_bio", arguments);
+    free(arguments);
+    return defined;
+}
+
+/* Fetch arguments of direct_begin; NULL where the function (before Linux 4.1) or a struct is not as it was known. */
+static char *direct_arguments(const struct btf *btf)
+{
+    if (!btf_argument_is(btf, DIRECT, 0, "kiocb") || !btf_argument_is(btf, DIRECT, 1, "inode") ||
+        !btf_argument_is(btf, DIRECT, 3, "iov_iter"))
+        return NULL;
+    long ino = btf_offset(btf, "inode", "i_ino"), sb = btf_offset(btf, "inode", "i_sb");
+    long sdev = btf_offset(btf, "super_block", "s_dev"), pos = btf_offset(btf, "kiocb", "ki_pos");
+    long count = btf_offset(btf, "iov_iter", "count");
+    if (ino < 0 || sb < 0 || sdev < 0 || pos < 0 || count < 0)
+        return NULL;
+    return format("dev=+%ld(+%ld($arg2)):u32 ino=+%ld($arg2):u64 pos=+%ld($arg1):s64 count=+%ld($arg4):u64", sdev, sb,
+                  ino, pos, count);
+}
+
+static bool define_direct_begin(int tracefs, const struct btf *btf)
+{
+    char *arguments = btf ? direct_arguments(btf) : NULL;
+    bool defined = arguments && define_kprobe(tracefs, "direct_begin", DIRECT, arguments);
     free(arguments);
     return defined;
 }
@@ -166,6 +195,70 @@ static bool define_rename(int tracefs, const struct btf *btf)
                   "name=+0($oldname):ustring new_name=+0($newname):ustring");
 }
 
+/* As many as fit in what the kernel takes for one argument (63 characters). */
+#define LEVELS 8
+
+/* The names of a dentry and those above it as strings prefix0, prefix1, …; "/" is the filesystem's root. Takes
+ * `dentry`. */
+static char *path_arguments(const struct btf *btf, char prefix, char *dentry)
+{
+    long name = btf_offset(btf, "dentry", "d_name.name"), parent = btf_offset(btf, "dentry", "d_parent");
+    char *arguments = format("%s", "");
+    for (int level = 0; level < LEVELS; level++) {
+        char *longer = format("%s %c%d=+0(+%ld(%s)):string", arguments, prefix, level, name, dentry);
+        char *above = format("+%ld(%s)", parent, dentry);
+        free(arguments);
+        free(dentry);
+        arguments = longer;
+        dentry = above;
+    }
+    free(dentry);
+    return arguments;
+}
+
+/* What is told of a dentry: the device, its inode, that of the directory above it, and its path; NULL where a struct
+ * is not as it was in the kernels known. */
+static char *dentry_arguments(const struct btf *btf, const char *dentry)
+{
+    long sb = btf_offset(btf, "dentry", "d_sb"), sdev = btf_offset(btf, "super_block", "s_dev");
+    long inode = btf_offset(btf, "dentry", "d_inode"), ino = btf_offset(btf, "inode", "i_ino");
+    long name = btf_offset(btf, "dentry", "d_name.name"), parent = btf_offset(btf, "dentry", "d_parent");
+    if (sb < 0 || sdev < 0 || inode < 0 || ino < 0 || name < 0 || parent < 0)
+        return NULL;
+    char *path = path_arguments(btf, 'd', format("%s", dentry));
+    char *arguments = format("dev=+%ld(+%ld(%s)):u32 ino=+%ld(+%ld(%s)):u64 parent=+%ld(+%ld(+%ld(%s))):u64%s", sdev,
+                             sb, dentry, ino, inode, dentry, ino, inode, parent, dentry, path);
+    free(path);
+    return arguments;
+}
+
+static bool define_found(int tracefs, const struct btf *btf)
+{
+    long place = btf ? btf_offset(btf, "path", "dentry") : -1;
+    if (place < 0 || !btf_argument_is(btf, "vfs_open", 0, "path"))
+        return false;
+    char *dentry = format("+%ld($arg1)", place), *arguments = dentry_arguments(btf, dentry);
+    bool defined = arguments && define_kprobe(tracefs, "name_found", "vfs_open", arguments);
+    free(dentry);
+    free(arguments);
+    return defined;
+}
+
+static bool define_moved(int tracefs, const struct btf *btf)
+{
+    if (!btf || !btf_argument_is(btf, "d_move", 0, "dentry") || !btf_argument_is(btf, "d_move", 1, "dentry"))
+        return false;
+    char *from = dentry_arguments(btf, "$arg1");
+    if (!from)
+        return false;
+    char *to = path_arguments(btf, 'n', format("%s", "$arg2")), *arguments = format("%s%s", from, to);
+    bool defined = define_kprobe(tracefs, "name_moved", "d_move", arguments);
+    free(from);
+    free(to);
+    free(arguments);
+    return defined;
+}
+
 static void select_if(bool defined, struct selection *selection, const char *name, char *filter)
 {
     if (defined) {
@@ -176,14 +269,33 @@ static void select_if(bool defined, struct selection *selection, const char *nam
     selection_miss(selection, GROUP, name);
 }
 
+/* The paths that programs give tell of no inode: they are the second best. */
+static void select_names(int tracefs, const struct topology *topology, const struct btf *btf,
+                         struct selection *selection)
+{
+    if (define_found(tracefs, btf)) {
+        selection_add(selection, GROUP, "name_found", filter_devices(topology, "dev"));
+    } else {
+        select_if(define_open(tracefs), selection, "name_open", format("flags & %d", O_CREAT));
+        select_if(define_unlink(tracefs, btf), selection, "name_unlink", NULL);
+    }
+    if (define_moved(tracefs, btf))
+        selection_add(selection, GROUP, "name_moved", filter_devices(topology, "dev"));
+    else
+        select_if(define_rename(tracefs, btf), selection, "name_rename", NULL);
+}
+
 void dynprobes_define(int tracefs, const struct topology *topology, struct selection *selection)
 {
     struct btf *btf = btf_open(KERNEL_BTF);
-    if (traces_filesystem(topology, is_without_extent_events))
+    if (traces_filesystem(topology, is_without_extent_events)) {
         select_if(define_bio_page(tracefs, btf), selection, "bio_page", bio_page_filter(topology));
-    select_if(define_open(tracefs), selection, "name_open", format("flags & %d", O_CREAT));
-    select_if(define_unlink(tracefs, btf), selection, "name_unlink", NULL);
-    select_if(define_rename(tracefs, btf), selection, "name_rename", NULL);
+        bool begins = define_direct_begin(tracefs, btf);
+        select_if(begins, selection, "direct_begin", filter_devices(topology, "dev"));
+        select_if(begins && define(tracefs, 'r', "direct_end", DIRECT, "moved=$retval:s64"), selection, "direct_end",
+                  NULL);
+    }
+    select_names(tracefs, topology, btf, selection);
     selection_sort(selection);
     btf_close(btf);
 }

@@ -2,8 +2,18 @@
  * Events that iotrace defines itself, in group `androstep`, where the kernel can (kprobes, or probes on events):
  *
  *   bio_page     a bio is submitted: dev, opf, sector, size, and of its first page ino, index, sdev and name, read from
- *                the page cache; the only evidence on filesystems without events for extents. Bios whose pages are not
- *                of a file (direct I/O from anonymous memory, encryption's bounce pages) are left out.
+ *                the page cache, and where in that page the data begins (offset); the only evidence on filesystems
+ *                without events for extents. Bios whose pages are not of a file (direct I/O from anonymous memory,
+ *                encryption's bounce pages) are left out.
+ *   direct_begin a thread begins a direct read or write of a filesystem without such events of its own: dev, ino, pos,
+ *                count. No bio_page tells of its bios: they carry the thread's memory. Absent before Linux 4.1.
+ *   direct_end   it has submitted all bios of that read or write: moved (bytes, or a negative error number)
+ *   name_found   a file is opened: dev, ino, parent (inode of its directory), and the names on its path in the
+ *                filesystem from the last (d0) up to the root, "/", as far as they fit
+ *   name_moved   a file or directory gets another name: the same, and the new names (n0 …)
+ *
+ * Where these two cannot be had (they need the kernel's BTF), the paths that programs give:
+ *
  *   name_open    a file is opened and may be created (O_CREAT): name, flags
  *   name_unlink  name
  *   name_rename  name, new_name

@@ -37,6 +37,11 @@ char *format(const char *pattern, ...)
     return text;
 }
 
+char *path_in(int dir, const char *name)
+{
+    return format("/proc/self/fd/%d/%s", dir, name);
+}
+
 static ssize_t read_some(int fd, void *into, size_t size)
 {
     ssize_t got;
@@ -113,6 +118,17 @@ int write_all(int fd, const void *data, size_t size)
         size -= (size_t)written;
     }
     return 0;
+}
+
+int file_save(int dir, const char *name, const void *data, size_t size)
+{
+    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int result = fd < 0 ? -1 : write_all(fd, data, size);
+    if (result < 0)
+        complain("%s: %s; it cannot be written", name, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return result;
 }
 
 static int64_t copy_by_buffer(int from, int to)

@@ -25,6 +25,12 @@ int file_command(int dir, const char *path, const char *text, int flags);
 /* Writes `size` bytes to `fd`, also where write(2) takes less. Returns 0, or -1 with errno set. */
 int write_all(int fd, const void *data, size_t size);
 
+/* Makes file `name` of directory `dir` anew. Returns -1 with a sentence on standard error. */
+int file_save(int dir, const char *name, const void *data, size_t size);
+
+/* A path that leads to `name` in open directory `dir` whatever that is called; for the caller to free. */
+char *path_in(int dir, const char *name);
+
 /* Takes what the descriptor still has and appends it to `to`, inside the kernel where that is possible. Returns the
  * bytes copied, or -1 with errno set. */
 int64_t copy_rest(int from, int to);

@@ -7,8 +7,8 @@ COMMON := clock complain crc json opts procfs record
 LISTING := encryption extmap_tasks extmap_tree filemap inodes mounts packages
 
 extmap := extmap $(COMMON) $(LISTING)
-iotrace := iotrace android btf comms devmapper drain dynprobes files json presets recording ringbuffer topology \
-  tracedat tracefs $(COMMON) $(LISTING)
+iotrace := iotrace android btf comms devmapper drain dynprobes files json listing output presets recording ringbuffer \
+  running salvage session topology tracedat tracefs $(COMMON) $(LISTING)
 
 PROBES := extmap iotrace
 PROBES_TESTED := filemap inodes opts packages record

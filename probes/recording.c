@@ -25,7 +25,9 @@ static const struct {
     {"instance", "string", "Name of the trace instance."},
     {"command", "array", "What was run, word by word."},
     {"devices", "array", "Block devices: dev, name, parent, start_sector, nr_sectors, lies_on, traced."},
-    {"mounts", "array", "Mounted filesystems of block devices: dev, path, fs_type, options."},
+    {"mounts", "array",
+     "Mounted filesystems of block devices: dev, path, fs_type, options, block_bytes (statfs f_bsize; null: cannot be "
+     "reached by its path)."},
     {"listed", "array", "Mount points that before.rec and after.rec list."},
     {"events", "array", "Events recorded: event as SYSTEM/NAME and the filter in force or null."},
     {"absent", "array", "Events the preset names and the kernel does not have, as SYSTEM/NAME."},
@@ -36,8 +38,8 @@ static const struct {
     {"command_status", "integer", "Exit status of the command, or minus the signal that ended it; null: none."},
     {"lost_events", "integer", "Events that are not in trace.dat but should be; null: not known."},
     {"cpus", "array",
-     "For each CPU: events in trace.dat and the kernel's counters overrun, commit_overrun, dropped and "
-     "read_events (null: not known)."},
+     "For each CPU: events in trace.dat and the kernel's counters overrun, commit_overrun, dropped, read_events and "
+     "unread (what could not be written any more); null: not known."},
     {"clock_at_end", "object", "As clock_at_start, at the end; null: not known."},
 };
 
@@ -162,7 +164,8 @@ static uint64_t lost_on(const struct cpu_result *cpu)
 {
     /* Pages a killed recorder had taken from the kernel and not yet written. */
     uint64_t taken = cpu->stats.read_events > cpu->events ? cpu->stats.read_events - cpu->events : 0;
-    return cpu->stats.overrun + cpu->stats.commit_overrun + cpu->stats.dropped + taken;
+    /* What was still in the buffer could not be written. */
+    return cpu->stats.overrun + cpu->stats.commit_overrun + cpu->stats.dropped + cpu->stats.entries + taken;
 }
 
 int64_t lost_events(const struct cpu_result *cpus, unsigned nr_cpus)
@@ -196,6 +199,7 @@ static void cpus_json(struct json *json, const struct outcome *outcome)
         counter_json(json, "commit_overrun", cpu->stats.commit_overrun, cpu->known);
         counter_json(json, "dropped", cpu->stats.dropped, cpu->known);
         counter_json(json, "read_events", cpu->stats.read_events, cpu->known);
+        counter_json(json, "unread", cpu->stats.entries, cpu->known);
         json_close(json, '}');
     }
     json_close(json, ']');

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -168,6 +169,17 @@ static char *unescaped(const char *text)
     return plain;
 }
 
+/* 0 where another mount hides this one, or the path is not to be reached. */
+static int64_t block_bytes(const struct mounted *mount)
+{
+    struct stat status;
+    struct statvfs filesystem;
+    if (stat(mount->path, &status) < 0 || KERNEL_DEV(major(status.st_dev), minor(status.st_dev)) != mount->dev ||
+        statvfs(mount->path, &filesystem) < 0)
+        return 0;
+    return (int64_t)filesystem.f_bsize;
+}
+
 /* One line: id parent maj:min root path options [optional]... - type source superoptions. */
 static bool parse_mount(char *line, struct mounted *mount)
 {
@@ -188,6 +200,7 @@ static bool parse_mount(char *line, struct mounted *mount)
     char *both = format("%s,%s", words[5], words[8]);
     mount->options = unescaped(both);
     free(both);
+    mount->block_bytes = block_bytes(mount);
     return true;
 }
 
@@ -331,6 +344,10 @@ void topology_json(const struct topology *topology, struct json *json)
         json_string(json, "path", mount->path);
         json_string(json, "fs_type", mount->fs_type);
         json_string(json, "options", mount->options);
+        if (mount->block_bytes)
+            json_integer(json, "block_bytes", mount->block_bytes);
+        else
+            json_null(json, "block_bytes");
         json_close(json, '}');
     }
     json_close(json, ']');

@@ -31,7 +31,8 @@ struct block_device {
 struct mounted {
     kernel_dev dev;
     char *path, *fs_type, *options;
-    bool whole; /* its root is the filesystem's root, not a directory of it */
+    bool whole;          /* its root is the filesystem's root, not a directory of it */
+    int64_t block_bytes; /* unit of the filesystem's block numbers (statfs, f_bsize); 0: not to be had */
 };
 
 struct topology {

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "tracefs.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,8 @@
 #include "procfs.h"
 
 #define NAME_PREFIX "androstep."
+
+enum { MAX_ENCODED = 200 }; /* of the 255 bytes of a name */
 
 static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 
@@ -106,7 +109,38 @@ static uint64_t process_start(long pid)
     return next ? strtoull(next, NULL, 10) : 0;
 }
 
-bool instance_is_live(const char *name)
+/* `path` in what any file name may hold; "" where that would make the name of an instance too long. */
+static char *encoded(const char *path)
+{
+    char *text = grow(NULL, strlen(path) * 3 + 1, 1), *to = text;
+    for (; *path; path++)
+        to += isalnum((unsigned char)*path) ? sprintf(to, "%c", *path) : sprintf(to, "%%%02X", (unsigned char)*path);
+    *to = '\0';
+    if (to - text > MAX_ENCODED)
+        *text = '\0';
+    return text;
+}
+
+char *instance_output(const char *name)
+{
+    int begin = -1;
+    if (sscanf(name, NAME_PREFIX "%*d.%*u.%n", &begin) < 0 || begin < 0 || name[begin] == '\0')
+        return NULL;
+    char *path = format("%s", name + begin), *to = path;
+    for (const char *from = path; *from; to++) {
+        unsigned byte;
+        if (sscanf(from, "%%%2X", &byte) == 1) {
+            *to = (char)byte;
+            from += 3;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = '\0';
+    return path;
+}
+
+static bool instance_is_live(const char *name)
 {
     long pid;
     uint64_t start;
@@ -128,7 +162,7 @@ static unsigned count_cpus(int dir)
 
 int instance_adopt(struct instance *instance, int tracefs, const char *name)
 {
-    *instance = (struct instance){.tracefs = tracefs, .dir = -1};
+    *instance = (struct instance){.tracefs = tracefs, .dir = -1, .held = -1};
     snprintf(instance->name, sizeof instance->name, "%s", name);
     char *path = format("instances/%s", name);
     instance->dir = open_dir(tracefs, path);
@@ -139,68 +173,44 @@ int instance_adopt(struct instance *instance, int tracefs, const char *name)
     return 0;
 }
 
-int instance_create(struct instance *instance, int tracefs)
+int instance_create(struct instance *instance, int tracefs, const char *output)
 {
-    char *name = format(NAME_PREFIX "%ld.%" PRIu64, (long)getpid(), process_start(getpid()));
+    char *whole = realpath(output, NULL), *place = encoded(whole ? whole : "");
+    char *name = format(NAME_PREFIX "%ld.%" PRIu64 ".%s", (long)getpid(), process_start(getpid()), place);
     char *path = format("instances/%s", name);
     int result = mkdirat(tracefs, path, 0700);
     if (result < 0)
         complain("tracefs/%s: %s; no trace instance can be made", path, strerror(errno));
     else if ((result = instance_adopt(instance, tracefs, name)) < 0)
         complain("tracefs/%s: %s", path, strerror(errno));
-    else
+    else {
+        instance->held = openat(instance->dir, "tracing_on", O_RDONLY | O_CLOEXEC);
         file_command(instance->dir, "tracing_on", "0", 0);
+    }
     free(path);
     free(name);
+    free(place);
+    free(whole);
     return result;
 }
 
-static int remove_named(int tracefs, const char *name)
+void instance_close(struct instance *instance)
 {
-    char *path = format("instances/%s", name);
-    int result = unlinkat(tracefs, path, AT_REMOVEDIR);
-    free(path);
-    return result;
+    if (instance->held >= 0)
+        close(instance->held);
+    if (instance->dir >= 0)
+        close(instance->dir);
+    instance->held = instance->dir = -1;
 }
 
 int instance_remove(struct instance *instance)
 {
-    if (instance->dir >= 0)
-        close(instance->dir);
-    instance->dir = -1;
-    if (remove_named(instance->tracefs, instance->name) == 0)
-        return 0;
-    return complain("trace instance %s: %s; run iotrace --cleanup", instance->name, strerror(errno));
-}
-
-static uint64_t unread_entries(int tracefs, const char *name)
-{
-    struct instance stale;
-    uint64_t entries = 0;
-    if (instance_adopt(&stale, tracefs, name) < 0)
-        return 0;
-    for (unsigned cpu = 0; cpu < stale.nr_cpus; cpu++) {
-        struct cpu_stats stats;
-        if (instance_stats(&stale, cpu, &stats, NULL) == 0)
-            entries += stats.entries;
-    }
-    close(stale.dir);
-    return entries;
-}
-
-/* rmdir refuses an instance whose buffers someone has open, so nothing in use is lost even if its maker looks dead
- * from this PID namespace. */
-static bool clean_one(int tracefs, const char *name)
-{
-    uint64_t unread = unread_entries(tracefs, name);
-    if (remove_named(tracefs, name) < 0) {
-        if (errno != ENOENT && errno != EBUSY)
-            complain("trace instance %s of a dead iotrace: %s", name, strerror(errno));
-        return errno == ENOENT;
-    }
-    complain("removed trace instance %s that a dead iotrace left, with %" PRIu64 " events nobody had read", name,
-             unread);
-    return true;
+    char *path = format("instances/%s", instance->name);
+    instance_close(instance);
+    int result = unlinkat(instance->tracefs, path, AT_REMOVEDIR), error = errno;
+    free(path);
+    errno = error;
+    return result;
 }
 
 static DIR *open_instances(int tracefs)
@@ -222,17 +232,20 @@ static const char *next_instance(DIR *instances)
     return NULL;
 }
 
-int instances_clean(int tracefs)
+size_t instances_dead(int tracefs, char ***names)
 {
-    int left = 0;
+    size_t nr = 0;
     DIR *instances = open_instances(tracefs);
-    if (!instances)
-        return -1;
-    for (const char *name; (name = next_instance(instances));)
-        if (!instance_is_live(name))
-            left += !clean_one(tracefs, name);
-    closedir(instances);
-    return left;
+    *names = NULL;
+    for (const char *name; instances && (name = next_instance(instances));) {
+        if (instance_is_live(name))
+            continue;
+        *names = grow(*names, nr + 1, sizeof **names);
+        (*names)[nr++] = format("%s", name);
+    }
+    if (instances)
+        closedir(instances);
+    return nr;
 }
 
 bool instances_live(int tracefs)
@@ -286,25 +299,23 @@ static uint64_t labelled(const char *text, const char *label)
     return line && line[-1] == '\n' ? strtoull(line + strlen(label), NULL, 10) : 0;
 }
 
-int instance_stats(const struct instance *instance, unsigned cpu, struct cpu_stats *stats, struct contents *text)
+char *instance_stats(const struct instance *instance, unsigned cpu)
 {
     struct contents file;
     char path[40];
     snprintf(path, sizeof path, "per_cpu/cpu%u/stats", cpu);
-    if (file_read(instance->dir, path, &file) < 0)
-        return -1;
-    *stats = (struct cpu_stats){
-        .entries = labelled(file.data, "entries: "),
-        .overrun = labelled(file.data, "overrun: "),
-        .commit_overrun = labelled(file.data, "commit overrun: "),
-        .dropped = labelled(file.data, "dropped events: "),
-        .read_events = labelled(file.data, "read events: "),
+    return file_read(instance->dir, path, &file) < 0 ? NULL : file.data;
+}
+
+struct cpu_stats cpu_stats(const char *text)
+{
+    return (struct cpu_stats){
+        .entries = labelled(text, "entries: "),
+        .overrun = labelled(text, "overrun: "),
+        .commit_overrun = labelled(text, "commit overrun: "),
+        .dropped = labelled(text, "dropped events: "),
+        .read_events = labelled(text, "read events: "),
     };
-    if (text)
-        *text = file;
-    else
-        free(file.data);
-    return 0;
 }
 
 void trace_clock_name(const char *text, char *name, size_t size)

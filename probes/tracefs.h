@@ -12,29 +12,34 @@
  * with the descriptor. Returns -1 with a sentence on standard error. */
 int tracefs_open(void);
 
-/* An instance under instances/, named androstep.PID.START after the process that made it and the clock tick at which
- * that process began, so that one whose maker is dead can be told from one in use. */
+/* An instance under instances/, named androstep.PID.START.DIR after the process that made it, the clock tick at which
+ * that process began, so that one whose maker is dead can be told from one in use, and the directory it records into
+ * (what is no letter or digit as %XX; empty where it is too long for a name). */
 struct instance {
     int tracefs, dir;
-    char name[64];
+    int held; /* any file of it that is open keeps others from removing it */
+    char name[256];
     unsigned nr_cpus;
 };
 
-/* Makes the instance of this process, not tracing yet. Returns -1 with a sentence on standard error. */
-int instance_create(struct instance *instance, int tracefs);
+/* Makes the instance of this process, not tracing yet, to record into `output`. Returns -1 with a sentence on standard
+ * error. */
+int instance_create(struct instance *instance, int tracefs, const char *output);
 
-/* Opens an instance that another process left. Returns -1 where there is none of this name. */
+/* Opens an instance that another process left. Returns -1 with errno set where there is none of this name. */
 int instance_adopt(struct instance *instance, int tracefs, const char *name);
 
-/* Removes the instance with all its events and buffers; no file of it may be open any more. */
+void instance_close(struct instance *instance);
+
+/* Closes and removes the instance with all its events and buffers. Returns -1 with errno set: EBUSY where one of its
+ * files is open. */
 int instance_remove(struct instance *instance);
 
-/* Whether the process that made an instance of this name still runs. */
-bool instance_is_live(const char *name);
+/* The directory that an instance of this name records into, for the caller to free; NULL where the name has none. */
+char *instance_output(const char *name);
 
-/* Removes the instances of dead iotraces and reports each on standard error. Returns how many are left that could not
- * be removed, or -1 where instances/ cannot be read. */
-int instances_clean(int tracefs);
+/* The names of instances whose makers are dead, for the caller to free one by one. Returns how many. */
+size_t instances_dead(int tracefs, char ***names);
 
 /* Whether an iotrace runs that has an instance. */
 bool instances_live(int tracefs);
@@ -56,8 +61,9 @@ struct cpu_stats {
     uint64_t entries, overrun, commit_overrun, dropped, read_events;
 };
 
-/* Reads the counters and, where `text` is not NULL, the file as it is (for the caller to free). */
-int instance_stats(const struct instance *instance, unsigned cpu, struct cpu_stats *stats, struct contents *text);
+/* The file stats of a CPU, for the caller to free; NULL where it cannot be read. */
+char *instance_stats(const struct instance *instance, unsigned cpu);
+struct cpu_stats cpu_stats(const char *text);
 
 /* The selected clock of trace_clock: the word in brackets. Empty where it cannot be told. */
 void trace_clock_name(const char *text, char *name, size_t size);

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import built
+import loops
 import pytest
 from tree import ROOT
 
@@ -50,7 +51,7 @@ class Disk:
 
     def begun(self, *arguments: str) -> subprocess.Popen[bytes]:
         """A recording that has listed its files and goes on."""
-        command = [built.program("iotrace"), "-o", self.out, "--device", self.device, *arguments]
+        command: list[str | Path] = [built.program("iotrace"), "-o", self.out, "--device", self.device, *arguments]
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 60
         while not (self.out / "before.rec").exists() or not record_is_whole(self.out / "before.rec"):
@@ -85,23 +86,9 @@ def record_is_whole(path: Path) -> bool:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     image = tmp_path / "image"
-    with image.open("wb") as file:
-        file.truncate(64 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
-    made = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip("no loop device to be had")
-    device = made.stdout.strip()
-    top = tmp_path / "mnt"
-    top.mkdir()
-    try:
-        subprocess.run(["mount", device, top], check=True)
-        try:
-            yield Disk(device, top, tmp_path / "out")
-        finally:
-            subprocess.run(["umount", top], check=True)
-    finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
+    loops.make_ext4(image, ["-b", "1024"])
+    with loops.mounted(image) as mounted:
+        yield Disk(mounted.device, mounted.top, tmp_path / "out")
 
 
 @pytest.fixture
@@ -184,6 +171,7 @@ def test_a_filesystem_that_is_gone_at_the_end_is_not_listed(disk: Disk) -> None:
     try:
         disk.iotrace("--", "sh", "-c", script)
     finally:
+        (disk.top / "beneath").unlink(missing_ok=True)
         subprocess.run(["mount", disk.device, disk.top], check=True)
     assert "inside" in str(record.read(disk.out / "before.rec").tables["file"]["path"].to_list())
     assert record.read(disk.out / "after.rec").tables["file"].height == 0
@@ -241,22 +229,74 @@ def test_what_a_killed_recorder_left_is_finished_without_loss(disk: Disk, tracef
 
 
 @pytest.mark.root
-def test_the_next_start_removes_what_a_killed_recorder_left(disk: Disk, tracefs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["recording", "--cleanup"])
+def test_the_next_start_saves_what_a_killed_recorder_left(
+    disk: Disk, tracefs: Path, tmp_path: Path, start: str
+) -> None:
+    disk.out = tmp_path / "out of % and 100.5 \xfc"
     process = disk.begun()
-    disk.write(20)
+    disk.write(100)
     process.kill()
     process.communicate(timeout=60)
     (stale,) = instances_of(tracefs, process.pid)
     left, disk.out = disk.out, tmp_path / "next"
-    live = disk.begun()
-    live.terminate()
-    assert f"removed trace instance {stale}" in live.communicate(timeout=60)[1].decode()
+    if start == "recording":
+        live = disk.begun()
+        live.terminate()
+        said = live.communicate(timeout=60)[1].decode()
+    else:
+        said = built.run(built.program("iotrace"), "--cleanup").stderr.decode()
+    assert f"removed trace instance {stale}" in said and f"iotrace --finish {left} makes" in said
     assert instances_of(tracefs, process.pid) == []
+    assert not (left / "trace.dat").exists()
     disk.out = left
     built.run(built.program("iotrace"), "--finish", left)
-    cpus, _, _ = reported(left / "trace.dat")
+    cpus, names, _ = reported(left / "trace.dat")
     recording = disk.recording()
-    assert per_cpu(recording, "events") == cpus and recording["lost_events"] is None
+    assert per_cpu(recording, "events") == cpus and names["ext4_da_write_begin"] == pages(100)
+    assert recording["lost_events"] == 0 and not recording["complete"]
+
+
+@pytest.mark.root
+def test_what_a_killed_recorder_lost_is_counted(disk: Disk, tracefs: Path) -> None:
+    process = disk.begun("--buffer", "64")
+    process.send_signal(signal.SIGSTOP)
+    disk.write(1000)
+    process.kill()
+    process.communicate(timeout=60)
+    built.run(built.program("iotrace"), "--cleanup")
+    built.run(built.program("iotrace"), "--finish", disk.out)
+    cpus, _, lost = reported(disk.out / "trace.dat")
+    recording = disk.recording()
+    assert per_cpu(recording, "events") == cpus
+    assert recording["lost_events"] == sum(per_cpu(recording, "overrun").values()) == lost > 0
+
+
+@pytest.mark.root
+def test_a_killed_recording_whose_directory_is_gone_is_removed(disk: Disk, tracefs: Path, tmp_path: Path) -> None:
+    process = disk.begun()
+    disk.write(20)
+    process.kill()
+    process.communicate(timeout=60)
+    disk.out.rename(tmp_path / "moved")
+    said = built.run(built.program("iotrace"), "--cleanup").stderr.decode()
+    assert re.search(r"removed trace instance .* with [1-9][0-9]* events nobody had read", said)
+    assert instances_of(tracefs, process.pid) == []
+    disk.out = tmp_path / "moved"
+    built.run(built.program("iotrace"), "--finish", disk.out)
+    assert per_cpu(disk.recording(), "events") == reported(disk.out / "trace.dat")[0]
+    assert disk.recording()["lost_events"] is None
+
+
+@pytest.mark.root
+def test_a_command_that_ignores_the_signal_is_left_running(disk: Disk, tmp_path: Path) -> None:
+    stubborn = f"exec >/dev/null 2>&1; trap '' TERM; echo $$ > '{tmp_path}/pid'; while :; do sleep 0.1; done"
+    try:
+        said = disk.iotrace("--time", "1", "--", "sh", "-c", stubborn)
+        assert "goes on after SIGTERM" in said
+        assert disk.recording()["stopped_by"] == "time" and disk.recording()["command_status"] is None
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 @pytest.mark.root
@@ -316,7 +356,7 @@ def test_facts_of_devices_and_clocks(disk: Disk) -> None:
     assert row["nr_sectors"] == int(sectors)
     assert [row["dev"] for row in recording["devices"] if row["traced"]] == [dev]
     (mount,) = [mount for mount in recording["mounts"] if mount["dev"] == dev]
-    assert mount["path"] == str(disk.top) and mount["fs_type"] == "ext4"
+    assert mount["path"] == str(disk.top) and mount["fs_type"] == "ext4" and mount["block_bytes"] == 1024
     assert recording["facts"]["clock"] == "boot" and recording["facts"]["fs_type"] == "ext4"
     assert recording["facts"]["kernel"] == os.uname().release and recording["facts"]["rooted"]
     offset = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -412,7 +452,11 @@ def test_what_no_longer_fits_is_finished_when_there_is_room(disk: Disk, tracefs:
         subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
         built.run(built.program("iotrace"), "--finish", disk.out)
         cpus, _, _ = reported(disk.out / "trace.dat")
-        assert per_cpu(disk.recording(), "events") == cpus and cpus.total() > 100
+        recording = disk.recording()
+        assert per_cpu(recording, "events") == cpus and cpus.total() > 100
+        kernel = ("read_events", "unread", "overrun", "commit_overrun", "dropped")
+        assert recording["lost_events"] == sum(row[key] for row in recording["cpus"] for key in kernel) - cpus.total()
+        assert recording["lost_events"] > 0
     finally:
         subprocess.run(["umount", small], check=True)
 

@@ -73,6 +73,18 @@ def record(
     preset: str = "block+fs",
 ) -> None:
     """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made in the guest."""
+    script = RUN.format(
+        fs_type=fs_type, options=MOUNT[fs_type], seed=seed, size=size, mark_byte=MARK_BYTE, preset=preset
+    )
+    run(directory, fs_type, [build.workload(), iotrace], script, cpus)
+
+
+def run(directory: Path, fs_type: str, programs: list[Path], script: str, cpus: int = 1) -> None:
+    """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
+
+    Leaves in `directory` disk.img, base.img, disk.log and what the script put into /tmp/out. Raises `RuntimeError`
+    where the script fails or does not end.
+    """
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(FS_BYTES)
@@ -85,8 +97,7 @@ def record(
         file.truncate(RESULT_BYTES)
     (directory / "disk.log").touch()
     booted = kernel.debian()
-    run = RUN.format(fs_type=fs_type, options=MOUNT[fs_type], seed=seed, size=size, mark_byte=MARK_BYTE, preset=preset)
-    initramfs = _initramfs(directory, booted, [build.workload(), iotrace], run)
+    initramfs = _initramfs(directory, booted, programs, script)
     _boot(directory, booted.vmlinuz, initramfs, cpus)
     with tarfile.open(result) as files:
         files.extractall(directory, filter="data")
