@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import corpus
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -172,7 +172,7 @@ def test_no_manifest(tmp_path: Path) -> None:
 # -- sources ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["trace.txt.gz", "before.img.zst", "after.img.zst"])
+@pytest.mark.parametrize("name", ["trace.dat.zst", "before.img.zst", "after.img.zst"])
 def test_a_changed_source_is_refused(demo: Path, name: str) -> None:
     flip(demo / "raw" / name, 1000)
     with pytest.raises(InputError, match=rf"raw/{name}: not the file that .*capture\.json names .*restore it"):
@@ -324,19 +324,19 @@ def test_sources_of_one_name_are_both_kept(tmp_path: Path) -> None:
 
 
 def test_a_recording_in_two_files_is_the_recording(tmp_path: Path) -> None:
-    lines = gzip.decompress((DEMO / "raw/trace.txt.gz").read_bytes()).splitlines(keepends=True)
+    lines = corpus.path("androstep/ftrace_sqlite.txt").read_bytes().splitlines(keepends=True)
     (tmp_path / "whole").write_bytes(b"".join(lines))
-    (tmp_path / "one").write_bytes(b"".join(lines[:20_000]))
-    (tmp_path / "two").write_bytes(b"".join(lines[20_000:]))
+    (tmp_path / "one").write_bytes(b"".join(lines[:600]))
+    (tmp_path / "two").write_bytes(b"".join(lines[600:]))
     whole = capture.open(tmp_path / "whole")
-    with pytest.warns(LossWarning, match="the header counts 51682 events, 19988 are in the file"):
+    with pytest.warns(LossWarning, match="the header counts 1144 events, 588 are in the file"):
         parts = capture.create([tmp_path / "one", tmp_path / "two"], tmp_path / "parts")
     assert parts.events == whole.events
     assert_frame_equal(parts.requests.collect(), whole.requests.collect())
 
 
 def test_images_given_later_say_the_same(tmp_path: Path) -> None:
-    trace, before, after = (DEMO / "raw" / name for name in ("trace.txt.gz", "before.img.zst", "after.img.zst"))
+    trace, before, after = (DEMO / "raw" / name for name in ("trace.dat.zst", "before.img.zst", "after.img.zst"))
     made_with = capture.create([trace], tmp_path / "capture", image_before=before, image_after=after)
     given_later = capture.open(trace).with_filesystem(before=before, after=after, device="7:0")
     for name in ("io", "extents", "files"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import gzip
 import hashlib
 import json
 import os
@@ -19,15 +17,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
+
+from androstep_analysis import ingest, units
+from androstep_analysis.ingest import record
 
 DEMO = Path(__file__).resolve().parents[1] / "datasets/demo"
 APPS = {".example.mail", ".example.camera", ".example.brows", "installd", ".example.game"}
 IMAGES = ("before.img.zst", "after.img.zst")
-EVENT_LINE = re.compile(
-    r" *(?P<comm>.+)-(?P<tid>\d+) +\( *(?P<tgid>\d+)\) \[\d+\] \S+ +[\d.]+: (?P<event>\w+): (?P<rest>.*)"
-)
+ROLES = {
+    "raw/trace.dat.zst": "trace",
+    "raw/before.rec.zst": "listing_before",
+    "raw/after.rec.zst": "listing_after",
+    "raw/recording.json": "recording",
+    "raw/before.img.zst": "image_before",
+    "raw/after.img.zst": "image_after",
+}
 
 
 def manifest(capture: Path) -> dict[str, Any]:
@@ -35,9 +42,9 @@ def manifest(capture: Path) -> dict[str, Any]:
     return parsed
 
 
-def trace_lines(capture: Path) -> list[str]:
-    with gzip.open(capture / "raw/trace.txt.gz", "rt", encoding="utf-8") as lines:
-        return lines.read().splitlines()
+def told(capture: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads((capture / "raw/recording.json").read_text(encoding="utf-8"))
+    return parsed
 
 
 def decompressed(image: Path, to: Path) -> Path:
@@ -53,32 +60,40 @@ def check_manifest(capture: Path) -> None:
         for path in (capture / "raw").iterdir()
     }
     assert {path: (size, digest) for path, (_, size, digest) in stated.items()} == found
-    assert {path: role for path, (role, _, _) in stated.items()} == {
-        "raw/trace.txt.gz": "trace",
-        "raw/before.img.zst": "image_before",
-        "raw/after.img.zst": "image_after",
-    }
-    assert manifest(capture)["lost_events"] == 0
+    assert {path: role for path, (role, _, _) in stated.items()} == ROLES
+    assert manifest(capture)["lost_events"] == told(capture)["lost_events"] == 0
 
 
 def check_trace(capture: Path) -> None:
-    """Nothing missing, nothing of another device, every app there and every line with its process."""
-    lines = trace_lines(capture)
-    events = [line for line in lines if not line.startswith("#")]
-    header = re.search(r"entries-in-buffer/entries-written: (\d+)/(\d+)", "\n".join(lines[:5]))
-    assert header is not None
-    assert int(header[1]) == int(header[2]) == len(events)
+    """Nothing missing, nothing of another device, every app there and its threads with their process."""
+    trace = ingest.read(capture / "raw/trace.dat.zst")
+    assert sum(trace.events.values()) == sum(cpu["events"] for cpu in told(capture)["cpus"])
+    assert (trace.lost_events, trace.losses) == (0, ())
 
-    parsed = [match for line in events if (match := EVENT_LINE.fullmatch(line))]
-    assert len(parsed) == len(events)
-    assert {match["comm"] for match in parsed} >= APPS | {"pool-1-thread-1"}
-    mail = {match["tid"] for match in parsed if match["comm"] == ".example.mail"}
-    assert {match["tgid"] for match in parsed if match["comm"] == "pool-1-thread-1"} == mail
+    names = {(comm, pid) for comm, pid in trace.tasks.select("comm", "pid").iter_rows()}
+    assert {comm for comm, _ in names} >= APPS | {"pool-1-thread-1"}
+    (mail,) = {pid for comm, pid in names if comm == ".example.mail"}
+    assert {pid for comm, pid in names if comm == "pool-1-thread-1"} == {mail}
 
-    number = manifest(capture)["devices"][0]["dev"]
-    comma = re.escape(number.replace(":", ","))
-    of_device = re.compile(rf"{comma} |dev {comma} |dev {number} |bdi {number}: ")
-    assert [match[0] for match in parsed if not of_device.match(match["rest"])] == []
+    dev = units.parse_dev(manifest(capture)["devices"][0]["dev"])
+    for table in (trace.block, trace.fs_events):
+        assert set(table["dev"].drop_nulls()) == {dev}
+
+
+def check_privacy(capture: Path, scratch: Path) -> None:
+    """Nothing of the machine but its kernel's threads: no other process, no path, no mount."""
+    for path in (capture / "raw").iterdir():
+        content = path.read_bytes() if path.suffix == ".json" else decompressed(path, scratch / "plain").read_bytes()
+        assert not re.search(rb"/(home|root|tmp|work|dev/shm|usr|var|opt|etc|bin)/", content), path
+    trace = ingest.read(capture / "raw/trace.dat.zst")
+    known = APPS | {"pool-1-thread-1", "iotrace", "mount", "sync", "sh", "python", "python3", "other"}
+    others = trace.tasks.filter(~pl.col("comm").is_in(known), pl.col("kind") == "other")
+    assert others["comm"].drop_nulls().to_list() == []
+    for name in ("before.rec.zst", "after.rec.zst"):
+        listing = record.read(capture / "raw" / name)
+        assert set(listing.tables["task"]["cmdline"]) == {"/iotrace -o /recording --device /data"}
+    assert [mount["path"] for mount in told(capture)["mounts"]] == ["/data"]
+    assert told(capture)["facts"]["device"] == "demo"
 
 
 def check_images(capture: Path, scratch: Path) -> None:
@@ -97,11 +112,9 @@ def check_writes(capture: Path, scratch: Path) -> None:
         for name in IMAGES
     )
     traced = np.zeros(len(before), dtype=bool)
-    for line in trace_lines(capture):
-        done = re.search(r"block_rq_complete: \d+,\d+ [WDF]\S* \(\) (\d+) \+ (\d+) ", line)
-        if done and int(done[2]):
-            first, count = int(done[1]), int(done[2])
-            traced[first // 8 : (first + count + 7) // 8] = True
+    done = ingest.read(capture / "raw/trace.dat.zst").block.filter(pl.col("event") == "block_rq_complete")
+    for first, count in done.filter(pl.col("rwbs").str.contains("^F?[WD]")).select("sector", "nr_sectors").iter_rows():
+        traced[first // 8 : (first + count + 7) // 8] = True
     changed = (before != after).any(axis=1)
     assert changed.sum() > 1000
     assert np.flatnonzero(changed & ~traced).tolist() == []
@@ -124,14 +137,11 @@ def test_bundled_trace_explains_the_images(tmp_path: Path) -> None:
 
 
 def test_bundled_capture_is_small() -> None:
-    assert sum((DEMO / entry["path"]).stat().st_size for entry in manifest(DEMO)["sources"]) < 3_000_000
+    assert sum((DEMO / entry["path"]).stat().st_size for entry in manifest(DEMO)["sources"]) < 1_000_000
 
 
-def test_bundled_capture_names_no_directory_of_the_recording_machine(tmp_path: Path) -> None:
-    texts = ["\n".join(trace_lines(DEMO)).encode(), (DEMO / "capture.json").read_bytes()]
-    images = [decompressed(DEMO / "raw" / name, tmp_path / name).read_bytes() for name in IMAGES]
-    for content in [*texts, *images]:
-        assert not re.search(rb"/(home|root|tmp|work|dev/shm|usr|var)/", content)
+def test_bundled_capture_tells_nothing_of_the_recording_machine(tmp_path: Path) -> None:
+    check_privacy(DEMO, tmp_path)
 
 
 @pytest.fixture
@@ -153,36 +163,34 @@ def start(output: Path, rounds: int, path: str = os.environ.get("PATH", os.defpa
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PATH": path})
 
 
-def left_behind(pid: int, tracing: Path) -> list[str]:
+def left_behind(pid: int) -> list[str]:
     """Whatever of recorder `pid` is still on the system."""
     name = f"androstep-demo-{pid}"
     loops = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     directories = [str(path) for top in ("/dev/shm", tempfile.gettempdir()) for path in Path(top).glob(f"{name}*")]
-    instances = [path.name for path in (tracing / "instances").iterdir()]
-    return [text for text in (*loops, *mounts, *directories, *instances) if name in text]
+    return [text for text in (*loops, *mounts, *directories) if name in text]
 
 
-def tgid_option(tracing: Path) -> str:
-    """The global option when no recorder is at work: they hold its lock while it is theirs."""
-    with (tracing / "options/record-tgid").open() as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
-        return file.read()
+def instances(pid: int, tracing: Path) -> list[Path]:
+    """The trace instances of the programs that process `pid` runs."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [path for child in children for path in (tracing / "instances").glob(f"androstep.{child}.*")]
 
 
 @pytest.mark.root
 def test_recording(tmp_path: Path, tracing: Path) -> None:
-    tgid_before = tgid_option(tracing)
     recorder = start(tmp_path / "capture", rounds=2)
     _, errors = recorder.communicate(timeout=120)
     assert (recorder.returncode, errors) == (0, "")
-    assert left_behind(recorder.pid, tracing) == []
-    assert tgid_option(tracing) == tgid_before
+    assert left_behind(recorder.pid) == []
+    assert not (tracing / "instances" / told(tmp_path / "capture")["instance"]).exists()
 
     check_manifest(tmp_path / "capture")
     check_trace(tmp_path / "capture")
     check_images(tmp_path / "capture", tmp_path)
     check_writes(tmp_path / "capture", tmp_path)
+    check_privacy(tmp_path / "capture", tmp_path)
     offset_now = time.time_ns() - time.monotonic_ns()
     assert abs(manifest(tmp_path / "capture")["realtime_offset_ns"] - offset_now) < 1_000_000_000
 
@@ -197,18 +205,20 @@ def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: 
         assert recorder.poll() is None, recorder.communicate()[1]
         assert time.monotonic() < deadline, "the workload did not start"
         time.sleep(0.05)
-    assert len(left_behind(recorder.pid, tracing)) >= 4  # loop, two mounts, instance: the check sees what there is
+    assert len(left_behind(recorder.pid)) >= 4  # loop, mounts, directory: the check sees what there is
+    (instance,) = instances(recorder.pid, tracing)
 
     recorder.send_signal(number)
     _, errors = recorder.communicate(timeout=60)
     assert (recorder.returncode, errors) == (128 + number, "")
-    assert left_behind(recorder.pid, tracing) == []
+    assert left_behind(recorder.pid) == []
+    assert not instance.exists()
     assert not (tmp_path / "capture").exists()
 
 
 @pytest.mark.root
 def test_failed_recording_says_why_and_leaves_nothing(tmp_path: Path, tracing: Path) -> None:
-    """Without mke2fs it fails with tracefs already mounted."""
+    """Without mke2fs it fails with its own /proc already mounted."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for program in ("mount", "umount"):
@@ -217,4 +227,11 @@ def test_failed_recording_says_why_and_leaves_nothing(tmp_path: Path, tracing: P
     _, errors = recorder.communicate(timeout=60)
     assert recorder.returncode == 1
     assert errors == "record.py: mke2fs is not on this machine; install e2fsprogs and util-linux\n"
-    assert left_behind(recorder.pid, tracing) == []
+    assert left_behind(recorder.pid) == []
+
+
+def test_without_iotrace_it_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, str(DEMO / "record.py"), "-o", str(tmp_path / "capture"), "--iotrace", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "record.py: nowhere: there is no iotrace; run make probes, or name one with --iotrace\n"

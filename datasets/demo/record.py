@@ -1,18 +1,17 @@
-"""Record the demo capture: a miniature Android /data on ext4, traced by tracefs, with the image before and after.
+"""Record the demo capture: a miniature Android /data on ext4, traced by iotrace, with the image before and after.
 
+    make probes
     python datasets/demo/record.py -o DIR
 
-Needs root, Linux with tracefs and loop devices, and e2fsprogs, util-linux and coreutils. Everything happens on an image
-file of its own (on tmpfs where /dev/shm is one) behind a loop device, in a tracefs instance of its own; on every way
-out, also SIGINT, SIGTERM and SIGHUP, all of that is taken away again. DIR is written only after a recording that
-succeeded: capture.json, raw/trace.txt.gz, raw/before.img.zst, raw/after.img.zst.
+Needs root, Linux from 5.8 on with tracefs and loop devices, and e2fsprogs, util-linux and coreutils. Everything happens
+on an image file of its own (on tmpfs where /dev/shm is one) behind a loop device; on every way out, also SIGINT,
+SIGTERM and SIGHUP, all of that is taken away again. DIR is written only after a recording that succeeded: capture.json,
+and in raw/ the images and what iotrace wrote, compressed, and without what concerns other processes (redact.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
-import gzip
 import os
 import shutil
 import signal
@@ -20,9 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,8 @@ if TYPE_CHECKING:  # see main
     from androstep_analysis.manifest import Manifest, Source
 
 IMAGE_BYTES = 64 << 20
-TRACE_KIB_PER_CPU = 16 << 10
+PROGRAM = Path(__file__).parents[2] / f"build/probes/{os.uname().machine}-linux-musl/iotrace"
+"""The one for phones, which is static: it runs where there is nothing else."""
 
 # As on Android, whatever the host's mke2fs.conf says: no flex_bg, 64bit or metadata_csum.
 FEATURES = (
@@ -45,24 +45,7 @@ MKFS = [
     *("-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard,hash_seed=6f1dbd0e-0000-4000-8000-000000000000"),
 ]
 MOUNT_OPTIONS = "noatime,nosuid,nodev,noauto_da_alloc,discard"
-
-# What is recorded, as far as the kernel has it: requests and their bios, and what tells whose blocks they hold.
-EVENTS = {
-    "block": (
-        *("block_bio_queue", "block_bio_remap", "block_bio_backmerge", "block_bio_frontmerge", "block_split"),
-        *("block_getrq", "block_rq_insert", "block_rq_merge", "block_rq_issue", "block_rq_requeue"),
-        "block_rq_complete",
-    ),
-    "ext4": (
-        *("ext4_es_insert_extent", "ext4_es_lookup_extent_exit", "ext4_free_blocks"),
-        *("ext4_allocate_inode", "ext4_free_inode", "ext4_evict_inode", "ext4_unlink_enter"),
-        *("ext4_da_write_begin", "ext4_write_begin", "ext4_writepages", "ext4_writepages_result"),
-        *("ext4_direct_IO_enter", "ext4_direct_IO_exit"),
-    ),
-    "jbd2": ("jbd2_start_commit", "jbd2_end_commit", "jbd2_handle_stats"),
-    "iomap": ("iomap_dio_rw_begin", "iomap_dio_complete"),
-    "writeback": ("writeback_dirty_page", "writeback_dirty_folio"),
-}
+NOBODYS_GROUP = 65534
 
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
@@ -73,15 +56,10 @@ class RecordError(RuntimeError):
 
 @dataclass(frozen=True)
 class Device:
-    """The loop device: its node, and its number as `MAJ:MIN` and as the kernel's dev_t."""
+    """The loop device: its node, and its number as `MAJ:MIN`."""
 
     node: Path
     number: str
-
-    @property
-    def dev_t(self) -> int:
-        major, minor = map(int, self.number.split(":"))
-        return major << 20 | minor
 
 
 def run(*command: str | Path) -> str:
@@ -142,53 +120,67 @@ def loop_device(image: Path) -> Iterator[Device]:
 
 
 @contextmanager
-def tgid_recording(tracing: Path) -> Iterator[None]:
-    """Have the kernel remember the process of every thread.
+def small_world(root: Path, program: Path) -> Iterator[None]:
+    """What iotrace needs below `root`, as its root directory: it then records nothing of this machine's other mounts.
 
-    The option is global and an instance inherits it when it is made. The lock keeps a second recorder from taking our
-    setting for the one to restore.
+    Its /proc has only what the reader may trace (see `iotrace`), not the other processes and their command lines.
     """
-    option = tracing / "options/record-tgid"
-    if not option.exists():  # before Linux 4.13
+    with ExitStack() as cleanup:
+        for name, fs_type, options in (
+            ("proc", "proc", f"hidepid=invisible,gid={NOBODYS_GROUP}"),
+            ("sys", "sysfs", "ro"),
+        ):
+            at = cleanup.enter_context(directory(root / name))
+            cleanup.enter_context(mounted("nodev", at, fs_type, options))
+        cleanup.callback((root / "iotrace").unlink)
+        shutil.copy(program, root / "iotrace")
+        cleanup.callback(shutil.rmtree, root / "recording", ignore_errors=True)
         yield
-        return
-    with option.open("r+") as file:
-        with interruptible():
-            fcntl.flock(file, fcntl.LOCK_EX)
-        before = option.read_text()
-        option.write_text("1")
-        try:
-            yield
-        finally:
-            option.write_text(before)
 
 
 @contextmanager
-def trace_instance(tracing: Path, device: Device) -> Iterator[Path]:
-    """A tracefs instance that is set up for `device` and not yet tracing."""
-    instance = tracing / f"instances/androstep-demo-{os.getpid()}"
-    instance.mkdir()
+def iotrace(root: Path) -> Iterator[None]:
+    """iotrace at work on the filesystem at /data; afterwards `root`/recording holds what it wrote."""
+    command = (
+        # The name of the machine would become that of the device.
+        *("unshare", "--uts", "sh", "-euc", 'echo demo > /proc/sys/kernel/hostname; exec "$@"', "sh"),
+        # Who may trace other processes sees them in any /proc.
+        *("setpriv", "--bounding-set", "-sys_ptrace"),
+        *("chroot", root, "/iotrace", "-o", "/recording", "--device", "/data"),
+    )
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_until_begun(process, root / "recording/before.rec")
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+        if process.returncode:
+            raise failure(process)
+
+
+def wait_until_begun(process: subprocess.Popen[str], listing: Path) -> None:
+    """Wait until iotrace, which records already, is done with its first listing of the files."""
+    while not is_whole(listing):
+        if process.poll() is not None:
+            raise failure(process)
+        with interruptible():
+            time.sleep(0.05)
+
+
+def is_whole(listing: Path) -> bool:
+    from androstep_analysis.errors import InputError
+    from androstep_analysis.ingest import record
+
     try:
-        (instance / "tracing_on").write_text("0")
-        (instance / "trace_clock").write_text("mono")
-        (instance / "buffer_size_kb").write_text(str(TRACE_KIB_PER_CPU))
-        for system, events in EVENTS.items():
-            # Writeback events name the backing device, all others have the kernel's dev_t.
-            only = f'name == "{device.number}"' if system == "writeback" else f"dev == {device.dev_t}"
-            for control in (instance / "events" / system / event for event in events):
-                if control.is_dir():
-                    (control / "filter").write_text(only)
-                    (control / "enable").write_text("1")
-        yield instance
-    finally:
-        instance.rmdir()
+        return record.read(listing).complete
+    except InputError:  # it is not there, or hardly begun
+        return False
 
 
-def lost_events(instance: Path) -> int:
-    """Events that the instance overwrote or dropped, over all CPUs."""
-    counters = ("overrun", "commit overrun", "dropped events")
-    lines = [line for path in instance.glob("per_cpu/cpu*/stats") for line in path.read_text().splitlines()]
-    return sum(int(value) for name, _, value in (line.partition(": ") for line in lines) if name in counters)
+def failure(process: subprocess.Popen[str]) -> RecordError:
+    said = process.stderr.read().strip() if process.stderr is not None else ""
+    return RecordError(f"iotrace ended with status {process.returncode}: {said}")
 
 
 def run_workload(root: Path, rounds: int) -> None:
@@ -209,45 +201,38 @@ def run_workload(root: Path, rounds: int) -> None:
             process.wait()
 
 
-def mount_options(at: Path) -> str:
-    """Options the kernel reports for the filesystem mounted at `at`: those of the mount, then those of ext4."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        mount, _, filesystem = line.partition(" - ")
-        if mount.split()[4] == os.fspath(at):
-            return ",".join(dict.fromkeys(f"{mount.split()[5]},{filesystem.split()[2]}".split(",")))
-    raise RecordError(f"nothing is mounted at {at}")
-
-
-def compress_image(image: Path, to: Path) -> None:
+def compress(source: Path, to: Path) -> None:
     import pyarrow as pa
 
-    with image.open("rb") as source, pa.CompressedOutputStream(str(to), "zstd") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
+    to.write_bytes(pa.Codec("zstd", compression_level=19).compress(source.read_bytes(), asbytes=True))
 
 
-def compress_text(source: Path, to: Path) -> None:
-    with source.open("rb") as lines, gzip.GzipFile(to, "wb", compresslevel=9, mtime=0) as target:
-        shutil.copyfileobj(lines, target, 1 << 20)
-
-
-def source(path: Path, role: str, device: Device | None = None) -> Source:
-    """What the manifest says of a raw file."""
+def keep(path: Path, kept: Path, role: str, device: Device | None = None) -> Source:
+    """Keep a file of the recording as `kept`, compressed if that has the suffix; what the manifest says of it."""
     from androstep_analysis import manifest
 
+    (compress if kept.suffix == ".zst" else shutil.copyfile)(path, kept)
     number = device.number if device is not None else None
-    return manifest.Source(f"raw/{path.name}", role, path.stat().st_size, manifest.sha256(path), number)
+    return manifest.Source(f"raw/{kept.name}", role, kept.stat().st_size, manifest.sha256(kept), number)
 
 
-def record(stage: Path, raw: Path, rounds: int) -> Manifest:
+def keep_recording(sources: Sequence[Source], raw: Path) -> Iterator[Source]:
+    """Keep what iotrace wrote: what people read as it is, the rest compressed."""
+    for source in sources:
+        path = Path(source.path)
+        yield keep(path, raw / (path.name if path.suffix == ".json" else f"{path.name}.zst"), source.role)
+
+
+def record(stage: Path, raw: Path, program: Path, rounds: int) -> Manifest:
     """Record into the directory `raw`, with everything that is temporary in `stage`; the manifest."""
-    from androstep_analysis.manifest import Manifest
+    from redact import redact
+
+    from androstep_analysis import recording
 
     with ExitStack() as cleanup:
         root = cleanup.enter_context(directory(stage / "root"))
         data = cleanup.enter_context(directory(root / "data"))
-        tracing = cleanup.enter_context(directory(stage / "tracing"))
-        # tracefs is one filesystem however often it is mounted: an own mount needs no knowledge of the others.
-        cleanup.enter_context(mounted("nodev", tracing, "tracefs"))
+        cleanup.enter_context(small_world(root, program))
         image = stage / "data.img"
         cleanup.callback(image.unlink, missing_ok=True)
         with image.open("wb") as file:
@@ -257,57 +242,40 @@ def record(stage: Path, raw: Path, rounds: int) -> Manifest:
 
         with mounted(device.node, data, "ext4", MOUNT_OPTIONS):
             run(sys.executable, Path(__file__).with_name("workload.py"), "populate", root)
-        compress_image(image, raw / "before.img.zst")
+        before = keep(image, raw / "before.img.zst", "image_before", device)
 
-        cleanup.enter_context(tgid_recording(tracing))
-        instance = cleanup.enter_context(trace_instance(tracing, device))
-        realtime_offset_ns = time.clock_gettime_ns(time.CLOCK_REALTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        (instance / "tracing_on").write_text("1")
-        with mounted(device.node, data, "ext4", MOUNT_OPTIONS):
-            options = mount_options(data)
+        with mounted(device.node, data, "ext4", MOUNT_OPTIONS), iotrace(root):
             run_workload(root, rounds)
-            run("sync", "--file-system", data)
-        (instance / "tracing_on").write_text("0")
-        lost = lost_events(instance)
-        compress_text(instance / "trace", raw / "trace.txt.gz")
-        compress_image(image, raw / "after.img.zst")
+            # From here on nothing changes, so that the trace has everything that leads to the image after.
+            run("mount", "-o", "remount,ro", data)
+        after = keep(image, raw / "after.img.zst", "image_after", device)
 
-        return Manifest(
-            sources=(
-                source(raw / "trace.txt.gz", "trace"),
-                source(raw / "before.img.zst", "image_before", device),
-                source(raw / "after.img.zst", "image_after", device),
-            ),
-            facts={
+        described = recording.described(root / "recording")
+        if described.lost_events:
+            raise RecordError(f"{described.lost_events} events were lost; record again while the machine does less")
+        redact(root / "recording/trace.dat")
+        return replace(
+            described,
+            sources=(*keep_recording(described.sources, raw), before, after),
+            facts=described.facts
+            | {
                 "device": os.uname().machine,
-                "kernel": os.uname().release,
                 "storage_model": "loop device",
-                "fs_type": "ext4",
                 "encryption": "none",
-                "clock": "mono",
                 "workload": f"AndroStep demo, {rounds} rounds of {', '.join(APPS)}",
-                "rooted": True,
             },
-            realtime_offset_ns=realtime_offset_ns,
-            devices=(
-                {
-                    "dev": device.number,
-                    "name": device.node.name,
-                    "parent": None,
-                    "start_sector": 0,
-                    "nr_sectors": IMAGE_BYTES // 512,
-                },
-            ),
-            mounts=({"dev": device.number, "path": "/data", "fs_type": "ext4", "options": options},),
-            lost_events=lost,
+            devices=tuple(row for row in described.devices if row["dev"] == device.number),
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Record the AndroStep demo capture.")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="capture directory to write")
+    parser.add_argument("--iotrace", type=Path, default=PROGRAM, metavar="PATH", help="a statically linked iotrace")
     parser.add_argument("--rounds", type=int, default=8, help="rounds of the workload, about a second each")
     arguments = parser.parse_args()
+    if not arguments.iotrace.is_file():
+        sys.exit(f"record.py: {arguments.iotrace}: there is no iotrace; run make probes, or name one with --iotrace")
     if os.geteuid():
         sys.exit("record.py needs root for loop devices and tracefs; run it with sudo")
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -323,7 +291,7 @@ def main() -> None:
     try:
         with directory(stage / "raw") as raw:
             try:
-                described = record(stage, raw, arguments.rounds)
+                described = record(stage, raw, arguments.iotrace, arguments.rounds)
                 output = arguments.output / "raw"
                 output.mkdir(parents=True, exist_ok=True)
                 for path in raw.iterdir():
