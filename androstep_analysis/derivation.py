@@ -60,7 +60,7 @@ def derive(staging: Staging, witnesses: Witnesses) -> tuple[dict[str, pl.DataFra
             before = _read_image(stack, witnesses.image_before, "image_before", linked.requests)
             after = _read_image(stack, witnesses.image_after, "image_after", linked.requests)
             listings = [
-                None if path is None else record.read(path)
+                None if path is None else _read_listing(path)
                 for path in (witnesses.listing_before, witnesses.listing_after)
             ]
             dev = next((int(image.extents["dev"][0]) for image in (after, before) if image is not None), None)
@@ -69,7 +69,12 @@ def derive(staging: Staging, witnesses: Witnesses) -> tuple[dict[str, pl.DataFra
             bar.update()
             staging = _with_listed_tasks(staging, listings)
             mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(witnesses.mounts)}
-            tables = link.tables(staging, linked, given, sources=witnesses.extents, mounts=mounts)
+            sizes = {
+                units.parse_dev(mount["dev"]): mount["block_bytes"]
+                for mount in witnesses.mounts
+                if mount.get("block_bytes")
+            }
+            tables = link.tables(staging, linked, given, sources=witnesses.extents, mounts=mounts, block_bytes=sizes)
         bar.update()
     return tables, _about(staging, given, listings, tables)
 
@@ -117,6 +122,13 @@ def _device_of_image(image: Image, requests: pl.DataFrame) -> int:
     if seen.height != 1:
         raise InputError(f"{image.path}: whose image is it? The trace has {listed}; name one with --device MAJ:MIN")
     return int(seen["part_dev"][0])
+
+
+def _read_listing(path: Path) -> Records:
+    records = record.read(path)
+    if not fiemap.is_listing(records):
+        raise InputError(f"{path}: a record stream, but not a listing of files; give one that extmap or iotrace wrote")
+    return records
 
 
 def _listing(records: Records, dev: int | None, requests: pl.DataFrame) -> fiemap.Listing | None:

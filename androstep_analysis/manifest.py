@@ -163,6 +163,9 @@ def _mount(row: dict[str, Any]) -> dict[str, Any]:
     units.parse_dev(row["dev"])
     if type(row["path"]) is not str:
         raise TypeError(f"mount path {row['path']!r} is no text")
+    size = row.get("block_bytes")
+    if size is not None and (type(size) is not int or not 512 <= size <= 1 << 30):
+        raise TypeError(f"block size {size!r} is no number of bytes")
     return dict(row)
 
 

@@ -153,3 +153,10 @@ def conform(frame: Frame, name: str) -> Frame:
     if problems:
         raise SchemaError(f"table {name} does not conform to schemas/{name}.json: {'; '.join(problems)}")
     return frame.select([c.name for c in want.columns])
+
+
+def complete(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """`conform` of `frame` with null in the columns of table `name` that it does not have."""
+    dtypes = table(name).polars
+    absent = [pl.lit(None, dtype).alias(column) for column, dtype in dtypes.items() if column not in frame.columns]
+    return conform(frame.with_columns(absent), name)

@@ -534,7 +534,7 @@ def test_random_damage_never_stops_the_reader(kind: str, tmp_path: Path) -> None
     used = [at for at in range(0, len(raw), 512) if any(raw[at : at + 512])]
     rng = random.Random(11)
     read_all = 0
-    for _ in range(200):
+    for _ in range(100):
         places = [rng.choice(used) + rng.randrange(512) for _ in range(rng.choice((1, 10, 100)))]
         for at in places:
             patch(image, at, bytes([rng.choice((0, 0xFF, rng.randrange(256)))]))
@@ -547,4 +547,4 @@ def test_random_damage_never_stops_the_reader(kind: str, tmp_path: Path) -> None
                 patch(image, at, raw[at : at + 1])
         assert_covers(filesystem)
         read_all += 1
-    assert read_all > 100
+    assert read_all > 50

@@ -13,6 +13,14 @@ from androstep_analysis.ingest import fs_events, fs_events_text
 
 HEAD = "          dd-77      [001] d..1.     5.000001: "
 DEV = units.dev(254, 7)
+INODE = f"dev={DEV} ino=5 parent=4"
+
+
+def levels(path: str, *names: str | None) -> str:
+    """A path as the probe on a dentry prints it: from the last name up to the root, which is above itself."""
+    full = (*names, *(names[-1:] * (fs_events.LEVELS - len(names))))
+    return " ".join(f"{path}{at}=" + ("(fault)" if name is None else f'"{name}"') for at, name in enumerate(full))
+
 
 FORMS = {
     # F2FS, as the kernel prints it
@@ -86,13 +94,30 @@ FORMS = {
     # probes
     "bio_page: (submit_bio+0x0/0x90) dev=8388608 opf=2049 sector=45064 size=4096 ino=3 index=1 sdev=266338311"
     ' name="a"': {**{"ino": 3, "page": 1, "name": "a", "sector": 45064, "nr_bytes": 4096, "bio_dev": 8 << 20}},
+    "bio_page: (submit_bio+0x0/0x90) dev=8388608 opf=2049 sector=45065 size=512 vcnt=1 idx=0 done=0 offset=512"
+    ' mapping=0xffff8881 host=0xffff8882 ino=3 index=1 sdev=266338311 name="a"': {
+        **{"ino": 3, "page": 1, "offset_bytes": 512, "name": "a", "sector": 45065, "nr_bytes": 512},
+        "bio_dev": 8 << 20,
+    },
     "bio_page: (ffffffff814dbb80) dev=8388608 opf=0 sector=1 size=4096 ino=0 index=0 sdev=266338311 name=(fault)": {
         **{"ino": 0, "page": 0, "sector": 1, "nr_bytes": 4096, "bio_dev": 8 << 20}
     },
+    "direct_begin: (__blockdev_direct_IO+0x0/0x80) dev=266338311 ino=61 pos=8192 count=4096": {
+        **{"ino": 61, "offset_bytes": 8192, "nr_bytes": 4096}
+    },
+    "direct_end: (fat_direct_IO+0x62/0xf0 [fat] <- __blockdev_direct_IO) moved=-529": {"dev": None, "nr_bytes": -529},
     'name_open: (do_sys_openat2+0x0/0x90) name="/a "b" c" flags=0x80000': {"name": '/a "b" c', "dev": None},
     'name_unlink: name="/a"': {"name": "/a", "dev": None},
     "name_unlink: name=(fault)": {"dev": None},
     'name_rename: (x) name="/a" new_name="/b"': {"name": "/a", "new_name": "/b", "dev": None},
+    f"name_found: (vfs_open+0x0/0x40) {INODE} " + levels("d", 'a "b"', "c", "/"): {
+        **{"ino": 5, "parent": 4, "name": '/c/a "b"'}
+    },
+    f"name_found: (x) {INODE} " + levels("d", *"abcdefgh"): {"ino": 5, "parent": 4, "name": "a"},
+    f"name_found: (x) {INODE} " + levels("d", "a", None, "/"): {"ino": 5, "parent": 4},
+    f"name_moved: (d_move+0x0/0x40) {INODE} {levels('d', 'a', '/')} {levels('n', 'b', 'c', '/')}": {
+        **{"ino": 5, "parent": 4, "name": "/a", "new_name": "/c/b"}
+    },
 }
 """What a line says, and the columns it fills; `dev` is `DEV` where it is not named, what is not named is null."""
 

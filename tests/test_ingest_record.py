@@ -239,6 +239,18 @@ def test_a_header_alone_has_empty_tables(sample: bytes, tmp_path: Path) -> None:
     assert losses(records) == {"torn": 1}
 
 
+@pytest.mark.parametrize(
+    "trailer",
+    [b"", b"[]", b"{}", b"[" * 60_000, b'{"records": [], "losses": []}', b'{"records": {}, "losses": [{"kind": "x"}]}'],
+)
+def test_a_trailer_that_makes_no_sense_is_none(sample: bytes, tmp_path: Path, trailer: bytes) -> None:
+    header = rewritten(sample, {"types": [TYPE], "seed": 7})
+    head = HEAD.pack(record.MAGIC, 1, 0, record.TRAILER, 1, 0, len(trailer), 0)[:20]
+    crc = zlib.crc32(trailer, zlib.crc32(head, 7))
+    records = read(tmp_path, header + head + struct.pack("<I", crc) + trailer)
+    assert losses(records) == {"torn": 1} and not records.complete
+
+
 @pytest.mark.parametrize("data", [b"", b"\xa7REC", b"\x7fELF" + bytes(100), record.MAGIC * 1000])
 def test_what_is_no_record_stream_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(InputError, match="no header of a record stream"):

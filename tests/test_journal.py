@@ -83,11 +83,11 @@ def test_blocks_are_those_of_logdump(recorded: tuple[str, Path, list[Note]], liv
     assert found.losses == ()
     size = int(oracle.header(image)["Block size"]) // 512
     copies, commits = logged(image, "-a" if live else "-aO")
+    mine = copies_of(found, size)
     if not live and name.startswith("wrapped"):
-        assert copies == set()  # logdump finds no old entries where the start of the ring is none
+        assert copies <= mine  # logdump finds old entries only where a transaction happens to begin the ring
         return
     assert len(commits) > (0 if live else 10)
-    mine = copies_of(found, size)
     assert copies - mine == set() or name == "fast_commit"
     told = dict(found.blocks.filter(role="commit").select("position", "transaction").iter_rows())
     assert {at: told.get(at) for at in commits} == commits
@@ -253,7 +253,7 @@ def test_random_damage_never_stops_the_reader(small: tuple[Path, list[Note]], tm
     filesystem = fs.read(image, dev=DEV, source="image_after")
     used = read(image).blocks.filter(pl.col("role") != "stale")["sector"].to_list()
     rng = random.Random(3)
-    for _ in range(200):
+    for _ in range(80):
         places = [
             rng.choice(used) * 512 + rng.randrange(rng.choice((64, 4096))) for _ in range(rng.choice((1, 20, 200)))
         ]

@@ -11,6 +11,7 @@ from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import names
 
 MOUNT = {DEV: "/data"}
+PATHS_GIVEN = ("name_open", "name_unlink", "name_rename")
 EVERYWHERE = {"tid", "pid", "comm"}
 
 
@@ -18,7 +19,7 @@ def fs_events(*rows):
     """Table fs_events from (event, columns): one event per microsecond on device 7:0 by thread 1, if not told."""
     full = [
         {"ts_ns": at * 1000, "tid": 1, "pid": row.get("tid", 1), "event": event,
-         "dev": None if event.startswith("name_") else DEV, **row}
+         "dev": None if event in PATHS_GIVEN else DEV, **row}
         for at, (event, row) in enumerate(rows)
     ]  # fmt: skip
     return schema.conform(pl.DataFrame(full, schema=schema.table("fs_events").polars), "fs_events")
@@ -34,6 +35,14 @@ def unlinked(path, **more):
 
 def renamed(old, new):
     return "name_rename", {"name": old, "new_name": new}
+
+
+def found(ino, path, **more):
+    return "name_found", {"ino": ino, "name": path, **more}
+
+
+def moved(ino, old, new, **more):
+    return "name_moved", {"ino": ino, "name": old, "new_name": new, **more}
 
 
 def allocated(ino, parent, **more):
@@ -144,6 +153,50 @@ def test_fat_names_a_file_by_the_only_path_its_user_opened():
     assert told(*rows) == {(60, 0): "/d/a.txt"}
     assert told(opened("/data/e/a.txt"), *rows) == {}
     assert told(rows[0], ("writeback_dirty_folio", {"ino": 60, "page": 0, "tid": 9}), rows[2]) == {}
+
+
+def test_fat_asks_every_process_that_used_the_pages():
+    page = {"bio_dev": DEV, "sector": 8, "nr_bytes": 4096, "page": 0, "name": "a.txt", "ino": 60}
+    touched = [("mm_filemap_add_to_page_cache", {"ino": 60, "page": 0, "tid": tid}) for tid in (9, 1, 2)]
+    rows = opened("/data/d/a.txt"), *touched, ("bio_page", page)
+    assert told(*rows) == {(60, 0): "/d/a.txt"}
+    assert told(opened("/data/e/a.txt", tid=2), *rows) == {}
+
+
+def test_the_kernel_names_what_it_opens_wherever_it_is_mounted():
+    rows = (
+        found(60, "/d/a.txt"),
+        found(61, "/b", tid=2),
+        found(60, "/d/a.txt"),
+        found(2, "/"),
+        found(3, "/d/#3", parent=2),
+    )
+    assert told(*rows, mounts={}) == {(60, 0): "/d/a.txt", (61, 0): "/b"}
+    assert told(*rows, mounts={}, lost_events=1) == {(60, 0): "/d/a.txt", (61, 0): "/b"}
+
+
+def test_the_kernel_names_what_it_moves():
+    rows = allocated(40, 30), found(40, "/app/a"), moved(40, "/app/a", "/app/b"), allocated(41, 30), found(41, "/app/a")
+    assert told(*rows, mounts={}) == {(40, 1): "/app/b", (41, 1): "/app/a"}
+    assert told(*rows, mounts={}, lost_events=1) == {(41, 1): "/app/a"}
+
+
+def test_an_inode_made_again_keeps_the_names_apart():
+    rows = found(40, "/a"), allocated(40, 30), found(40, "/b")
+    assert told(*rows) == {(40, 0): "/a", (40, 1): "/b"}
+    unseen = found(40, "/a"), removed(40, 30), found(40, "/b"), found(41, "/c")
+    assert list(told(*unseen).values()) == ["/c"]  # ext4, and no event says which inodes are new
+
+
+def test_a_path_longer_than_the_probe_tells_needs_a_known_directory():
+    rows = (
+        found(40, "main.db", parent=31),
+        found(41, "x", parent=99),
+        found(42, None, parent=31),
+        found(43, "#43", parent=31),
+    )
+    assert told(*rows, known=directories(**APP)) == {(40, 0): "/app/db/main.db"}
+    assert told(moved(40, "/app/a", "b", parent=31), known=directories(**APP)) == {}
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\\xff\\xfe", "💾", "x" * 255, "-rf *", '"; drop', "a\tb\\"])

@@ -158,3 +158,10 @@ def test_facts_of_the_manifest_are_kept_with_the_recording(recorded: tuple[Path,
     told = json.loads((tmp_path / "capture/raw/recording.json").read_text())
     assert {name: value for name, value in told["facts"].items() if value is not None}.items() <= kept.facts.items()
     assert [row["dev"] for row in kept.devices] == [row["dev"] for row in told["devices"]]
+
+
+def test_a_record_stream_that_is_no_listing_is_refused(recorded: tuple[Path, Path], tmp_path: Path) -> None:
+    forged = tmp_path / "forged.rec"
+    forged.write_bytes((recorded[0] / "before.rec").read_bytes().replace(b'"generation"', b'"gemeration"'))
+    with pytest.raises(InputError, match=r"no record stream|but not a listing of files|header"):
+        capture.create([recorded[0] / "trace.dat"], tmp_path / "capture", listing_before=forged)

@@ -11,7 +11,7 @@ from blocks import DEV
 
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import owner, timeline
+from androstep_analysis.link import handles, owner, timeline
 
 # ------------------------------------------------------------------------------------------------------------ text
 
@@ -111,9 +111,9 @@ def test_blocks_belong_to_a_file_until_they_are_freed_or_given_away():
     events = fs_events(
         allocate(12), insert(12, 0, 100, 4), insert(12, 4, 0, 9, "H"), insert(12, 4, 2**52, 9, "D"),
         ("ext4_free_blocks", {"ino": 12, "block": 102, "nr_blocks": 1}), allocate(13), insert(13, 5, 102, 2, "U"),
-        ("ext4_evict_inode", {"ino": 12, "nlink": 0}),
+        ("ext4_evict_inode", {"ino": 12, "nlink": 0}), ("ext4_es_cache_extent", {"ino": 99}),
     )  # fmt: skip
-    held = timeline.succeeding(tracepoints.extents(events, tracepoints.lives(events), {}))
+    held = timeline.succeeding(tracepoints.extents(events, tracepoints.lives(events), {DEV: 4096}))
     assert held.with_columns(pl.col("sector", "nr_sectors") // 8).select(
         "sector", "nr_sectors", "block_type", "ino", pl.col("file_offset_bytes") // 4096, "valid_from_ns", "valid_to_ns"
     ).rows() == [
@@ -123,6 +123,27 @@ def test_blocks_belong_to_a_file_until_they_are_freed_or_given_away():
         (102, 2, "data", 13, 5, 6000, None),
         (103, 1, "data", 12, 3, 1000, 6000),
     ]
+
+
+def test_without_the_event_of_reading_the_map_blocks_freed_end_what_was_said_of_their_file():
+    rows = (allocate(12), insert(12, 0, 100, 4), ("ext4_free_blocks", {"ino": 12, "block": 101, "nr_blocks": 1}))
+    for last, ends in ((insert(12, 1, 102, 2), 2000), (("ext4_es_cache_extent", {"ino": 99}), None)):
+        events = fs_events(*rows, last)
+        table = tracepoints.extents(events, tracepoints.lives(events), {DEV: 4096})
+        assert table.filter(pl.col("sector") == 800)["valid_to_ns"].to_list() == [ends]
+
+
+def test_blocks_of_unknown_size_lie_nowhere():
+    events = fs_events(allocate(12), insert(12, 0, 100, 4))
+    assert tracepoints.extents(events, tracepoints.lives(events), {}).is_empty()
+
+
+@pytest.mark.parametrize(
+    ("ends", "incarnations"), [([], [1, 1]), ([("ext4_evict_inode", {"ino": 12, "nlink": 0})], [0, 1])]
+)
+def test_without_births_a_number_is_no_file_from_before_or_another_after_its_deletion(ends, incarnations):
+    events = tracepoints.numbered(fs_events(insert(12, 0, 100, 1), *ends, insert(12, 0, 200, 1)))
+    assert events.filter(pl.col("block").is_not_null())["incarnation"].to_list() == incarnations
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -181,7 +202,7 @@ def born(ino):
 
 
 def held(events):
-    rows = timeline.succeeding(tracepoints.extents(events, tracepoints.lives(events), {}))
+    rows = timeline.succeeding(tracepoints.extents(events, tracepoints.lives(events), {DEV: 4096}))
     return rows.with_columns(pl.col("sector", "nr_sectors") // 8).select(
         "sector", "nr_sectors", "block_type", "subtype", "ino", pl.col("file_offset_bytes") // 4096, "valid_from_ns",
         "valid_to_ns",
@@ -267,16 +288,58 @@ def wrote(ino, block, tid, blocks=1):
 
 def test_a_piece_is_cut_where_its_owner_changes():
     events = fs_events(wrote(12, 0, 1, 2), wrote(12, 1, 2), ("writeback_dirty_folio", {"ino": 12, "page": 2, "tid": 3}))
-    got = owner.owned(pieces((9000, 12, 0, 4, 0), (9999, 12, 0, 1, 5)), events, schema.empty("tasks"), {})
+    got = owner.owned(pieces((9000, 12, 0, 4, 0), (9999, 12, 0, 1, 5)), events, schema.empty("tasks"), {DEV: 4096})
     assert answer(got) == [
         (9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, "app2", 2, "write_begin"),
-        (9000, 2, 1, "app3", 1, "dirty_folio"), (9000, 3, 1, None, 0, "unknown"),
+        (9000, 2, 1, "app3", None, "dirty_folio"), (9000, 3, 1, None, 0, "unknown"),
         (9999, 0, 1, "app5", 1, "submitter"),
     ]  # fmt: skip
 
 
+def dirty(page, tid, ino=12):
+    return "writeback_dirty_folio", {"ino": ino, "page": page, "tid": tid}
+
+
+def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_has_no_place():
+    events = fs_events(wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2), dirty(0, 2), ("ext4_evict_inode", {"ino": 9}))
+    out = pieces((9000, 12, 0, 1, 5))
+    lost = pieces((1500, 12, 7, 1, 5)).with_columns(
+        block_type=pl.lit("unknown").cast(schema.enum("io", "block_type")), ino=pl.lit(None, pl.Int64)
+    )
+    got = owner.owned(out, events, schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(9000, 0, 1, "app2", 2, "write_begin")]
+    got = owner.owned(pl.concat([lost, out]), events, schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(1500, 7, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
+
+
+def test_data_that_carries_a_page_is_not_its_submitters():
+    page = ("bio_page", {"ino": 12, "page": 0, "sector": 0, "nr_bytes": 4096, "bio_dev": DEV, "tid": 5})
+    events = fs_events(page, dirty(9, 1))
+    got = owner.owned(pieces((1500, 12, 0, 1, 5), (2500, 12, 4, 1, 5)), events, schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(1500, 0, 1, None, 0, "unknown"), (2500, 4, 1, "app5", 1, "submitter")]
+
+
+def test_without_events_that_tell_who_wrote_the_submitter_is_inferred():
+    got = owner.owned(pieces((1500, 12, 0, 1, 5)), fs_events(), schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred")]
+
+
+def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_journal():
+    unknown = pl.lit("unknown").cast(schema.enum("io", "block_type"))
+    own = ("subtype", "incarnation", "path", "file_type", "package")
+    written = journal_pieces(1500, 9000).with_columns(
+        *(pl.lit(None).alias(name) for name in own), block_type=unknown, meta=pl.lit(True), map_source=pl.lit(None)
+    )
+    types = {name: dtype for name, dtype in schema.table("io").polars.items() if name in written.columns}
+    events = fs_events(handle(7, 1, 2), commit("start", 7), commit("end", 7))
+    got = handles.journalled(written.cast(types), events).sort("time")
+    assert got.select("block_type", "map_source").rows() == [("journal", "context"), ("unknown", None)]
+
+
 def test_after_a_loss_what_one_event_says_alone_is_inferred():
-    got = owner.owned(pieces((9000, 12, 0, 2, 5)), fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {}, lost_events=1)
+    got = owner.owned(
+        pieces((9000, 12, 0, 2, 5)), fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {DEV: 4096}, lost_events=1
+    )
     assert answer(got) == [(9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, None, 0, "unknown")]
     assert got.sort("sector")["map_source"].to_list() == ["tracepoint", "inferred"]
 
@@ -285,13 +348,17 @@ def test_one_event_dirties_all_pages_of_a_folio():
     cached = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 2, "tid": 8})
     dirty = ("writeback_dirty_folio", {"ino": 12, "page": 4, "tid": 3})
     smaller = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 0, "tid": 8})
-    got = owner.owned(pieces((2500, 12, 3, 6, 5)), fs_events(cached, dirty, smaller), schema.empty("tasks"), {})
+    got = owner.owned(
+        pieces((2500, 12, 3, 6, 5)), fs_events(cached, dirty, smaller), schema.empty("tasks"), {DEV: 4096}
+    )
     assert answer(got) == [
-        (2500, 3, 1, "app5", 1, "submitter"), (2500, 4, 4, "app3", 1, "dirty_folio"),
+        (2500, 3, 1, "app5", 1, "submitter"), (2500, 4, 4, "app3", None, "dirty_folio"),
         (2500, 8, 1, "app5", 1, "submitter"),
     ]  # fmt: skip
-    again = owner.owned(pieces((9000, 12, 4, 2, 5)), fs_events(cached, smaller, dirty), schema.empty("tasks"), {})
-    assert answer(again) == [(9000, 4, 1, "app3", 1, "dirty_folio"), (9000, 5, 1, "app5", 1, "submitter")]
+    again = owner.owned(
+        pieces((9000, 12, 4, 2, 5)), fs_events(cached, smaller, dirty), schema.empty("tasks"), {DEV: 4096}
+    )
+    assert answer(again) == [(9000, 4, 1, "app3", None, "dirty_folio"), (9000, 5, 1, "app5", 1, "submitter")]
 
 
 def test_an_evicted_inode_of_f2fs_leaves_no_writers():
@@ -300,14 +367,17 @@ def test_an_evicted_inode_of_f2fs_leaves_no_writers():
         ("f2fs_evict_inode", {"ino": 12, "nlink": 0}), born(12),
         ("f2fs_write_begin", {"ino": 12, "offset_bytes": 4096, "nr_bytes": 1, "tid": 2}),
     )  # fmt: skip
-    got = owner.owned(pieces((9000, 12, 0, 2, 5)), events, schema.empty("tasks"), {})
+    got = owner.owned(pieces((9000, 12, 0, 2, 5)), events, schema.empty("tasks"), {DEV: 4096})
     assert answer(got) == [(9000, 0, 1, "app5", 1, "submitter"), (9000, 1, 1, "app2", 1, "write_begin")]
 
 
 @pytest.mark.parametrize("comm", ["f2fs_ckpt-254:0", "f2fs_gc-8:3", "jbd2/sda1-8"])
 def test_threads_of_the_filesystem_own_what_nobody_else_made(comm):
     got = owner.owned(
-        pieces((9000, 12, 0, 1, 5)).with_columns(submit_comm=pl.lit(comm)), fs_events(), schema.empty("tasks"), {}
+        pieces((9000, 12, 0, 1, 5)).with_columns(submit_comm=pl.lit(comm)),
+        fs_events(),
+        schema.empty("tasks"),
+        {DEV: 4096},
     )
     assert got.select("owner_pid", "owner_comm", "owner_via").row(0) == (None, comm, "filesystem")
 
@@ -331,7 +401,7 @@ def test_a_journal_block_belongs_to_the_handles_of_the_transaction_that_is_commi
         handle(6, 1, 9), handle(7, 1, 2), handle(7, 2, 1), handle(7, 3, 0), commit("start", 7), handle(8, 3, 1),
         commit("end", 7), commit("start", 8), commit("end", 8), commit("start", 6), commit("end", 6),
     )  # fmt: skip
-    got = owner.owned(journal_pieces(4500, 5500, 6500, 7500, 9500), events, schema.empty("tasks"), {})
+    got = owner.owned(journal_pieces(4500, 5500, 6500, 7500, 9500), events, schema.empty("tasks"), {DEV: 4096})
     assert answer(got) == [
         (4500, 0, 1, "app2", 2, "handle"), (5500, 0, 1, "app2", 2, "handle"),
         (6500, 0, 1, "jbd2/vda-8", 0, "filesystem"),  # between two commits
@@ -342,7 +412,7 @@ def test_a_journal_block_belongs_to_the_handles_of_the_transaction_that_is_commi
 
 def test_after_a_loss_no_handle_is_counted():
     events = fs_events(handle(6, 1, 9), handle(7, 1, 2), commit("start", 7), commit("end", 7))
-    got = owner.owned(journal_pieces(2500), events, schema.empty("tasks"), {}, lost_events=1)
+    got = owner.owned(journal_pieces(2500), events, schema.empty("tasks"), {DEV: 4096}, lost_events=1)
     assert got["owner_via"].to_list() == ["filesystem"]
 
 
@@ -377,9 +447,9 @@ def test_owners_are_those_of_a_page_cache(seed):
                 if writers:
                     want.append((at * 1000, page, f"app{writers[-1]}", len(writers), "write_begin"))
                 elif dirtied:
-                    want.append((at * 1000, page, f"app{dirtied}", 1, "dirty_folio"))
+                    want.append((at * 1000, page, f"app{dirtied}", None, "dirty_folio"))
                 else:
                     want.append((at * 1000, page, f"app{tid}", 1, "submitter"))
-    got = answer(owner.owned(pieces(*outs), fs_events(*events), schema.empty("tasks"), {}))
+    got = answer(owner.owned(pieces(*outs), fs_events(*events), schema.empty("tasks"), {DEV: 4096}))
     each = [(time, page, *rest) for time, first, count, *rest in got for page in range(first, first + count)]
     assert each == want

@@ -45,6 +45,8 @@ RUNS = {
 
 OUTCOMES = ("right", "wrong", "unknown", "inferred right", "inferred wrong")
 
+IS_INFERRED = pl.col("io_source") == "inferred"
+
 UNNUMBERED = ("fat", "exfat")
 """Filesystems (a part of `fs_type`) that keep no inode numbers on disk: an image's numbers are of its own count."""
 
@@ -186,13 +188,12 @@ def owner(answers: pl.DataFrame) -> pl.DataFrame:
     """Outcome of the processes of every block of data whose writers are known."""
     writers = pl.col("writer_pids")
     known = answers.filter(writers.list.len() > 0)
-    right = pl.col("io_pid").is_in(writers) & (pl.col("io_count") == writers.list.len())
+    # Without a count one of the writers is named, and no more is said.
+    right = pl.col("io_pid").is_in(writers) & (pl.col("io_count") == writers.list.len()).fill_null(True)
     return known.with_columns(
         outcome=pl.when(pl.col("io_pid").is_null())
         .then(pl.lit("unknown"))
-        .when(right)
-        .then(pl.lit("right"))
-        .otherwise(pl.lit("wrong"))
+        .otherwise(_said(right, pl.col("io_via") == "inferred"))
     )
 
 
@@ -222,8 +223,8 @@ def _outcome(right: pl.Expr) -> pl.Expr:
     return pl.when(unknown).then(pl.lit("unknown")).otherwise(_said(right))
 
 
-def _said(right: pl.Expr) -> pl.Expr:
+def _said(right: pl.Expr, is_inferred: pl.Expr = IS_INFERRED) -> pl.Expr:
     """What an answer that is no `unknown` is worth."""
     said = pl.when(right.fill_null(False)).then(pl.lit("right")).otherwise(pl.lit("wrong"))
-    inferred = pl.when(pl.col("io_source") == "inferred").then(pl.lit("inferred ")).otherwise(pl.lit(""))
+    inferred = pl.when(is_inferred).then(pl.lit("inferred ")).otherwise(pl.lit(""))
     return inferred + said

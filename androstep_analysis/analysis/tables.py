@@ -99,7 +99,7 @@ def coverage(requests: Table, io: Table) -> pl.DataFrame:
         "matched": (seen, ~pl.col("matched").is_in(["no_issue", "no_complete"])),
         "mapped": (pieces, pl.col("map_source").is_not_null() & ~inferred),
         "inferred": (pieces, inferred),
-        "owned": (pieces, pl.col("owner_count") > 0),
+        "owned": (pieces, (pl.col("owner_count") != 0).fill_null(True) & (pl.col("owner_via") != "inferred")),
     }
     rows = [
         {"metric": name, "value": known_share(table, known), "unit": "1", "n": _rows_with_bytes(table)}

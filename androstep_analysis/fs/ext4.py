@@ -18,8 +18,8 @@ from androstep_analysis.fs import ext4_blockmap, ext4_inodes, ext4_layout, ext4_
 from androstep_analysis.fs.ext4_blockmap import CONTENT, EXTENT_TREE, INDIRECT, XATTR
 from androstep_analysis.fs.ext4_inodes import EA_INODE_FLAG
 from androstep_analysis.fs.ext4_layout import Superblock
-from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem
-from androstep_analysis.fs.image import Image, reading
+from androstep_analysis.fs.filesystem import Filesystem
+from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import PIECE, has_type
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -47,12 +47,8 @@ _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
     """Whether a plausible ext2/3/4 superblock lies where it should."""
-    try:
-        with Path(path).open("rb") as file:
-            file.seek(offset_bytes + ext4_layout.SUPERBLOCK_BYTE)
-            return Superblock.parse(file.read(ext4_layout.SUPERBLOCK_BYTES)) is not None
-    except OSError:
-        return False
+    raw = peek(path, offset_bytes + ext4_layout.SUPERBLOCK_BYTE, ext4_layout.SUPERBLOCK_BYTES)
+    return Superblock.parse(raw) is not None
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
@@ -80,7 +76,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
     for lower in (
         _static(superblock, groups),
         _unowned(*ext4_layout.free_space(image, superblock, groups), "free"),
-        _unowned(np.zeros(1, np.int64), np.array([superblock.nr_blocks]), "unknown"),
+        pieces.areas([(0, superblock.nr_blocks, _KIND["unknown", None])]),
     ):
         mapped = pieces.underlaid(mapped, lower, superblock.nr_blocks)
     return Filesystem(
@@ -111,9 +107,7 @@ def _fs_type(superblock: Superblock) -> str:
 
 
 def _image_losses(image: Image, superblock: Superblock) -> Iterator[Loss]:
-    missing = superblock.nr_blocks * superblock.block_bytes - image.nr_bytes
-    if missing > 0:
-        yield Loss("torn", missing, f"the image ends {missing} bytes before its filesystem; they were read as zeros")
+    yield from image.cut(superblock.nr_blocks * superblock.block_bytes)
     if superblock.incompat & ext4_layout.INCOMPAT_RECOVER:
         yield Loss(
             "unsynced",
@@ -198,21 +192,13 @@ def _static(superblock: Superblock, groups: ext4_layout.Groups) -> np.ndarray:
 
 def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> pl.DataFrame:
     """Where regular files begin in the image (see `Filesystem.first_bytes`); inline content lies in the inode."""
-    regular = has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0)
-    inline = regular & ((files["flags"] & ext4_inodes.INLINE_DATA_FLAG) != 0)
+    files = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0)]
+    inline = files[(files["flags"] & ext4_inodes.INLINE_DATA_FLAG) != 0]
+    mapped = files[(files["flags"] & ext4_inodes.INLINE_DATA_FLAG) == 0]
+    places = inline["offset_bytes"] + ext4_inodes.BLOCK_MAP_BYTE
     begins = claims[(claims["use"] == CONTENT) & (claims["logical"] == 0)]
-    inos, first = np.unique(begins["ino"], return_index=True)
-    mapped = regular & ~inline & np.isin(files["ino"], inos)
-    starts = begins["start"][first[np.searchsorted(inos, files["ino"][mapped])]]
-    places = [files["offset_bytes"][inline] + ext4_inodes.BLOCK_MAP_BYTE, starts * superblock.block_bytes]
-    lengths = [
-        np.minimum(files["size_bytes"][inline], ext4_inodes.BLOCK_MAP_BYTES),
-        np.minimum(files["size_bytes"][mapped], HEAD_BYTES),
-    ]
-    return pl.DataFrame(
-        {
-            "ino": np.concatenate([files["ino"][inline], files["ino"][mapped]]),
-            "offset_bytes": np.concatenate(places) + image.offset_bytes,
-            "nr_bytes": np.concatenate(lengths),
-        }
+    parts = (
+        pieces.inline_heads(inline, places, np.full(len(inline), ext4_inodes.BLOCK_MAP_BYTES)),
+        pieces.mapped_heads(mapped, begins, superblock.block_bytes),
     )
+    return pieces.first_bytes(parts, image.offset_bytes)

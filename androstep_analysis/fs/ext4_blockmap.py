@@ -17,7 +17,7 @@ import numpy as np
 from androstep_analysis.errors import Loss
 from androstep_analysis.fs.ext4_inodes import EXTENTS_FLAG, maps_blocks
 from androstep_analysis.fs.ext4_layout import Superblock
-from androstep_analysis.fs.image import Image
+from androstep_analysis.fs.image import Image, record_dtype
 
 CONTENT, UNWRITTEN, EXTENT_TREE, INDIRECT, XATTR = range(5)
 """Uses of a block by an inode; UNWRITTEN is content that was preallocated and reads as zeros."""
@@ -28,13 +28,12 @@ CLAIM = np.dtype(
 """A run of blocks that an inode claims; `logical` is the block's number in the file, -1 where it has none."""
 
 _NODE_HEADER_BYTES = 12
-_ENTRY = np.dtype(
+_ENTRY = record_dtype(
     {
-        "names": ["logical", "length", "start_high", "start", "leaf", "leaf_high"],
-        "formats": ["<u4", "<u2", "<u2", "<u4", "<u4", "<u2"],
-        "offsets": [0, 4, 6, 8, 4, 8],
-        "itemsize": 12,
-    }
+        **{"logical": ("<u4", 0), "length": ("<u2", 4), "start_high": ("<u2", 6), "start": ("<u4", 8)},
+        **{"leaf": ("<u4", 4), "leaf_high": ("<u2", 8)},
+    },
+    12,
 )
 """An entry of an extent tree node: an extent (length, start) in a leaf, else an index entry (leaf)."""
 

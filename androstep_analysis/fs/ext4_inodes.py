@@ -11,7 +11,7 @@ import stat
 import numpy as np
 
 from androstep_analysis.fs.ext4_layout import INCOMPAT_64BIT, Groups, Superblock, placed
-from androstep_analysis.fs.image import Image
+from androstep_analysis.fs.image import Image, record_dtype
 from androstep_analysis.fs.pieces import has_type
 
 ROOT_INODE = 2
@@ -96,14 +96,7 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
 def on_disk(superblock: Superblock) -> np.dtype:
     """The dtype of an inode as it lies in the inode table, with the fields that are wanted of it."""
     fields = _FIELDS | (_LARGE_FIELDS if superblock.inode_bytes > 128 else {})
-    return np.dtype(
-        {
-            "names": list(fields),
-            "formats": [kind for kind, _ in fields.values()],
-            "offsets": [at for _, at in fields.values()],
-            "itemsize": superblock.inode_bytes,
-        }
-    )
+    return record_dtype(fields, superblock.inode_bytes)
 
 
 def narrow(table: np.ndarray, superblock: Superblock) -> np.ndarray:

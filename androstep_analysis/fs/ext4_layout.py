@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.fs.image import Image
+from androstep_analysis.fs.image import Image, record_dtype
 
 SUPERBLOCK_BYTE = 1024
 """The superblock lies at this byte whatever the block size."""
@@ -228,15 +228,7 @@ def read_groups(image: Image, superblock: Superblock) -> Groups:
         **({"block_bitmap_hi": ("<u4", 0x20), "inode_bitmap_hi": ("<u4", 0x24), "inode_table_hi": ("<u4", 0x28),
             "itable_unused_hi": ("<u2", 0x32)} if wide else {}),
     }  # fmt: skip
-    dtype = np.dtype(
-        {
-            "names": list(fields),
-            "formats": [kind for kind, _ in fields.values()],
-            "offsets": [at for _, at in fields.values()],
-            "itemsize": size,
-        }
-    )
-    table = np.frombuffer(raw, dtype=dtype)[: superblock.nr_groups]
+    table = np.frombuffer(raw, dtype=record_dtype(fields, size))[: superblock.nr_groups]
 
     def number(name: str, bits: int) -> np.ndarray:
         low = table[name].astype(np.int64)

@@ -19,20 +19,18 @@ import polars as pl
 import pytsk3
 
 from androstep_analysis.errors import Loss
+from androstep_analysis.fs import pieces
 from androstep_analysis.fs.ext4_blockmap import CONTENT
 from androstep_analysis.fs.ext4_inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, ROOT_INODE
 from androstep_analysis.fs.ext4_layout import RO_COMPAT_BIGALLOC, SUPERBLOCK_BYTE, Superblock
 from androstep_analysis.fs.image import Image
-from androstep_analysis.fs.pieces import has_type
+from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, has_type
 
 _LARGE_DIRECTORY_BYTES = 1 << 18
 """Directories above this size are read directly."""
 
 _MAX_LAID_OUT_BLOCKS = 1 << 12
 """What pytsk3 may lay out, blocks and holes of all files without extents, deleted ones too: each can take it 1 ms."""
-
-_MAX_PATH_LENGTH = 1 << 15
-"""Directories below a path longer than this (eight times PATH_MAX) are left out: a hostile image nests without end."""
 
 NAMES = pl.Schema({"ino": pl.Int64, "path": pl.String, "encrypted": pl.Boolean})
 
@@ -111,8 +109,7 @@ def _losses(damaged: list[int], dangling: int) -> Iterator[Loss]:
             f"{len(damaged)} directories (first: inode {damaged[0]}) are damaged or nested without end;"
             " what they hold there has no path",
         )
-    if dangling:
-        yield Loss("damaged", dangling, f"{dangling} directory entries name inodes that are not in use")
+    yield from pieces.dangling(dangling)
 
 
 class _Walk:
@@ -142,7 +139,7 @@ class _Walk:
         seen = {ROOT_INODE}
         while pending:
             ino, prefix, encrypted = pending.pop()
-            if len(prefix) > _MAX_PATH_LENGTH:
+            if len(prefix) > MAX_PATH_LENGTH:
                 self.damaged.append(ino)
                 continue
             encrypted = encrypted or ino in self._encrypted

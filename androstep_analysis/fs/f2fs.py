@@ -17,8 +17,8 @@ from androstep_analysis.errors import Loss
 from androstep_analysis.fs import f2fs_layout, f2fs_names, f2fs_nodes, f2fs_recovery, f2fs_tables, pieces, runs
 from androstep_analysis.fs.f2fs_layout import Checkpoint, Superblock
 from androstep_analysis.fs.f2fs_nodes import CONTENT
-from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem
-from androstep_analysis.fs.image import Image, reading
+from androstep_analysis.fs.filesystem import Filesystem
+from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import has_type
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -37,15 +37,8 @@ _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
     """Whether a plausible F2FS superblock lies where it should, or its copy."""
-    try:
-        with Path(path).open("rb") as file:
-            for place in (0, *f2fs_layout.BLOCK_SIZES):
-                file.seek(offset_bytes + place + f2fs_layout.SUPERBLOCK_BYTE)
-                if Superblock.parse(file.read(f2fs_layout.SUPERBLOCK_BYTES)) is not None:
-                    return True
-    except OSError:
-        pass
-    return False
+    places = (offset_bytes + place + f2fs_layout.SUPERBLOCK_BYTE for place in (0, *f2fs_layout.BLOCK_SIZES))
+    return any(Superblock.parse(peek(path, place, f2fs_layout.SUPERBLOCK_BYTES)) is not None for place in places)
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
@@ -82,7 +75,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
         _static(superblock),
         pieces.unowned(*newer.released(image, superblock, nat), _KIND["free", None]),
         pieces.unowned(*free, _KIND["free", None]),
-        pieces.unowned(np.zeros(1, np.int64), np.array([superblock.nr_blocks]), _KIND["unknown", None]),
+        pieces.areas([(0, superblock.nr_blocks, _KIND["unknown", None])]),
     ):
         mapped = pieces.underlaid(mapped, lower, superblock.nr_blocks)
     return Filesystem(
@@ -114,9 +107,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
 def _image_losses(
     image: Image, superblock: Superblock, checkpoint: Checkpoint, newer: f2fs_recovery.Newer
 ) -> Iterator[Loss]:
-    missing = superblock.nr_blocks * superblock.block_bytes - image.nr_bytes
-    if missing > 0:
-        yield Loss("torn", missing, f"the image ends {missing} bytes before its filesystem; they were read as zeros")
+    yield from image.cut(superblock.nr_blocks * superblock.block_bytes)
     if not checkpoint.flags & f2fs_layout.CP_UMOUNT or newer.places.size:
         yield Loss(
             "unsynced",
@@ -185,19 +176,17 @@ def _owned(superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np
 
 def _static(superblock: Superblock) -> np.ndarray:
     """The areas before the main area; what lies between and behind them is never written."""
-    places = [
-        (0, 2, ("metadata", "superblock")),
-        (2, superblock.checkpoint, ("free", None)),
-        (superblock.checkpoint, superblock.sit, ("metadata", "checkpoint")),
-        (superblock.sit, superblock.nat, ("metadata", "sit")),
-        (superblock.nat, superblock.ssa, ("metadata", "nat")),
-        (superblock.ssa, superblock.main, ("metadata", "ssa")),
-        (superblock.main_end, superblock.nr_blocks, ("free", None)),
-    ]
-    static = [pieces.unowned(np.array([start]), np.array([end]), _KIND[kind]) for start, end, kind in places]
-    every = np.concatenate(static)
-    kept: np.ndarray = every[every["end"] > every["start"]]
-    return kept
+    return pieces.areas(
+        [
+            (0, 2, _KIND["metadata", "superblock"]),
+            (2, superblock.checkpoint, _KIND["free", None]),
+            (superblock.checkpoint, superblock.sit, _KIND["metadata", "checkpoint"]),
+            (superblock.sit, superblock.nat, _KIND["metadata", "sit"]),
+            (superblock.nat, superblock.ssa, _KIND["metadata", "nat"]),
+            (superblock.ssa, superblock.main, _KIND["metadata", "ssa"]),
+            (superblock.main_end, superblock.nr_blocks, _KIND["free", None]),
+        ]
+    )
 
 
 def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> pl.DataFrame:
@@ -205,28 +194,13 @@ def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims
 
     Compressed files have none: their first block holds no byte of the file as it is.
     """
-    regular = has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0) & (files["cluster"] == 1)
-    inline = files[regular & ((files["inline"] & f2fs_nodes.INLINE_DATA) != 0) & (files["nr_slots"] > 1)]
+    files = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0) & (files["cluster"] == 1)]
+    inline = files[((files["inline"] & f2fs_nodes.INLINE_DATA) != 0) & (files["nr_slots"] > 1)]
+    # The first slot is reserved (DEF_INLINE_RESERVED_SIZE).
+    places = inline["block"] * superblock.block_bytes + f2fs_nodes.ADDRESSES_BYTE + 4 * (inline["first_slot"] + 1)
     begins = claims[(claims["kind"] == CONTENT) & (claims["logical"] == 0)]
-    inos, first = np.unique(begins["ino"], return_index=True)
-    mapped = files[regular & np.isin(files["ino"], inos)]
-    starts = begins["start"][first[np.searchsorted(inos, mapped["ino"])]]
-    size = superblock.block_bytes
-    return pl.DataFrame(
-        {
-            "ino": np.concatenate([inline["ino"], mapped["ino"]]),
-            "offset_bytes": image.offset_bytes
-            + np.concatenate(
-                [
-                    inline["block"] * size + f2fs_nodes.ADDRESSES_BYTE + 4 * (inline["first_slot"] + 1),
-                    starts * size,
-                ]
-            ),
-            "nr_bytes": np.concatenate(
-                [
-                    np.minimum(np.minimum(inline["size_bytes"], 4 * (inline["nr_slots"] - 1)), HEAD_BYTES),
-                    np.minimum(mapped["size_bytes"], HEAD_BYTES),
-                ]
-            ),
-        }
+    parts = (
+        pieces.inline_heads(inline, places, 4 * (inline["nr_slots"] - 1)),
+        pieces.mapped_heads(files, begins, superblock.block_bytes),
     )
+    return pieces.first_bytes(parts, image.offset_bytes)

@@ -1,8 +1,8 @@
 """Where F2FS keeps its metadata: superblock and checkpoint, with the summaries and journals of the open segments.
 
-Field offsets and placing rules are those of the kernel (include/linux/f2fs_fs.h, fs/f2fs/{checkpoint,segment,node}.c,
-6.12). Block addresses count filesystem blocks from the start of the filesystem; segments count from the start of the
-main area.
+Field offsets are those of include/linux/f2fs_fs.h of Linux 6.6, placing rules those of fs/f2fs/{f2fs,node,segment}.h
+and checkpoint.c. Block addresses count filesystem blocks from the start of the filesystem; segments count from the
+start of the main area.
 """
 
 from __future__ import annotations
@@ -202,19 +202,6 @@ def checksum(data: bytes, seed: int = MAGIC) -> int:
     return zlib.crc32(data, seed ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
-def read_blocks(image: Image, superblock: Superblock, blocks: np.ndarray) -> np.ndarray:
-    """The contents of `blocks` in the given order, uint8 array (n, block_bytes); neighbours are read at once."""
-    size = superblock.block_bytes
-    breaks = np.flatnonzero(np.diff(blocks) != 1) + 1
-    first = np.concatenate([[0], breaks]) if len(blocks) else breaks
-    counts = np.diff(np.append(first, len(blocks)))
-    raw = b"".join(
-        image.read(block * size, count * size)
-        for block, count in zip(blocks[first].tolist(), counts.tolist(), strict=True)
-    )
-    return np.frombuffer(raw, np.uint8).reshape(len(blocks), size)
-
-
 def read_superblock(image: Image) -> tuple[Superblock, list[Loss]]:
     """The superblock, or its copy where the first is damaged.
 
@@ -317,11 +304,15 @@ def _decode(image: Image, superblock: Superblock, pack: int, raw: bytes) -> tupl
 def _version_bitmaps(
     image: Image, superblock: Superblock, raw: bytes, payload: bytes, flags: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which copy of each SIT and NAT block holds (__bitmap_ptr in fs/f2fs/f2fs.h)."""
+    """Which copy of each SIT and NAT block holds (__bitmap_ptr in fs/f2fs/f2fs.h).
+
+    The large maps have the checksum before them, which older f2fs-tools left at the end of the block.
+    """
     sit_bytes, nat_bytes = (int.from_bytes(raw[at : at + 4], "little") for at in (156, 160))
     area = raw + payload
     if flags & CP_LARGE_NAT_BITMAP:
-        nat_at = _VERSION_BITMAP_BYTE + 4
+        checksum_first = int.from_bytes(raw[164:168], "little") == _VERSION_BITMAP_BYTE
+        nat_at = _VERSION_BITMAP_BYTE + 4 * checksum_first
         sit_at = nat_at + nat_bytes
     elif superblock.checkpoint_payload:
         nat_at, sit_at = _VERSION_BITMAP_BYTE, superblock.block_bytes

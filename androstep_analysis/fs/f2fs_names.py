@@ -14,18 +14,16 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.fs.f2fs_layout import Superblock, read_blocks
+from androstep_analysis.fs import pieces
+from androstep_analysis.fs.f2fs_layout import Superblock
 from androstep_analysis.fs.f2fs_nodes import ADDRESSES_BYTE, CONTENT, INLINE_DENTRY
 from androstep_analysis.fs.image import Image
-from androstep_analysis.fs.pieces import has_type
+from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, has_type
 
 _ENTRY = np.dtype([("hash", "<u4"), ("ino", "<u4"), ("length", "<u2"), ("file_type", "u1")])
 _SLOT_BYTES = 8
 _MAX_NAME_BYTES = 255
 _BLOCKS_AT_ONCE = 1 << 12
-
-_MAX_PATH_LENGTH = 1 << 15
-"""Directories below a path longer than this (eight times PATH_MAX) are left out: a hostile image nests without end."""
 
 ENTRIES = pl.Schema({"parent": pl.Int64, "ino": pl.Int64, "name": pl.String})
 """A directory entry; bytes of the name that are no UTF-8 are written ``\\xNN``."""
@@ -82,7 +80,7 @@ def _blocks(
     block = np.arange(len(owner)) + np.repeat(mine["start"] - (np.cumsum(length) - length), length)
     for at in range(0, len(block), _BLOCKS_AT_ONCE):
         some = slice(at, at + _BLOCKS_AT_ONCE)
-        yield owner[some], read_blocks(image, superblock, block[some])
+        yield owner[some], image.blocks(block[some], superblock.block_bytes)
 
 
 def _inline(image: Image, superblock: Superblock, directories: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -95,7 +93,7 @@ def _inline(image: Image, superblock: Superblock, directories: np.ndarray) -> It
         begin = ADDRESSES_BYTE + 4 * (first + 1)  # the first slot is reserved
         for at in range(0, len(alike), _BLOCKS_AT_ONCE):
             some = directories[alike[at : at + _BLOCKS_AT_ONCE]]
-            yield some["ino"], read_blocks(image, superblock, some["block"])[:, begin : begin + 4 * (count - 1)]
+            yield some["ino"], image.blocks(some["block"], superblock.block_bytes)[:, begin : begin + 4 * (count - 1)]
 
 
 def _entries(owners: np.ndarray, raw: np.ndarray) -> tuple[pl.DataFrame, np.ndarray]:
@@ -169,7 +167,7 @@ def _prefixes(root: int, directories: np.ndarray, entries: pl.DataFrame) -> tupl
         for child, name in below.get(parent, ()):
             if child in found:
                 continue
-            if len(prefix) > _MAX_PATH_LENGTH:
+            if len(prefix) > MAX_PATH_LENGTH:
                 deep += 1
                 continue
             found[child] = (f"{prefix}{name}/", sealed or encrypted[child])
@@ -189,5 +187,4 @@ def _losses(damaged: np.ndarray, dangling: int, deep: int) -> Iterator[Loss]:
         )
     if deep:
         yield Loss("unreadable", deep, f"{deep} directories are nested without end; what they hold has no path")
-    if dangling:
-        yield Loss("damaged", dangling, f"{dangling} directory entries name inodes that are not in use")
+    yield from pieces.dangling(dangling)

@@ -1,7 +1,7 @@
 """The nodes of F2FS: inodes as columns, and the blocks that every inode holds.
 
-Field offsets: struct f2fs_inode and struct node_footer, include/linux/f2fs_fs.h. The largest extent cached in an inode
-is not used; the addresses are.
+Field offsets: struct f2fs_inode and struct node_footer, include/linux/f2fs_fs.h of Linux 6.6. The largest
+extent cached in an inode is not used; the addresses are.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from androstep_analysis.fs.f2fs_layout import (
     NEW_ADDRESS,
     NULL_ADDRESS,
     Superblock,
-    read_blocks,
 )
-from androstep_analysis.fs.image import Image
+from androstep_analysis.fs.image import Image, record_dtype
 from androstep_analysis.fs.pieces import PIECE, has_type, joined
 
 ADDRESSES_BYTE = 360
@@ -160,7 +159,7 @@ def _read_inodes(
     inodes, claims, damaged = [np.empty(0, INODE)], [np.empty(0, PIECE)], [np.empty(0, np.int64)]
     for at in range(0, len(table), _NODES_AT_ONCE):
         some = table[at : at + _NODES_AT_ONCE]
-        raw = read_blocks(image, superblock, some["block"])
+        raw = image.blocks(some["block"], superblock.block_bytes)
         footer = footers(raw)
         sound = (footer["nid"] == some["nid"]) & (footer["ino"] == some["nid"])
         damaged.append(some["nid"][~sound])
@@ -171,7 +170,7 @@ def _read_inodes(
         claims.append(content)
         damaged.append(bad)
     made = newer[~np.isin(newer["ino"], table["nid"])]
-    raw = read_blocks(image, superblock, made["block"]).copy()
+    raw = image.blocks(made["block"], superblock.block_bytes).copy()
     raw[:, -FOOTER_BYTES - 4 * _NODE_IDS : -FOOTER_BYTES] = 0
     raw[:, 76:80] = 0  # i_xattr_nid
     part, content, bad = _decode(superblock, made["ino"], made["block"], raw)
@@ -185,7 +184,7 @@ def _renew(image: Image, superblock: Superblock, table: np.ndarray, raw: np.ndar
     if not row.size:
         return
     place = newer["block"][np.searchsorted(newer["ino"], table["nid"][row])]
-    fresh = read_blocks(image, superblock, place)
+    fresh = image.blocks(place, superblock.block_bytes)
     kept = ((12, 16), (76, 80), (superblock.block_bytes - FOOTER_BYTES - 4 * _NODE_IDS, superblock.block_bytes))
     old = raw[row]
     raw[row] = fresh
@@ -199,16 +198,12 @@ def _decode(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(inodes, claims, numbers of damaged inodes) from blocks that hold an inode each."""
     room = slots(superblock)
-    table = raw.view(
-        np.dtype(
-            {
-                "names": [*_FIELDS, "slots", "node_ids"],
-                "formats": [*(kind for kind, _ in _FIELDS.values()), ("<u4", room), ("<u4", _NODE_IDS)],
-                "offsets": [*(at for _, at in _FIELDS.values()), ADDRESSES_BYTE, ADDRESSES_BYTE + 4 * room],
-                "itemsize": superblock.block_bytes,
-            }
-        )
-    ).reshape(-1)
+    fields = {
+        **_FIELDS,
+        "slots": (("<u4", room), ADDRESSES_BYTE),
+        "node_ids": (("<u4", _NODE_IDS), ADDRESSES_BYTE + 4 * room),
+    }
+    table = raw.view(record_dtype(fields, superblock.block_bytes)).reshape(-1)
     inodes = np.zeros(len(table), INODE)
     inodes["ino"], inodes["block"] = inos, blocks
     for name in ("mode", "inline", "links", "generation", "parent", "xattr_nid", "node_ids"):
@@ -359,7 +354,7 @@ def _locate(nat: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def _node_tables(image: Image, superblock: Superblock, placed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(those of `placed` that are what they should be, their slots as uint32 array, inodes of the others)."""
     placed = placed[np.argsort(placed["block"], kind="stable")]
-    raw = read_blocks(image, superblock, placed["block"])
+    raw = image.blocks(placed["block"], superblock.block_bytes)
     footer = footers(raw)
     sound = (footer["ino"] == placed["ino"]) & (footer["flag"] >> 3 == placed["offset"])
     table = np.ascontiguousarray(raw[sound, :-FOOTER_BYTES]).view("<u4")

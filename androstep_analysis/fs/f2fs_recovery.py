@@ -1,7 +1,8 @@
 """What fsync wrote after the last checkpoint of F2FS: the nodes that a mount rolls forward.
 
 fsync writes nodes in a chain: it begins where the open warm node segment had its next free block at the checkpoint,
-and each node names the place of the next. The rules are those of the kernel (fs/f2fs/recovery.c, 6.12).
+and each node names the place of the next. The rules are those of the kernel: find_fsync_dnodes and recover_data in
+fs/f2fs/recovery.c, is_recoverable_dnode in fs/f2fs/node.h (mainline of 2025).
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from androstep_analysis.fs.f2fs_layout import (
     CP_NOCRC_RECOVERY,
     Checkpoint,
     Superblock,
-    read_blocks,
 )
 from androstep_analysis.fs.f2fs_names import ENTRIES
 from androstep_analysis.fs.f2fs_nodes import PLACE, XATTR_NODE_OFFSET, direct_number, footers, read_nodes
@@ -108,7 +108,7 @@ def _chain(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> Iter
     visited: set[int] = set()
     while superblock.main <= block < superblock.main_end and block not in visited:
         visited.add(block)
-        raw = read_blocks(image, superblock, np.array([block]))
+        raw = image.blocks(np.array([block]), superblock.block_bytes)
         footer = footers(raw)[0]
         if (int(footer["version"]) ^ checkpoint.node_version) & version_mask:
             return

@@ -16,7 +16,6 @@ from androstep_analysis.fs.f2fs_layout import (
     SIT_ENTRY,
     Checkpoint,
     Superblock,
-    read_blocks,
 )
 from androstep_analysis.fs.image import Image
 
@@ -35,7 +34,7 @@ def read_nat(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tu
         numbers = np.arange(at, min(at + _BLOCKS_AT_ONCE, superblock.nr_nat_blocks))
         segment, rest = np.divmod(numbers, BLOCKS_PER_SEGMENT)
         copy = checkpoint.nat_version[numbers].astype(np.int64)
-        raw = read_blocks(image, superblock, superblock.nat + (2 * segment + copy) * BLOCKS_PER_SEGMENT + rest)
+        raw = image.blocks(superblock.nat + (2 * segment + copy) * BLOCKS_PER_SEGMENT + rest, superblock.block_bytes)
         entries = np.ascontiguousarray(raw[:, : per_block * NAT_ENTRY.itemsize]).view(NAT_ENTRY)
         row, column = np.nonzero(entries["block"] != NULL_ADDRESS)
         parts.append(_nodes(numbers[row] * per_block + column, entries[row, column]))
@@ -95,7 +94,7 @@ def read_sit(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tu
     place = superblock.sit + checkpoint.sit_version[numbers].astype(np.int64) * superblock.nr_sit_blocks + numbers
     valid_map = np.empty((len(numbers) * per_block, 64), np.uint8)
     for at in range(0, len(numbers), _BLOCKS_AT_ONCE):
-        raw = read_blocks(image, superblock, place[at : at + _BLOCKS_AT_ONCE])
+        raw = image.blocks(place[at : at + _BLOCKS_AT_ONCE], superblock.block_bytes)
         entries = np.ascontiguousarray(raw[:, : per_block * SIT_ENTRY.itemsize]).view(SIT_ENTRY)
         valid_map[at * per_block : (at + len(raw)) * per_block] = entries["valid_map"].reshape(-1, 64)
     journal = checkpoint.sit_journal

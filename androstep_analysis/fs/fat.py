@@ -31,7 +31,7 @@ from androstep_analysis.fs.fat_chains import Chains
 from androstep_analysis.fs.fat_directories import Entry
 from androstep_analysis.fs.fat_layout import ENTRY_BYTES, FIRST_CLUSTER, Volume, sectors
 from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem
-from androstep_analysis.fs.image import Image, reading
+from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import PIECE
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -71,12 +71,7 @@ _INODE = np.dtype([("ino", np.int64), ("mode", np.uint16), ("size_bytes", np.int
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
     """Whether a plausible boot record of FAT or exFAT lies there."""
-    try:
-        with Path(path).open("rb") as file:
-            file.seek(offset_bytes)
-            return fat_layout.parse(file.read(fat_layout.BOOT_RECORD_BYTES)) is not None
-    except OSError:
-        return False
+    return fat_layout.parse(peek(path, offset_bytes, fat_layout.BOOT_RECORD_BYTES)) is not None
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
@@ -100,7 +95,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
     used = _in_use(image, volume, chains, tree)
     nr_sectors = sectors(volume.nr_bytes)
     map_ = pieces.first_wins(np.array(tree.pieces, dtype=PIECE))
-    for lower in (_static(volume), _free(volume, used), _unknown(0, nr_sectors)):
+    for lower in (_static(volume), _free(volume, used), pieces.areas([(0, nr_sectors, _KIND["unknown", None])])):
         map_ = pieces.underlaid(map_, lower, nr_sectors)
     no_generation = pl.lit(None, pl.Int64).alias("generation")
     extents = pieces.extents(pieces.joined(map_), _CLASSES, SECTOR_BYTES, inodes, dev=dev, source=source)
@@ -252,10 +247,6 @@ def _in_use(image: Image, volume: Volume, chains: Chains, tree: _Tree) -> np.nda
     return used
 
 
-def _unknown(start: int, end: int) -> np.ndarray:
-    return pieces.unowned(np.array([start]), np.array([end]), _KIND["unknown", None])
-
-
 def _static(volume: Volume) -> np.ndarray:
     """Boot records and tables; what lies between them, and behind the last cluster, is never used."""
     fat_end = volume.fat_offset + volume.nr_fats * volume.fat_bytes
@@ -267,12 +258,9 @@ def _static(volume: Volume) -> np.ndarray:
         (fat_end, volume.root_offset, "free", None),
         (heap_end, volume.nr_bytes, "free", None),
     ]
-    parts = [
-        pieces.unowned(np.array([sectors(start)]), np.array([sectors(end)]), _KIND[block_type, subtype])
-        for start, end, block_type, subtype in rows
-        if sectors(end) > sectors(start)
-    ]
-    return np.concatenate(parts)
+    return pieces.areas(
+        (sectors(start), sectors(end), _KIND[block_type, subtype]) for start, end, block_type, subtype in rows
+    )
 
 
 def _free(volume: Volume, used: np.ndarray) -> np.ndarray:
@@ -296,15 +284,11 @@ def _times(inodes: np.ndarray, tree: _Tree) -> pl.DataFrame:
 
 
 def _first_bytes(image: Image, tree: _Tree) -> pl.DataFrame:
-    columns = ("ino", "offset_bytes", "nr_bytes")
-    table = pl.DataFrame(tree.heads, schema=dict.fromkeys(columns, pl.Int64), orient="row")
-    return table.with_columns(pl.col("offset_bytes") + image.offset_bytes)
+    return pieces.first_bytes([np.array(tree.heads, dtype=pieces.HEAD)], image.offset_bytes)
 
 
 def _losses(image: Image, volume: Volume, chains: Chains, tree: _Tree, used: np.ndarray) -> Iterator[Loss]:
-    missing = volume.nr_bytes - image.nr_bytes
-    if missing > 0:
-        yield Loss("torn", missing, f"the image ends {missing} bytes before its filesystem; they were read as zeros")
+    yield from image.cut(volume.nr_bytes)
     if volume.kind == "exfat" and not fat_layout.boot_checksum_holds(image, volume):
         yield Loss("damaged", 1, "the checksum of the boot record is wrong; what it says was used all the same")
     if volume.is_dirty:

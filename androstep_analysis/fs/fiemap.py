@@ -27,6 +27,21 @@ _TYPE_BITS = 0o170000  # S_IFMT
 
 _FILE = ("dev", "ino", "generation")
 
+_FIELDS: dict[str, dict[type[pl.DataType], str]] = {
+    "filesystem": {pl.Int64: "nr_sectors listed_ns", pl.UInt32: "dev block_bytes", pl.String: "fs_type root"},
+    "file": {
+        pl.Int64: "ino generation size_bytes created_ns changed_ns listed_ns",
+        pl.UInt32: "dev mode attributes",
+        pl.Int32: "name_encrypted",
+        pl.String: "path",
+    },
+    "extent": {pl.Int64: "sector nr_sectors ino generation file_offset_bytes", pl.UInt32: "dev flags"},
+    "task": {pl.Int64: "started_ns", pl.Int32: "pid tid uid", pl.String: "comm cmdline package"},
+}
+"""Record types of a listing, and the fields of each that are relied on, by their type."""
+
+_OFFSETS = ("realtime_offset_ns", "monotonic_offset_ns")
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -62,6 +77,17 @@ class Listing:
             f"<Listing of {self.fs_type} {units.format_dev(self.dev)}: {self.extents.height} extents,"
             f" {self.files.height} files, {sum(loss.count for loss in self.losses)} lost>"
         )
+
+
+def is_listing(records: Records) -> bool:
+    """Whether these are records of extmap: a file may be a record stream of another probe, or a forged one."""
+    has_fields = all(
+        kind in records.tables and records.tables[kind].schema.get(name) == dtype
+        for kind, fields in _FIELDS.items()
+        for dtype, names in fields.items()
+        for name in names.split()
+    )
+    return has_fields and all(type(records.header.get(name)) is int for name in _OFFSETS)
 
 
 def listings(records: Records) -> tuple[Listing, ...]:
@@ -155,19 +181,16 @@ def _is(kind: int) -> pl.Expr:
 def _extents(rows: pl.DataFrame) -> pl.DataFrame:
     """Table `extents`."""
     block_type = schema.enum("extents", "block_type")
-    return schema.conform(
+    return schema.complete(
         rows.select(
             *("dev", "sector", "nr_sectors"),
             pl.when(_is(stat.S_IFDIR))
             .then(pl.lit("directory", block_type))
             .otherwise(pl.lit("data", block_type))
             .alias("block_type"),
-            pl.lit(None, schema.enum("extents", "subtype")).alias("subtype"),
             "ino",
             pl.lit(0, pl.Int32).alias("incarnation"),
             *("generation", "file_offset_bytes"),
-            pl.lit(None, pl.Int64).alias("valid_from_ns"),
-            pl.lit(None, pl.Int64).alias("valid_to_ns"),
             pl.lit("fiemap", schema.enum("extents", "source")).alias("source"),
         ),
         "extents",
@@ -188,7 +211,7 @@ def _files(names: pl.DataFrame, inodes: pl.DataFrame) -> pl.DataFrame:
     # Without its key an encrypted file cannot be opened: that tells where the kernel does not.
     locked = ((pl.col("attributes") & _ENCRYPTED_FILE) != 0) & pl.col("generation").is_null() & _is(stat.S_IFREG)
     encrypted = pl.coalesce(pl.col("name_encrypted") == 1, locked)
-    return schema.conform(
+    return schema.complete(
         inodes.join(paths, on="ino", how="left", maintain_order="left").select(
             *("dev", "ino"),
             pl.lit(0, pl.Int32).alias("incarnation"),
@@ -197,13 +220,7 @@ def _files(names: pl.DataFrame, inodes: pl.DataFrame) -> pl.DataFrame:
             "names",
             encrypted.alias("name_encrypted"),
             kind.alias("file_type"),
-            pl.lit(None, pl.String).alias("file_type_rule"),
-            pl.lit(None, pl.String).alias("package"),
             "size_bytes",
-            *(
-                pl.lit(None, pl.Int64).alias(name)
-                for name in ("created_ns", "deleted_ns", "valid_from_ns", "valid_to_ns")
-            ),
             pl.lit("fiemap", schema.enum("files", "source")).alias("source"),
         ),
         "files",

@@ -8,14 +8,15 @@ import lzma
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.errors import InputError, Loss
 
 _CHUNK_BYTES = 64 * 1024
 """Unit of unpacking; a chunk of zeros becomes a hole of the temporary file."""
@@ -40,6 +41,40 @@ class Image:
         inside = 0 <= offset < self.nr_bytes
         data = os.pread(self.file, length, self.offset_bytes + offset) if inside else b""
         return data.ljust(length, b"\0")
+
+    def blocks(self, numbers: np.ndarray, block_bytes: int) -> np.ndarray:
+        """The contents of some blocks in the given order, uint8 array (n, block_bytes); neighbours are read at once."""
+        breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+        first = np.concatenate([[0], breaks]) if len(numbers) else breaks
+        counts = np.diff(np.append(first, len(numbers)))
+        raw = b"".join(
+            self.read(number * block_bytes, count * block_bytes)
+            for number, count in zip(numbers[first].tolist(), counts.tolist(), strict=True)
+        )
+        return np.frombuffer(raw, np.uint8).reshape(len(numbers), block_bytes)
+
+    def cut(self, nr_bytes: int) -> Iterator[Loss]:
+        """The loss of what the file does not hold of a filesystem of `nr_bytes`."""
+        missing = nr_bytes - self.nr_bytes
+        if missing > 0:
+            message = f"the image ends {missing} bytes before its filesystem; they were read as zeros"
+            yield Loss("torn", missing, message)
+
+
+def record_dtype(fields: Mapping[str, tuple[Any, int]], size: int) -> np.dtype[np.void]:
+    """The dtype of records of `size` bytes as they lie on the disk; `fields` are (format, offset) by name."""
+    formats, offsets = zip(*fields.values(), strict=True)
+    return np.dtype({"names": [*fields], "formats": [*formats], "offsets": [*offsets], "itemsize": size})
+
+
+def peek(path: str | Path, offset: int, length: int) -> bytes:
+    """The bytes at `offset` of the file `path`, for telling what it holds; fewer than `length` where there are none."""
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+    except OSError:
+        return b""
 
 
 @contextlib.contextmanager

@@ -223,15 +223,13 @@ def _extents(log: Log, superblock: Superblock, states: np.ndarray, claimed: np.n
         *("from_transaction", "valid_from_epoch_ns"),
         *(pl.when("ends").then(name).alias(name) for name in ("to_transaction", "valid_to_epoch_ns")),
     )
-    table = schema.conform(
+    table = schema.complete(
         frame.select(
             pl.lit(dev, pl.UInt32).alias("dev"),
             *("sector", "nr_sectors", "block_type", "subtype", "ino"),
             pl.lit(0, pl.Int32).alias("incarnation"),
             "generation",
             pl.when(pl.col("logical") >= 0).then(pl.col("logical") * superblock.block_bytes).alias("file_offset_bytes"),
-            pl.lit(None, pl.Int64).alias("valid_from_ns"),
-            pl.lit(None, pl.Int64).alias("valid_to_ns"),
             pl.lit("journal", schema.enum("extents", "source")).alias("source"),
         ),
         "extents",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from androstep_analysis.fs import journal_checksums
-from androstep_analysis.fs.image import Image
+from androstep_analysis.fs.image import Image, record_dtype
 
 MAGIC = 0xC03B3998
 _MAGIC_BYTES = MAGIC.to_bytes(4, "big")
@@ -223,8 +223,7 @@ class _Reader:
 
     def _rows(self, positions: np.ndarray) -> np.ndarray:
         """The blocks at some positions: uint8 of shape (n, block size)."""
-        raw = b"".join(self._block(position) for position in positions.tolist())
-        return np.frombuffer(raw, dtype=np.uint8).reshape(len(positions), self._superblock.block_bytes)
+        return self._image.blocks(self._places[positions], self._superblock.block_bytes)
 
     def _read_headers(self) -> None:
         superblock = self._superblock
@@ -283,17 +282,7 @@ class _Reader:
             fields |= {"flags": (">u4", 4), "checksum": (">u4", 12)}
         if wide:
             fields["high"] = (">u4", 8)
-        table = np.frombuffer(
-            raw,
-            dtype=np.dtype(
-                {
-                    "names": list(fields),
-                    "formats": [kind for kind, _ in fields.values()],
-                    "offsets": [at for _, at in fields.values()],
-                    "itemsize": size,
-                }
-            ),
-        )
+        table = np.frombuffer(raw, dtype=record_dtype(fields, size))
         tags = np.empty(len(table), dtype=_TAG)
         tags["target"] = table["low"]
         if wide:

@@ -7,7 +7,7 @@ A reader of a filesystem lists what an inode owns, then what lies below that (st
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss
 from androstep_analysis.fs import runs
+from androstep_analysis.fs.filesystem import HEAD_BYTES
 from androstep_analysis.units import SECTOR_BYTES
 
 PIECE = np.dtype([("start", np.int64), ("end", np.int64), ("kind", np.uint8), ("ino", np.int64), ("logical", np.int64)])
@@ -22,10 +23,22 @@ PIECE = np.dtype([("start", np.int64), ("end", np.int64), ("kind", np.uint8), ("
 block's number in the file) -1 where there is none."""
 
 
+MAX_PATH_LENGTH = 1 << 15
+"""Directories below a path longer than this (eight times PATH_MAX) are left out: a hostile image nests without end."""
+
+
 def unowned(start: np.ndarray, end: np.ndarray, kind: int) -> np.ndarray:
     """Pieces that no inode owns."""
     pieces = np.zeros(len(start), dtype=PIECE)
     pieces["start"], pieces["end"], pieces["kind"], pieces["logical"] = start, end, kind, -1
+    return pieces
+
+
+def areas(rows: Iterable[tuple[int, int, int]]) -> np.ndarray:
+    """The same of (start, end, kind); those without a block are left out."""
+    table = np.array([row for row in rows if row[1] > row[0]], dtype=np.int64).reshape(-1, 3)
+    pieces = unowned(table[:, 0], table[:, 1], 0)
+    pieces["kind"] = table[:, 2]
     return pieces
 
 
@@ -95,7 +108,7 @@ def extents(
             "logical": pieces["logical"],
         }
     )
-    return schema.conform(
+    return schema.complete(
         frame.select(
             pl.lit(dev, pl.UInt32).alias("dev"),
             *("sector", "nr_sectors", "block_type", "subtype"),
@@ -103,8 +116,6 @@ def extents(
             pl.when(owned).then(pl.lit(0, pl.Int32)).alias("incarnation"),
             pl.when(owned).then("generation").alias("generation"),
             pl.when(content).then(pl.col("logical") * block_bytes).alias("file_offset_bytes"),
-            pl.lit(None, pl.Int64).alias("valid_from_ns"),
-            pl.lit(None, pl.Int64).alias("valid_to_ns"),
             pl.lit(source, schema.enum("extents", "source")).alias("source"),
         ),
         "extents",
@@ -130,7 +141,7 @@ def files(inodes: np.ndarray, names: pl.DataFrame, *, dev: int, source: str) -> 
             "size_bytes": inodes["size_bytes"],
         }
     ).join(by_inode, on="ino", how="left", maintain_order="left")
-    return schema.conform(
+    return schema.complete(
         frame.select(
             pl.lit(dev, pl.UInt32).alias("dev"),
             "ino",
@@ -140,13 +151,7 @@ def files(inodes: np.ndarray, names: pl.DataFrame, *, dev: int, source: str) -> 
             pl.col("names").fill_null(pl.lit([], pl.List(pl.String))),
             pl.col("name_encrypted").fill_null(False),
             "file_type",
-            pl.lit(None, pl.String).alias("file_type_rule"),
-            pl.lit(None, pl.String).alias("package"),
             pl.when(pl.col("size_bytes") >= 0).then("size_bytes").alias("size_bytes"),  # negative: no file is so large
-            *(
-                pl.lit(None, pl.Int64).alias(name)
-                for name in ("created_ns", "deleted_ns", "valid_from_ns", "valid_to_ns")
-            ),
             pl.lit(source, schema.enum("files", "source")).alias("source"),
         ),
         "files",
@@ -163,6 +168,42 @@ def times(inodes: np.ndarray) -> pl.DataFrame:
             "changed_epoch_ns": inodes["changed_ns"],
         }
     )
+
+
+HEAD = np.dtype([("ino", np.int64), ("offset_bytes", np.int64), ("nr_bytes", np.int64)])
+"""Where in a filesystem the content of a file begins, and how much of it is to be read there."""
+
+
+def first_bytes(heads: Iterable[np.ndarray], offset_bytes: int) -> pl.DataFrame:
+    """`Filesystem.first_bytes` of arrays `HEAD`; the filesystem begins at `offset_bytes` of the image."""
+    table = np.concatenate([*heads])
+    columns = {"ino": table["ino"], "offset_bytes": table["offset_bytes"] + offset_bytes, "nr_bytes": table["nr_bytes"]}
+    return pl.DataFrame(columns)
+
+
+def inline_heads(inodes: np.ndarray, places: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Heads of files whose content lies in the inode: at byte `places` there are `room` bytes for it."""
+    return _heads(inodes["ino"], places, np.minimum(inodes["size_bytes"], room))
+
+
+def mapped_heads(inodes: np.ndarray, begins: np.ndarray, block_bytes: int) -> np.ndarray:
+    """Heads of those files that have a first block: `begins` has the fields `ino` and `start`, in blocks."""
+    inos, first = np.unique(begins["ino"], return_index=True)
+    inodes = inodes[np.isin(inodes["ino"], inos)]
+    starts = begins["start"][first[np.searchsorted(inos, inodes["ino"])]]
+    return _heads(inodes["ino"], starts * block_bytes, inodes["size_bytes"])
+
+
+def _heads(ino: np.ndarray, places: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    heads = np.empty(len(ino), HEAD)
+    heads["ino"], heads["offset_bytes"], heads["nr_bytes"] = ino, places, np.minimum(lengths, HEAD_BYTES)
+    return heads
+
+
+def dangling(count: int) -> Iterator[Loss]:
+    """Directory entries that lead nowhere."""
+    if count:
+        yield Loss("damaged", count, f"{count} directory entries name inodes that are not in use")
 
 
 def nameless(files: np.ndarray, names: pl.DataFrame) -> Iterator[Loss]:

@@ -20,14 +20,11 @@ from androstep_analysis.fs import tracepoints_ext4, tracepoints_f2fs
 
 WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
-DIRECT = ("iomap_dio_rw_begin", "ext4_direct_IO_enter", "f2fs_direct_IO_enter")
+DIRECT = ("iomap_dio_rw_begin", "ext4_direct_IO_enter", "f2fs_direct_IO_enter", "direct_begin")
 NAMED_IO = ("f2fs_datawrite_start", "f2fs_dataread_start", "android_fs_datawrite_start", "android_fs_dataread_start")
 EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
 COMPLETE = ("ext4_es_insert_extent", "f2fs_submit_page_write", "f2fs_submit_folio_write")
 """Events without which a trace does not tell every change of the map."""
-
-BLOCK_BYTES = 4096
-"""Block size of every ext4 and F2FS on Android, and of most others."""
 
 _FORMAT = stat.S_IFMT(0o177777)
 
@@ -84,9 +81,35 @@ def births() -> pl.Expr:
     return (event == "ext4_allocate_inode") | made
 
 
+def _deletions() -> pl.Expr:
+    """Whether an event is the end of the file that bears the inode number."""
+    return (pl.col("event") == "ext4_free_inode") | (pl.col("event").is_in(EVICTIONS) & (pl.col("nlink") == 0))
+
+
 def numbered(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """Table `fs_events` with column `incarnation` (Int32): that of the inode at the time of the event."""
-    return fs_events.with_columns(incarnation=births().cast(pl.Int32).cum_sum().over("dev", "ino"))
+    """Table `fs_events` with column `incarnation` (Int32): that of the inode at the time of the event.
+
+    Where the trace of a device tells no birth, a number is another file's from the event that follows its deletion;
+    where it tells no deletion either, any number may have been reused, and no file is known to be that from before the
+    capture: all are incarnation 1.
+    """
+    starts = pl.when(_tells(births())).then(births()).otherwise(_follows_deletion())
+    has_numbers = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any().over("dev")
+    first = (has_numbers & ~_tells(births() | _deletions())).cast(pl.Int32)
+    return fs_events.with_columns(incarnation=starts.cast(pl.Int32).cum_sum().over("dev", "ino") + first)
+
+
+def _tells(kind: pl.Expr) -> pl.Expr:
+    """Whether the trace of the event's device has such events at all."""
+    return kind.fill_null(False).any().over("dev")
+
+
+def _follows_deletion() -> pl.Expr:
+    """Whether an event is the first after one or several that end a file; what an end frees is still that file's."""
+    ends = _deletions().fill_null(False)
+    is_end_or_free = ends | (pl.col("event") == tracepoints_ext4.FREES)
+    ended = pl.when(ends).then(True).when(~is_end_or_free).then(False).forward_fill().over("dev", "ino")
+    return (ended.shift(1).over("dev", "ino").fill_null(False)) & ~is_end_or_free
 
 
 def maps_completely(fs_events: pl.DataFrame, dev: int, lost_events: int) -> bool:
@@ -103,7 +126,6 @@ def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
     `unknown` where no event says whether the inode is a file or a directory).
     """
     event = pl.col("event")
-    deleted = (event == "ext4_free_inode") | (event.is_in(EVICTIONS) & (pl.col("nlink") == 0))
     events = numbered(fs_events).with_columns(kinds(fs_events)).filter(pl.col("dev").is_not_null())
     # The pages of F2FS's directories are pages of the directory; ext4's directories and its journal are buffered as
     # blocks of the device.
@@ -114,7 +136,7 @@ def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
         .group_by(_KEY)
         .agg(
             created_ns=pl.col("ts_ns").filter(births()).first(),
-            deleted_ns=pl.col("ts_ns").filter(deleted).first(),
+            deleted_ns=pl.col("ts_ns").filter(_deletions()).first(),
             mode=pl.col("mode").drop_nulls().last(),
             has_pages=pl.col("as_pages").any(),
             is_f2fs=pl.col("is_f2fs").first(),
@@ -161,8 +183,8 @@ def extents(fs_events: pl.DataFrame, lives: pl.DataFrame, block_bytes: Mapping[i
     """Table `extents`: a row for each mapping or freeing of blocks, in order of time.
 
     `lives` is the table of that name, which tells what an inode's blocks hold and until when; `block_bytes` the block
-    size of the filesystem on each device, `BLOCK_BYTES` where it is not told. Each row holds from its event until the
-    end of its inode (null if that is not in the trace). Rows may overlap: at each place and time the latest is the
+    size of the filesystem on each device: of others nothing is told. Each row holds from its event until the end of
+    its inode (null if that is not in the trace). Rows may overlap: at each place and time the latest is the
     true one, so that a row is over as soon as another follows (`androstep_analysis.link.timeline`).
     """
     events = numbered(fs_events).with_row_index("order")
@@ -171,11 +193,13 @@ def extents(fs_events: pl.DataFrame, lives: pl.DataFrame, block_bytes: Mapping[i
     of_f2fs = tracepoints_f2fs.mappings(events).join(held.drop("end_ns"), on=_KEY, how="left", maintain_order="left")
     free = pl.concat([tracepoints_ext4.frees(events), tracepoints_f2fs.frees(events)])
     free = free.select("order", "ts_ns", "dev", "block", "nr_blocks", block_type=pl.lit("free"))
-    size = pl.col("dev").replace_strict(block_bytes, default=BLOCK_BYTES, return_dtype=pl.Int64)
+    size = pl.col("dev").replace_strict(block_bytes, default=None, return_dtype=pl.Int64)
     enums = {name: schema.enum("extents", name) for name in ("block_type", "subtype")}
     rows = pl.concat(
         [
-            of_ext4.with_columns(valid_to_ns="end_ns", block_type="life_type", subtype="life_subtype"),
+            of_ext4.with_columns(
+                valid_to_ns=pl.min_horizontal("end_ns", "doubt_ns"), block_type="life_type", subtype="life_subtype"
+            ),
             of_f2fs.with_columns(
                 pl.coalesce(pl.col(name).cast(enum), f"life_{kind}").alias(name)
                 for (name, enum), kind in zip(enums.items(), ("type", "subtype"), strict=True)
@@ -184,6 +208,7 @@ def extents(fs_events: pl.DataFrame, lives: pl.DataFrame, block_bytes: Mapping[i
         ],
         how="diagonal",
     ).sort("order")
+    rows = rows.filter(pl.col("dev").is_in(list(block_bytes)))
     want = schema.table("extents").polars
     unknown = pl.lit("unknown").cast(enums["block_type"])
     table = rows.with_columns(

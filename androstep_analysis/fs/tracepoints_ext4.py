@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
-INSERTS = ("ext4_es_insert_extent", "ext4_es_cache_extent")
+CACHED = "ext4_es_cache_extent"
+INSERTS = ("ext4_es_insert_extent", CACHED)
 LOOKUP = "ext4_es_lookup_extent_exit"
 FREES = "ext4_free_blocks"
 
@@ -34,10 +35,32 @@ def mappings(events: pl.DataFrame) -> pl.DataFrame:
     # A look-up repeats what is known unless the inode's map changed since the last look-up of the same extent.
     changes = event.is_in([*INSERTS, FREES, "ext4_evict_inode"])
     rows = events.with_columns(version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"))
-    states = event.is_in([*INSERTS, LOOKUP]) & pl.col("status").str.contains("^[A-Z]*[WU]")
-    rows = rows.filter(states & _fits() & pl.col("file_block").is_between(0, LARGEST_EXTENT))
+    rows = _until_doubt(rows).filter(_states_block())
     same = ["dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "version"]
     return rows.unique(same, keep="first", maintain_order=True).drop("version")
+
+
+def _states_block() -> pl.Expr:
+    """Whether an event states where blocks of a file lie."""
+    return (
+        pl.col("event").is_in([*INSERTS, LOOKUP])
+        & pl.col("status").str.contains("^[A-Z]*[WU]")
+        & _fits()
+        & pl.col("file_block").is_between(0, LARGEST_EXTENT)
+    )
+
+
+def _until_doubt(events: pl.DataFrame) -> pl.DataFrame:
+    """The events with `doubt_ns`, from when on what they state of the inode's map may be over.
+
+    Where blocks move within their file (fallocate's FALLOC_FL_COLLAPSE_RANGE) ext4 frees those between and forgets the
+    map behind them, to read it anew later (``ext4_es_cache_extent``). A trace of a device without that event does not
+    tell what was read: there, blocks freed end what was stated of their file.
+    """
+    frees = pl.col("event") == FREES
+    is_silent = ~(pl.col("event") == CACHED).any().over("dev")
+    following = pl.when(frees).then("ts_ns").shift(-1).backward_fill().over("dev", "ino")
+    return events.with_columns(doubt_ns=pl.when(is_silent).then(following))
 
 
 def frees(events: pl.DataFrame) -> pl.DataFrame:

@@ -48,6 +48,11 @@ _F2FS_BLOCK = {
 _F2FS_INODE = {**_INODE, "parent": "pino", "mode": "mode", "nlink": "nlink"}
 _TRANSFER = {"ino": "ino", "name": "pathbuf", "offset_bytes": "offset", "nr_bytes": "bytes"}
 _ENTRY = {"dev": "dev", "parent": "ino", "name": "name"}
+LEVELS = 8
+"""Names of a path, from the last upwards, that a probe on a dentry tells."""
+PATH_FIELDS = tuple(f"{path}{level}" for path in ("d", "n") for level in range(LEVELS))
+"""The fields with the names of a path and of the new path."""
+_DENTRY = {**_INODE, "parent": "parent", **{f"name{level}": f"d{level}" for level in range(LEVELS)}}
 
 FIELDS: dict[str, dict[str, str]] = {
     "ext4_es_insert_extent": _EXTENT,
@@ -101,14 +106,19 @@ FIELDS: dict[str, dict[str, str]] = {
         "dev": "sdev",
         "ino": "ino",
         "page": "index",
+        "offset_bytes": "offset",
         "name": "name",
         "sector": "sector",
         "nr_bytes": "size",
         "bio_dev": "dev",
     },
+    "direct_begin": {**_INODE, "offset_bytes": "pos", "nr_bytes": "count"},
+    "direct_end": {"nr_bytes": "moved"},
     "name_open": {"name": "name"},
     "name_unlink": {"name": "name"},
     "name_rename": {"name": "name from", "new_name": "new_name to"},
+    "name_found": _DENTRY,
+    "name_moved": {**_DENTRY, **{f"new_name{level}": f"n{level}" for level in range(LEVELS)}},
 }
 """For each event the columns it fills and the field each is taken from: the first of several that the kernel has.
 
@@ -139,6 +149,7 @@ def table(decoded: Iterable[tuple[Event, pl.DataFrame]]) -> pl.DataFrame:
 
 def in_time(rows: pl.DataFrame) -> pl.DataFrame:
     """`rows` sorted by ts_ns and, where that is equal, by order: two keys at once cost polars several times as much."""
+    rows = rows.rechunk()  # rows of many chunks are gathered at half the speed
     return rows[np.lexsort((rows["order"].to_numpy(), rows["ts_ns"].to_numpy()))]
 
 
@@ -186,7 +197,22 @@ def _converted(columns: dict[str, pl.Expr]) -> dict[str, pl.Expr]:
     if "child" in columns:
         child = columns.pop("child")
         columns["ino"] = pl.when((columns["error"] == 0) & (child != _NO_INODE)).then(child)
+    for name in ("name", "new_name"):
+        if f"{name}0" in columns:
+            columns[name] = path([columns.pop(f"{name}{level}") for level in range(LEVELS)])
     return columns
+
+
+def path(levels: list[pl.Expr]) -> pl.Expr:
+    """The path of the names from the last up to the root, "/"; only the last name where the root is not among them.
+
+    Null where the probe could not read one of the names.
+    """
+    names = pl.concat_list(pl.when(level != "").then(level.cast(pl.String)) for level in levels)
+    is_root = names.list.eval(pl.element().eq("/").fill_null(False))
+    below = names.list.head(is_root.list.arg_max())
+    whole = pl.lit("/") + below.list.reverse().list.join("/", ignore_nulls=False)
+    return pl.when(is_root.list.any()).then(whole).otherwise(levels[0])
 
 
 _NO_INODE = (1 << 32) - 1

@@ -12,7 +12,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.ingest import text
-from androstep_analysis.ingest.fs_events import F2FS_TYPES, PROBES, named
+from androstep_analysis.ingest.fs_events import F2FS_TYPES, LEVELS, PROBES, named, path
 
 _DEV = r"dev (?P<major>[0-9]+)[,:](?P<minor>[0-9]+)"
 _INODE = rf"{_DEV} ino (?P<ino>[0-9]+)"
@@ -46,6 +46,10 @@ _PLACE = r"(?:\([^)]*\) *)?"  # where a probe stands
 _FAULT = r"(?P<fault>\(fault\))"  # the probe could not read the string
 _PATH = rf'{_PLACE}name=(?:"(?P<name>.*)"|{_FAULT})(?: flags=\w+)? *{_END}'
 _PATHS = rf'{_PLACE}(?:from|name)=(?:"(?P<name>.*)"|{_FAULT}) (?:to|new_name)=(?:"(?P<new_name>.*)"|\(fault\)) *{_END}'
+_DENTRY = rf"{_PLACE}dev=(?P<dev>[0-9]+) ino=(?P<ino>[0-9]+) parent=(?P<parent>[0-9]+)" + "".join(
+    rf' d{level}=(?:"(?P<name{level}>.*)"|\(fault\))' for level in range(LEVELS)
+)
+_NEW = "".join(rf' n{level}=(?:"(?P<new_name{level}>.*)"|\(fault\))' for level in range(LEVELS))
 
 FIELDS = {
     "ext4_es_insert_extent": _INSERT,
@@ -102,11 +106,19 @@ FIELDS = {
     "android_fs_dataread_start": _TRANSFER,
     "bio_page": (
         rf"{_PLACE}dev=(?P<bio_dev>[0-9]+) opf=\w+ sector=(?P<sector>[0-9]+) size=(?P<nr_bytes>[0-9]+)"
+        r"(?: vcnt=\d+ idx=\d+ done=\d+ offset=(?P<offset_bytes>[0-9]+) mapping=\w+ host=\w+)?"
         rf' ino=(?P<ino>[0-9]+) index=(?P<page>[0-9]+) sdev=(?P<dev>[0-9]+) name=(?:"(?P<name>.*)"|{_FAULT}) *{_END}'
     ),
+    "direct_begin": (
+        rf"{_PLACE}dev=(?P<dev>[0-9]+) ino=(?P<ino>[0-9]+) pos=(?P<offset_bytes>[0-9]+) count=(?P<nr_bytes>[0-9]+)"
+        rf" *{_END}"
+    ),
+    "direct_end": rf"{_PLACE}moved=(?P<nr_bytes>-?[0-9]+) *{_END}",
     "name_open": _PATH,
     "name_unlink": _PATH,
     "name_rename": _PATHS,
+    "name_found": rf"{_DENTRY} *{_END}",
+    "name_moved": rf"{_DENTRY}{_NEW} *{_END}",
 }
 """What follows the event's name, as a regular expression whose groups are named by the columns they fill.
 
@@ -146,7 +158,7 @@ def _one_kind(event: str, rows: pl.DataFrame) -> pl.DataFrame:
     columns: dict[str, list[pl.Expr]] = {}
     for group in parsed.columns:
         column = group.removeprefix("raw_").removesuffix("_hex")
-        columns.setdefault(column, []).append(_value(group, want.get(column, pl.Int64())))
+        columns.setdefault(column, []).append(_value(group, want.get(column.rstrip("0123456789"), pl.Int64())))
     values = {column: pl.coalesce(choices) for column, choices in columns.items()}
     has_device = pl.lit(True)
     if "major" in values:
@@ -160,6 +172,9 @@ def _one_kind(event: str, rows: pl.DataFrame) -> pl.DataFrame:
         values["ino"] = pl.when((values["error"] == 0) & (values["child"] != _NO_INODE)).then(values["child"])
     if "page_bytes" in values:
         values["page"] = values["page_bytes"] // _PAGE_BYTES
+    for column in ("name", "new_name"):
+        if f"{column}0" in values:
+            values[column] = path([values.pop(f"{column}{level}") for level in range(LEVELS)])
     has_inode = [pl.col(g).is_null() | _value(g, want["ino"]).is_not_null() for g in parsed.columns if g in _INODES]
     is_read = pl.any_horizontal(pl.col(group).is_not_null() for group in parsed.columns)
     is_read = pl.all_horizontal(is_read, has_device, *has_inode)

@@ -12,10 +12,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from androstep_analysis.ingest import strings
 from androstep_analysis.ingest.ftrace_pages import Int64s, Records
 
 _NAME = re.compile(r"^name: *(\S+)", re.MULTILINE)
@@ -151,48 +151,18 @@ def _place(records: Records, field: Field) -> tuple[Int64s, Int64s]:
     return np.where(inside, records.start + offset, 0), np.where(inside, length, -1)
 
 
-def _gather(records: Records, at: Int64s, length: Int64s) -> tuple[npt.NDArray[np.uint8], Int64s]:
-    """The bytes of all the places one after the other, and where each begins (one more than places)."""
-    ends = np.cumsum(np.maximum(length, 0))
-    begins = np.concatenate(([0], ends))
-    index = np.arange(int(begins[-1])) + np.repeat(at - begins[:-1], np.maximum(length, 0))
-    return records.data[index], begins
-
-
 def _text(records: Records, name: str, at: Int64s, length: Int64s) -> pl.Series:
     """Text up to its first NUL: what stands behind is left over from other records. No byte at all is no text."""
-    data, begins = _gather(records, at, length)
+    data, begins = strings.gather(records.data, at, np.maximum(length, 0))
     nul = np.append(np.flatnonzero(data == 0), data.size)
     first = nul[np.searchsorted(nul, begins[:-1])]
     kept = np.minimum(first, begins[1:]) - begins[:-1]
-    data, offsets = _gather(records, at, kept)
-    null = length <= 0
-    if data.size == 0 or int(data.max()) < 128:
-        return _strings(name, data, offsets, null)
-    return _decoded(name, data, offsets, null)
-
-
-def _strings(name: str, data: npt.NDArray[np.uint8], offsets: Int64s, null: npt.NDArray[np.bool_]) -> pl.Series:
-    valid = pa.array(~null).buffers()[1]
-    array = pa.LargeStringArray.from_buffers(len(null), pa.py_buffer(offsets.data), pa.py_buffer(data.data), valid)
-    return pl.Series(name, array, pl.String)
-
-
-def _decoded(name: str, data: npt.NDArray[np.uint8], offsets: Int64s, null: npt.NDArray[np.bool_]) -> pl.Series:
-    """The same where not all bytes are ASCII: each distinct text decoded once, bytes that are no UTF-8 as ``\\xNN``."""
-    array = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(),
-        len(null),
-        [pa.array(~null).buffers()[1], pa.py_buffer(offsets.data), pa.py_buffer(data.data)],
-    )
-    distinct = array.dictionary_encode()
-    texts = pa.array([bytes(raw).decode(errors="backslashreplace") for raw in distinct.dictionary.to_numpy(False)])
-    return pl.Series(name, pa.DictionaryArray.from_arrays(distinct.indices, texts)).cast(pl.String)
+    return strings.series(name, *strings.gather(records.data, at, kept), length <= 0)
 
 
 def _lists(records: Records, field: Field, at: Int64s, length: Int64s) -> pl.Series:
     whole = np.where(length > 0, length - length % field.element_bytes, length)
-    data, begins = _gather(records, at, whole)
+    data, begins = strings.gather(records.data, at, np.maximum(whole, 0))
     values = data.view(records.layout.number(field.element_bytes)).astype(f"u{field.element_bytes}")
     if field.is_signed:
         values = values.view(f"i{field.element_bytes}")

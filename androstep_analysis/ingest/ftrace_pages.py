@@ -124,7 +124,8 @@ class Records:
     def unsigned(self, offset: int, size: int) -> npt.NDArray[np.unsignedinteger[npt.NBitBase]]:
         """The number of 1, 2, 4 or 8 bytes at `offset` of every record; 0 where the record is too short for it."""
         inside = self.size >= offset + size
-        at = np.where(inside, self.start + offset, 0)
+        is_whole = bool(inside.all())
+        at = self.start + offset if is_whole else np.where(inside, self.start + offset, 0)
         if size == 8 and offset % 4 == 0:
             words = self.data.view(self.layout.number(4))
             low, high = words[at // 4].astype(np.uint64), words[at // 4 + 1].astype(np.uint64)
@@ -133,7 +134,7 @@ class Records:
             values = self.data.view(self.layout.number(size))[at // size]
         else:
             values = self.data[at[:, None] + np.arange(size)].view(self.layout.number(size))[:, 0]
-        return np.where(inside, values, 0).astype(f"u{size}")
+        return (values if is_whole else np.where(inside, values, 0)).astype(f"u{size}", copy=False)
 
 
 @dataclass(frozen=True)

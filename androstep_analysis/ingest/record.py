@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest import strings
 from androstep_analysis.ingest.source import Source, load, printable
 
 MAGIC = b"\xa7REC"
@@ -79,6 +80,14 @@ class _Frame:
     end: int
 
 
+@dataclass(frozen=True)
+class _Totals:
+    """The trailer: how many `records` of each type were written, and what the probe could not get."""
+
+    records: dict[str, int]
+    losses: tuple[Loss, ...]
+
+
 def sniff(head: bytes) -> bool:
     """Whether a file that begins with `head` is a record stream."""
     return head.startswith(MAGIC)
@@ -104,7 +113,7 @@ def read(path: str | Path) -> Records:
         malformed += len(mine) - len(sound) + wrong_strings
     losses = [
         *source.losses,
-        *_probe_losses(totals),
+        *(totals.losses if totals else ()),
         *_frame_losses(frames, tables, totals),
         *_skipped_losses(skipped_bytes, malformed),
     ]
@@ -129,7 +138,7 @@ def _header(source: Source) -> dict[str, Any]:
         raise InputError(f"{source.name}: no header of a record stream (magic A7 52 45 43) was found; {hint}")
     try:
         header = json.loads(source.data[frame.start : frame.end].decode("utf-8", "surrogatepass"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _bad_header(source, f"valid JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != "androstep record" or header.get("version") != VERSION:
         raise _bad_header(source, f"format “androstep record” of version {VERSION}")
@@ -215,25 +224,26 @@ def _resume(data: bytes, place: int, seed: int) -> int:
     return place if place >= 0 else len(data)
 
 
-def _totals(data: bytes, frames: list[_Frame]) -> dict[str, Any] | None:
-    """The trailer, if the file has one: `records` by type and `losses`."""
+def _totals(data: bytes, frames: list[_Frame]) -> _Totals | None:
+    """What the trailer says, if the file has one that makes sense."""
     for frame in reversed(frames):
         if frame.type == TRAILER:
-            totals: dict[str, Any] = json.loads(data[frame.start : frame.end])
-            return totals
+            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                return _told(json.loads(data[frame.start : frame.end]))
     return None
 
 
-# -- losses -----------------------------------------------------------------------------------------------------------
-
-
-def _probe_losses(totals: dict[str, Any] | None) -> list[Loss]:
-    """What the probe says that it could not get."""
-    entries = totals["losses"] if totals else []
-    return [
-        Loss(str(entry["kind"]), int(entry["count"]), f"the probe counted {entry['count']} {entry['message']}")
-        for entry in entries
+def _told(trailer: dict[str, Any]) -> _Totals:
+    losses = [
+        Loss(
+            str(entry["kind"]), int(entry["count"]), printable(f"the probe counted {entry['count']} {entry['message']}")
+        )
+        for entry in trailer["losses"]
     ]
+    return _Totals({str(name): int(count) for name, count in trailer["records"].items()}, tuple(losses))
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
 
 
 def _missing(frames: list[_Frame]) -> int:
@@ -242,13 +252,13 @@ def _missing(frames: list[_Frame]) -> int:
     return sum(max(after - before - 1, 0) for before, after in pairwise(numbers))
 
 
-def _frame_losses(frames: list[_Frame], tables: dict[str, pl.DataFrame], totals: dict[str, Any] | None) -> list[Loss]:
+def _frame_losses(frames: list[_Frame], tables: dict[str, pl.DataFrame], totals: _Totals | None) -> list[Loss]:
     """Frames that are missing, and an end that is."""
     losses = []
     if missing := _missing(frames):
         what = "with an unknown number of records"
         if totals is not None:
-            lost = {name: int(count) - tables[name].height for name, count in totals["records"].items()}
+            lost = {name: totals.records.get(name, 0) - table.height for name, table in tables.items()}
             what = "with " + (", ".join(f"{count} {name}" for name, count in lost.items() if count) or "no records")
         losses.append(Loss("damaged", missing, f"{missing} blocks are damaged or missing, {what}"))
     if totals is None:
@@ -313,38 +323,5 @@ def _strings(name: str, data: bytes, start: np.ndarray, stop: np.ndarray, null: 
 
 
 def _gathered(data: bytes, start: np.ndarray, stop: np.ndarray, null: np.ndarray) -> pl.Series:
-    lengths = np.where(null, 0, stop - start)
-    ends = np.cumsum(lengths)
-    offsets = np.concatenate([[0], ends]).astype(np.int64)
-    index = np.repeat(start - offsets[:-1], lengths) + np.arange(int(offsets[-1]))
-    text = np.frombuffer(data, np.uint8)[index]
-    if not _is_utf8(text, offsets):
-        return _decoded(text.tobytes(), offsets, null)
-    array = pa.LargeStringArray.from_buffers(
-        len(start),
-        pa.py_buffer(offsets.data),
-        pa.py_buffer(text.data),
-        pa.py_buffer(np.packbits(~null, bitorder="little").data),
-    )
-    return pl.Series("text", array, pl.String)
-
-
-def _is_utf8(text: np.ndarray, offsets: np.ndarray) -> bool:
-    """Whether each string is UTF-8: the whole is, and none begins within a character."""
-    begins = text[offsets[:-1][offsets[:-1] < len(text)]]
-    if ((begins & 0xC0) == 0x80).any():
-        return False
-    try:
-        text.tobytes().decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _decoded(text: bytes, offsets: np.ndarray, null: np.ndarray) -> pl.Series:
-    """Strings of which some are no UTF-8, one by one."""
-    strings = [
-        None if nothing else text[start:stop].decode("utf-8", "backslashreplace")
-        for (start, stop), nothing in zip(pairwise(offsets.tolist()), null.tolist(), strict=True)
-    ]
-    return pl.Series("text", strings, dtype=pl.String)
+    text, offsets = strings.gather(np.frombuffer(data, np.uint8), start, np.where(null, 0, stop - start))
+    return strings.series("text", text, offsets, null)

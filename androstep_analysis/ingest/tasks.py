@@ -59,9 +59,8 @@ def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFra
         *("pid", "tid", "comm", "cmdline", "uid", "package"),
         pl.when(pl.col("cmdline").is_null()).then(kind(pl.col("comm").fill_null(""))).otherwise(of_user).alias("kind"),
         started.alias("valid_from_ns"),
-        pl.lit(None, pl.Int64).alias("valid_to_ns"),
     )
-    return schema.conform(table, "tasks")
+    return schema.complete(table, "tasks")
 
 
 def seen(rows: pl.DataFrame) -> pl.DataFrame:
@@ -83,10 +82,7 @@ def seen(rows: pl.DataFrame) -> pl.DataFrame:
             pl.when(pl.col("tid") == pl.col("tid").shift()).then("ts_ns").alias("valid_from_ns"),
             pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("ts_ns").shift(-1)).alias("valid_to_ns"),
             kind(pl.col("comm").fill_null("")),
-            cmdline=pl.lit(None, pl.String),
-            uid=pl.lit(None, pl.Int32),
-            package=pl.lit(None, pl.String),
         )
         .drop("ts_ns")
     )
-    return schema.conform(table, "tasks")
+    return schema.complete(table, "tasks")

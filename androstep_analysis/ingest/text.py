@@ -53,9 +53,7 @@ def block_events(frame: pl.DataFrame) -> pl.DataFrame:
 
     Sorted by `ts_ns`; equal times keep the order of `frame`.
     """
-    dtypes = schema.table("block_events").polars
-    absent = [pl.lit(None, dtype).alias(name) for name, dtype in dtypes.items() if name not in frame.columns]
-    return schema.conform(frame.with_columns(absent).sort("ts_ns", maintain_order=True), "block_events")
+    return schema.complete(frame.sort("ts_ns", maintain_order=True), "block_events")
 
 
 def number(column: str, dtype: type[pl.Int32 | pl.Int64]) -> pl.Expr:

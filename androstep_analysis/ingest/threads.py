@@ -77,11 +77,8 @@ def table(versions: pl.DataFrame) -> pl.DataFrame:
         tasks.kind(pl.col("comm").fill_null("")),
         valid_from_ns=pl.when(pl.col("from_ns") != _ALWAYS).then("from_ns"),
         valid_to_ns=pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("from_ns").shift(-1)),
-        cmdline=pl.lit(None, pl.String),
-        uid=pl.lit(None, pl.Int32),
-        package=pl.lit(None, pl.String),
     )
-    return schema.conform(rows.drop("from_ns"), "tasks")
+    return schema.complete(rows.drop("from_ns"), "tasks")
 
 
 def _born(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

@@ -80,6 +80,7 @@ def read(source: Source) -> Staging:
 _TEXTS = {
     *("rwbs", "comm", "name", "new_name", "old_name", "from", "to", "pathbuf"),
     *("oldcomm", "newcomm", "child_comm", "filename"),
+    *fs_events.PATH_FIELDS,
 }
 
 
@@ -136,8 +137,8 @@ def decode(
         recording.lost += walked.lost
         recording.broken += walked.broken
         if walked.records.start.size:
-            for number, frame in _decode_batch(recording, walked.records, container, events, wanted):
-                parts[number].append(frame.with_columns(pl.col("common_order") + order))
+            for number, frame in _decode_batch(recording, walked.records, order, container, events, wanted):
+                parts[number].append(frame)
         order += walked.records.start.size
     recording.frames = {number: pl.concat(frames) for number, frames in parts.items()}
     return recording
@@ -154,11 +155,12 @@ def _batches(container: Container) -> Iterator[ftrace_pages.Batch]:
 def _decode_batch(
     recording: Recording,
     records: Records,
+    order: int,
     container: Container,
     events: Mapping[int, Event],
     wanted: Mapping[int, tuple[str, ...] | None],
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Counts the records, and yields the wanted ones event by event."""
+    """Counts the records, the first of which is number `order` of the file; yields the wanted ones event by event."""
     common = next(iter(events.values())).fields if events else {}
     kind = records.unsigned(common["common_type"].offset if "common_type" in common else 0, 2)
     tid = records.unsigned(common["common_pid"].offset if "common_pid" in common else 4, 4).view(np.int32)
@@ -177,10 +179,11 @@ def _decode_batch(
             recording.unknown += rows.size
         elif wanted.get(number, ()) != ():
             some = records.take(rows)
+            fields = ftrace_format.decode(some, event, wanted[number])
             yield (
                 number,
-                ftrace_format.decode(some, event, wanted[number]).with_columns(
-                    common_order=pl.Series(rows),
+                fields.with_columns(
+                    common_order=pl.Series(rows + order),
                     common_ts_ns=pl.Series(ts[rows]),
                     common_cpu=pl.Series(some.cpu),
                     common_pid=pl.Series(tid[rows]),

@@ -12,7 +12,7 @@ from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import evidence, extents, filetype, owner, requests
+from androstep_analysis.link import blocksize, evidence, extents, filetype, handles, owner, requests
 from androstep_analysis.link.given import SOURCES, Images
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
@@ -27,20 +27,26 @@ def tables(
     *,
     sources: frozenset[str] = SOURCES,
     mounts: Mapping[int, str] | None = None,
+    block_bytes: Mapping[int, int] | None = None,
 ) -> dict[str, pl.DataFrame]:
     """Every table that follows from a recording, its requests (`requests.link`) and the images of its filesystem.
 
     Keys block_events, fs_events, tasks, requests, extents, files and io; all that neither the recording nor an image
     tells is unknown. Of what maps blocks and names files only the kinds of evidence in `sources` (`SOURCES`) are used;
     who wrote what is always taken from the events. `mounts` tells where the filesystem of a device was mounted, so that
-    paths in events are understood where no image shows it.
+    paths in events are understood where no image shows it; `block_bytes` the size of the blocks of that filesystem. It
+    is also taken from the images and listings, whatever `sources` says; else the requests may prove it (`blocksize`).
     """
     fs_events = tracepoints.on_filesystems(staging.fs_events, linked.requests)
     # Events that the file should hold and does not are as lost as those that the recorder dropped.
     missing = sum(loss.count for loss in staging.losses if loss.kind == "missing")
     staging = replace(staging, fs_events=fs_events, lost_events=staging.lost_events + missing)
-    known = evidence.evidence(given, staging, sources, mounts)
-    pieces = extents.pieces(linked, known.extents, known.files)
+    sizes = blocksize.known({**(block_bytes or {}), **given.block_bytes}, linked)
+    known = evidence.evidence(given, staging, sizes, sources, mounts)
+    ext4 = fs_events.filter(pl.col("event").cast(pl.String).str.starts_with("ext4_"))["dev"].drop_nulls().unique()
+    pieces = extents.pieces(linked, known.extents, known.files, frozenset(ext4))
+    if "tracepoint" in sources:
+        pieces = handles.journalled(pieces, fs_events)
     return {
         "block_events": schema.conform(staging.block, "block_events"),
         "fs_events": schema.conform(fs_events, "fs_events"),
@@ -48,7 +54,7 @@ def tables(
         "requests": linked.requests,
         "extents": known.extents,
         "files": known.files,
-        "io": extents.table(owner.owned(pieces, fs_events, staging.tasks, given.block_bytes, staging.lost_events)),
+        "io": extents.table(owner.owned(pieces, fs_events, staging.tasks, sizes, staging.lost_events)),
     }
 
 

@@ -69,6 +69,25 @@ def extents(fs_events: pl.DataFrame, lives: pl.DataFrame, queued: pl.DataFrame) 
     return pl.concat([_table(proven, "context"), timeline.succeeding(_table(likely, "inferred"))])
 
 
+def carries_page(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
+    """For each piece (part_dev, part_sector, submit_tid, time) whether its bio carries pages of its filesystem.
+
+    The last page that its thread showed before, if the piece lies within that bio.
+    """
+    is_own = (pl.col("dev") == pl.col("bio_dev")) | (pl.col("ino") == pl.col("bio_dev").cast(pl.Int64))
+    shown = fs_events.filter((pl.col("event") == "bio_page") & is_own & _fits())
+    shown = shown.select("tid", "ts_ns", "sector", part_dev="bio_dev", nr_bytes="nr_bytes").sort("ts_ns")
+    asked = pieces.select("part_dev", "part_sector", tid="submit_tid", ts_ns="time").with_row_index("at")
+    found = (
+        asked.drop_nulls("ts_ns")
+        .sort("ts_ns", maintain_order=True)
+        .join_asof(shown, on="ts_ns", by=["part_dev", "tid"], check_sortedness=False)
+    )
+    inside = (pl.col("part_sector") - pl.col("sector")) * units.SECTOR_BYTES
+    carried = found.filter((inside >= 0) & (inside < pl.col("nr_bytes")))["at"]
+    return asked["at"].is_in(carried.implode())
+
+
 def _fits() -> pl.Expr:
     """Whether the bio carries anything, and its numbers are such as a bio can have."""
     return (

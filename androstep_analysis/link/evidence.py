@@ -14,7 +14,17 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import bio_pages, filetype, images, incarnations, journals, names, timeline, unnumbered
+from androstep_analysis.link import (
+    bio_pages,
+    direct_io,
+    filetype,
+    images,
+    incarnations,
+    journals,
+    names,
+    timeline,
+    unnumbered,
+)
 from androstep_analysis.link.given import SOURCES, Images
 
 
@@ -27,20 +37,29 @@ class Evidence:
 
 
 def evidence(
-    given: Images, staging: Staging, sources: frozenset[str] = SOURCES, mounts: Mapping[int, str] | None = None
+    given: Images,
+    staging: Staging,
+    block_bytes: Mapping[int, int],
+    sources: frozenset[str] = SOURCES,
+    mounts: Mapping[int, str] | None = None,
 ) -> Evidence:
     """What the trace and the images of one filesystem say, each statement with its span of validity.
 
-    Without the offset of CLOCK_REALTIME from the capture's clock, an inode's times cannot be compared with the
-    trace's, and what rests on them is inferred. Without images there is what the trace says. `sources` leaves only
-    the evidence of these kinds; when the journal committed a transaction is part of the journal's.
-    `mounts` tells where a device's filesystem was mounted, for the names.
+    Where the recording does not tell the offset of CLOCK_REALTIME from the capture's clock, files tell it whose
+    creation the trace and the image after both have; without it an inode's times cannot be compared with the trace's,
+    and what rests on them is inferred. Without images there is what the trace says. `sources` leaves only the evidence
+    of these kinds; when the journal committed a transaction is part of the journal's.
+    `block_bytes` is the block size of the filesystem on each device, as far as it is known; `mounts` tells where a
+    device's filesystem was mounted, for the names.
     """
     given = given.of(sources)
     recorded = staging
     if "tracepoint" not in sources:
         staging = replace(staging, fs_events=staging.fs_events.clear())
     lives = tracepoints.lives(staging.fs_events)
+    last_seen = given.after or given.listed_after
+    if staging.realtime_offset_ns is None and last_seen is not None:
+        staging = replace(staging, realtime_offset_ns=incarnations.realtime_offset_ns(last_seen, lives))
     imaged = incarnations.numbered(given.before, given.after, lives, staging)
     listed = incarnations.numbered(given.listed_before, given.listed_after, lives, staging)
     old, new = (
@@ -52,7 +71,7 @@ def evidence(
     )
     known = [extents for extents in (old, new, first, last) if extents is not None]
     lives = _typed(lives, known)
-    traced = tracepoints.extents(staging.fs_events, lives, given.block_bytes)
+    traced = tracepoints.extents(staging.fs_events, lives, block_bytes)
     imaged_devices = [int(image.extents["dev"][0]) for image in given.filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in known if extents.height}
@@ -65,6 +84,7 @@ def evidence(
         parts += images.listed_without_changes(first, last, given, staging.realtime_offset_ns)
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     bios = bio_pages.extents(staging.fs_events, lives, queued)
+    bios = pl.concat([bios, direct_io.extents(staging.fs_events, staging.block, staging.lost_events)])
     parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.filesystems)))
     files = _files(given, imaged, listed, lives, staging, mounts or {})
     parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))

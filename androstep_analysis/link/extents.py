@@ -13,17 +13,20 @@ CONFIDENCE = ("tracepoint", "context", "recorded", "image_before", "fiemap", "jo
 """Sources of extents, most trusted first: a later one is asked only for what the earlier ones leave open."""
 
 
-def pieces(linked: Linked, extents: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+def pieces(
+    linked: Linked, extents: pl.DataFrame, files: pl.DataFrame, marking: frozenset[int] = frozenset()
+) -> pl.DataFrame:
     """Every request cut at the edges of its bios and of the extents that hold them.
 
     `extents` and `files` are in sectors of the filesystem's own device, so they are met by `part_dev` and
     `part_sector`. The extent asked for is the one at the time the bio was queued (issued or completed where no queue
-    event was seen). An empty flush is one piece without sectors and without block type.
+    event was seen). On the devices in `marking` metadata, and no data, carries REQ_META: an extent of the other kind is
+    of another time. An empty flush is one piece without sectors and without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm and `time`, that of the extent asked for.
     """
-    cut = _name(_map(_placed(linked), extents), files)
+    cut = _name(_map(placed(linked), extents, marking), files)
     return pl.concat([_stated(cut, linked.recorded), _placed_flushes(linked)], how="diagonal")
 
 
@@ -53,10 +56,10 @@ def _request_columns(requests: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _placed(linked: Linked) -> pl.DataFrame:
+def placed(linked: Linked) -> pl.DataFrame:
     """The bios with their request's columns, and place and time as the filesystem saw them."""
-    placed = linked.bios.join(_request_columns(linked.requests), on="request_id", how="left", maintain_order="left")
-    return placed.with_columns(
+    bios = linked.bios.join(_request_columns(linked.requests), on="request_id", how="left", maintain_order="left")
+    return bios.with_columns(
         part_sector=pl.col("sector") - pl.col("offset"),
         queue_ns=pl.coalesce("queue_ns", "request_queue_ns"),
         time=pl.coalesce("queue_ns", "request_queue_ns", "issue_ns", "complete_ns"),
@@ -71,7 +74,7 @@ def _placed_flushes(linked: Linked) -> pl.DataFrame:
     )
 
 
-def _map(bios: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
+def _map(bios: pl.DataFrame, extents: pl.DataFrame, marking: frozenset[int]) -> pl.DataFrame:
     """Cut the bios at extents, asking the sources in order of confidence; what none maps is left without."""
     mapped = [_answer(schema.empty("extents"))]
     rest = bios
@@ -88,7 +91,7 @@ def _map(bios: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
         )
         found = places.filter(row >= 0)
         extent = stated[row.filter(row >= 0)]
-        holds = _can_hold(found["op"], extent)
+        holds = _can_hold(found["op"], extent) & ~_is_contradicted(found, extent, marking)
         inside = (found["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
         answer = _answer(_as_discarded(found["op"], extent)).with_columns(
             file_offset_bytes=pl.col("file_offset_bytes") + inside
@@ -119,6 +122,12 @@ def _can_hold(op: pl.Series, extent: pl.DataFrame) -> pl.Series:
     free = extent["block_type"] == "free"
     other_time = extent["source"].is_in(["image_before", "image_after", "inferred"])
     return pl.select(pl.when(op == "discard").then(free | ~other_time).otherwise(~free)).to_series()
+
+
+def _is_contradicted(bios: pl.DataFrame, extent: pl.DataFrame, marking: frozenset[int]) -> pl.Series:
+    """Whether the bio says that it carries metadata and the extent that it is data; a symlink may be either."""
+    is_data = (extent["block_type"] == "data") & (extent["subtype"].cast(pl.String) != "symlink").fill_null(True)
+    return is_data & bios["meta"].fill_null(False) & bios["part_dev"].is_in(list(marking)).fill_null(False)
 
 
 def _answer(extents: pl.DataFrame) -> pl.DataFrame:

@@ -49,6 +49,32 @@ def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame) ->
     return pl.concat([pieces.filter(~is_journal.fill_null(False)), named])
 
 
+def journalled(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
+    """The pieces (`extents.pieces`), those as journal blocks that can be nothing else: map_source `context`.
+
+    While it commits a transaction, the journal's thread writes data, which never carries REQ_META, and blocks of the
+    journal, which do. What a fact already maps is left as it is.
+    """
+    commits = _commits(fs_events).drop_nulls("end_ns")
+    is_open = (pl.col("block_type") == "unknown") | (pl.col("map_source") == "inferred").fill_null(False)
+    may_be = (pl.col("op") == "write") & pl.col("meta") & is_open & pl.col("time").is_not_null()
+    writes = pieces.filter(may_be)
+    if commits.is_empty() or writes.is_empty():
+        return pieces
+    writes = writes.sort("time", maintain_order=True).join_asof(
+        commits, left_on="time", right_on="start_ns", by_left=["part_dev", "submit_tid"], by_right=["dev", "tid"],
+        check_sortedness=False,
+    )  # fmt: skip
+    other = pl.when(~(pl.col("time") <= pl.col("end_ns")).fill_null(False))
+    of_file = ("subtype", "ino", "incarnation", "path", "file_type", "package", "file_offset_bytes")
+    told = {"block_type": "journal", "map_source": "context"}
+    journal = writes.with_columns(
+        *(other.then(name).alias(name) for name in of_file),
+        *(other.then(name).otherwise(pl.lit(v).cast(schema.enum("io", name))).alias(name) for name, v in told.items()),
+    )
+    return pl.concat([pieces.filter(~may_be.fill_null(False)), journal.select(pieces.columns)])
+
+
 def _commits(fs_events: pl.DataFrame) -> pl.DataFrame:
     """A row per commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns (null: not seen)."""
     is_start = pl.col("event") == "jbd2_start_commit"

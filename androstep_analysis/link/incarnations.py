@@ -21,8 +21,6 @@ def numbered(before: Snapshot | None, after: Snapshot | None, lives: pl.DataFram
     generation or was made before the trace began. One that was made during the trace is the last that the trace knows
     by its number, if the trace lost nothing and its creation is of that time. Any other is a file of its own: it was
     made after the trace had ended, or nothing proves that it was not.
-
-    Where the trace's clock is not known, it is told by files whose creation the trace and the image both have.
     """
     parts = []
     if before is not None:
@@ -48,7 +46,7 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, stagin
         .join(older, on=["dev", "ino"], how="left", maintain_order="left")
         .join(times, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
     )
-    offset = pl.lit(_offset(files) if staging.realtime_offset_ns is None else staging.realtime_offset_ns, pl.Int64)
+    offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
     created, changed = pl.col("created_epoch_ns") - offset, pl.col("changed_epoch_ns") - offset
     latest, first_ns, last_ns = pl.col("latest").fill_null(0), pl.lit(staging.first_ns), pl.lit(staging.last_ns)
     is_older = pl.col("is_same") | (created < first_ns - TICK_NS)
@@ -66,12 +64,14 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, stagin
     return files.select(*_FILE, incarnation=number.cast(pl.Int32))
 
 
-def _offset(files: pl.DataFrame) -> int | None:
-    """CLOCK_REALTIME minus the trace's clock, as the creation of files tells it that the trace saw made.
+def realtime_offset_ns(after: Snapshot, lives: pl.DataFrame) -> int | None:
+    """CLOCK_REALTIME minus the trace's clock, as the creation of files tells it that the trace and `after` both have.
 
     A file that was made after another of its number is younger than the trace says, never older: the smallest
-    difference is the true one if several agree on it.
+    difference is the true one if several agree on it. It is at most `TICK_NS` less than that.
     """
+    last = lives.group_by("ino").agg(born_ns=pl.col("created_ns").sort_by("incarnation").last())
+    files = after.times.join(last, on="ino", maintain_order="left")
     differences = files.select(pl.col("created_epoch_ns") - pl.col("born_ns")).to_series().drop_nulls().sort()
     if len(differences) < 2:
         return None

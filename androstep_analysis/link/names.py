@@ -1,14 +1,15 @@
 """Names of files as the trace tells them, deleted ones included, each only where it is proven.
 
-No event of ext4 carries a name. Names come from the paths that programs gave to the kernel (`name_open`,
-`name_unlink`, `name_rename`), tied to an inode by what the filesystem does next in the same thread: an open that is
-followed by the allocation of an inode made that file, an unlink names the inode whose removal follows. F2FS looks
-names up in directories, names what it unlinks, and tells the whole path at every read and write; a bio tells the name
-of its first page's file.
+No event of ext4 carries a name. The probe on every open (`name_found`) tells the inode and the whole path in its
+filesystem as the kernel has it, and that on renames (`name_moved`) the new one. Where the kernel cannot be probed so,
+names come from the paths that programs gave to it (`name_open`, `name_unlink`, `name_rename`), tied to an inode by
+what the filesystem does next in the same thread: an open that is followed by the allocation of an inode made that
+file, an unlink names the inode whose removal follows. F2FS looks names up in directories, names what it unlinks, and
+tells the whole path at every read and write; a bio tells the name of its first page's file.
 
 A thread may do something between that no event shows, so that one such tie is no proof. A name is a fact where
 
-- the filesystem itself says which inode has it (a path at a read or write, a look-up that found the inode), or
+- the kernel itself says which inode has it (a path at an open, read or write, a look-up that found the inode), or
 - two of the others say the same, or
 - the path given leads to the very directory in which the filesystem made or removed the inode.
 """
@@ -26,7 +27,8 @@ from androstep_analysis.link import bio_pages
 _KEY = ["dev", "ino", "incarnation"]
 _GIVEN = ("name_open", "name_unlink", "name_rename")
 _TOLD = ("path", "found")
-"""Kinds of statement that are the filesystem's own word."""
+"""Kinds of statement that are the kernel's own word."""
+_DENTRY = ("name_found", "name_moved")
 
 
 def files(
@@ -38,10 +40,11 @@ def files(
 ) -> pl.DataFrame:
     """Table `files` of the names that the trace proves, source `tracepoint`: a row per inode and incarnation.
 
-    The last proven path is the canonical one; `names` has all. `known` is table files of what images and listings
-    name: directories are found by it. `mounts` tells where each filesystem was mounted, which may also follow from
-    `known`. Where events were lost (`lost_events`) only a file of a single name has one, and a
-    directory proves nothing. A file of which the trace proves a name but no directory has no path.
+    The last proven path is the canonical one; `names` has all. A file keeps it when a directory above is renamed and
+    nothing tells of the file afterwards. `known` is table files of what images and listings name: directories are
+    found by it. `mounts` tells where each filesystem was mounted, which may also follow from `known`. Where events
+    were lost (`lost_events`), or those of ext4 or F2FS do not tell which inodes are new, only a file of a single name
+    has one, and a directory proves nothing. A file of which the trace proves a name but no directory has no path.
     """
     events = tracepoints.numbered(fs_events).with_row_index("order")
     given = _given(events)
@@ -57,11 +60,13 @@ def files(
     agrees = (pl.col("kind").n_unique() > 1).over(*_KEY, "name")
     leads_there = (pl.col("directory") == pl.col("parent_path")).fill_null(False)
     is_proven = pl.col("kind").is_in(_TOLD) | agrees | leads_there
-    if lost_events:
-        # The open that made the file may be lost and the one before it led to the same directory; and where the end
-        # of a file is lost, what bears two names may be two files.
-        is_alone = (pl.col("name").n_unique() == 1).over(_KEY)
-        is_proven = (pl.col("kind").is_in(_TOLD) | agrees) & is_alone
+    # The open that made the file may be lost and the one before it led to the same directory; and where the end of a
+    # file is lost, what bears two names may be two files.
+    places = pl.col("given").filter(pl.col("kind") == "path").n_unique()
+    is_alone = ((pl.col("name").n_unique() == 1) & (places <= 1)).over(_KEY)
+    is_certain = (pl.col("kind").is_in(_TOLD) | agrees) & is_alone
+    is_doubtful = pl.lit(lost_events > 0) | pl.col("dev").is_in(_without_births(events))
+    is_proven = pl.when(is_doubtful).then(is_certain).otherwise(is_proven)
     proven = said.filter(is_proven)
     path = pl.coalesce(
         pl.when(pl.col("kind") == "path").then("given"),
@@ -117,10 +122,14 @@ def _by_filesystem(events: pl.DataFrame) -> pl.DataFrame:
     event, name = pl.col("event"), pl.col("name")
     is_found = (event == "f2fs_lookup_end") & (pl.col("error").fill_null(0) == 0)
     is_own_page = (event == "bio_page") & (pl.col("dev") == pl.col("bio_dev"))
+    name = pl.when(event == "name_moved").then("new_name").otherwise("name")
+    # A file that was made without a name (O_TMPFILE) is known to the kernel by "#" and its inode number.
+    is_named = event.is_in(_DENTRY) & (name.str.split("/").list.last() != pl.concat_str(pl.lit("#"), "ino"))
+    is_whole = name.str.starts_with("/")
     kind = (
-        pl.when(event.is_in(tracepoints.NAMED_IO))
+        pl.when(event.is_in(tracepoints.NAMED_IO) | (is_named & is_whole))
         .then(pl.lit("path"))
-        .when(is_found)
+        .when(is_found | (is_named & ~is_whole & (event == "name_found")))
         .then(pl.lit("found"))
         .when(is_own_page)
         .then(pl.lit("page"))
@@ -160,6 +169,12 @@ def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: lis
     return found.drop_nulls("at").unique("at", keep="first", maintain_order=True)
 
 
+def _without_births(events: pl.DataFrame) -> list[int]:
+    """The devices whose filesystem has events of its own, but none that tells which inodes are new."""
+    devices = events.with_columns(tracepoints.kinds(events)).filter("has_events").group_by("dev")
+    return devices.agg(told=tracepoints.births().any()).filter(~pl.col("told"))["dev"].drop_nulls().to_list()
+
+
 def _by_thread(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
     """What follows from a path given to the kernel and what the filesystem does next in the same thread."""
     befores = given.select("tid", "event", "given", "name", order="order", at="order")
@@ -177,28 +192,27 @@ def _by_thread(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_process(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
-    """What follows from the only path of a name that the process opened which first used the file's pages.
+    """What follows from the only path of a name that a process opened which then used the file's pages.
 
-    For filesystems without events that tell of creation (FAT): `name` is that of the file's first bio.
+    For filesystems without events that tell of creation (FAT): `name` is that of the file's first bio. Where several
+    processes used the file, their paths must be one.
     """
     is_page = (pl.col("event") == "bio_page") & (pl.col("dev") == pl.col("bio_dev"))
     used = pl.col("event").is_in([*tracepoints.DIRTIED, bio_pages.CACHED])
     pages = events.filter(is_page).group_by(_KEY, maintain_order=True).agg(pl.col("name", "ts_ns").first())
     users = (
         events.filter(used)
-        .with_columns(process=pl.coalesce("pid", -pl.col("tid")))
-        .group_by(_KEY, maintain_order=True)
-        .agg(pl.col("process", "ts_ns").first().name.prefix("first_"))
+        .group_by(*_KEY, process=pl.coalesce("pid", -pl.col("tid")), maintain_order=True)
+        .agg(used_ns=pl.col("ts_ns").first())
     )
     opened = given.filter(pl.col("event") == "name_open").select("process", "name", "given", opened_ns="ts_ns")
     opened = opened.drop_nulls("name").with_columns(
         alone=(pl.col("given").fill_null("").n_unique() == 1).over("process", "name")
     )
     opened = opened.filter("alone").group_by("process", "name", maintain_order=True).first()
-    rows = pages.join(users, on=_KEY, maintain_order="left").join(
-        opened, left_on=["first_process", "name"], right_on=["process", "name"], maintain_order="left"
-    )
-    rows = rows.filter(pl.col("opened_ns") <= pl.col("first_ts_ns"))
+    rows = pages.join(users, on=_KEY, maintain_order="left").join(opened, on=["process", "name"], maintain_order="left")
+    rows = rows.filter(pl.col("opened_ns") <= pl.col("used_ns"))
+    rows = rows.filter((pl.col("given").n_unique() == 1).over(_KEY)).unique(_KEY, keep="first", maintain_order=True)
     return rows.select(*_KEY, "ts_ns", "given", "name", kind=pl.lit("process"))
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import bio_pages, handles, processes
+from androstep_analysis.link import authorship, bio_pages, handles, processes
 
 PAGE_BYTES = 4096
 """Size of a page in ``writeback_dirty_folio``; a trace does not tell it."""
@@ -24,7 +24,6 @@ _LARGEST_FOLIO = 1 << 29
 """Bytes beyond what one event can be about: ext4 has files of 16 TiB, Linux huge pages of 512 MiB."""
 
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count", "owner_via")
-_BLOCK = ["dev", "ino", "life", "file_block"]
 
 
 def owned(
@@ -37,11 +36,12 @@ def owned(
     """The pieces (`extents.pieces`), cut where their owner changes, with the owner columns of table io.
 
     A block of data that was written belongs to the processes that wrote to it since it was last written out; to the
-    last that dirtied its page since then, where no write is recorded; else, as all other pieces, to the submitter.
-    Several processes share a block: the last of them is named, `owner_count` says how many they are.
+    last that dirtied its page since then, where no write is recorded; else, as all other pieces, to the submitter,
+    as far as `_not_written_for_others` believes it. Several processes share a block: the last of them is named,
+    `owner_count` says how many they are (null: at least that one).
 
     `fs_events` and `tasks` are the tables of those names; `block_bytes` is the block size of the filesystem on each
-    device (`tracepoints.BLOCK_BYTES` where it is not told). Where events were lost (`lost_events`), see `_doubted`.
+    device, where it is known. Where events were lost (`lost_events`), see `_doubted`.
     """
     pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
     is_written = (
@@ -52,10 +52,14 @@ def owned(
         & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
     )
     touches = fs_events.filter(pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.DIRTIED]))
+    pieces = _not_written_for_others(pieces, fs_events, touches["dev"].unique())
     written = pieces.filter(is_written)
+    block_bytes = _of_whole_blocks(block_bytes, fs_events)
     if touches.height and written.height:
         blocks = _blocks(written, fs_events, block_bytes)
-        authors = _authors(blocks, _touched(fs_events, blocks, block_bytes))
+        authors = authorship.authors(
+            blocks, _touched(fs_events, blocks, block_bytes), _unplaced(pieces), _forgetful(fs_events)
+        )
         known = processes.of_threads(touches.select("tid", "pid", "comm").unique(), tasks)
         others = pieces.filter(~is_written.fill_null(False))
         pieces = pl.concat([others, _cut(written, authors, known)], how="diagonal")
@@ -85,6 +89,42 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
         owner_count=known.then("owner_count").otherwise(0),
         owner_via=known.then("owner_via").otherwise(pl.lit("unknown").cast(schema.enum("io", "owner_via"))),
     )
+
+
+def _not_written_for_others(pieces: pl.DataFrame, fs_events: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+    """The pieces, data written for its submitter only where nothing speaks against it.
+
+    On `devices`, where the events tell who put data into pages, data of no recorded writer is a direct write of the
+    submitter: if the bio carries no page of a file, where a probe tells (`bio_pages`), else if it is known which file
+    it belongs to. Other data has no owner. Where no event tells who wrote, the submitter is no more than inferred.
+    """
+    is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
+    is_submitted = (is_data & (pl.col("owner_via") == "submitter")).fill_null(False)
+    is_placed = pl.col("ino").is_not_null() & (pl.col("map_source") != "inferred").fill_null(False)
+    has_probe = pl.col("part_dev").is_in(fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique().implode())
+    is_direct = pl.when(has_probe).then(~bio_pages.carries_page(pieces, fs_events)).otherwise(is_placed)
+    is_told = pl.col("part_dev").is_in(devices.implode())
+    known = pl.when(~(is_submitted & is_told & ~is_direct))
+    unknown, inferred = (pl.lit(name).cast(schema.enum("io", "owner_via")) for name in ("unknown", "inferred"))
+    return pieces.with_columns(
+        *(known.then(name).alias(name) for name in _OWNER[:3]),
+        owner_count=known.then("owner_count").otherwise(0),
+        owner_via=pl.when(is_submitted & ~is_told).then(inferred).otherwise(known.then("owner_via").otherwise(unknown)),
+    )
+
+
+def _of_whole_blocks(block_bytes: Mapping[int, int], fs_events: pl.DataFrame) -> dict[int, int]:
+    """The block sizes of the filesystems that write whole blocks; FAT and exFAT write single sectors of a page."""
+    has_events = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
+    return {dev: size for dev, size in block_bytes.items() if dev in has_events}
+
+
+def _unplaced(pieces: pl.DataFrame) -> pl.DataFrame:
+    """When data was written of which no event says where it belongs: dev and ts_ns, in order of time."""
+    is_placed = (pl.col("map_source") != "inferred").fill_null(False) & (pl.col("block_type") != "unknown")
+    may_be_data = (pl.col("op") == "write") & ~pl.col("meta").fill_null(False) & (pl.col("nr_sectors") > 0)
+    rows = pieces.filter(may_be_data & ~is_placed.fill_null(False))
+    return rows.select(dev="part_dev", ts_ns="time").drop_nulls().sort("ts_ns")
 
 
 def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
@@ -122,6 +162,14 @@ def _blocks(written: pl.DataFrame, fs_events: pl.DataFrame, block_bytes: Mapping
         born, on="ts_ns", by=["dev", "ino"], check_sortedness=False
     )
     return _each_block(lived.with_columns(pl.col("life").fill_null(0)), block_bytes)
+
+
+def _forgetful(fs_events: pl.DataFrame) -> list[int]:
+    """The devices whose trace tells when an inode's pages are new; without own events numbers are not reused."""
+    has_events = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any()
+    begins = (tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)).any()
+    told = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)
+    return told.filter("forgets")["dev"].to_list()
 
 
 def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
@@ -168,44 +216,10 @@ def _folios(fs_events: pl.DataFrame) -> pl.DataFrame:
 def _each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
     """A row for each block that the bytes ``[begin, end)`` of a row touch, with `file_block` and `size`, its length."""
     sizes = {dev: min(size, PAGE_BYTES) for dev, size in block_bytes.items()}
-    size = pl.col("dev").replace_strict(sizes, default=PAGE_BYTES, return_dtype=pl.Int64)
+    size = pl.col("dev").replace_strict(sizes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
     spans = spans.with_columns(size=size)
     first, last = pl.col("begin") // pl.col("size"), (pl.col("end") - 1) // pl.col("size")
     return spans.with_columns(file_block=pl.int_ranges(first, last + 1)).explode("file_block")
-
-
-def _authors(blocks: pl.DataFrame, touched: pl.DataFrame) -> pl.DataFrame:
-    """The `blocks` with who made what they write: `via`, `count`, `who` and the tid, pid and comm of the last.
-
-    `who` tells equal sets of processes from others. All are null where no process is recorded.
-    """
-    events = pl.concat([touched, blocks.with_columns(is_write=pl.lit(None, pl.Boolean))], how="diagonal")
-    # What touched a block in the very instant in which it is written out counts as having done so before.
-    is_out = pl.col("at").is_not_null()
-    events = events.sort("ts_ns", is_out, maintain_order=True).with_columns(
-        # Everything up to the next time the block is written out is written out then.
-        turn=is_out.cast(pl.Int64).cum_sum().over(_BLOCK) - is_out.cast(pl.Int64),
-        process=pl.coalesce("pid", -pl.col("tid")),
-    )
-    writes, dirties = pl.col("is_write").fill_null(False), ~pl.col("is_write").fill_null(True)
-    processes = pl.col("process").filter(writes).unique()
-    by_write = writes.any()
-    thread = {
-        name: pl.when(by_write).then(pl.col(name).filter(writes).last()).otherwise(pl.col(name).filter(dirties).last())
-        for name in ("tid", "pid", "comm")
-    }
-    out = (
-        events.group_by(*_BLOCK, "turn")
-        .agg(
-            pl.col("at", "begin", "end", "size").filter(is_out).first(),
-            via=pl.when(by_write).then(pl.lit("write_begin")).when(dirties.any()).then(pl.lit("dirty_folio")),
-            count=pl.when(by_write).then(processes.len()).when(dirties.any()).then(1),
-            processes=processes.sort(),
-            **thread,
-        )
-        .filter(pl.col("at").is_not_null())
-    )
-    return out.with_columns(who=pl.col("processes").cast(pl.List(pl.String)).list.join(",")).sort("at", "file_block")
 
 
 def _cut(written: pl.DataFrame, authors: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
