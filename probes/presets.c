@@ -56,7 +56,7 @@ static const struct choice choices[] = {
     {UNLISTED, DEV, "ext4", "ext4_es_lookup_extent_exit"},
     {F2FS, DEV, "f2fs",
      "f2fs_submit_page_write f2fs_submit_folio_write f2fs_submit_page_bio f2fs_submit_folio_bio f2fs_map_blocks "
-     "f2fs_new_inode f2fs_lookup_start f2fs_lookup_end f2fs_unlink_enter f2fs_rename_start f2fs_evict_inode f2fs_iget "
+     "f2fs_new_inode f2fs_lookup_end f2fs_unlink_enter f2fs_rename_start f2fs_evict_inode "
      "f2fs_write_begin f2fs_direct_IO_enter"},
     {F2FS, NO_DEVICE, "f2fs", "f2fs_datawrite_start f2fs_dataread_start"},
     {ANDROID, NO_DEVICE, "android_fs", "android_fs_datawrite_start android_fs_dataread_start"},

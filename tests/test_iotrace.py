@@ -269,7 +269,10 @@ def test_what_a_killed_recorder_lost_is_counted(disk: Disk, tracefs: Path) -> No
     cpus, _, lost = reported(disk.out / "trace.dat")
     recording = disk.recording()
     assert per_cpu(recording, "events") == cpus
-    assert recording["lost_events"] == sum(per_cpu(recording, "overrun").values()) == lost > 0
+    counted = sum(per_cpu(recording, "overrun").values())
+    assert recording["lost_events"] == counted > 0
+    # The kernel's own mark in the pages is seldom absent after a kill; its counters, in recording.json, never are.
+    assert lost in (counted, 0)
 
 
 @pytest.mark.root
