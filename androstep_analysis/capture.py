@@ -265,6 +265,7 @@ class Capture:
             realtime_offset_ns=self.about["realtime_offset_ns"],
             lost_events=self.lost_events,
             losses=self.losses,
+            recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
         )
         witnesses = Witnesses(
             image_before=None if before is None else Image(Path(before), device),
@@ -328,6 +329,7 @@ def _staging(described: Manifest, find: Find) -> Staging:
         realtime_offset_ns=staging.realtime_offset_ns if told is None else told,
         clock=described.facts.get("clock") or staging.clock,
         lost_events=max(described.lost_events, staging.lost_events),
+        recorded=None if described.events is None else frozenset(described.events),
     )
 
 
@@ -362,6 +364,7 @@ def _key(described: Manifest) -> str:
             "clock": described.facts.get("clock"),
             "lost_events": described.lost_events,
             "extents": list(described.extents),
+            "events": None if described.events is None else list(described.events),
         }
     )
 

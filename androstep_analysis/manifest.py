@@ -66,7 +66,7 @@ class Manifest:
     """The contents of `capture.json`.
 
     `devices` and `mounts` are rows as the recorder wrote them; `extents` names the kinds of evidence (`EXTENTS`) that
-    the tables are made from.
+    the tables are made from, `events` the events that were recorded, also those that never came (None: unknown).
     """
 
     sources: tuple[Source, ...]
@@ -76,6 +76,7 @@ class Manifest:
     mounts: tuple[dict[str, Any], ...] = ()
     lost_events: int = 0
     extents: tuple[str, ...] = EXTENTS
+    events: tuple[str, ...] | None = None
 
     @property
     def capture_id(self) -> str:
@@ -125,6 +126,7 @@ def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
         mounts=tuple(_mount(row) for row in raw["mounts"]),
         lost_events=_integer(raw["lost_events"]),
         extents=_extents(raw.get("extents", EXTENTS)),
+        events=_optional(_events, raw.get("events")),
     )
 
 
@@ -149,6 +151,12 @@ def _extents(names: Iterable[str]) -> tuple[str, ...]:
     if unknown := sorted(set(names) - set(EXTENTS)):
         raise ValueError(f"extents from {', '.join(unknown)}; known are {', '.join(EXTENTS)}")
     return names
+
+
+def _events(names: Any) -> tuple[str, ...]:
+    if type(names) is not list or any(type(name) is not str for name in names):
+        raise TypeError(f"events {names!r} are no list of names")
+    return tuple(names)
 
 
 def _device(row: dict[str, Any]) -> dict[str, Any]:
@@ -197,6 +205,7 @@ def write(manifest: Manifest, directory: Path) -> None:
         "mounts": list(manifest.mounts),
         "lost_events": manifest.lost_events,
         "extents": list(manifest.extents),
+        "events": None if manifest.events is None else list(manifest.events),
         "sources": [dataclasses.asdict(source) for source in manifest.sources],
     }
     text = json.dumps(content, indent=2, ensure_ascii=True) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from androstep_analysis import manifest
 from androstep_analysis.errors import InputError
@@ -41,6 +42,12 @@ def described(directory: Path) -> Manifest:
         raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
     sources = tuple(manifest.in_place(file, _ROLES[file.name]) for file in found)
     try:
-        return manifest.parsed(raw, sources)
+        return manifest.parsed(raw | {"events": _events(raw)}, sources)
     except manifest.MALFORMED as error:
         raise InputError(f"{path}: not as iotrace writes it ({error!r}); ingest trace.dat alone") from None
+
+
+def _events(raw: Any) -> list[str] | None:
+    """The names of the events that were recorded, without their systems, in order."""
+    rows = raw.get("events")
+    return None if rows is None else sorted({row["event"].rpartition("/")[2] for row in rows})

@@ -12,10 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 import truth
-from harness import content, devlog, judge, oplog, recordings
+from harness import content, devlog, guest, judge, oplog, recordings
 
 RIGHT = {"ext4": 0.999, "f2fs": 0.999, "vfat": 0.99, "exfat": 0.99}
 """Share of the blocks that must be right with the events and the image before; whatever else is unknown."""
+
+NAMED = 0.99
+"""Share of the blocks whose name must be right in a guest, whose kernel has the probes, with all evidence."""
 
 AMBIGUOUS = {"ext4": 0.01, "f2fs": 0.01, "vfat": 0.12, "exfat": 0.12}
 """Share that the harness itself may not know: FAT zeroes clusters of directories and of files alike."""
@@ -88,11 +91,14 @@ def by_another_tool(recording: judge.Recording) -> Iterator[str]:
 
 def misjudged(recording: judge.Recording) -> Iterator[str]:
     """Where what the package says is wrong, or too little."""
-    for run, (events, before, _) in truth.RUNS.items():
+    is_guest = recording.mark_byte == guest.MARK_BYTE
+    for run, (events, before, after) in truth.RUNS.items():
         answers = recording.answers(run)
         asked = {"file": truth.file(answers), "block type": truth.block_type(answers)}
         if events:
             asked["owner"] = truth.owner(answers)
+        if events and is_guest:
+            asked["name"] = truth.name(answers)
         for question, outcomes in asked.items():
             if wrong := judge.wrong(outcomes):
                 yield f"{run}: {question} wrong: {dict(wrong)}"
@@ -102,6 +108,10 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
                 right = truth.shares(asked[question])["right"]
                 if right < RIGHT[recording.fs_type]:
                     yield f"{run}: {question} right for {right:.2%}"
+        if is_guest and events and before and after:
+            named = truth.shares(asked["name"])["right"]
+            if named < NAMED:
+                yield f"{run}: name right for {named:.2%}"
 
 
 KEY = oplog.Key(12, 345)
@@ -158,7 +168,8 @@ def test_cells_of_two_places_and_damaged_ones_are_no_truth():
     apart = block((3 * 4096, 70, 5), (4 * 4096 + 64, 70, 5))
     damaged = bytearray(block((3 * 4096, 70, 5)))
     damaged[16] ^= 1
-    assert known([apart, bytes(damaged), bytes(4096)], [write(5, 70, 10, 20)]) == []
+    cut = block((3 * 4096, 70, 5))[:4] + bytes(4092)
+    assert known([apart, bytes(damaged), cut, bytes(4096)], [write(5, 70, 10, 20)]) == []
 
 
 def test_content_without_cells_is_the_page_that_had_it_before():

@@ -48,6 +48,7 @@ def lives(*rows):
 
 
 def told(after, traced, before=None, offset=OFFSET, lost_events=0):
+    offset = incarnations.realtime_offset_ns(after, traced) if offset is None else offset
     staging = Staging(
         "test", schema.empty("block_events"), {}, FIRST, LAST, realtime_offset_ns=offset, lost_events=lost_events
     )

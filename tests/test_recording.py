@@ -165,3 +165,48 @@ def test_a_record_stream_that_is_no_listing_is_refused(recorded: tuple[Path, Pat
     forged.write_bytes((recorded[0] / "before.rec").read_bytes().replace(b'"generation"', b'"gemeration"'))
     with pytest.raises(InputError, match=r"no record stream|but not a listing of files|header"):
         capture.create([recorded[0] / "trace.dat"], tmp_path / "capture", listing_before=forged)
+
+
+@pytest.fixture(scope="module")
+def overwritten(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A recording of which no file was made or removed, only overwritten in place, and the image before it."""
+    directory = tmp_path_factory.mktemp("overwritten")
+    loops.make_ext4(directory / "image")
+    with loops.mounted(directory / "image") as filesystem:
+        (filesystem.top / "sub").mkdir()
+        for name in ("one", "sub/two"):
+            (filesystem.top / name).write_bytes(os.urandom(200_000))
+    shutil.copyfile(directory / "image", directory / "before")
+    overwrite = 'for f in one sub/two; do dd if=/dev/urandom of="$1/$f" bs=100k count=2 conv=notrunc,fsync; done'
+    with loops.mounted(directory / "image") as filesystem:
+        command = ("sh", "-euc", overwrite, "overwrite", filesystem.top)
+        iotrace = built.program("iotrace", "native")
+        built.run(iotrace, "-o", directory / "recording", "--device", filesystem.device, "--", *command)
+    return directory / "recording", directory / "before"
+
+
+@pytest.mark.parametrize("source", ["image", "fiemap"])
+def test_where_births_were_recorded_no_birth_means_that_there_was_none(
+    overwritten: tuple[Path, Path], tmp_path: Path, source: str
+) -> None:
+    recording, image = overwritten
+    made = capture.create([recording], tmp_path / "capture", image_before=image, extents=["tracepoint", source])
+    assert not made.fs_events.filter(pl.col("event") == "ext4_allocate_inode").collect().height
+    assert set(data_written(made)) == {"/one", "/sub/two"}
+    assert "ext4_allocate_inode" in (manifest.read(tmp_path / "capture").events or ())
+    data = made.io.filter(pl.col("op") == "write", pl.col("block_type") == "data").collect()
+    assert "inferred" not in set(data["map_source"])
+
+
+def test_where_nobody_says_what_was_recorded_files_may_be_others_of_their_numbers(
+    overwritten: tuple[Path, Path], tmp_path: Path
+) -> None:
+    recording = Path(shutil.copytree(overwritten[0], tmp_path / "recording"))
+    told = json.loads((recording / "recording.json").read_text())
+    del told["events"]
+    (recording / "recording.json").write_text(json.dumps(told))
+    made = capture.create(
+        [recording], tmp_path / "capture", image_before=overwritten[1], extents=["tracepoint", "image"]
+    )
+    assert manifest.read(tmp_path / "capture").events is None
+    assert None in data_written(made)

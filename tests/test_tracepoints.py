@@ -146,6 +146,22 @@ def test_without_births_a_number_is_no_file_from_before_or_another_after_its_del
     assert events.filter(pl.col("block").is_not_null())["incarnation"].to_list() == incarnations
 
 
+def test_where_births_were_recorded_a_number_without_one_is_the_file_from_before():
+    events = fs_events(insert(12, 0, 100, 1), insert(12, 0, 200, 1))
+    for recorded, incarnation in (("ext4_allocate_inode", 0), ("ext4_free_inode", 0), ("f2fs_new_inode", 1)):
+        assert set(tracepoints.numbered(events, {recorded})["incarnation"]) == {incarnation}
+    born = fs_events(insert(12, 0, 100, 1), allocate(12), insert(12, 0, 200, 1))
+    assert tracepoints.numbered(born, {"ext4_allocate_inode"})["incarnation"].to_list() == [0, 1, 1]
+
+
+def test_a_map_that_never_changed_is_complete_where_its_changes_were_recorded():
+    events = fs_events(wrote(12, 0, 5))
+    assert not tracepoints.maps_completely(events, DEV, 0)
+    assert tracepoints.maps_completely(events, DEV, 0, {"ext4_es_insert_extent"})
+    assert not tracepoints.maps_completely(events, DEV, 1, {"ext4_es_insert_extent"})
+    assert not tracepoints.maps_completely(events, DEV, 0, {"f2fs_submit_page_write"})
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_at_each_place_and_time_the_latest_statement_holds(seed):
     """Against a table of every sector at every time."""
@@ -312,6 +328,44 @@ def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_ha
     assert answer(got) == [(1500, 7, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
 
 
+LEFT_DIRTY = "writeback_dirty_folio", {"ino": 12, "page": 0, "tid": 90, "comm": "kworker/u4:1"}
+
+
+@pytest.mark.parametrize(
+    ("touches", "said"),
+    [
+        ([dirty(0, 3), LEFT_DIRTY], ("app3", None, "dirty_folio")),
+        ([wrote(12, 0, 1), dirty(0, 1), LEFT_DIRTY], ("app1", 1, "write_begin")),
+        ([LEFT_DIRTY], (None, 0, "unknown")),
+        ([dirty(0, 3), dirty(0, 4)], (None, 0, "unknown")),
+    ],
+    ids=["a store", "a write", "nobody", "one of two"],
+)
+def test_who_leaves_a_page_dirty_did_not_make_it(touches, said):
+    events = fs_events(*touches, ("ext4_evict_inode", {"ino": 9}))
+    got = owner.owned(pieces((9000, 12, 0, 1, 5)), events, schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(9000, 0, 1, *said)]
+
+
+def test_what_is_written_out_is_not_made_again_by_who_leaves_it_dirty():
+    events = fs_events(dirty(0, 3), LEFT_DIRTY, ("ext4_evict_inode", {"ino": 9}))
+    early, out = pieces((500, 12, 0, 1, 5)), pieces((9000, 12, 0, 1, 5))
+    got = owner.owned(pl.concat([early, out]), events, schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(500, 0, 1, "app3", None, "dirty_folio"), (9000, 0, 1, None, 0, "unknown")]
+    nowhere = pl.lit("unknown").cast(schema.enum("io", "block_type"))
+    lost = early.with_columns(block_type=nowhere, ino=pl.lit(None, pl.Int64))
+    got = owner.owned(pl.concat([lost, out]), events, schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(500, 0, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
+
+
+def test_where_no_event_tells_of_stores_through_a_map_the_submitter_did_not_make_what_nobody_wrote():
+    out = pieces((2500, 12, 4, 1, 5))
+    got = owner.owned(out, fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(2500, 4, 1, None, 0, "unknown")]
+    got = owner.owned(out, fs_events(wrote(12, 0, 1), dirty(9, 1)), schema.empty("tasks"), {DEV: 4096})
+    assert answer(got) == [(2500, 4, 1, "app5", 1, "submitter")]
+
+
 def test_data_that_carries_a_page_is_not_its_submitters():
     page = ("bio_page", {"ino": 12, "page": 0, "sector": 0, "nr_bytes": 4096, "bio_dev": DEV, "tid": 5})
     events = fs_events(page, dirty(9, 1))
@@ -365,7 +419,7 @@ def test_an_evicted_inode_of_f2fs_leaves_no_writers():
     events = fs_events(
         ("f2fs_write_begin", {"ino": 12, "offset_bytes": 0, "nr_bytes": 9000, "tid": 1}),
         ("f2fs_evict_inode", {"ino": 12, "nlink": 0}), born(12),
-        ("f2fs_write_begin", {"ino": 12, "offset_bytes": 4096, "nr_bytes": 1, "tid": 2}),
+        ("f2fs_write_begin", {"ino": 12, "offset_bytes": 4096, "nr_bytes": 1, "tid": 2}), dirty(9, 1),
     )  # fmt: skip
     got = owner.owned(pieces((9000, 12, 0, 2, 5)), events, schema.empty("tasks"), {DEV: 4096})
     assert answer(got) == [(9000, 0, 1, "app5", 1, "submitter"), (9000, 1, 1, "app2", 1, "write_begin")]
@@ -421,7 +475,7 @@ def test_owners_are_those_of_a_page_cache(seed):
     """Against a page cache that is played through event by event."""
     choose = random.Random(seed)
     events, outs, want = [], [], []
-    cache: dict[tuple[int, int], tuple[list[int], int | None]] = {}
+    cache: dict[tuple[int, int], tuple[list[int], set[int]]] = {}
     for at in range(300):
         ino, block, tid = choose.choice([12, 13]), choose.randrange(6), choose.randrange(1, 5)
         what = choose.choice(["write", "write", "dirty", "out", "out", "evict"])
@@ -430,11 +484,12 @@ def test_owners_are_those_of_a_page_cache(seed):
             count = choose.randrange(1, 4)
             events.append(wrote(ino, block, tid, count))
             for page in range(block, block + count):
-                writers, dirtied = cache.get((ino, page), ([], None))
+                writers, dirtied = cache.get((ino, page), ([], set()))
                 cache[ino, page] = ([*(w for w in writers if w != tid), tid], dirtied)
         elif what == "dirty":
             events.append(("writeback_dirty_folio", {"ino": ino, "page": block, "tid": tid}))
-            cache[ino, block] = (cache.get((ino, block), ([], None))[0], tid)
+            writers, dirtied = cache.get((ino, block), ([], set()))
+            cache[ino, block] = (writers, dirtied | {tid})
         elif what == "evict":
             events.append(("ext4_evict_inode", {"ino": ino, "nlink": 1}))
             cache = {key: value for key, value in cache.items() if key[0] != ino}
@@ -443,11 +498,13 @@ def test_owners_are_those_of_a_page_cache(seed):
             count = choose.randrange(1, 5)
             outs.append((at * 1000, ino, block, count, tid))
             for page in range(block, block + count):
-                writers, dirtied = cache.pop((ino, page), ([], None))
+                writers, dirtied = cache.pop((ino, page), ([], set()))
                 if writers:
                     want.append((at * 1000, page, f"app{writers[-1]}", len(writers), "write_begin"))
+                elif len(dirtied) > 1:
+                    want.append((at * 1000, page, None, 0, "unknown"))
                 elif dirtied:
-                    want.append((at * 1000, page, f"app{dirtied}", None, "dirty_folio"))
+                    want.append((at * 1000, page, f"app{min(dirtied)}", None, "dirty_folio"))
                 else:
                     want.append((at * 1000, page, f"app{tid}", 1, "submitter"))
     got = answer(owner.owned(pieces(*outs), fs_events(*events), schema.empty("tasks"), {DEV: 4096}))

@@ -11,7 +11,7 @@ file from before the capture.
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -22,7 +22,9 @@ WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
 DIRECT = ("iomap_dio_rw_begin", "ext4_direct_IO_enter", "f2fs_direct_IO_enter", "direct_begin")
 NAMED_IO = ("f2fs_datawrite_start", "f2fs_dataread_start", "android_fs_datawrite_start", "android_fs_dataread_start")
+BIRTHS = ("ext4_allocate_inode", "f2fs_new_inode")
 EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
+DELETIONS = ("ext4_free_inode", *EVICTIONS)
 COMPLETE = ("ext4_es_insert_extent", "f2fs_submit_page_write", "f2fs_submit_folio_write")
 """Events without which a trace does not tell every change of the map."""
 
@@ -86,22 +88,30 @@ def _deletions() -> pl.Expr:
     return (pl.col("event") == "ext4_free_inode") | (pl.col("event").is_in(EVICTIONS) & (pl.col("nlink") == 0))
 
 
-def numbered(fs_events: pl.DataFrame) -> pl.DataFrame:
+def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
     """Table `fs_events` with column `incarnation` (Int32): that of the inode at the time of the event.
 
-    Where the trace of a device tells no birth, a number is another file's from the event that follows its deletion;
-    where it tells no deletion either, any number may have been reused, and no file is known to be that from before the
-    capture: all are incarnation 1.
+    `recorded` names the events that the recorder says it recorded, on every device that it traced: a trace without
+    births in which they were recorded tells that there were none. Where the trace of a device tells no birth, a number
+    is another file's from the event that follows its deletion; where it tells no deletion either, any number may have
+    been reused, and no file is known to be that from before the capture: all are incarnation 1.
     """
-    starts = pl.when(_tells(births())).then(births()).otherwise(_follows_deletion())
+    tells_births = (births() | is_told(BIRTHS, recorded)).fill_null(False).any().over("dev")
+    tells_deletions = (_deletions() | is_told(DELETIONS, recorded)).fill_null(False).any().over("dev")
+    starts = pl.when(tells_births).then(births()).otherwise(_follows_deletion())
     has_numbers = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any().over("dev")
-    first = (has_numbers & ~_tells(births() | _deletions())).cast(pl.Int32)
+    first = (has_numbers & ~tells_births & ~tells_deletions).cast(pl.Int32)
     return fs_events.with_columns(incarnation=starts.cast(pl.Int32).cum_sum().over("dev", "ino") + first)
 
 
-def _tells(kind: pl.Expr) -> pl.Expr:
-    """Whether the trace of the event's device has such events at all."""
-    return kind.fill_null(False).any().over("dev")
+def is_told(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
+    """Whether an event is of a filesystem of which one of `events` is among the `recorded` ones."""
+    filesystems = {name.split("_")[0] for name in events if name in recorded}
+    return pl.any_horizontal(pl.lit(False), *(_is_of(name) for name in sorted(filesystems)))
+
+
+def _is_of(filesystem: str) -> pl.Expr:
+    return pl.col("event").cast(pl.String).str.starts_with(f"{filesystem}_")
 
 
 def _follows_deletion() -> pl.Expr:
@@ -112,21 +122,21 @@ def _follows_deletion() -> pl.Expr:
     return (ended.shift(1).over("dev", "ino").fill_null(False)) & ~is_end_or_free
 
 
-def maps_completely(fs_events: pl.DataFrame, dev: int, lost_events: int) -> bool:
+def maps_completely(fs_events: pl.DataFrame, dev: int, lost_events: int, recorded: Collection[str] = ()) -> bool:
     """Whether every change of the map of `dev` is in the trace: its events were recorded and none was lost."""
-    inserted = (pl.col("dev") == dev) & pl.col("event").is_in(COMPLETE)
+    inserted = (pl.col("dev") == dev) & (pl.col("event").is_in(COMPLETE) | is_told(COMPLETE, recorded))
     return lost_events == 0 and not fs_events.filter(inserted).is_empty()
 
 
-def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """A row per inode and incarnation in the events.
+def lives(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
+    """A row per inode and incarnation in the events (`recorded`: see `numbered`).
 
     Columns dev, ino, incarnation, created_ns (null for incarnation 0), deleted_ns (null where it lived on), end_ns
     (deletion, or the next allocation where the trace has no deletion), block_type and subtype (as in table extents;
     `unknown` where no event says whether the inode is a file or a directory).
     """
     event = pl.col("event")
-    events = numbered(fs_events).with_columns(kinds(fs_events)).filter(pl.col("dev").is_not_null())
+    events = numbered(fs_events, recorded).with_columns(kinds(fs_events)).filter(pl.col("dev").is_not_null())
     # The pages of F2FS's directories are pages of the directory; ext4's directories and its journal are buffered as
     # blocks of the device.
     as_pages = event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & ~pl.col("is_f2fs"))
@@ -179,15 +189,17 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
     )
 
 
-def extents(fs_events: pl.DataFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
-    """Table `extents`: a row for each mapping or freeing of blocks, in order of time.
+def extents(
+    fs_events: pl.DataFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int], recorded: Collection[str] = ()
+) -> pl.DataFrame:
+    """Table `extents`: a row for each mapping or freeing of blocks, in order of time (`recorded`: see `numbered`).
 
     `lives` is the table of that name, which tells what an inode's blocks hold and until when; `block_bytes` the block
     size of the filesystem on each device: of others nothing is told. Each row holds from its event until the end of
     its inode (null if that is not in the trace). Rows may overlap: at each place and time the latest is the
     true one, so that a row is over as soon as another follows (`androstep_analysis.link.timeline`).
     """
-    events = numbered(fs_events).with_row_index("order")
+    events = numbered(fs_events, recorded).with_row_index("order")
     held = lives.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
     of_ext4 = tracepoints_ext4.mappings(events).join(held, on=_KEY, how="left", maintain_order="left")
     of_f2fs = tracepoints_f2fs.mappings(events).join(held.drop("end_ns"), on=_KEY, how="left", maintain_order="left")

@@ -22,6 +22,7 @@ class Staging:
     by the format's own name, also those that are in no table; `first_ns` and `last_ns` span all of them and are None
     in a file without events. `lost_events` is what the recorder says it lost; `losses` explains it and adds what the
     reader could not use. `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock.
+    `recorded` names the events that were recorded, also those that never came; None where the recorder does not say.
     """
 
     format: str
@@ -35,6 +36,7 @@ class Staging:
     realtime_offset_ns: int | None = None
     lost_events: int = 0
     losses: tuple[Loss, ...] = ()
+    recorded: frozenset[str] | None = None
 
 
 def merge(parts: Sequence[Staging]) -> Staging:
@@ -50,6 +52,7 @@ def merge(parts: Sequence[Staging]) -> Staging:
         return parts[0]
     firsts = [part.first_ns for part in parts if part.first_ns is not None]
     lasts = [part.last_ns for part in parts if part.last_ns is not None]
+    recorded = [part.recorded for part in parts if part.recorded is not None]
     events: Counter[str] = Counter()
     for part in parts:
         events.update(part.events)
@@ -65,4 +68,5 @@ def merge(parts: Sequence[Staging]) -> Staging:
         realtime_offset_ns=next((p.realtime_offset_ns for p in parts if p.realtime_offset_ns is not None), None),
         lost_events=sum(part.lost_events for part in parts),
         losses=tuple(loss for part in parts for loss in part.losses),
+        recorded=frozenset.intersection(*recorded) if len(recorded) == len(parts) else None,
     )

@@ -54,7 +54,9 @@ def tables(
         "requests": linked.requests,
         "extents": known.extents,
         "files": known.files,
-        "io": extents.table(owner.owned(pieces, fs_events, staging.tasks, sizes, staging.lost_events)),
+        "io": extents.table(
+            owner.owned(pieces, fs_events, staging.tasks, sizes, staging.lost_events, staging.recorded or frozenset())
+        ),
     }
 
 

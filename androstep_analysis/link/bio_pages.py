@@ -16,6 +16,8 @@ run of bios that together are the page, or from what an earlier bio told of the 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import polars as pl
 
@@ -38,15 +40,18 @@ LARGEST_ORDER = 17
 _PAGE = ["dev", "ino", "page"]
 
 
-def extents(fs_events: pl.DataFrame, lives: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
+def extents(
+    fs_events: pl.DataFrame, lives: pl.DataFrame, queued: pl.DataFrame, recorded: Collection[str] = ()
+) -> pl.DataFrame:
     """Table `extents` as the bios tell.
 
     Source `context` where proven: such a row holds for the bio it was made with, which is the first that its thread
     queues (`queued`: ts_ns, tid) afterwards. Source `inferred` for all pages of files: these rows hold until the next
     bio of the place. Rows of block_type `metadata` are pages of the device itself; which metadata, or directory, only
-    an image tells. `lives` (`tracepoints.lives`) tells directories from files.
+    an image tells. `lives` (`tracepoints.lives`) tells directories from files (`recorded`: see `tracepoints.numbered`).
     """
-    events = tracepoints.numbered(fs_events).with_row_index("order").with_columns(tracepoints.kinds(fs_events))
+    events = tracepoints.numbered(fs_events, recorded).with_row_index("order")
+    events = events.with_columns(tracepoints.kinds(fs_events))
     bios = _placed(events.filter((pl.col("event") == "bio_page") & _fits()))
     if bios.is_empty():
         return schema.empty("extents")

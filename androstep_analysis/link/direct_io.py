@@ -13,6 +13,8 @@ these bios the sum is right. (Nothing else is missing in it: a write leaves no h
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import polars as pl
 
 from androstep_analysis import schema, units
@@ -25,13 +27,15 @@ QUEUED_ASYNC = -529
 _LARGEST_OFFSET = 1 << 62
 
 
-def extents(fs_events: pl.DataFrame, block: pl.DataFrame, lost_events: int = 0) -> pl.DataFrame:
+def extents(
+    fs_events: pl.DataFrame, block: pl.DataFrame, lost_events: int = 0, recorded: Collection[str] = ()
+) -> pl.DataFrame:
     """Table `extents` of the bios of direct calls: source `context`, each row for the one bio it was made with.
 
     `fs_events` and `block` (table `block_events`) are in the order of time. Devices without `bio_page` events are left
-    out, and so is everything where events were lost.
+    out, and so is everything where events were lost (`recorded`: see `tracepoints.numbered`).
     """
-    calls = _calls(fs_events)
+    calls = _calls(fs_events, recorded)
     if calls.is_empty() or lost_events:
         return schema.empty("extents")
     during = _of_calls(_without_metadata(_bios(block, calls["dev"].unique()), fs_events), calls)
@@ -50,7 +54,7 @@ def extents(fs_events: pl.DataFrame, block: pl.DataFrame, lost_events: int = 0) 
     return schema.conform(rows, "extents")
 
 
-def _calls(fs_events: pl.DataFrame) -> pl.DataFrame:
+def _calls(fs_events: pl.DataFrame, recorded: Collection[str]) -> pl.DataFrame:
     """The calls whose begin and end are the next to each other among those of their thread.
 
     Columns tid, begin_ns, end_ns, call, dev, ino, incarnation, offset_bytes, total_bytes (what the bios are to be
@@ -58,7 +62,7 @@ def _calls(fs_events: pl.DataFrame) -> pl.DataFrame:
     """
     event = pl.col("event")
     probed = fs_events.filter(event == "bio_page")["bio_dev"].unique()
-    events = tracepoints.numbered(fs_events).filter(event.is_in(["direct_begin", "direct_end"]))
+    events = tracepoints.numbered(fs_events, recorded).filter(event.is_in(["direct_begin", "direct_end"]))
     following = {
         name: pl.col(column).shift(-1).over("tid")
         for name, column in {"next": "event", "end_ns": "ts_ns", "moved": "nr_bytes"}.items()

@@ -89,11 +89,7 @@ def _participants(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """The processes that made blocks dirty in each transaction: dev, transaction, handle_pid, handle_comm, …."""
     stats = fs_events.filter(pl.col("event") == "jbd2_handle_stats")
     stats = stats.filter(pl.col("transaction") > pl.col("transaction").min().over("dev"), pl.col("nr_blocks") > 0)
-    known = processes.of_threads(stats.select("tid", "pid", "comm").unique(), tasks)
-    keys = ["tid", "pid", "comm"]
-    rows = stats.select("ts_ns", "dev", "transaction", *keys).join(
-        known, on=keys, how="left", nulls_equal=True, maintain_order="left"
-    )
+    rows = processes.of_threads(stats.select("ts_ns", "dev", "transaction", "tid", "pid", "comm"), tasks)
     process = pl.coalesce("owner_pid", -pl.col("tid"))
     return (
         rows.filter("is_process")

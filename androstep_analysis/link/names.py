@@ -16,7 +16,7 @@ A thread may do something between that no event shows, so that one such tie is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -37,16 +37,18 @@ def files(
     known: pl.DataFrame,
     mounts: Mapping[int, str],
     lost_events: int = 0,
+    recorded: Collection[str] = (),
 ) -> pl.DataFrame:
     """Table `files` of the names that the trace proves, source `tracepoint`: a row per inode and incarnation.
 
     The last proven path is the canonical one; `names` has all. A file keeps it when a directory above is renamed and
     nothing tells of the file afterwards. `known` is table files of what images and listings name: directories are
     found by it. `mounts` tells where each filesystem was mounted, which may also follow from `known`. Where events
-    were lost (`lost_events`), or those of ext4 or F2FS do not tell which inodes are new, only a file of a single name
-    has one, and a directory proves nothing. A file of which the trace proves a name but no directory has no path.
+    were lost (`lost_events`), or those of ext4 or F2FS do not tell which inodes are new (`recorded`: see
+    `tracepoints.numbered`), only a file of a single name has one, and a directory proves nothing. A file of which the
+    trace proves a name but no directory has no path.
     """
-    events = tracepoints.numbered(fs_events).with_row_index("order")
+    events = tracepoints.numbered(fs_events, recorded).with_row_index("order")
     given = _given(events)
     said = pl.concat([_by_filesystem(events), _by_thread(events, given), _by_process(events, given)], how="diagonal")
     said = said.filter(_is_name(pl.col("name")) & pl.all_horizontal(pl.col(*_KEY).is_not_null()))
@@ -65,7 +67,7 @@ def files(
     places = pl.col("given").filter(pl.col("kind") == "path").n_unique()
     is_alone = ((pl.col("name").n_unique() == 1) & (places <= 1)).over(_KEY)
     is_certain = (pl.col("kind").is_in(_TOLD) | agrees) & is_alone
-    is_doubtful = pl.lit(lost_events > 0) | pl.col("dev").is_in(_without_births(events))
+    is_doubtful = pl.lit(lost_events > 0) | pl.col("dev").is_in(_without_births(events, recorded))
     is_proven = pl.when(is_doubtful).then(is_certain).otherwise(is_proven)
     proven = said.filter(is_proven)
     path = pl.coalesce(
@@ -169,10 +171,11 @@ def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: lis
     return found.drop_nulls("at").unique("at", keep="first", maintain_order=True)
 
 
-def _without_births(events: pl.DataFrame) -> list[int]:
+def _without_births(events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose filesystem has events of its own, but none that tells which inodes are new."""
     devices = events.with_columns(tracepoints.kinds(events)).filter("has_events").group_by("dev")
-    return devices.agg(told=tracepoints.births().any()).filter(~pl.col("told"))["dev"].drop_nulls().to_list()
+    tells = tracepoints.births() | tracepoints.is_told(tracepoints.BIRTHS, recorded)
+    return devices.agg(told=tells.any()).filter(~pl.col("told"))["dev"].drop_nulls().to_list()
 
 
 def _by_thread(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:

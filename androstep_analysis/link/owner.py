@@ -8,7 +8,7 @@ stores through a memory map but only the first after each time the page was writ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -32,21 +32,23 @@ def owned(
     tasks: pl.DataFrame,
     block_bytes: Mapping[int, int],
     lost_events: int = 0,
+    recorded: Collection[str] = (),
 ) -> pl.DataFrame:
     """The pieces (`extents.pieces`), cut where their owner changes, with the owner columns of table io.
 
     A block of data that was written belongs to the processes that wrote to it since it was last written out; to the
-    last that dirtied its page since then, where no write is recorded; else, as all other pieces, to the submitter,
+    one that dirtied its page since then, where no write is recorded; else, as all other pieces, to the submitter,
     as far as `_not_written_for_others` believes it. Several processes share a block: the last of them is named,
     `owner_count` says how many they are (null: at least that one).
 
     `fs_events` and `tasks` are the tables of those names; `block_bytes` is the block size of the filesystem on each
-    device, where it is known. Where events were lost (`lost_events`), see `_doubted`.
+    device, where it is known; `recorded` names the events that were recorded, as far as the
+    recorder says. Where events were lost (`lost_events`), see `_doubted`.
     """
     pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
     is_written = (
         (pl.col("op") == "write")
-        & pl.col("block_type").is_in(["data", "directory"])
+        & pl.col("block_type").is_in(["data", "directory", "unknown"])
         & (pl.col("map_source") != "inferred")  # the right writer of a guessed file is still a guess
         & (pl.col("nr_sectors") > 0)
         & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
@@ -57,12 +59,12 @@ def owned(
     block_bytes = _of_whole_blocks(block_bytes, fs_events)
     if touches.height and written.height:
         blocks = _blocks(written, fs_events, block_bytes)
-        authors = authorship.authors(
-            blocks, _touched(fs_events, blocks, block_bytes), _unplaced(pieces), _forgetful(fs_events)
-        )
-        known = processes.of_threads(touches.select("tid", "pid", "comm").unique(), tasks)
+        threads = touches.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
+        known = processes.of_threads(threads, tasks)
+        touched = _touched(fs_events, blocks, block_bytes)
+        authors = authorship.authors(blocks, touched, _unplaced(pieces), _forgetful(fs_events, recorded), known)
         others = pieces.filter(~is_written.fill_null(False))
-        pieces = pl.concat([others, _cut(written, authors, known)], how="diagonal")
+        pieces = pl.concat([others, _cut(written, processes.of_threads(authors, tasks))], how="diagonal")
     if lost_events:  # a handle that is not in the trace is an owner that is not counted
         return _doubted(pieces, touches["dev"].unique())
     return handles.owned(pieces, fs_events, tasks)
@@ -96,13 +98,16 @@ def _not_written_for_others(pieces: pl.DataFrame, fs_events: pl.DataFrame, devic
 
     On `devices`, where the events tell who put data into pages, data of no recorded writer is a direct write of the
     submitter: if the bio carries no page of a file, where a probe tells (`bio_pages`), else if it is known which file
-    it belongs to. Other data has no owner. Where no event tells who wrote, the submitter is no more than inferred.
+    it belongs to and the events also tell of stores through a memory map. Other data has no owner. Where no event
+    tells who wrote, the submitter is no more than inferred.
     """
     is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
     is_submitted = (is_data & (pl.col("owner_via") == "submitter")).fill_null(False)
     is_placed = pl.col("ino").is_not_null() & (pl.col("map_source") != "inferred").fill_null(False)
     has_probe = pl.col("part_dev").is_in(fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique().implode())
-    is_direct = pl.when(has_probe).then(~bio_pages.carries_page(pieces, fs_events)).otherwise(is_placed)
+    dirtied = fs_events.filter(pl.col("event").is_in(tracepoints.DIRTIED))["dev"].unique()
+    is_other = is_placed & pl.col("part_dev").is_in(dirtied.implode())
+    is_direct = pl.when(has_probe).then(~bio_pages.carries_page(pieces, fs_events)).otherwise(is_other)
     is_told = pl.col("part_dev").is_in(devices.implode())
     known = pl.when(~(is_submitted & is_told & ~is_direct))
     unknown, inferred = (pl.lit(name).cast(schema.enum("io", "owner_via")) for name in ("unknown", "inferred"))
@@ -129,9 +134,8 @@ def _unplaced(pieces: pl.DataFrame) -> pl.DataFrame:
 
 def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """Owner columns by the thread that queued each piece, in the order of `pieces`; without submitter no owner."""
-    threads = pieces.select(tid="submit_tid", pid="submit_pid", comm="submit_comm")
-    owners = processes.of_threads(threads.unique(), tasks)
-    known = threads.join(owners, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
+    threads = pieces.select(ts_ns="time", tid="submit_tid", pid="submit_pid", comm="submit_comm")
+    known = processes.of_threads(threads, tasks)
     own = pl.col("is_filesystem")
     return known.select(
         "owner_pid",
@@ -164,10 +168,11 @@ def _blocks(written: pl.DataFrame, fs_events: pl.DataFrame, block_bytes: Mapping
     return _each_block(lived.with_columns(pl.col("life").fill_null(0)), block_bytes)
 
 
-def _forgetful(fs_events: pl.DataFrame) -> list[int]:
+def _forgetful(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose trace tells when an inode's pages are new; without own events numbers are not reused."""
     has_events = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any()
-    begins = (tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)).any()
+    begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
+    begins = (begins | tracepoints.is_told([*tracepoints.BIRTHS, *tracepoints.EVICTIONS], recorded)).any()
     told = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)
     return told.filter("forgets")["dev"].to_list()
 
@@ -222,27 +227,19 @@ def _each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataF
     return spans.with_columns(file_block=pl.int_ranges(first, last + 1)).explode("file_block")
 
 
-def _cut(written: pl.DataFrame, authors: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
     """The pieces cut where their authors change, with the author as owner where there is one."""
-    same = ("at", "via", "who", "tid", "pid", "comm")
+    authors = authors.rename({name: f"author{name[5:]}" for name in _OWNER[:3]})
+    same = ("at", "via", "who", "tid", "author_pid", "author_comm", "author_package")
     changes = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in same)
     size = pl.col("size")
     runs = (
         authors.with_columns(run=changes.cum_sum())
         .group_by("run", maintain_order=True)
         .agg(
-            pl.col(*same, "count").first(),
+            pl.col(*same, "count", "is_process").first(),
             start=pl.max_horizontal("begin", pl.col("file_block") * size).first(),
             stop=pl.min_horizontal("end", (pl.col("file_block") + 1) * size).last(),
-        )
-        .join(
-            known.select(
-                "tid", "pid", "comm", "is_process", *(pl.col(name).alias(f"author{name[5:]}") for name in _OWNER[:3])
-            ),
-            on=["tid", "pid", "comm"],
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
         )
         .select("at", "start", "stop", "via", "count", "is_process", "author_pid", "author_comm", "author_package")
     )

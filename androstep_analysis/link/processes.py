@@ -12,40 +12,80 @@ OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")
 _FILESYSTEM = ("journal", "gc")
 """Kinds of thread that belong to the filesystem itself."""
 
+_ALWAYS = -(1 << 62)
+
+_START_NS = 10_000_000
+"""How much earlier than the trace a listing dates the start of a thread: /proc counts in 1/100 s (USER_HZ)."""
+
 
 def of_threads(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """The process of each thread (tid, pid, comm, as an event names it).
+    """The rows of `threads` (columns ts_ns, tid, pid, comm, as an event names a thread, and any other) in their order.
 
     Adds owner_pid, owner_comm and owner_package (null for threads that only move what others made), is_process and
     is_filesystem (a thread of the filesystem's own: journal, checkpoint, garbage collection). `tasks` supplies the
-    process of a thread and the name of one that the trace no longer knew.
+    process of a thread, and the name of one that the trace no longer knew. A process is called what its first thread
+    was called at the time; if that is not known, what the thread is called.
     """
-    only = [_only("pid").alias("task_pid"), _only("comm").alias("task_comm"), _only("package")]
-    known_threads = tasks.group_by("tid", maintain_order=True).agg(only)
-    leaders = known_threads.filter(pl.col("tid") == pl.col("task_pid"))
-    leaders = leaders.select("task_pid", process_comm="task_comm", process_package="package")
-    table = (
-        threads.join(known_threads, on="tid", how="left", maintain_order="left")
-        .with_columns(task_pid=pl.coalesce("pid", "task_pid"), task_comm=pl.coalesce("comm", "task_comm"))
-        .join(leaders, on="task_pid", how="left", maintain_order="left")
-        .with_columns(kind=kinds.kind(pl.col("task_comm")))
+    # Only a listing knows users. What it says is the name at one time, not from the start of the thread on.
+    is_listed = pl.col("uid").is_not_null()
+    told, listed = tasks.filter(~is_listed), tasks.filter(is_listed)
+    table = _called(threads, "tid", told, listed).with_columns(
+        task_pid=pl.coalesce("pid", "known_pid"), task_comm=pl.coalesce("comm", "known_comm")
     )
+    table = table.drop("known_pid", "known_comm")
+    first = _called(table, "task_pid", told, listed)
+    is_first = pl.col("tid") == pl.col("task_pid")
+    is_other = (pl.col("known_pid") != pl.col("task_pid")).fill_null(False)
+    table = first.with_columns(
+        process_comm=pl.when(is_first).then("task_comm").when(~is_other).then("known_comm"),
+        kind=kinds.kind(pl.col("task_comm")),
+    )
+    packages = listed.select("tid", "comm", "valid_from_ns", known_package="package")
+    table = _at(table, ["task_pid", "process_comm"], packages, ["tid", "comm"])
     moves_others = pl.col("kind").is_in(OTHERS_BYTES).fill_null(False)
     is_process = pl.col("task_comm").is_not_null() & ~moves_others
     own = pl.col("kind").is_in(_FILESYSTEM) | pl.col("task_comm").str.starts_with("f2fs_")
     return table.with_columns(is_process=is_process, is_filesystem=own.fill_null(False) & ~is_process).select(
-        "tid",
-        "pid",
-        "comm",
+        *threads.columns,
         "is_process",
         "is_filesystem",
         owner_pid=pl.when("is_process").then("task_pid"),
         owner_comm=pl.when("is_process").then(pl.coalesce("process_comm", "task_comm")),
-        owner_package=pl.when("is_process").then(pl.coalesce("process_package", "package")),
+        owner_package=pl.when("is_process").then("known_package"),
     )
 
 
-def _only(column: str) -> pl.Expr:
-    """The one value a thread had, or null where it had several: a reused thread id must not name another program."""
-    values = pl.col(column).drop_nulls().unique()
-    return pl.when(values.len() == 1).then(values.first())
+def _called(rows: pl.DataFrame, tid: str, told: pl.DataFrame, listed: pl.DataFrame) -> pl.DataFrame:
+    """The rows with known_comm and known_pid, name and process of thread `tid` at ts_ns.
+
+    What the trace tells is asked first; a listing only of the same life of the thread.
+    """
+    columns = ("tid", "valid_from_ns")
+    table = _at(rows, [tid], told.select(*columns, told_ns="valid_from_ns", told_comm="comm", told_pid="pid"), ["tid"])
+    said = listed.select(*columns, listed_ns="valid_from_ns", listed_comm="comm", listed_pid="pid")
+    table = _at(table, [tid], said, ["tid"])
+    since, listed_since = (pl.col(name).fill_null(_ALWAYS) for name in ("told_ns", "listed_ns"))
+    is_same = pl.when(listed_since >= since - _START_NS)
+    return table.with_columns(
+        pl.coalesce(f"told_{name}", is_same.then(f"listed_{name}")).alias(f"known_{name}") for name in ("comm", "pid")
+    ).select(*rows.columns, "known_comm", "known_pid")
+
+
+def _at(rows: pl.DataFrame, keys: list[str], tasks: pl.DataFrame, of: list[str]) -> pl.DataFrame:
+    """The rows with the other columns of `tasks` (a part of table tasks with valid_from_ns), as they were at ts_ns.
+
+    The latest before it counts; where several are of one time, or the time of the row is not known, only what all of
+    them say. `keys` of the rows are columns `of` of the tasks.
+    """
+    values = [name for name in tasks.columns if name not in (*of, "valid_from_ns")]
+    one = [pl.when(pl.col(name).n_unique() == 1).then(pl.col(name).first()).alias(name) for name in values]
+    tasks = tasks.with_columns(pl.col("valid_from_ns").fill_null(_ALWAYS)).drop_nulls(of)
+    dated = tasks.group_by(*of, "valid_from_ns").agg(one).sort("valid_from_ns")
+    rows = rows.with_row_index("nth")
+    is_dated = pl.col("ts_ns").is_not_null()
+    timed = rows.filter(is_dated).sort("ts_ns").join_asof(
+        dated, left_on="ts_ns", right_on="valid_from_ns", by_left=keys, by_right=of, check_sortedness=False
+    )  # fmt: skip
+    timeless = rows.filter(~is_dated).join(tasks.group_by(of).agg(one), left_on=keys, right_on=of, how="left")
+    columns = [*rows.columns, *values]
+    return pl.concat([timed.select(columns), timeless.select(columns)]).sort("nth").drop("nth")

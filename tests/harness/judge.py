@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import truth
@@ -29,8 +30,15 @@ class Recording:
 
     @cached_property
     def staging(self) -> Staging:
-        """The trace."""
-        return ingest.read(self.directory / "recording" / "trace.dat")
+        """The trace, with the offset of the real time that iotrace measured."""
+        trace = ingest.read(self.directory / "recording" / "trace.dat")
+        return replace(trace, realtime_offset_ns=self.described["realtime_offset_ns"])
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """What iotrace says of the recording."""
+        described: dict[str, Any] = json.loads((self.directory / "recording" / "recording.json").read_text())
+        return described
 
     @cached_property
     def dev(self) -> int:
@@ -40,8 +48,7 @@ class Recording:
     @cached_property
     def mounts(self) -> dict[int, str]:
         """Where the device under test was mounted, as iotrace found it."""
-        described = json.loads((self.directory / "recording" / "recording.json").read_text())
-        paths = {units.parse_dev(mount["dev"]): mount["path"] for mount in described["mounts"]}
+        paths = {units.parse_dev(mount["dev"]): mount["path"] for mount in self.described["mounts"]}
         return {self.dev: paths[self.dev]}
 
     @cached_property
