@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import pytsk3
+from filesystems import assert_covers
 
 from androstep_analysis import fs
 from androstep_analysis.errors import InputError
@@ -50,16 +51,6 @@ DAMAGED = {"fs_images/e2fs_f_extents.image.gz", "fs_images/e2fs_f_extents2.image
 
 def read(image: Path, offset_bytes: int = 0) -> Filesystem:
     return fs.read(image, dev=DEV, source="image_after", offset_bytes=offset_bytes)
-
-
-def assert_covers(filesystem: Filesystem) -> None:
-    """The extents follow one another from the first sector to the last."""
-    start = filesystem.extents["sector"].to_numpy()
-    end = start + filesystem.extents["nr_sectors"].to_numpy()
-    assert start[0] == 0
-    assert end[-1] == filesystem.nr_sectors
-    assert (start[1:] == end[:-1]).all()
-    assert (end > start).all()
 
 
 def assert_agrees(image: Path, filesystem: Filesystem, seed: int, sound: bool = True) -> None:

@@ -16,6 +16,7 @@ import corpus
 import f2fs_oracle as oracle
 import polars as pl
 import pytest
+from filesystems import assert_covers
 
 from androstep_analysis import fs
 from androstep_analysis.errors import InputError
@@ -50,16 +51,6 @@ ENCODED, INLINE = 0x8, 0x200
 
 def read(image: Path, offset_bytes: int = 0) -> Filesystem:
     return fs.read(image, dev=DEV, source="image_after", offset_bytes=offset_bytes)
-
-
-def assert_covers(filesystem: Filesystem) -> None:
-    """The extents follow one another from the first sector to the last."""
-    start = filesystem.extents["sector"].to_numpy()
-    end = start + filesystem.extents["nr_sectors"].to_numpy()
-    assert start[0] == 0
-    assert end[-1] == filesystem.nr_sectors
-    assert (start[1:] == end[:-1]).all()
-    assert (end > start).all()
 
 
 def assert_agrees(image: Path, filesystem: Filesystem, seed: int) -> None:
