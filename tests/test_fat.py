@@ -17,6 +17,7 @@ import exfat_writer
 import polars as pl
 import pytest
 import pytsk3
+from filesystems import assert_covers
 
 from androstep_analysis import fs
 from androstep_analysis.errors import InputError
@@ -45,15 +46,6 @@ def number(pattern: str, text: str) -> int:
     match = re.search(pattern, text)
     assert match, text
     return int(match[1])
-
-
-def assert_covers(filesystem: Filesystem) -> None:
-    """The extents follow one another from the first sector to the last."""
-    start = filesystem.extents["sector"].to_numpy()
-    end = start + filesystem.extents["nr_sectors"].to_numpy()
-    assert (start[0], end[-1]) == (0, filesystem.nr_sectors)
-    assert (start[1:] == end[:-1]).all()
-    assert (end > start).all()
 
 
 def sleuthkit(image: Path, kind: int) -> tuple[dict[str, int], dict[int, tuple[str, int]]]:
