@@ -29,27 +29,37 @@ def make_ext4(image: Path, mkfs: Sequence[str | Path] = (), nr_mib: int = 64) ->
 
 
 @contextlib.contextmanager
-def mounted(image: Path, options: str = "defaults") -> Iterator[Mounted]:
-    """The image mounted beside itself; skips where that cannot be done.
-
-    Unmounted, with all that is mounted below it, and detached at the end.
-    """
+def attached(image: Path, sector_bytes: int = 512) -> Iterator[str]:
+    """A loop device with the image behind it and such logical blocks; skips where that cannot be done."""
     if shutil.which("losetup") is None:
         pytest.skip("losetup is not installed")
-    top = image.with_suffix(".mounted")
-    top.mkdir()
-    found = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True)
+    command: list[str | Path] = ["losetup", "--find", "--show", "--sector-size", str(sector_bytes), image]
+    found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode:
         pytest.skip(f"no loop device: {found.stderr.strip()}")
     device = found.stdout.strip()
     try:
-        mount = subprocess.run(["mount", "-o", options, device, top], capture_output=True, text=True)
-        if mount.returncode:
-            pytest.skip(f"cannot mount with {options}: {mount.stderr.strip()}")
-        try:
-            yield Mounted(image, device, top)
-        finally:
-            subprocess.run(["umount", "-R", top], check=True)
+        yield device
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
-        top.rmdir()
+
+
+@contextlib.contextmanager
+def mounted(image: Path, options: str = "defaults", sector_bytes: int = 512) -> Iterator[Mounted]:
+    """The image mounted beside itself, on a device with such logical blocks; skips where that cannot be done.
+
+    Unmounted, with all that is mounted below it, and detached at the end.
+    """
+    top = image.with_suffix(".mounted")
+    with attached(image, sector_bytes) as device:
+        top.mkdir()
+        try:
+            mount = subprocess.run(["mount", "-o", options, device, top], capture_output=True, text=True)
+            if mount.returncode:
+                pytest.skip(f"cannot mount with {options}: {mount.stderr.strip()}")
+            try:
+                yield Mounted(image, device, top)
+            finally:
+                subprocess.run(["umount", "-R", top], check=True)
+        finally:
+            top.rmdir()
