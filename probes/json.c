@@ -1,21 +1,10 @@
 #include "json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 
-/* Bytes of the UTF-8 sequence that `text` begins with; 0 where it begins with none (RFC 3629). */
-static size_t utf8_length(const unsigned char *text)
-{
-    unsigned char first = text[0];
-    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
-    bool surrogate = first == 0xed && text[1] > 0x9f;
-    bool beyond = first == 0xf4 && text[1] > 0x8f;
-    return overlong || surrogate || beyond ? 0 : length;
-}
+#include "utf8.h"
 
 static void quoted(FILE *out, const char *text)
 {
@@ -75,6 +64,16 @@ void json_integer(struct json *json, const char *key, int64_t value)
 {
     member(json, key);
     fprintf(json->out, "%" PRId64, value);
+}
+
+void json_number(struct json *json, const char *key, double value)
+{
+    if (!isfinite(value)) {
+        json_null(json, key);
+        return;
+    }
+    member(json, key);
+    fprintf(json->out, "%.6f", value);
 }
 
 void json_bool(struct json *json, const char *key, bool value)

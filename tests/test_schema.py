@@ -47,7 +47,7 @@ def one_row(name: str) -> pl.DataFrame:
 def test_every_table_of_the_design_has_a_schema() -> None:
     assert set(TABLES) == {
         *("block_events", "fs_events", "captures", "requests", "extents", "files"),
-        *("tasks", "io", "samples", "bench", "syscalls"),
+        *("tasks", "io", "samples", "bench", "bench_runs", "bench_series", "bench_ops", "syscalls"),
     }
     assert schema.names() == tuple(TABLES)
 
@@ -227,5 +227,5 @@ def test_conform_does_not_run_a_lazy_frame() -> None:
 
 
 def test_an_unknown_table_is_named_with_the_known_ones() -> None:
-    with pytest.raises(KeyError, match=r"no table called '\.\./request'; there are bench, block_events, "):
+    with pytest.raises(KeyError, match=r"no table called '\.\./request'; there are bench, bench_ops, "):
         schema.table("../request")
