@@ -1,17 +1,40 @@
 # Builds the probes, each from the C files that its line names (without .c):
-#   make probes        everything: build/probes/<target or native or sanitized>/<probe>
+#   make probes        everything: build/probes/<target or native or sanitized or tsan>/<probe>
 #   make probes-tests  what `make pytest` needs of it
-# Static binaries for devices come from zig (in the lock of Python packages); native and sanitized ones from $(CC).
+# Static binaries for devices come from zig (in the lock of Python packages); the others from $(CC).
 
-COMMON := clock complain crc json opts procfs record
+COMMON := clock complain crc json opts procfs record utf8
 LISTING := encryption extmap_tasks extmap_tree filemap inodes mounts packages
 
 extmap := extmap $(COMMON) $(LISTING)
 iotrace := iotrace android btf comms devmapper drain dynprobes files json listing output presets recording ringbuffer \
   running salvage session topology tracedat tracefs $(COMMON) $(LISTING)
 
-PROBES := extmap iotrace
-PROBES_TESTED := filemap inodes opts packages record
+iobench := $(patsubst probes/%.c,%,$(wildcard probes/bench_*.c probes/file_*.c probes/sqlite_*.c)) \
+  iobench devmapper files hist mounts rng shell topology $(COMMON)
+
+PROBES := extmap iobench iotrace
+PROBES_THREADED := iobench
+
+test_filemap := $(COMMON) $(LISTING)
+test_hist := hist
+test_inodes := $(COMMON) $(LISTING)
+test_modes := bench_modes $(COMMON)
+test_opts := $(COMMON)
+test_order := bench_order rng
+test_packages := $(COMMON) $(LISTING)
+test_payload := bench_payload rng
+test_record := $(COMMON)
+test_results := bench_results bench_print bench_json bench_logs bench_mobibench bench_modes bench_names bench_record \
+  bench_record_run bench_statistics bench_words bench_fio bench_cache files hist shell $(COMMON)
+test_rng := rng
+test_shell := shell
+test_sqlite := bench_order bench_sqlite_keys bench_sqlite_plan bench_sqlite_values rng
+test_utf8 := utf8
+test_witness := bench_witness
+test_worker := bench_meter bench_worker devmapper files hist mounts topology $(COMMON)
+
+PROBES_TESTED := $(patsubst probes/tests/%.c,%,$(wildcard probes/tests/test_*.c))
 
 TARGETS := aarch64-linux-musl x86_64-linux-musl arm-linux-musleabihf
 # Run by tests: under qemu-user and in guests. The remaining target costs a minute when its libc is not yet built.
@@ -26,32 +49,42 @@ ZIG_CC := ZIG_LOCAL_CACHE_DIR=build/zig ZIG_GLOBAL_CACHE_DIR=build/zig $(BIN)/py
 .PHONY: probes probes-tests
 probes: $(foreach variant,$(TARGETS) native sanitized,$(PROBES:%=$(PROBES_OUT)/$(variant)/%)) probes-tests
 probes-tests: $(foreach variant,$(TARGETS_TESTED) native sanitized,$(PROBES:%=$(PROBES_OUT)/$(variant)/%)) \
-  $(PROBES_TESTED:%=$(PROBES_OUT)/sanitized/test_%)
+  $(PROBES_THREADED:%=$(PROBES_OUT)/tsan/%) $(PROBES_TESTED:%=$(PROBES_OUT)/sanitized/%)
 
 define newline
 
 
 endef
 
-# $(call linked,VARIANT,COMPILER AND FLAGS,WHAT BRINGS THE COMPILER): how the programs of one variant are made.
+include probes/sqlite.mk
+
+# $(call linked,VARIANT,COMPILER AND FLAGS,WHAT BRINGS THE COMPILER,VARIANT WHOSE SQLITE): how the programs of one
+# variant are made.
 define linked
 $(PROBES_OUT)/$(1)/obj/%.o: probes/%.c probes/probes.mk | $(3)
 	@mkdir -p $$(@D)
 	@echo '$(1): $$<'
-	@$(2) $(PROBES_CFLAGS) -c $$< -o $$@
+	@$(2) $(PROBES_CFLAGS) -I$(SQLITE) -c $$< -o $$@
 
+$(foreach file,$(iobench),$(PROBES_OUT)/$(1)/obj/$(file).o): | $(SQLITE)/sqlite3.c
 $(foreach probe,$(PROBES),$(PROBES_OUT)/$(1)/$(probe): $($(probe):%=$(PROBES_OUT)/$(1)/obj/%.o)$(newline))
+$(PROBES_OUT)/$(1)/iobench: $(PROBES_OUT)/$(4)/obj/sqlite3.o
+$(PROBES_OUT)/$(1)/iobench: LIBRARIES := -pthread -ldl -lm
 $(PROBES:%=$(PROBES_OUT)/$(1)/%):
 	@echo '$$@'
-	@$(2) $$^ -o $$@
+	@$(2) $$^ $$(LIBRARIES) -o $$@
 endef
 
-$(foreach target,$(TARGETS),$(eval $(call linked,$(target),$(ZIG_CC) -target $(target) -O2 -static -s,setup)))
-$(eval $(call linked,native,$(CC) -O2,build/.compiler))
-$(eval $(call linked,sanitized,$(CC) -O1 -g -fno-omit-frame-pointer $(SANITIZERS),build/.compiler))
+# SQLite is the library under the probes' tests, not what they test: they are checked, it is not, which would cost a
+# minute for each kind of check.
+$(foreach target,$(TARGETS),$(eval $(call linked,$(target),$(ZIG_CC) -target $(target) -O2 -static -s,setup,$(target))))
+$(eval $(call linked,native,$(CC) -O2,build/.compiler,native))
+$(eval $(call linked,sanitized,$(CC) -O1 -g -fno-omit-frame-pointer $(SANITIZERS),build/.compiler,native))
+$(eval $(call linked,tsan,$(CC) -O1 -g -fsanitize=thread,build/.compiler,native))
 
-$(PROBES_TESTED:%=$(PROBES_OUT)/sanitized/test_%): $(PROBES_OUT)/sanitized/test_%: \
-  $(PROBES_OUT)/sanitized/obj/tests/test_%.o $(foreach file,$(COMMON) $(LISTING),$(PROBES_OUT)/sanitized/obj/$(file).o)
+$(foreach test,$(PROBES_TESTED),$(eval $(PROBES_OUT)/sanitized/$(test): \
+  $(patsubst %,$(PROBES_OUT)/sanitized/obj/%.o,tests/$(test) $($(test)))))
+$(PROBES_TESTED:%=$(PROBES_OUT)/sanitized/%):
 	@echo '$@'
 	@$(CC) $(SANITIZERS) $^ -o $@
 

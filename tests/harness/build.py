@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import io
 import subprocess
-import tarfile
-import urllib.request
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 SOURCES = Path(__file__).parent
-OUT = SOURCES.parents[1] / "build" / "harness"
-
-SQLITE_CRATE = "https://static.crates.io/crates/libsqlite3-sys/libsqlite3-sys-0.39.1.crate"
-SQLITE_SHA256 = "14a5f01b87b92705d07b433c06f96cbc764637d81a0bffb5734ce17cf0f9a2b3"
+ROOT = SOURCES.parents[1]
+OUT = ROOT / "build" / "harness"
 
 WORKLOAD = ("workload", "roles_files", "roles_sqlite", "files", "stamp", "oplog", "sqlite_vfs")
 FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
@@ -33,21 +28,13 @@ def exclusive() -> Iterator[None]:
 
 
 def sqlite_source() -> Path:
-    """Directory with sqlite3.c and sqlite3.h, from the Rust package that carries them; `OSError` without network."""
-    directory = OUT / "sqlite"
-    if (directory / "sqlite3.c").exists():
-        return directory
-    with urllib.request.urlopen(SQLITE_CRATE, timeout=60) as response:
-        crate = response.read()
-    digest = hashlib.sha256(crate).hexdigest()
-    if digest != SQLITE_SHA256:
-        raise ValueError(f"{SQLITE_CRATE}: sha256 is {digest}, expected {SQLITE_SHA256}")
-    directory.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(crate)) as files:
-        for name in ("sqlite3.h", "sqlite3.c"):
-            member = files.extractfile(f"libsqlite3-sys-0.39.1/sqlite3/{name}")
-            assert member is not None
-            _replace(directory / name, member.read())
+    """Directory with sqlite3.c and sqlite3.h; `OSError` without network."""
+    directory = ROOT / "build" / "sqlite"
+    if not (directory / "sqlite3.c").exists():
+        command = [sys.executable, ROOT / "tools" / "fetch_sqlite.py", directory]
+        fetched = subprocess.run(command, capture_output=True, text=True, check=False)
+        if fetched.returncode:
+            raise OSError(fetched.stderr.strip())
     return directory
 
 
@@ -85,9 +72,3 @@ def _compile(target: Path, *arguments: str) -> None:
     part = target.with_name(f".{target.name}")
     subprocess.run(["gcc", "-D_GNU_SOURCE", *arguments, "-o", str(part)], check=True)
     part.replace(target)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}")
-    part.write_bytes(content)
-    part.replace(path)

@@ -1,0 +1,250 @@
+#define _GNU_SOURCE
+#include "bench_words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "bench_modes.h"
+
+static void with_unit(double value, double step, const char *const *units, int count, char text[WORDS_SIZE])
+{
+    int unit = 0;
+
+    while (unit < count - 1 && value >= step) {
+        value /= step;
+        unit++;
+    }
+    snprintf(text, WORDS_SIZE, value < 1000 ? "%.4g %s" : "%.0f %s", value, units[unit]);
+}
+
+void words_bytes(double bytes, char text[WORDS_SIZE])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+
+    with_unit(bytes, 1024, units, 5, text);
+}
+
+void words_time(double ns, char text[WORDS_SIZE])
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+
+    with_unit(ns, 1000, units, 4, text);
+}
+
+static bool is_file(const struct bench_job *job)
+{
+    return job->workload == BENCH_FILE;
+}
+
+static bool is_sqlite(const struct bench_job *job)
+{
+    return job->workload == BENCH_SQLITE;
+}
+
+static bool is_postmark(const struct bench_job *job)
+{
+    return job->workload == BENCH_POSTMARK;
+}
+
+static void number_unless(int64_t number, int64_t usual, char text[WORDS_SIZE])
+{
+    if (number != usual)
+        snprintf(text, WORDS_SIZE, "%" PRId64, number);
+}
+
+static void word(const char *word, char text[WORDS_SIZE])
+{
+    snprintf(text, WORDS_SIZE, "%s", word);
+}
+
+static void write_test(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    word(bench_test(job), text);
+}
+
+static void write_reads(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_file(job) && job->file.access == ACCESS_MIXED)
+        snprintf(text, WORDS_SIZE, "%" PRId64 " %%", job->file.read_percent);
+}
+
+static void write_mode(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_file(job))
+        mode_name(&job->file.mode, text);
+}
+
+static void write_every(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_file(job) && job->file.mode.after != AFTER_NONE)
+        number_unless(job->file.after_every, 1, text);
+}
+
+static void write_record(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_file(job))
+        words_bytes((double)job->file.record, text);
+}
+
+static void write_size(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_file(job))
+        words_bytes((double)job->file.size, text);
+}
+
+static void write_layout(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    static const char *const words[] = {"written", "allocated", "empty"};
+
+    if (is_file(job) && job->file.access != ACCESS_READ)
+        word(words[job->file.layout], text);
+}
+
+static void write_depth(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_file(job))
+        number_unless(job->file.depth, 1, text);
+}
+
+static void write_overlap(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_file(job) && job->file.overlap)
+        snprintf(text, WORDS_SIZE, "%" PRId64 " %%", job->file.overlap);
+}
+
+static void write_journal(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_sqlite(job))
+        word(job->sqlite.journal_mode, text);
+}
+
+static void write_synchronous(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_sqlite(job))
+        word(job->sqlite.synchronous, text);
+}
+
+static void write_checkpoint(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_sqlite(job))
+        word(job->sqlite.checkpoint, text);
+}
+
+static void write_rows(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_sqlite(job))
+        number_unless(job->sqlite.rows, 1, text);
+}
+
+static void write_value(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_sqlite(job))
+        words_bytes((double)job->sqlite.value, text);
+}
+
+static void write_tables(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_sqlite(job))
+        number_unless(job->sqlite.tables, 0, text);
+}
+
+static void write_databases(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_sqlite(job))
+        number_unless(job->sqlite.databases, 1, text);
+}
+
+static void write_page(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_sqlite(job))
+        words_bytes((double)job->sqlite.page, text);
+}
+
+static void write_files(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_postmark(job))
+        number_unless(job->postmark.files, 0, text);
+}
+
+static void write_file_size(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (is_postmark(job))
+        snprintf(text, WORDS_SIZE, "%" PRId64 ":%" PRId64, job->postmark.least, job->postmark.most);
+}
+
+static void write_threads(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    number_unless(job->threads, 0, text);
+}
+
+static void write_processes(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (job->processes)
+        word("processes", text);
+}
+
+static void write_shared(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (job->shared && job->threads > 1)
+        word("shared", text);
+}
+
+static void write_ops(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    number_unless(job->ops, 0, text);
+}
+
+static void write_duration(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (job->duration_ns)
+        words_time((double)job->duration_ns, text);
+}
+
+static void write_rate(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (job->rate)
+        snprintf(text, WORDS_SIZE, "%" PRId64 "/s", job->rate);
+}
+
+static void write_think(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (job->think_ns)
+        words_time((double)job->think_ns, text);
+}
+
+static void write_cache(const struct bench_job *job, char text[WORDS_SIZE])
+{
+    if (job->cache != CACHE_UNKNOWN)
+        word(cache_states[job->cache], text);
+}
+
+const struct parameter bench_parameters[] = {
+    {"test", write_test},
+    {"rwmixread", write_reads},
+    {"mode", write_mode},
+    {"every", write_every},
+    {"bs", write_record},
+    {"size", write_size},
+    {"layout", write_layout},
+    {"iodepth", write_depth},
+    {"overlap", write_overlap},
+    {"journal-mode", write_journal},
+    {"synchronous", write_synchronous},
+    {"checkpoint", write_checkpoint},
+    {"rows", write_rows},
+    {"value-size", write_value},
+    {"tables", write_tables},
+    {"databases", write_databases},
+    {"page-size", write_page},
+    {"files", write_files},
+    {"file-size", write_file_size},
+    {"numjobs", write_threads},
+    {"workers", write_processes},
+    {"file", write_shared},
+    {"operations", write_ops},
+    {"runtime", write_duration},
+    {"rate_iops", write_rate},
+    {"thinktime", write_think},
+    {"cache", write_cache},
+};
+const int nr_bench_parameters = sizeof bench_parameters / sizeof *bench_parameters;
