@@ -16,6 +16,9 @@
 /* Fields of a line of mountinfo up to the first optional one (Documentation/filesystems/proc.rst). */
 enum { MOUNT_ID, PARENT_ID, DEVICE, ROOT, POINT, OPTIONS, NR_FIELDS };
 
+/* Fields behind the dash. */
+enum { FS_TYPE, SOURCE, FS_OPTIONS, NR_TAIL };
+
 static bool is_octal(const char *text)
 {
     return text[0] >= '0' && text[0] <= '3' && text[1] >= '0' && text[1] <= '7' && text[2] >= '0' && text[2] <= '7';
@@ -49,44 +52,52 @@ static const char *within(const char *path, const char *base)
     return path + length;
 }
 
-static int take(char *fields[NR_FIELDS], const char *fs_type, const char *source, const char *rest, struct mount *mount)
+static int take(char *fields[NR_FIELDS], char *tail[NR_TAIL], const char *rest, struct mount *mount)
 {
     const char *root = strcmp(fields[ROOT], "/") ? fields[ROOT] : "";
     const char *whole = *root || *rest ? rest : "/";
 
     mounts_release(mount);
-    mount->fs_type = strdup(fs_type);
-    mount->source = strdup(source);
+    mount->fs_type = strdup(tail[FS_TYPE]);
+    mount->source = strdup(tail[SOURCE]);
     mount->point = strdup(fields[POINT]);
+    if (asprintf(&mount->options, "%s,%s", fields[OPTIONS], tail[FS_OPTIONS]) < 0)
+        mount->options = NULL;
     if (asprintf(&mount->path, "%s%s", root, whole) < 0)
         mount->path = NULL;
-    return mount->fs_type && mount->source && mount->point && mount->path ? 0 : -1;
+    return mount->fs_type && mount->source && mount->point && mount->options && mount->path ? 0 : -1;
+}
+
+/* Cuts `text` at each blank: a source may be empty. False: it has less than `count` words. */
+static bool split(char *text, char **words, size_t count)
+{
+    for (size_t index = 0; index < count; index++) {
+        words[index] = strsep(&text, " ");
+        if (!words[index])
+            return false;
+    }
+    return true;
 }
 
 /* Takes the mount of a line if `path` lies in it; the last that fits is the one on top. */
 static int match_line(char *line, const char *path, int64_t mount_id, struct mount *mount)
 {
-    char *tail = strstr(line, " - "), *fields[NR_FIELDS], *after = NULL;
-    const char *fs_type, *source, *rest;
+    char *dash = strstr(line, " - "), *fields[NR_FIELDS], *tail[NR_TAIL];
+    const char *rest;
 
-    if (!tail)
+    if (!dash)
         return 0;
-    *tail = '\0';
-    for (size_t index = 0; index < NR_FIELDS; index++) {
-        fields[index] = strtok_r(index ? NULL : line, " ", &after);
-        if (!fields[index])
-            return 0;
-    }
-    fs_type = strtok_r(tail + 3, " ", &after);
-    source = strtok_r(NULL, " ", &after);
-    if (!fs_type || !source || (mount_id >= 0 && strtoll(fields[MOUNT_ID], NULL, 10) != mount_id))
+    *dash = '\0';
+    if (!split(line, fields, NR_FIELDS) || !split(dash + 3, tail, NR_TAIL))
+        return 0;
+    if (mount_id >= 0 && strtoll(fields[MOUNT_ID], NULL, 10) != mount_id)
         return 0;
     unescape(fields[ROOT]);
     unescape(fields[POINT]);
     rest = within(path, fields[POINT]);
     if (!rest || (mount->point && strlen(mount->point) > strlen(fields[POINT])))
         return 0;
-    return take(fields, fs_type, source, rest, mount);
+    return take(fields, tail, rest, mount);
 }
 
 static int search(const char *path, int64_t mount_id, struct mount *mount)
@@ -125,6 +136,7 @@ void mounts_release(struct mount *mount)
     free(mount->fs_type);
     free(mount->source);
     free(mount->point);
+    free(mount->options);
     free(mount->path);
     *mount = (struct mount){0};
 }

@@ -7,7 +7,8 @@
 /* Strings of the caller's, for mounts_release. */
 struct mount {
     char *fs_type, *source, *point;
-    char *path; /* of the directory asked for, from the root of the filesystem */
+    char *options; /* of the mount, then of the filesystem */
+    char *path;    /* of the directory asked for, from the root of the filesystem */
 };
 
 /* The mount of open directory `fd`; `mount_id` helps where mounts lie upon each other, -1: unknown. 0, or -1. */
