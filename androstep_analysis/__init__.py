@@ -8,7 +8,7 @@
 import importlib
 from types import ModuleType
 
-from androstep_analysis import analysis, fs, schema, units
+from androstep_analysis import analysis, bench, fs, schema, units
 from androstep_analysis.capture import Capture, create, open
 from androstep_analysis.errors import InputError, LossWarning
 
@@ -17,6 +17,7 @@ __all__ = [
     "InputError",
     "LossWarning",
     "analysis",
+    "bench",
     "create",
     "fs",
     "open",

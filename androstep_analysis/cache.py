@@ -28,7 +28,7 @@ SUMS = "SHA256SUMS"
 
 _PACKAGE = Path(__file__).parent
 
-_DERIVING = ("*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml")
+_DERIVING = ("*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "bench/*.py")
 """Parts of the package on which derived tables depend."""
 
 

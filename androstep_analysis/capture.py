@@ -17,7 +17,9 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, cache, ingest, manifest, recording, schema
+from androstep_analysis import analysis, bench, cache, ingest, manifest, recording, schema
+from androstep_analysis.bench import Results, beside, read
+from androstep_analysis.bench.read import sniff
 from androstep_analysis.derivation import TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.ingest.staging import Staging, merge
@@ -26,7 +28,7 @@ from androstep_analysis.markup import el, visible
 
 
 def open(path: str | PathLike[str]) -> Capture:
-    """The capture in a directory, or a foreign trace file as a capture of its own.
+    """The capture in a directory, or a foreign trace or benchmark result as a capture of its own.
 
     A directory's derived tables are used where they were made from the same sources by the same code, and made again
     otherwise. Raises `InputError` for what cannot be read; warns (`LossWarning`) of what was lost.
@@ -38,7 +40,9 @@ def open(path: str | PathLike[str]) -> Capture:
         what = "not a regular file" if path.exists() else "no such file"
         raise InputError(f"{path}: {what}; give a capture directory or a trace file")
     described = _described([path])
-    tables, about = derive(_staging(described, _in_place), _witnesses(described, _in_place))
+    results = _results(described, _in_place)
+    staging = _staging(described, _in_place, results)
+    tables, about = _derived(staging, results, _witnesses(described, _in_place))
     return Capture(path.name, described, {name: table.lazy() for name, table in tables.items()}, about)
 
 
@@ -52,13 +56,15 @@ def create(
     listing_after: str | PathLike[str] | None = None,
     device: str | None = None,
     extents: Iterable[str] = manifest.EXTENTS,
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> Capture:
     """Make capture directory `out` from trace files or a directory of iotrace, and what is known of the filesystem.
 
-    Traces and listings (of extmap) are copied to ``raw/``; images stay where they are, named by path and sha256.
-    `device` (``MAJ:MIN``) says whose image it is where the trace has requests of several devices. `extents` names the
-    kinds of evidence (`manifest.EXTENTS`) to attribute by. `out` must not exist yet; it appears only when everything is
-    in it.
+    Results of benchmarks (`androstep_analysis.bench`) are sources like traces, alone or beside one. Traces, results and
+    listings (of extmap) are copied to ``raw/``; images stay where they are, named by path and sha256. `device`
+    (``MAJ:MIN``) says whose image it is where the trace has requests of several devices. `extents` names the kinds of
+    evidence (`manifest.EXTENTS`) to attribute by, `facts` what is known of the recording (`manifest.FACTS`) and in no
+    file. `out` must not exist yet; it appears only when everything is in it.
     """
     out = Path(out)
     if out.exists():
@@ -75,19 +81,20 @@ def create(
     with _staged_directory(out) as directory:
         raw = directory / "raw"
         raw.mkdir()
-        staging = _staging(described, _in_place)
+        results = _results(described, _in_place)
+        staging = _staging(described, _in_place, results)
         described = replace(
             described,
             sources=tuple(
                 source if source.role in images else _keep(source, raw, number)
                 for number, source in enumerate(described.sources)
             ),
-            facts=described.facts | {"clock": staging.clock},
+            facts=described.facts | (beside.facts(results) if results else {}) | {**facts, "clock": staging.clock},
             realtime_offset_ns=staging.realtime_offset_ns,
             lost_events=staging.lost_events,
         )
         manifest.write(described, directory)
-        _derive_and_store(staging, described, directory)
+        _derive_and_store(staging, results, described, directory)
     return _open_directory(out)
 
 
@@ -102,7 +109,7 @@ def _described(
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file")
-    traces = [manifest.in_place(path, "trace") for path in paths if not path.is_dir()]
+    traces = [manifest.in_place(path, "bench" if sniff(path) else "trace") for path in paths if not path.is_dir()]
     kept = [source for source in described.sources if source.role not in given]
     added = [
         manifest.in_place(path, role, device if role.startswith("image") else None) for role, path in given.items()
@@ -113,9 +120,10 @@ def _described(
 class Capture:
     """One recording of one device, with every table that follows from it.
 
-    `tables` maps each name of `TABLES` to a LazyFrame. `about` is what was found on reading: format, first_ns,
-    last_ns, lost_events, losses, events (a count for every event name in the files), clock, rows (of each table) and
-    coverage.
+    `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` where there are results of a
+    benchmark. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count for
+    every event name in the files), clock, rows (of each table) and coverage; bench is None, or the tests and the
+    number of runs and of invalid runs.
     """
 
     def __init__(
@@ -166,6 +174,16 @@ class Capture:
     def tasks(self) -> pl.LazyFrame:
         """Table tasks."""
         return self.tables["tasks"]
+
+    @property
+    def bench(self) -> dict[str, pl.DataFrame]:
+        """The tables of benchmark results (`bench.TABLES`), read, as the functions of `androstep_analysis.bench` take.
+
+        `InputError` where the capture has none.
+        """
+        if not self.about["bench"]:
+            raise InputError(f"{self.title}: a capture without results of a benchmark; make one with `androstep bench`")
+        return {name: self.tables[name].collect() for name in bench.TABLES}
 
     @property
     def format(self) -> str:
@@ -274,8 +292,10 @@ class Capture:
             mounts=self.manifest.mounts,
             extents=frozenset(extents),
         )
-        tables, about = derive(staging, witnesses)
-        return Capture(self.title, self.manifest, {name: table.lazy() for name, table in tables.items()}, about)
+        derived, about = derive(staging, witnesses)
+        tables = self.tables | {name: table.lazy() for name, table in derived.items()}
+        about = about | {"bench": self.about["bench"], "rows": self.about["rows"] | about["rows"]}
+        return Capture(self.title, self.manifest, tables, about)
 
     def __repr__(self) -> str:
         return visible(f"<Capture {'; '.join(f'{name} {value}' for name, value in self._described())}>")
@@ -290,6 +310,12 @@ class Capture:
         yield "format", self.format
         if self.first_ns is not None and self.last_ns is not None:
             yield "window", f"{(self.last_ns - self.first_ns) / 1e9:.3f} s"
+        if self.about["bench"]:
+            yield "tests", ", ".join(self.about["bench"]["tests"])
+            yield "runs", f"{self.about['bench']['runs']:,}"
+            yield "invalid", f"{self.about['bench']['invalid']:,}"
+            if not self.manifest.of_role("trace"):
+                return
         if self._window is None:
             yield "requests", f"{self.about['rows']['requests']:,}"
             yield "pieces", f"{self.about['rows']['io']:,}"
@@ -304,10 +330,11 @@ _COVERAGE = {"metric": pl.String, "value": pl.Float64, "unit": pl.String, "n": p
 
 def _open_directory(directory: Path) -> Capture:
     described = manifest.read(directory)
-    known = cache.load(TABLES, directory / "tables", _key(described))
+    known = cache.load(_names(described), directory / "tables", _key(described))
     if known is None:
         find = functools.partial(manifest.verify, directory=directory)
-        known = _derive_and_store(_staging(described, find), described, directory)
+        results = _results(described, find)
+        known = _derive_and_store(_staging(described, find, results), results, described, directory)
     return Capture(directory.name, described, *known)
 
 
@@ -320,9 +347,15 @@ def _in_place(source: Source) -> Path:
     return Path(source.path)
 
 
-def _staging(described: Manifest, find: Find) -> Staging:
-    """The recording as its traces and the manifest tell it."""
-    staging = merge([ingest.read(find(source)) for source in described.of_role("trace")])
+def _names(described: Manifest) -> tuple[str, ...]:
+    """The tables of a capture with this manifest."""
+    return (*TABLES, *bench.TABLES) if described.of_role("bench") else TABLES
+
+
+def _staging(described: Manifest, find: Find, results: Results | None) -> Staging:
+    """The recording as its traces and the manifest tell it, or as benchmark results do where there is no trace."""
+    traces = [ingest.read(find(source)) for source in described.of_role("trace")]
+    staging = beside.alone(results) if results is not None and not traces else merge(traces)
     told = described.realtime_offset_ns
     return replace(
         staging,
@@ -331,6 +364,21 @@ def _staging(described: Manifest, find: Find) -> Staging:
         lost_events=max(described.lost_events, staging.lost_events),
         recorded=None if described.events is None else frozenset(described.events),
     )
+
+
+def _results(described: Manifest, find: Find) -> Results | None:
+    """The benchmark results of a capture; warns of what was lost of them."""
+    sources = described.of_role("bench")
+    return read(*(find(source) for source in sources)) if sources else None
+
+
+def _derived(
+    staging: Staging, results: Results | None, witnesses: Witnesses
+) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+    """All tables, and what is told of them."""
+    tables, about = derive(staging, witnesses)
+    about |= {"bench": None}
+    return (tables, about) if results is None else beside.add(results, tables, about)
 
 
 def _witnesses(described: Manifest, find: Find) -> Witnesses:
@@ -370,14 +418,15 @@ def _key(described: Manifest) -> str:
 
 
 def _derive_and_store(
-    staging: Staging, described: Manifest, directory: Path
+    staging: Staging, results: Results | None, described: Manifest, directory: Path
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
-    tables, about = derive(staging, _witnesses(described, functools.partial(manifest.verify, directory=directory)))
+    witnesses = _witnesses(described, functools.partial(manifest.verify, directory=directory))
+    tables, about = _derived(staging, results, witnesses)
     try:
         cache.store(tables, about, directory / "tables", _key(described))
     except OSError:  # a capture on a medium that cannot be written is as good; its tables are only not kept
         return {name: table.lazy() for name, table in tables.items()}, about
-    return {name: pl.scan_parquet(directory / "tables" / f"{name}.parquet") for name in TABLES}, about
+    return {name: pl.scan_parquet(directory / "tables" / f"{name}.parquet") for name in tables}, about
 
 
 def _keep(source: Source, raw: Path, number: int) -> Source:

@@ -1,4 +1,4 @@
-"""The command line: `androstep ingest|tables|summary|lookup|report|export|doctor` (docs/commands.md)."""
+"""The command line: `androstep ingest|tables|summary|lookup|report|export|bench|doctor` (docs/commands.md)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
 import polars as pl
 
-from androstep_analysis import capture, derivation, doctor, fs, link, manifest, most, schema, terminal, units
+from androstep_analysis import bench, capture, derivation, doctor, fs, link, manifest, most, schema, terminal, units
+from androstep_analysis.bench.run import run as run_bench
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.markup import visible
 from androstep_analysis.summary import summary
@@ -29,12 +31,13 @@ start here:
   androstep summary mycapture                       who caused which I/O, to which file
   androstep report mycapture -o report.html         the same as a page with figures
   androstep lookup data.img 81920                   what sector 81920 of an image holds
+  androstep bench /data -o mybench -- --rw randwrite  how fast the storage below a directory is
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status: 0 done, 1 input that cannot be used, 2 wrong usage, 128 + n by signal n."""
-    arguments = _parser().parse_args(argv)
+    arguments = _parsed(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, _terminate)
     warnings.simplefilter("always", LossWarning)
     warnings.showwarning = _show_warning
@@ -55,6 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
 
 
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; what stands behind `--` of `bench` is left as it is, for iobench."""
+    at = words.index("--") if "bench" in words[:1] and "--" in words else len(words)
+    return _parser().parse_args(words[:at], argparse.Namespace(options=list(words[at + 1 :])))
+
+
 def _terminate(number: int, _frame: FrameType | None) -> None:
     """Leave by the way that removes what is half made."""
     raise SystemExit(128 + number)
@@ -73,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_ingest, _add_tables, _add_summary, _add_lookup, _add_report, _add_export, _add_doctor):
+    for add in (_add_ingest, _add_tables, _add_summary, _add_lookup, _add_report, _add_export, _add_bench, _add_doctor):
         add(commands)
     return parser
 
@@ -161,7 +170,11 @@ def _add_tables(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     command.add_argument(
-        "table", nargs="?", choices=derivation.TABLES, metavar="TABLE", help=", ".join(derivation.TABLES)
+        "table",
+        nargs="?",
+        choices=(*derivation.TABLES, *bench.TABLES),
+        metavar="TABLE",
+        help=", ".join((*derivation.TABLES, *bench.TABLES)),
     )
     command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
 
@@ -170,8 +183,10 @@ def _tables(arguments: argparse.Namespace) -> None:
     if arguments.output is not None and arguments.table is None:
         arguments.wrong_usage("-o writes one table; name it before -o")
     opened = capture.open(arguments.path)
+    if arguments.table is not None and arguments.table not in opened.tables:
+        raise InputError(f"{arguments.path}: has no table {arguments.table}; it has {', '.join(opened.tables)}")
     if arguments.table is None:
-        rows = [[name, f"{opened.about['rows'][name]:,}", schema.table(name).description] for name in derivation.TABLES]
+        rows = [[name, f"{opened.about['rows'][name]:,}", schema.table(name).description] for name in opened.tables]
         print(terminal.table(["table", "rows", "one row is"], rows))
     elif arguments.output is None:
         table = opened.tables[arguments.table].head(20).collect()
@@ -313,6 +328,42 @@ def _export(arguments: argparse.Namespace) -> None:
     else:
         with arguments.output.open("w", encoding="utf-8") as file:
             most.write(lines, file)
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _bench,
+        "bench",
+        "Measure the storage below a directory, or compare two measurements.",
+        """
+        Runs iobench there and keeps the results as a capture. What stands behind -- are iobench's options; see
+        androstep bench -- --help. Its exit status is passed on: 0 only if every repetition is valid. --compare takes
+        results that are there already: captures, files of iobench, output of fio or Mobibench (docs/bench.md).
+
+        example: androstep bench /data -o mybench -- --rw randwrite --mode fsync --size 64m --repeats 5
+        """,
+    )
+    command.add_argument("directory", nargs="?", metavar="DIR", help="where to measure (default: here)")
+    command.add_argument(
+        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: bench-DATE-TIME, in UTC)"
+    )
+    command.add_argument("--compare", nargs=2, metavar=("A", "B"), help="is B faster or slower than A?")
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    if arguments.compare:
+        if arguments.directory or arguments.output or arguments.options:
+            arguments.wrong_usage("--compare measures nothing: leave out DIR, -o and options of iobench")
+        first, second = (bench.read(path).tables for path in arguments.compare)
+        print(terminal.comparison(first, second))
+        return 0
+    place = ["--directory", arguments.directory] if arguments.directory else []
+    out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    done = run_bench([*arguments.options, *place], out)
+    if done.capture is not None:
+        print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
+    return done.status
 
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -22,8 +22,9 @@ T = TypeVar("T")
 
 FILE_NAME = "capture.json"
 VERSION = 1
-ROLES = ("trace", "image_before", "image_after", "listing_before", "listing_after", "recording")
-"""What a source is: a trace, an image of the filesystem, a listing of it by extmap, what iotrace said of the device."""
+ROLES = ("trace", "image_before", "image_after", "listing_before", "listing_after", "recording", "bench")
+"""What a source is: a trace, an image of the filesystem, a listing of it by extmap, what iotrace said of the device,
+results of a benchmark."""
 
 EXTENTS = ("tracepoint", "image", "fiemap", "journal")
 """Kinds of evidence for which file a block belongs to."""

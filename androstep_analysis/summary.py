@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, most
+from androstep_analysis import analysis, bench, most
 from androstep_analysis.capture import Capture
 
 
@@ -18,7 +18,8 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     the format's own name), events_by_rwbs (``"Q WS": n``, block events only), requests (per operation: count, bytes),
     block_types and file_types (per operation and type: count, bytes), coverage (shares of bytes: matched, mapped,
     inferred, owned; and requests never completed: unfinished), map_sources and owners_via (per operation and kind of
-    evidence: count, bytes; `unknown` where nothing tells). With ``compat="most"`` block_types and file_types are
+    evidence: count, bytes; `unknown` where nothing tells), bench (None, or runs, invalid and measures: a list with the
+    rows of `bench.summarise`). With ``compat="most"`` block_types and file_types are
     counted as the MOST Viewer did (`most.counts`).
     """
     types = (
@@ -41,7 +42,21 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         **types,
         "map_sources": _nested(_told(analysis.evidence(capture.io, "map_source"), "map_source"), "map_source"),
         "owners_via": _nested(analysis.evidence(capture.io, "owner_via"), "owner_via"),
+        "bench": _bench(capture) if capture.about["bench"] else None,
         "coverage": dict(capture.coverage.select("metric", "value").iter_rows()) | {"unfinished": _unfinished(capture)},
+    }
+
+
+def _bench(capture: Capture) -> dict[str, Any]:
+    """The benchmark results, without what is not known of a configuration."""
+    measures = bench.summarise(capture.bench).with_columns(pl.col(pl.Enum).cast(pl.String))
+    told = capture.about["bench"]
+    return {
+        "runs": told["runs"],
+        "invalid": told["invalid"],
+        "measures": [
+            {name: value for name, value in row.items() if value is not None} for row in measures.iter_rows(named=True)
+        ],
     }
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from androstep_analysis import analysis
+from androstep_analysis import analysis, bench
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
 
@@ -30,11 +30,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def summary(capture: Capture) -> str:
     """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
+    measured = [_bench(capture.bench)] if capture.about["bench"] else []
+    told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses), *measured]
+    if measured and not capture.events:
+        return "\n\n".join(told)
     requests, io = capture.requests.collect(), capture.io.collect()
     data = io.filter(pl.col("block_type") == "data")
     parts = [
-        str(capture),
-        *(f"lost: {visible(loss.message)}" for loss in capture.losses),
+        *told,
         _shares("Requests", analysis.mix(requests), ["op"]),
         _shares("Block types (empty flushes apart)", analysis.blocktypes(io), ["op", "block_type"]),
         _shares("File types of data blocks", analysis.filetypes(io), ["op", "file_type"]),
@@ -90,6 +93,89 @@ def _latency(requests: pl.DataFrame) -> str:
     names = wide.columns[3:]
     rows = [[row[0], row[1], f"{row[2]:,}", *(f"{value / 1e6:,.3f}" for value in row[3:])] for row in wide.iter_rows()]
     return f"Latency in ms\n{table(['step', 'op', 'requests', *names], rows)}"
+
+
+def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
+    """Medians of every configuration with their intervals, and why repetitions are invalid."""
+    summary = bench.summarise(tables)
+    dims = summary.columns[1 : summary.columns.index("value")]
+    told = _telling(summary, dims)
+    found = {(row["metric"], *(row[name] for name in dims)): row for row in summary.iter_rows(named=True)}
+    rows = []
+    for row in summary.filter(metric="invalid_runs").iter_rows(named=True):
+        key = tuple(row[name] for name in dims)
+        rate = found.get(("iops", *key)) or found.get(("tps", *key)) or {}
+        rows.append(
+            [
+                *(_dimension(name, row[name]) for name in told),
+                *(_number(rate.get(name), 1, 0) for name in ("value", "lo", "hi")),
+                *(_number(found.get((name, *key), {}).get("value"), scale, 1) for name, scale in _SHOWN.items()),
+                f"{row['n'] - row['value']:,.0f}",
+                f"{row['value']:,.0f}",
+            ]
+        )
+    header = [*told, "ops/s", "from", "to", "MB/s", "p50 µs", "p99 µs", "p99.9 µs", "valid", "invalid"]
+    return "\n\n".join(
+        [
+            f"Median of valid repetitions with its 95 % interval (below 6: least and greatest)\n{table(header, rows)}",
+            *_reasons(tables["bench_runs"]),
+        ]
+    )
+
+
+_SHOWN = {"bandwidth": 1e6, "latency_p50": 1e3, "latency_p99": 1e3, "latency_p99.9": 1e3}
+"""Metrics of `bench.summarise` beside the rate, and what they are divided by."""
+
+
+def _reasons(runs: pl.DataFrame) -> list[str]:
+    """Why repetitions are invalid, the most frequent reason first."""
+    invalid = (
+        runs.filter(~pl.col("valid")).group_by("invalid").agg(n=pl.len()).sort("n", "invalid", descending=[True, False])
+    )
+    return [f"invalid: {visible(reason or 'no reason given')} ({n:,})" for reason, n in invalid.iter_rows()]
+
+
+def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> str:
+    """Rates and latencies of two sets of benchmark results (tables bench_runs and bench), and what the second is."""
+    result = bench.compare(first, second).filter(pl.col("metric").is_in(["iops", "tps", "latency_p50", "latency_p99"]))
+    dims = _telling(result, result.columns[1 : result.columns.index("value")])
+    rows = [
+        [
+            row["metric"],
+            *(_dimension(name, row[name]) for name in dims),
+            *(_number(row[side], 1, 0) for side in ("first", "second")),
+            *(_number(row[bound], 1, 3) for bound in ("value", "lo", "hi")),
+            f"{row['n_first']}, {row['n_second']}",
+            row["verdict"],
+        ]
+        for row in result.iter_rows(named=True)
+    ]
+    header = ["metric", *dims, "first", "second", "ratio", "from", "to", "n", "the second is"]
+    return f"Rates in 1/s, latencies in ns; 95 % intervals of the ratio\n{table(header, rows)}"
+
+
+def _telling(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
+    """The columns that tell configurations apart, without those that follow from the ones before them."""
+    told = ["test"]
+    for name in dims:
+        if name not in told and table.select(told).n_unique() < table.select(*told, name).n_unique():
+            told.append(name)
+    return told
+
+
+def _dimension(name: str, value: object) -> str:
+    """A value of a configuration: sizes in the largest binary unit that they are whole numbers of."""
+    if value is None:
+        return "–"
+    if isinstance(value, int) and name.endswith("_bytes"):
+        units = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+        size, unit = next((pair for pair in units if value and value % pair[0] == 0), (1, "B"))
+        return f"{value // size:,} {unit}"
+    return str(value)
+
+
+def _number(value: float | None, scale: float, digits: int) -> str:
+    return "–" if value is None else f"{value / scale:,.{digits}f}"
 
 
 def _kib(value: float) -> str:

@@ -26,7 +26,7 @@ from androstep_analysis import capture, cli, derivation, fs, link
 DEMO = ROOT / "datasets/demo"
 KEPT = ["trace.dat.zst", "before.rec.zst", "after.rec.zst", "recording.json", "before.img.zst", "after.img.zst"]
 PROGRAM = Path(sys.executable).with_name("androstep")
-COMMANDS = ("ingest", "tables", "summary", "lookup", "report", "export", "doctor")
+COMMANDS = ("ingest", "tables", "summary", "lookup", "report", "export", "bench", "doctor")
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,14 @@ def test_help_of_a_command_shows_an_example_that_its_parser_takes(androstep: And
     assert done.status == 0
     shown = examples(done.out.partition("example:")[1] + done.out.partition("example:")[2])
     assert [example[0] for example in shown] == [command]
-    cli._parser().parse_args(shown[0])
+    cli._parsed(shown[0])
 
 
 def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
     shown = examples(androstep("--help").out)
-    assert len(shown) == 5
+    assert len(shown) == 6
     for example in shown:
-        cli._parser().parse_args(example)
+        cli._parsed(example)
 
 
 # -- wrong usage: 2 ---------------------------------------------------------------------------------------------------

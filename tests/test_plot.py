@@ -20,10 +20,11 @@ import polars as pl
 import pytest
 from matplotlib import _pylab_helpers
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection, QuadMesh
+from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
 
-from androstep_analysis import analysis, plot, schema
+from androstep_analysis import analysis, bench, plot, schema
+from androstep_analysis.plot import bench as plot_bench
 from androstep_analysis.plot import paper, scatter, series, text
 
 HOSTILE = (
@@ -452,13 +453,173 @@ def test_pieces_are_coloured_by_block_type() -> None:
     assert {colour for *_, colour in points(ax)} == {paper.BLOCK_TYPES["journal"], paper.BLOCK_TYPES["free"]}
 
 
+# -- benchmarks -------------------------------------------------------------------------------------------------------
+
+
+def medians(dim: str, *rows: tuple[str, Any, str, float, float | None, float | None]) -> pl.DataFrame:
+    """A table of `bench.summarise`; a row is metric, value of column `dim`, test, median, lo, hi."""
+    names = ("metric", dim, "test", "value", "lo", "hi")
+    types = {"value": pl.Float64, "lo": pl.Float64, "hi": pl.Float64}
+    return pl.DataFrame([dict(zip(names, row, strict=True)) for row in rows], schema_overrides=types)
+
+
+def intervals(ax: Axes) -> list[tuple[float, float, float]]:
+    """Where each error bar stands, and its two ends."""
+    segments = [
+        segment for lines in ax.collections if isinstance(lines, LineCollection) for segment in lines.get_segments()
+    ]
+    return sorted((float(s[0][0]), float(s[0][1]), float(s[1][1])) for s in map(np.asarray, segments))
+
+
+def curves(ax: Axes) -> dict[str, list[tuple[float, float]]]:
+    """The points of each line that is in the legend."""
+    return {
+        str(line.get_label()): [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)]
+        for line in ax.lines
+        if not str(line.get_label()).startswith("_")
+    }
+
+
+def test_sync_modes_are_bars_with_their_intervals() -> None:
+    table = medians(
+        "sync_mode",
+        ("iops", "fsync", "seq_write", 100, 90, 120),
+        ("iops", "osync", "seq_write", 200, None, None),
+        ("iops", "fsync", "rand_write", 50, 40, 55),
+        ("bandwidth", "fsync", "seq_write", 4e6, 3e6, 5e6),
+        ("invalid_runs", "osync", "seq_write", 2, None, None),
+        ("invalid_runs", "fsync", "seq_write", 0, None, None),
+    )
+    ax = plot.bench_sync_modes(table)
+    assert sorted((round(bar.get_x() + bar.get_width() / 2, 3), bar.get_height()) for bar in ax.patches) == [
+        *((-0.2, 100), (0.2, 50), (0.8, 200)),
+    ]
+    assert [(round(x, 3), lo, hi) for x, lo, hi in intervals(ax)] == [(-0.2, 90, 120), (0.2, 40, 55)]
+    assert tick_labels(ax.xaxis) == ["fsync", "osync"] and ax.get_ylim()[0] == 0
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [entry.get_text() for entry in legend.get_texts()] == ["seq write", "rand write"]
+    assert legend.get_title().get_text() == "×: 2 repetitions invalid and left out"
+    (marks,) = [line for line in ax.lines if line.get_marker() == "x"]
+    assert list(marks.get_xdata()) == [1.0]
+    assert [bar.get_height() for bar in plot.bench_sync_modes(table, metric="bandwidth").patches] == [4]
+
+
+def test_values_far_apart_are_points_on_a_logarithmic_axis() -> None:
+    rows = [("iops", "buffered", "seq_write", 90_000, 80_000, 95_000), ("iops", "fsync", "seq_write", 300, 200, 400)]
+    ax = plot.bench_sync_modes(medians("sync_mode", *rows))
+    assert ax.get_yscale() == "log" and not ax.patches
+    assert [tuple(line.get_data()[1]) for line in ax.lines if line.get_marker() == "o"] == [(90_000, 300), ()]
+    assert intervals(ax) == [(0, 80_000, 95_000), (1, 200, 400)]
+
+
+@pytest.mark.parametrize(
+    ("draw", "dim", "values"),
+    [
+        (plot.bench_journal_modes, "journal_mode", ["DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF"]),
+        (plot.bench_synchronous, "synchronous", ["OFF", "NORMAL", "FULL", "EXTRA"]),
+        (plot.bench_devices, "fs_type", ["ext4", "xfs", "btrfs", "f2fs", "reiser"]),
+    ],
+)
+def test_categories_stand_in_their_own_order(draw: Callable[..., Axes], dim: str, values: list[str]) -> None:
+    rows = [("tps", value, "sqlite_insert", 10 + at, None, None) for at, value in enumerate(values)]
+    ax = draw(medians(dim, *reversed(rows)))
+    assert tick_labels(ax.xaxis) == values
+    assert [bar.get_height() for bar in sorted(ax.patches, key=lambda bar: bar.get_x())] == [
+        10 + n for n in range(len(values))
+    ]
+    assert ax.get_legend() is None, "one series needs no legend"
+
+
+def test_threads_and_sizes_are_lines() -> None:
+    table = medians(
+        "threads",
+        ("iops", 32, "rand_write", 900, 800, 950),
+        ("iops", 1, "rand_write", 100, None, None),
+        ("iops", 4, "append", 50, 40, 60),
+    )
+    ax = plot.bench_threads(table)
+    assert curves(ax) == {"rand write": [(1, 100), (32, 900)], "append": [(4, 50)]}
+    assert intervals(ax) == [(4, 40, 60), (32, 800, 950)]
+    assert tick_labels(ax.xaxis) == ["1", "4", "32"] and ax.get_ylim()[0] == 0
+    sizes = table.rename({"threads": "block_bytes"}).with_columns(
+        pl.col("block_bytes") * 4096, metric=pl.lit("bandwidth")
+    )
+    ax = plot.bench_sizes(sizes, metric="bandwidth")
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert tick_labels(ax.xaxis) == ["4 KiB", "16 KiB", "128 KiB"]
+    assert curves(ax)["rand write"] == [(4096, 1e-4), (131072, 9e-4)]
+
+
+def test_a_place_in_the_figure_has_one_number() -> None:
+    rows = [("iops", "fsync", "append", 1, None, None), ("iops", "fsync", "append", 2, None, None)]
+    table = medians("sync_mode", *rows).with_columns(threads=pl.Series([1, 2]))
+    with pytest.raises(ValueError, match="the figure does not show threads: keep one value of each"):
+        plot.bench_sync_modes(table)
+    with pytest.raises(ValueError, match="no column journal_mode"):
+        plot.bench_journal_modes(table)
+
+
+def test_the_latency_curve_ends_at_the_slowest_operation() -> None:
+    table = pl.DataFrame(
+        {
+            "metric": ["cumulative_ratio"] * 3,
+            "test": ["append"] * 3,
+            "part": ["op"] * 3,
+            "latency_ns": [1_000, 2_000, 5_000_000],
+            "value": [0.5, 0.99, 1.0],
+            "n": [50, 49, 1],
+        }
+    )
+    ax = plot.bench_latency(table)
+    (points,) = curves(ax).values()
+    # Half of the operations took 1 µs, so the median and all below it; only the last of 100 took 5 ms.
+    assert [(round(x, 6), y) for x, y in points] == [(1, 1e-6), (2, 2e-6), (100, 5e-3), (100, 5e-3)]
+    assert tick_labels(ax.xaxis) == ["0", "90", "99"]
+    assert list(map(plot_bench._percentile, range(6))) == ["0", "90", "99", "99.9", "99.99", "99.999"]
+
+
+def test_a_series_is_a_line_for_each_repetition() -> None:
+    table = pl.DataFrame(
+        {
+            "metric": ["iops"] * 4,
+            "run_id": ["r"] * 4,
+            "repeat": [0, 0, 1, 1],
+            "ts_ns": [10**9, 2 * 10**9, 50 * 10**9, 51 * 10**9],
+            "duration_ns": [10**9] * 4,
+            "valid": [True, True, False, False],
+            "value": [10.0, 20.0, 30.0, 40.0],
+        }
+    )
+    ax = plot.bench_series(table)
+    assert curves(ax) == {"repetition 0": [(500, 10), (1500, 20)], "repetition 1 (invalid)": [(500, 30), (1500, 40)]}
+    assert ax.get_xlabel() == "Time [ms]"
+    with pytest.raises(ValueError, match="keep one run_id"):
+        plot.bench_series(pl.concat([table, table.with_columns(run_id=pl.lit("s"))]))
+
+
+def test_every_test_and_filesystem_has_a_colour_of_its_own() -> None:
+    assert set(plot_bench.TESTS) == set(schema.table("bench_runs").column("test").values)
+    assert len(set(plot_bench.FILESYSTEMS.values())) == len(plot_bench.FILESYSTEMS)
+
+
 # -- any figure -------------------------------------------------------------------------------------------------------
 
 
 def empty() -> dict[str, Axes]:
     """Every figure of a capture without a single request, from the analyses themselves."""
     requests, io = schema.empty("requests"), schema.empty("io")
+    results = {name: schema.empty(name) for name in bench.TABLES}
+    medians = bench.summarise(results)
     return {
+        "bench_devices": plot.bench_devices(medians),
+        "bench_journal_modes": plot.bench_journal_modes(medians),
+        "bench_latency": plot.bench_latency(bench.distribution(results)),
+        "bench_series": plot.bench_series(bench.series(results)),
+        "bench_sizes": plot.bench_sizes(medians),
+        "bench_sync_modes": plot.bench_sync_modes(medians),
+        "bench_synchronous": plot.bench_synchronous(medians),
+        "bench_threads": plot.bench_threads(medians),
         "block_types": plot.block_types(analysis.blocktypes(io)),
         "file_types": plot.file_types(analysis.filetypes(io), basis="bytes", relative=True),
         "mix": plot.mix(analysis.mix(requests)),

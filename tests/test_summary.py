@@ -154,6 +154,7 @@ BY = {
     "map_sources.<op>": "source",
     "owners_via": "op",
     "owners_via.<op>": "rule",
+    "bench.measures[]": "column",
 }
 
 
@@ -165,4 +166,6 @@ def test_the_page_names_every_key_and_no_other(tmp_path: Path) -> None:
         for name in leaves(summarised(DEMO, "most"))
         if name.startswith(("block_types.", "file_types."))
     }
-    assert leaves(summarised(DEMO)) | leaves(summarised(tmp_path / "cut.txt")) | by_most == documented
+    (tmp_path / "bench.txt").write_text("[mobibench measurement setup]\nIO size : 4 KB\nIO count : 1\n")
+    found = [summarised(path) for path in (DEMO, tmp_path / "cut.txt", tmp_path / "bench.txt")]
+    assert {name for summary in found for name in leaves(summary)} | by_most == documented

@@ -25,6 +25,8 @@ LIMIT_BYTES = 4 << 30
 few kilobytes of compressed zeros must not be able to take all of it."""
 
 _STEP = 1 << 16
+_PEEKED_BYTES = 1 << 18
+"""More than a compressed block of any of the methods (zstd's are the largest: 128 KiB)."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,22 @@ def load(path: Path) -> Source:
             data, loss = decompress(name, method, raw)
             return Source(path, data, loss)
     return Source(path, raw)
+
+
+def head(path: Path) -> bytes:
+    """What `load(path).head` will be, or its beginning, from the first `_PEEKED_BYTES` of the file.
+
+    Nothing where the file cannot be read: that is for `load` to say.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_PEEKED_BYTES)
+        for magic, method, decompress in _METHODS:
+            if raw.startswith(magic):
+                return decompress(str(path), method, raw)[0][:HEAD_BYTES]
+    except (OSError, InputError):
+        return b""
+    return raw[:HEAD_BYTES]
 
 
 def printable(text: str) -> str:

@@ -1,9 +1,9 @@
 """Figures: one function per result, tidy table in, matplotlib Axes out.
 
-Every function takes a result table of `androstep_analysis.analysis` (or the table `requests` or `io`) and `ax`, the
-axes to draw in; without it, it makes a figure one column wide. Nothing is shown and no global style is changed. A
-notebook displays what a function returns. An empty table gives axes that say "no data"; a table whose dimensions are
-not those of the figure is refused with `ValueError`.
+Every function takes a result table of `androstep_analysis.analysis` (or the table `requests` or `io`), those whose
+name begins with bench one of `androstep_analysis.bench`, and `ax`, the axes to draw in; without it, it makes a figure
+one column wide. Nothing is shown and no global style is changed. A notebook displays what a function returns. An empty
+table gives axes that say "no data"; a table whose dimensions are not those of the figure is refused with `ValueError`.
 """
 
 from androstep_analysis.plot.bars import (
@@ -16,12 +16,30 @@ from androstep_analysis.plot.bars import (
     sync_bars,
     top_volume,
 )
+from androstep_analysis.plot.bench import (
+    bench_devices,
+    bench_journal_modes,
+    bench_latency,
+    bench_series,
+    bench_sizes,
+    bench_sync_modes,
+    bench_synchronous,
+    bench_threads,
+)
 from androstep_analysis.plot.output import save
 from androstep_analysis.plot.paper import png, style
 from androstep_analysis.plot.scatter import sector_over_time, size_over_time
 from androstep_analysis.plot.series import cumulative, latency_cdf, rate
 
 __all__ = [
+    "bench_devices",
+    "bench_journal_modes",
+    "bench_latency",
+    "bench_series",
+    "bench_sizes",
+    "bench_sync_modes",
+    "bench_synchronous",
+    "bench_threads",
     "block_types",
     "cumulative",
     "file_types",

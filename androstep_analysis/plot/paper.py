@@ -250,7 +250,7 @@ def _unit(value: float, units: Sequence[tuple[int, str]]) -> tuple[int, str]:
     return next(((divisor, name) for divisor, name in reversed(units) if value >= divisor), units[0])
 
 
-MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi")
+MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "confidence")
 """Columns of a result table that are no dimensions."""
 
 

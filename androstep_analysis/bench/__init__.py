@@ -1,0 +1,16 @@
+"""Benchmark results: of iobench, fio and Mobibench, read, summarised over repetitions, and compared.
+
+>>> results = read("bench.rec", "fio.json")
+>>> summarise(results.tables)
+
+`androstep_analysis.bench.run` runs iobench and keeps what it found as a capture. A summary has the columns ``metric,
+<configuration…>, value, unit, n, lo, hi``; ``androstep_analysis.plot`` draws it.
+"""
+
+from androstep_analysis.bench.compare import compare
+from androstep_analysis.bench.measures import measures
+from androstep_analysis.bench.read import read
+from androstep_analysis.bench.summarise import distribution, latencies, series, summarise
+from androstep_analysis.bench.tables import TABLES, Results
+
+__all__ = ["TABLES", "Results", "compare", "distribution", "latencies", "measures", "read", "series", "summarise"]

@@ -1,0 +1,153 @@
+"""Two sets of results side by side: is one of them faster, and by how much?"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.bench.measures import UNITS, measures
+from androstep_analysis.bench.summarise import MISSED
+from androstep_analysis.bench.tables import JOB, MACHINE
+
+VERDICTS: Final = (
+    *("faster", "slower", "no difference shown", "too few repetitions"),
+    *("no valid repetition in both", "only in the first", "only in the second"),
+)
+
+
+def compare(
+    first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame], *, by: Sequence[str] = JOB
+) -> pl.DataFrame:
+    """How much faster or slower the second results are than the first, for every configuration and metric.
+
+    Takes two sets of tables bench_runs and bench: of two runs, two filesystems, two devices. Configurations belong
+    together where the columns `by` of bench_runs (default: everything that was asked for) are equal; columns that are
+    the same everywhere are left out of the result. Columns: metric, the configuration's, value (Float64: median of
+    the second over median of the first), unit (``1``), n (Int64, repetitions on both sides), lo, hi (Float64),
+    verdict (Enum `VERDICTS`), first, second (Float64, the medians), n_first, n_second (Int64). Invalid repetitions
+    are left out. A configuration that only one side has is listed with that verdict.
+
+    The interval holds the ratio with 95 % confidence, if the two sides differ by a factor and otherwise have the same
+    distribution, whatever it is: it is made of the ratios of every repetition of one side to every one of the other,
+    from the k-th least to the k-th greatest, with k from the exact distribution of Mann and Whitney's U (Moses 1953;
+    Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 2014, §4.3, on logarithms). A bootstrap of so few
+    values is narrower than it should be. With too few repetitions (less than 4 and 4, 3 and 5, 2 and 8) no interval
+    reaches that level, and there is none. `verdict` is of the second: faster or slower where the interval leaves 1
+    out (more operations, less latency). Of twenty configurations without any difference one is to be expected that
+    shows one.
+
+    Raises `ValueError` where a side has one configuration on several machines or filesystems: choose one first.
+    """
+    sides = [_values(tables, by) for tables in (first, second)]
+    both = pl.concat([side.select(by) for side in sides])
+    dims = [name for name in by if both[name].n_unique() > 1 or name == "test"]
+    # Nulls of a configuration are equal to each other here.
+    joined = sides[0].join(sides[1], on=["metric", *by], how="full", coalesce=True, nulls_equal=True, suffix="_second")
+    rows = [_row(row, dims) for row in joined.iter_rows(named=True)]
+    result = pl.DataFrame(rows, schema=_schema(first["bench_runs"], dims), orient="row")
+    order = pl.col("metric").cast(pl.Enum(list(UNITS)))
+    return result.sort(order, *dims, nulls_last=True)
+
+
+def _values(tables: Mapping[str, pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+    """A row for each configuration and metric: its valid values as a list, which may be empty."""
+    runs = tables["bench_runs"]
+    places = [name for name in MACHINE if name not in by]
+    several = runs.group_by(by).agg(pl.col(name).n_unique() for name in places)
+    if mixed := [name for name in places if several[name].max() not in (None, 1)]:
+        raise ValueError(f"one side holds results of several {', '.join(mixed)}: keep one of each, or compare by it")
+    found = measures(tables)
+    values = found.group_by("metric", *by).agg(values=pl.col("value").filter("valid"))
+    every = runs.select("workload", *[name for name in by if name != "workload"]).unique()
+    # A configuration without a valid repetition has the metrics of its workload nonetheless.
+    every = every.join(found.select("metric", "workload").unique(), on="workload")
+    return every.join(values, on=["metric", *by], how="left", nulls_equal=True).select(
+        "metric", *by, "values", present=pl.lit(value=True)
+    )
+
+
+def _schema(runs: pl.DataFrame, dims: Sequence[str]) -> dict[str, Any]:
+    return {
+        "metric": pl.String,
+        **{name: runs.schema[name] for name in dims},
+        **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64, "lo": pl.Float64, "hi": pl.Float64},
+        "verdict": pl.Enum(VERDICTS),
+        **{"first": pl.Float64, "second": pl.Float64, "n_first": pl.Int64, "n_second": pl.Int64},
+    }
+
+
+def _row(row: Mapping[str, Any], dims: Sequence[str]) -> dict[str, Any]:
+    """A row of the result, from a configuration and metric with its values on both sides."""
+    first, second = row["values"] or [], row["values_second"] or []
+    value, lo, hi = ratio(first, second)
+    return {
+        "metric": row["metric"],
+        **{name: row[name] for name in dims},
+        "value": value,
+        "unit": "1",
+        "n": len(first) + len(second),
+        "lo": lo,
+        "hi": hi,
+        "verdict": _verdict(row, lo, hi),
+        "first": float(np.median(first)) if first else None,
+        "second": float(np.median(second)) if second else None,
+        "n_first": len(first),
+        "n_second": len(second),
+    }
+
+
+def _verdict(row: Mapping[str, Any], lo: float | None, hi: float | None) -> str:
+    if not row["present_second"]:
+        return "only in the first"
+    if not row["present"]:
+        return "only in the second"
+    if not row["values"] or not row["values_second"]:
+        return "no valid repetition in both"
+    if lo is None or hi is None:
+        return "too few repetitions"
+    if lo <= 1 <= hi:
+        return "no difference shown"
+    more_is_faster = not row["metric"].startswith("latency")
+    return "faster" if (lo > 1) == more_is_faster else "slower"
+
+
+def ratio(first: Sequence[float], second: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """Ratio of the medians, second to first, and the interval that holds it; see `compare`.
+
+    None where there is nothing to divide by, or too few values for an interval. Where the ratio of medians lies
+    outside of the interval of Moses, which can happen with two-humped values, the interval is widened to hold it.
+    """
+    if not first or not second or min(*first, *second) <= 0:
+        return None, None, None
+    value = float(np.median(second) / np.median(first))
+    place = moses(len(first), len(second))
+    if place == 0:
+        return value, None, None
+    ratios = np.sort(np.divide.outer(np.asarray(second, float), np.asarray(first, float)), axis=None)
+    return value, min(value, float(ratios[place - 1])), max(value, float(ratios[-place]))
+
+
+@functools.cache
+def moses(nr_first: int, nr_second: int) -> int:
+    """The place k, from 1, of the ratio at which the interval begins; 0 where none reaches the confidence.
+
+    The largest k with P(U <= k - 1) <= 2.5 %, U being Mann and Whitney's statistic of samples of these sizes.
+    """
+    # Coefficients of the Gaussian binomial: how many orders of the two samples give each U.
+    counts = [1] + [0] * (nr_first * nr_second)
+    for step in range(1, nr_first + 1):
+        for at in range(len(counts) - 1, nr_second + step - 1, -1):
+            counts[at] -= counts[at - nr_second - step]
+        for at in range(step, len(counts)):
+            counts[at] += counts[at - step]
+    total, sums, place = sum(counts), 0, 0
+    for count in counts:
+        sums += count
+        if 2 * sums > MISSED * total:
+            break
+        place += 1
+    return place

@@ -1,0 +1,101 @@
+"""What a repetition came to: rates and quantiles of latency, from the tables as they were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.bench.tables import ALWAYS, JOB, MACHINE, RUN
+
+QUANTILES: Final = {"p50": 500_000, "p90": 900_000, "p99": 990_000, "p99.9": 999_000, "p99.99": 999_900}
+"""Quantiles of latency, in millionths of the operations."""
+
+UNITS: Final = {"iops": "1/s", "tps": "1/s", "bandwidth": "B/s"} | dict.fromkeys(
+    (f"latency_{name}" for name in QUANTILES), "ns"
+)
+"""The metrics of a repetition and their units."""
+
+
+def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """A row for each repetition and metric: the columns of bench_runs, then metric, value (Float64), unit.
+
+    Takes tables bench_runs and bench. `iops` of files and `tps` of SQLite and PostMark are whole operations of all
+    workers per second of the measured time, pauses asked for not counted; `bandwidth` the bytes they moved, which
+    SQLite's rows are not. ``latency_p50`` … are quantiles of whole operations (`quantile`). What a tool did not tell
+    has no row.
+    """
+    whole = tables["bench"].filter(thread=-1, part="op")
+    seconds = (pl.col("duration_ns") - pl.col("paused_ns").fill_null(0)) / 1e9
+    per_second = pl.when(seconds > 0).then(pl.lit(1.0) / seconds)
+    columns = [*RUN, *(f"latency_{name}" for name in QUANTILES), "iops", "bandwidth"]
+    found = whole.with_columns(
+        *(pl.lit(None, pl.Float64).alias(f"latency_{name}") for name in QUANTILES),
+        iops=pl.col("ops") * per_second,
+        bandwidth=pl.col("bytes") * per_second,
+    ).select(columns)
+    latencies = _latencies(whole)
+    found = found.update(latencies, on=list(RUN)) if not latencies.is_empty() else found
+    runs = tables["bench_runs"].join(found, on=RUN, how="left", maintain_order="left")
+    of_files = pl.col("workload") == "file"
+    runs = runs.with_columns(
+        tps=pl.when(~of_files).then("iops"),
+        iops=pl.when(of_files).then("iops"),
+        bandwidth=pl.when(pl.col("workload") != "sqlite").then("bandwidth"),
+    )
+    index = tables["bench_runs"].columns
+    long = runs.unpivot(list(UNITS), index=index, variable_name="metric", value_name="value")
+    long = long.filter(pl.col("value").is_not_null())
+    return long.with_columns(unit=pl.col("metric").replace_strict(UNITS, return_dtype=pl.String))
+
+
+def quantile(counts: pl.DataFrame, by: Sequence[str], millionths: int) -> pl.DataFrame:
+    """The bucket in which a quantile lies: columns `by`, n, lower_ns, upper_ns (Int64; the last within the bucket).
+
+    `counts` has columns `by`, bucket_ns, width_ns, count. The quantile is the nearest rank: the least latency that at
+    least this share of the operations did not exceed; it lies in ``[lower_ns, upper_ns]``.
+    """
+    merged = counts.group_by(*by, "bucket_ns", "width_ns").agg(pl.col("count").sum()).sort("bucket_ns")
+    rank = (pl.col("n") * millionths + 999_999) // 1_000_000
+    running = merged.with_columns(
+        n=pl.col("count").sum().over(by), reached=pl.col("count").cum_sum().over(by, order_by="bucket_ns")
+    )
+    reached = running.filter(pl.col("reached") >= pl.max_horizontal(rank, 1))
+    return reached.group_by(by, maintain_order=True).agg(
+        n=pl.col("n").first(),
+        lower_ns=pl.col("bucket_ns").first(),
+        upper_ns=(pl.col("bucket_ns") + pl.col("width_ns") - 1).first(),
+    )
+
+
+def buckets(results: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The histograms of rows of table bench, a row for each bucket: columns `by`, bucket_ns, width_ns, count."""
+    known = results.filter(pl.col("hist_bucket_ns").list.len() > 0)
+    lists = {"bucket_ns": "hist_bucket_ns", "width_ns": "hist_width_ns", "count": "hist_count"}
+    return known.select(*by, **{name: pl.col(column) for name, column in lists.items()}).explode(list(lists))
+
+
+def dimensions(runs: pl.DataFrame) -> list[str]:
+    """The columns by which configurations differ in these runs, and those every result has (`ALWAYS`)."""
+    return [name for name in (*JOB, *MACHINE) if name in ALWAYS or runs[name].n_unique() > 1]
+
+
+def _latencies(whole: pl.DataFrame) -> pl.DataFrame:
+    """Quantiles of each repetition, as Float64 columns latency_p50 …: of its histogram, else as its tool printed it."""
+    counts = buckets(whole, RUN)
+    most = whole.select(*RUN, "latency_max_ns")
+    wide = whole.select(RUN)
+    printed = whole.filter(pl.col("quantile_ppm").is_not_null()).select(*RUN, "quantile_ppm", "quantile_ns")
+    printed = printed.explode("quantile_ppm", "quantile_ns")
+    for name, millionths in QUANTILES.items():
+        found = quantile(counts, RUN, millionths).join(most, on=RUN)
+        # No latency is longer than the longest, which is known to the nanosecond.
+        value = pl.min_horizontal("upper_ns", "latency_max_ns").cast(pl.Float64)
+        column = f"latency_{name}"
+        of_histogram = found.select(*RUN, value.alias(column))
+        of_print = printed.filter(quantile_ppm=millionths).select(
+            *RUN, pl.col("quantile_ns").cast(pl.Float64).alias(column)
+        )
+        wide = wide.join(pl.concat([of_histogram, of_print]), on=RUN, how="left", maintain_order="left")
+    return wide

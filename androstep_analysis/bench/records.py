@@ -1,0 +1,116 @@
+"""iobench's own results: a record stream (probes/FORMAT.md) with runs, results, histograms, windows and operations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.bench.tables import RUN, Results, fit
+from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest import record
+
+PROBE = "iobench"
+
+_RUN = ("point", "repeat")
+"""What names a repetition within one file."""
+
+_PART = (*_RUN, "thread", "part")
+_FROM_RUN = ("run_id", "test", "sync_mode", "journal_mode", "block_bytes", "file_bytes", "threads", "seed")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a record stream of iobench."""
+    return record.sniff(head) and b'"probe":"iobench"' in head.replace(b'": "', b'":"')
+
+
+def read(path: Path) -> Results:
+    """The results in a file of iobench, with everything before and behind damage.
+
+    A repetition whose results are missing is marked invalid, and a histogram that does not hold all operations of its
+    row is left out: percentiles of the rest would be wrong. Raises `InputError` for what iobench did not write.
+    """
+    records = record.read(path)
+    missing = {"bench_run", "bench_result", "bench_histogram", "bench_window"} - records.tables.keys()
+    if records.header.get("probe") != PROBE or missing:
+        raise InputError(f"{path}: a record stream of {records.header.get('probe')}, not of {PROBE}; give its --record")
+    tables = records.tables
+    runs = tables["bench_run"].with_columns(
+        tool=pl.lit(PROBE),
+        tool_version=pl.lit(records.header.get("probe_version"), pl.String),
+        kernel=pl.lit(records.header.get("kernel"), pl.String),
+        machine=pl.lit(records.header.get("machine"), pl.String),
+        dev=pl.when(pl.col("dev") != 0).then("dev"),
+    )
+    results, torn = _results(runs, tables["bench_result"], tables["bench_histogram"])
+    logged = tables.get("bench_op")
+    found = {
+        "bench_runs": fit(_judged(runs, results), "bench_runs"),
+        "bench": fit(results, "bench"),
+        "bench_series": fit(_named(tables["bench_window"], runs), "bench_series"),
+        "bench_ops": schema.empty("bench_ops") if logged is None else fit(_named(logged, runs), "bench_ops"),
+    }
+    return Results(
+        format="iobench records",
+        tables=found,
+        losses=(*records.losses, *torn),
+        clock="boot",
+        monotonic_offset_ns=records.header.get("monotonic_offset_ns"),
+        realtime_offset_ns=records.header.get("realtime_offset_ns"),
+    )
+
+
+def _results(
+    runs: pl.DataFrame, results: pl.DataFrame, histograms: pl.DataFrame
+) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
+    """The rows of table bench: results with their histogram and the configuration of their run."""
+    of_workers = histograms.filter(pl.col("thread") >= 0)
+    of_workers = of_workers.select(*_PART, "bucket_ns", "width_ns", pl.col("count").cast(pl.Int64))
+    # The file has those of workers; that of all workers together is their sum.
+    of_all = (
+        of_workers.group_by(*_RUN, "part", "bucket_ns", "width_ns")
+        .agg(pl.col("count").sum())
+        .with_columns(thread=pl.lit(-1, pl.Int32))
+    )
+    whole = (
+        pl.concat([of_workers, of_all.select(of_workers.columns)])
+        .sort(*_PART, "bucket_ns")
+        .group_by(_PART, maintain_order=True)
+        .agg(
+            hist_bucket_ns=pl.col("bucket_ns").cast(pl.Int64),
+            hist_width_ns=pl.col("width_ns").cast(pl.Int64),
+            hist_count="count",
+        )
+    )
+    lists = [pl.col(name).fill_null(pl.lit([], pl.List(pl.Int64))) for name in whole.columns[len(_PART) :]]
+    joined = results.join(whole, on=_PART, how="left", maintain_order="left").with_columns(lists)
+    sound = pl.col("hist_count").list.sum() == pl.col("ops")
+    joined = joined.with_columns(pl.when(sound).then(pl.col(name)).alias(name) for name in whole.columns[len(_PART) :])
+    known = joined.join(runs.select(*_RUN, *_FROM_RUN), on=_RUN, how="inner", maintain_order="left")
+    return known, _torn(known["hist_count"].null_count(), joined.height - known.height)
+
+
+def _named(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """The rows of runs that are in the file, with the run's name."""
+    return rows.join(runs.select(*_RUN, "run_id"), on=_RUN, how="inner", maintain_order="left")
+
+
+def _torn(histograms: int, orphans: int) -> tuple[Loss, ...]:
+    losses = []
+    if histograms:
+        losses.append(Loss("torn", histograms, f"{histograms} histograms lack operations and are left out"))
+    if orphans:
+        losses.append(Loss("torn", orphans, f"{orphans} results are of runs that are not in the file"))
+    return tuple(losses)
+
+
+def _judged(runs: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
+    """The runs, those that are said to be valid but have lost their result as invalid."""
+    have = results.filter(thread=-1, part="op").select(*RUN, found=pl.lit(value=True))
+    judged = runs.join(have, on=RUN, how="left", maintain_order="left")
+    lost = pl.col("found").is_null() & (pl.col("valid") != 0)
+    return judged.with_columns(
+        valid=(pl.col("valid") != 0) & pl.col("found").is_not_null(),
+        invalid=pl.when(lost).then(pl.lit("its results are missing in the file")).otherwise("invalid"),
+    )

@@ -1,0 +1,168 @@
+"""Results over repetitions: medians with intervals, and latencies from merged histograms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.bench.measures import QUANTILES, UNITS, buckets, dimensions, measures, quantile
+from androstep_analysis.bench.tables import RUN
+
+MISSED: Final = Fraction(1, 20)
+"""How often an interval may miss what it is of, at most."""
+
+
+def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
+    """Median of every metric of every configuration over its valid repetitions, with its confidence interval.
+
+    Takes tables bench_runs and bench (`read(…).tables`, `Capture.tables` collected). Columns: metric, the columns of
+    bench_runs `by` which configurations are told apart (default: those that differ, and a few that are always
+    there), value (Float64), unit, n (Int64, repetitions), lo, hi (Float64), confidence (Float64). Metrics are those
+    of `measures`, and ``invalid_runs``: how many of the configuration's n repetitions are left out because they are
+    invalid.
+
+    The interval goes from the j-th least to the j-th greatest repetition; with j as large as possible, it holds the
+    median of the distribution with probability `confidence` of at least 0.95, whatever the distribution (Le Boudec,
+    Performance Evaluation of Computer and Communication Systems, 2010, §2.2.2). Below 6 repetitions no interval
+    reaches that: it is then least and greatest, and `confidence` says what they are worth. One repetition has none.
+    """
+    runs = tables["bench_runs"]
+    dims = dimensions(runs) if by is None else list(by)
+    found = measures(tables)
+    valid = (
+        found.filter("valid")
+        .group_by("metric", *dims)
+        .agg(unit=pl.col("unit").first(), n=pl.len().cast(pl.Int64), values=pl.col("value").sort())
+    )
+    ranks = [rank(n) for n in valid["n"]]
+    medians = valid.with_columns(
+        value=pl.col("values").list.median(),
+        rank=pl.Series([place for place, _ in ranks], dtype=pl.Int64),
+        confidence=pl.Series([confidence for _, confidence in ranks], dtype=pl.Float64),
+    ).with_columns(
+        lo=pl.when(pl.col("n") > 1).then(pl.col("values").list.get(pl.col("rank") - 1)),
+        hi=pl.when(pl.col("n") > 1).then(pl.col("values").list.get(pl.col("n") - pl.col("rank"))),
+    )
+    return _tidy(pl.concat([medians.select(_columns(dims)), _invalid(runs, dims)]), dims, [*UNITS, "invalid_runs"])
+
+
+def latencies(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
+    """Quantiles of latency of every part of the operations, over all valid repetitions of a configuration together.
+
+    Takes tables bench_runs and bench. Columns: metric (``latency``), the columns `by` which configurations are told
+    apart (as in `summarise`), part, quantile (p50 … p99.99, max), value (Float64, ns), unit, n (Int64, operations),
+    lo, hi (Float64, ns). The histograms are merged and the quantile taken then: it lies in the bucket ``[lo, hi]``,
+    a 64th of its value wide for iobench, and `value` is the greatest latency it can be. This says how exact the
+    number is, not how much repetitions differ. Results without a histogram have no rows.
+    """
+    dims = dimensions(tables["bench_runs"]) if by is None else list(by)
+    keys = [*dims, "part"]
+    whole = _valid(tables, dims)
+    counts = buckets(whole, keys)
+    most = whole.group_by(keys).agg(pl.col("latency_max_ns").max(), n=pl.col("ops").sum())
+    parts = [
+        quantile(counts, keys, millionths).with_columns(quantile=pl.lit(name)) for name, millionths in QUANTILES.items()
+    ]
+    known = pl.concat(parts).join(most.drop("n"), on=keys, nulls_equal=True)
+    known = known.with_columns(upper_ns=pl.min_horizontal("upper_ns", "latency_max_ns"))
+    last = most.filter(pl.col("latency_max_ns").is_not_null()).select(
+        *keys, "n", lower_ns="latency_max_ns", upper_ns="latency_max_ns", quantile=pl.lit("max")
+    )
+    columns = [*keys, "n", "lower_ns", "upper_ns", "quantile"]
+    rows = pl.concat([known.select(columns), last.select(columns)]).with_columns(
+        metric=pl.lit("latency"),
+        unit=pl.lit("ns"),
+        quantile=pl.col("quantile").cast(pl.Enum([*QUANTILES, "max"])),
+        value=pl.col("upper_ns").cast(pl.Float64),
+        lo=pl.col("lower_ns").cast(pl.Float64),
+        hi=pl.col("upper_ns").cast(pl.Float64),
+    )
+    order = [*dims, "part", "quantile"]
+    return rows.sort(order, nulls_last=True).select("metric", *order, "value", "unit", "n", "lo", "hi")
+
+
+def distribution(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
+    """The cumulative distribution of latency of every part, over all valid repetitions of a configuration together.
+
+    Takes tables bench_runs and bench. Columns: metric (``cumulative_ratio``), the columns `by` which configurations
+    are told apart (as in `summarise`), part, latency_ns (Int64), value (Float64: share of the operations that took at
+    most `latency_ns`, which is the end of a bucket), unit, n (Int64, operations in the bucket).
+    """
+    dims = dimensions(tables["bench_runs"]) if by is None else list(by)
+    keys = [*dims, "part"]
+    whole = _valid(tables, dims)
+    most = whole.group_by(keys).agg(pl.col("latency_max_ns").max())
+    counts = buckets(whole, keys).group_by(*keys, "bucket_ns", "width_ns").agg(n=pl.col("count").sum())
+    rows = counts.join(most, on=keys, nulls_equal=True).with_columns(
+        latency_ns=pl.min_horizontal(pl.col("bucket_ns") + pl.col("width_ns") - 1, "latency_max_ns"),
+        value=pl.col("n").cum_sum().over(keys, order_by="bucket_ns") / pl.col("n").sum().over(keys),
+        metric=pl.lit("cumulative_ratio"),
+        unit=pl.lit("1"),
+    )
+    order = [*keys, "latency_ns"]
+    return rows.sort(order, nulls_last=True).select("metric", *order, "value", "unit", "n")
+
+
+def series(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Throughput over time of every repetition, all workers together.
+
+    Takes tables bench_runs and bench_series. Columns: metric (iops, bandwidth), run_id, repeat, ts_ns (Int64, the
+    start of a window), duration_ns (Int64), valid, value (Float64), unit, n (Int64, operations in the window).
+    """
+    known = tables["bench_series"].join(tables["bench_runs"].select(*RUN, "valid", "ts_ns"), on=RUN, suffix="_run")
+    windows = known.group_by(*RUN, "valid", "ts_ns").agg(
+        pl.col("duration_ns").max(), n=pl.col("ops").sum(), bytes=pl.col("bytes").sum()
+    )
+    parts = [
+        windows.with_columns(
+            metric=pl.lit(metric), unit=pl.lit(UNITS[metric]), value=pl.col(column) * 1e9 / pl.col("duration_ns")
+        )
+        for metric, column in (("iops", "n"), ("bandwidth", "bytes"))
+    ]
+    order = [*RUN, "ts_ns", "duration_ns", "valid"]
+    return pl.concat(parts).sort("metric", *order, descending=False).select("metric", *order, "value", "unit", "n")
+
+
+def rank(count: int) -> tuple[int, float]:
+    """Of `count` values in order, the place (from 1) where the interval of the median begins, and its confidence.
+
+    The interval ends at the same place from the other end. Binomial: the median lies below the j-th least value with
+    the probability that fewer than j of the values lie below the median.
+    """
+    place, below = 1, Fraction(1, 2**count)
+    for candidate in range(2, count // 2 + 1):
+        further = Fraction(sum(math.comb(count, k) for k in range(candidate)), 2**count)
+        if 2 * further > MISSED:
+            break
+        place, below = candidate, further
+    return place, float(1 - 2 * below)
+
+
+def _valid(tables: Mapping[str, pl.DataFrame], dims: Sequence[str]) -> pl.DataFrame:
+    """The rows of table bench of all workers together in valid repetitions, with the configuration of their run."""
+    whole = tables["bench"].filter(thread=-1)
+    shared = [name for name in dims if name in whole.columns]
+    return whole.drop(shared).join(tables["bench_runs"].filter("valid").select(*RUN, *dims), on=RUN)
+
+
+def _invalid(runs: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
+    counted = runs.group_by(dims).agg(n=pl.len().cast(pl.Int64), value=(~pl.col("valid")).sum().cast(pl.Float64))
+    return counted.with_columns(
+        metric=pl.lit("invalid_runs"),
+        unit=pl.lit("repetitions"),
+        **{name: pl.lit(None, pl.Float64) for name in ("lo", "hi", "confidence")},
+    ).select(_columns(dims))
+
+
+def _columns(dims: Sequence[str]) -> list[str]:
+    return ["metric", *dims, "value", "unit", "n", "lo", "hi", "confidence"]
+
+
+def _tidy(table: pl.DataFrame, dims: Sequence[str], metrics: Sequence[str]) -> pl.DataFrame:
+    """The rows by metric in the order of `metrics`, then by configuration."""
+    ordered = table.with_columns(pl.col("metric").cast(pl.Enum(metrics))).sort("metric", *dims, nulls_last=True)
+    return ordered.with_columns(pl.col("metric").cast(pl.String))

@@ -1,0 +1,124 @@
+"""The tables of benchmark results, and which columns say what was measured, on what, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import InputError, Loss
+
+TABLES: Final = ("bench_runs", "bench", "bench_series", "bench_ops")
+
+RUN: Final = ("run_id", "repeat")
+"""The columns that name a repetition in every table."""
+
+JOB: Final = (
+    *("workload", "test", "sync_mode", "block_bytes", "file_bytes", "journal_mode", "synchronous", "threads"),
+    *("processes", "shared", "engine", "depth", "after_every", "read_percent", "layout", "overlap_percent", "loops"),
+    *("ops_asked", "duration_asked_ns", "warmup_ns", "rate_asked", "think_ns", "final_sync", "cache_asked"),
+    *("compat_rng", "compress_percent", "dedupe_percent", "checkpoint", "rows", "prefilled", "value_bytes"),
+    *("page_bytes", "tables", "databases", "random_order", "mix", "postmark_files", "postmark_transactions"),
+    *("postmark_least_bytes", "postmark_most_bytes", "postmark_read_bytes", "postmark_write_bytes"),
+    *("postmark_bias_read", "postmark_bias_create", "postmark_subdirectories", "postmark_buffered"),
+)
+"""Columns of bench_runs that say what was asked for."""
+
+MACHINE: Final = (
+    *("fs_type", "device_model", "kernel", "machine", "mount_options", "tool", "tool_version"),
+    *("sqlite_library", "sqlite_version"),
+)
+"""Columns of bench_runs that say what it ran on."""
+
+OUTCOME: Final = (
+    *("run_id", "repeat", "point", "ts_ns", "realtime_ns", "duration_ns", "valid", "invalid", "interrupted"),
+    *("steady_from_ns", "command", "directory", "seed", "interval_ns", "repeats", "dev", "device", "mount_point"),
+    *("rows_expected", "rows_found", "busy", "rows_changed", "cache_found", "cache_resident_bytes", "cache_bytes"),
+    *("cache_by", "cache_dropped", "cpu_active_ns", "cpu_idle_ns", "cpu_iowait_ns", "cpu_steal_ns", "device_reads"),
+    *("device_read_bytes", "device_writes", "device_write_bytes", "device_discard_bytes", "device_flushes"),
+    *("device_busy_ns", "process_read_bytes", "process_write_bytes", "pressure_some_ns", "pressure_full_ns"),
+    *("filesystem_write_bytes", "ops_not_logged"),
+)
+"""The other columns of bench_runs: what happened, and what may differ between repetitions of one configuration."""
+
+ALWAYS: Final = ("test", "sync_mode", "block_bytes", "journal_mode", "synchronous", "threads", "fs_type")
+"""Columns that every result has, also where they have one value only."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one file.
+
+    `tables` has a DataFrame for each name of `TABLES`, in the schema's columns and types. `losses` says what of the
+    file could not be read. Times are of `clock`; `monotonic_offset_ns` and `realtime_offset_ns` are CLOCK_MONOTONIC
+    and CLOCK_REALTIME minus it, where the file tells.
+    """
+
+    format: str
+    tables: dict[str, pl.DataFrame]
+    losses: tuple[Loss, ...] = ()
+    clock: str = "unknown"
+    monotonic_offset_ns: int | None = None
+    realtime_offset_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row of table bench that a foreign tool's output tells, without what its run knows (see `foreign`)."""
+
+    part: str
+    thread: int = -1
+    ops: int | None = None
+    bytes: int | None = None
+    known: dict[str, Any] = field(default_factory=dict)
+
+
+def fit(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The columns of `frame` that table `name` has, in its types, and null in the others.
+
+    `InputError` where a value is none that the schema knows: a newer tool wrote it.
+    """
+    columns = [column for column in schema.table(name).columns if column.name in frame.columns]
+    try:
+        fitted = frame.select(pl.col(column.name).cast(column.polars) for column in columns)
+        return schema.complete(fitted, name)
+    except (pl.exceptions.InvalidOperationError, schema.SchemaError) as error:
+        raise InputError(f"table {name}: {str(error).splitlines()[0]}; update androstep or iobench") from None
+
+
+def foreign(format: str, runs: list[dict[str, Any]], parts: list[list[Part]], losses: tuple[Loss, ...]) -> Results:
+    """The results of a tool other than iobench: a row of bench_runs each, and with it the rows of table bench.
+
+    Columns that a row leaves out are null, but for those the schema wants: `repeat` and `point` count, the cache's
+    state is unknown.
+    """
+    defaults = {"repeat": 0, "interrupted": False, "cache_asked": "unknown", "cache_found": "unknown"}
+    rows = [{**defaults, "point": number, **run} for number, run in enumerate(runs)]
+    shared = [
+        column.name for column in schema.table("bench").columns if column.name in schema.table("bench_runs").polars
+    ]
+    results = [
+        {name: run.get(name) for name in shared}
+        | {"part": part.part, "thread": part.thread, "ops": part.ops, "bytes": part.bytes}
+        | part.known
+        for run, found in zip(rows, parts, strict=True)
+        for part in found
+    ]
+    tables = {
+        "bench_runs": fit(_frame(rows, "bench_runs"), "bench_runs"),
+        "bench": fit(_frame(results, "bench"), "bench"),
+        "bench_series": schema.empty("bench_series"),
+        "bench_ops": schema.empty("bench_ops"),
+    }
+    return Results(format, tables, losses)
+
+
+def _frame(rows: list[dict[str, Any]], name: str) -> pl.DataFrame:
+    columns = {column.name: column.polars for column in schema.table(name).columns}
+    present = {key for row in rows for key in row}
+    try:
+        return pl.DataFrame(rows, schema={key: dtype for key, dtype in columns.items() if key in present})
+    except pl.exceptions.PolarsError:
+        raise ValueError("a number is larger than 64 bits hold") from None

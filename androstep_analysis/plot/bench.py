@@ -1,0 +1,400 @@
+"""Benchmark results: rates by mode, threads, size and device, latencies, and runs over time.
+
+Tables are those of `androstep_analysis.bench`. Error bars are the confidence interval of the median (columns lo, hi),
+and repetitions left out because they are invalid are marked: × at the foot of the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
+from androstep_analysis.plot import paper, text
+
+Metric = Literal["iops", "tps", "bandwidth"]
+
+SYNC_MODES: Final = (
+    *("buffered", "sync_file_range", "fdatasync", "fsync", "odsync", "rwf_dsync", "osync", "direct", "direct_osync"),
+    *("mmap", "mmap_async", "mmap_sync", "fbarrier", "fdatabarrier"),
+)
+JOURNAL_MODES: Final = ("DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF")
+SYNCHRONOUS: Final = ("OFF", "NORMAL", "FULL", "EXTRA")
+
+TESTS: Final = {
+    "seq_read": "#56B4E9",
+    "rand_read": "#0072B2",
+    "seq_write": "#E69F00",
+    "rand_write": "#D55E00",
+    "append": "#8C3B66",
+    "seq_mixed": "#9ADBC6",
+    "rand_mixed": "#00573F",
+    "sqlite_insert": "#0072B2",
+    "sqlite_update": "#D55E00",
+    "sqlite_delete": "#14A37C",
+    "sqlite_select": "#B5739D",
+    "sqlite_mixed": "#E69F00",
+    "postmark": "#777777",
+}
+FILESYSTEMS: Final = {"ext4": "#0072B2", "xfs": "#D55E00", "btrfs": "#14A37C", "f2fs": "#8C3B66", "tmpfs": "#777777"}
+
+_OTHERS: Final = ("#0072B2", "#D55E00", "#14A37C", "#E69F00", "#8C3B66", "#56B4E9", "#222222", "#B5739D")
+"""Hues of Okabe and Ito for series without a colour of their own, in order."""
+
+_MARKERS: Final = "osD^vPX*"
+"""Series differ in their marker as well: colours alone do not stay apart for every eye, nor in print."""
+
+_WIDE: Final = 20
+"""Where the largest value is this many times the least, bars from zero show nothing of the least."""
+
+_LABELS: Final = {"iops": "Operations per second", "tps": "Transactions per second", "bandwidth": "Throughput [MB/s]"}
+
+
+def bench_sync_modes(
+    table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
+) -> Axes:
+    """Rate by the way writes are made durable (Mobibench, ME13, Figure 7), from a table of `bench.summarise`.
+
+    A group for each `sync_mode`, in it the values of column `series`. Bars from zero, or, where values differ by more
+    than a factor of 20, points on a logarithmic axis.
+    """
+    return _categories(table, "sync_mode", SYNC_MODES, metric, series, "Synchronisation", ax)
+
+
+def bench_journal_modes(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
+    """SQLite's transactions per second by journal mode (ME13, Figure 9); otherwise as `bench_sync_modes`."""
+    return _categories(table, "journal_mode", JOURNAL_MODES, "tps", series, "Journal mode", ax)
+
+
+def bench_synchronous(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
+    """SQLite's transactions per second by PRAGMA synchronous (ME13, Figure 10); otherwise as `bench_sync_modes`."""
+    return _categories(table, "synchronous", SYNCHRONOUS, "tps", series, "PRAGMA synchronous", ax)
+
+
+def bench_devices(
+    table: pl.DataFrame,
+    *,
+    device: str = "fs_type",
+    metric: Metric = "tps",
+    series: str = "test",
+    ax: Axes | None = None,
+) -> Axes:
+    """Rate on each device or filesystem, named by column `device` (ME13, Figure 6); else as `bench_sync_modes`."""
+    return _categories(table, device, tuple(FILESYSTEMS), metric, series, "", ax)
+
+
+def bench_threads(
+    table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
+) -> Axes:
+    """Rate by the number of threads, a line for each value of column `series` (ME13, Figures 8 and 11).
+
+    Takes a table of `bench.summarise`. Threads are on a logarithmic axis of base 2, rates on one from zero.
+    """
+    data, invalid = _chosen(table, metric, ("threads", series))
+    with paper.drawing(ax) as ax:
+        if data.is_empty() and invalid.is_empty():
+            return paper.no_data(ax)
+        ax.set_xscale("log", base=2)
+        _lines(ax, data, "threads", series, _scale(metric))
+        counts = sorted({*data["threads"], *invalid["threads"]})
+        _ticks(ax, counts, [f"{count:,}" for count in counts])
+        ax.set_xlim(counts[0] / 1.2, counts[-1] * 1.2)
+        ax.set_ylim(bottom=0)
+        _rate_axis(ax, metric)
+        ax.set_xlabel("Threads")
+        paper.grid(ax, "y")
+        _explained(ax, series, data, invalid, [(float(count), count) for count in counts], "threads")
+        return ax
+
+
+def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None) -> Axes:
+    """Rate by the size of an operation, both on logarithmic axes (EasyCo's figure), a line for each `series`.
+
+    Takes a table of `bench.summarise`. Where a device does a fixed number of operations, the line of `iops` is level
+    and that of `bandwidth` rises; where it moves a fixed number of bytes, it is the other way round.
+    """
+    data, invalid = _chosen(table, metric, ("block_bytes", series))
+    with paper.drawing(ax) as ax:
+        if data.is_empty() and invalid.is_empty():
+            return paper.no_data(ax)
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        _lines(ax, data, "block_bytes", series, _scale(metric))
+        sizes = sorted({*data["block_bytes"], *invalid["block_bytes"]})
+        step = math.ceil(len(sizes) / 6)
+        _ticks(ax, sizes[::step], [paper.size(size) for size in sizes[::step]])
+        ax.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
+        _rate_axis(ax, metric)
+        ax.set_xlabel("Size of an operation")
+        paper.grid(ax, "both")
+        _explained(ax, series, data, invalid, [(float(size), size) for size in sizes], "block_bytes")
+        return ax
+
+
+def bench_latency(table: pl.DataFrame, *, part: str = "op", series: str = "test", ax: Axes | None = None) -> Axes:
+    """Latency by percentile, a line for each value of column `series` (table of `bench.distribution`).
+
+    The axis of percentiles is stretched towards 100 %: each further nine has the same width, as in Gil Tene's
+    HdrHistogram. A line ends at the percentile that is the slowest operation. `part` is what the time was spent on.
+    """
+    chosen = table.filter(pl.col("part").cast(pl.String) == part)
+    data = _unique(chosen, "cumulative_ratio", ("latency_ns", series))
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        furthest = 10.0
+        for number, name in enumerate(_order(data[series], _known(series))):
+            line = data.filter(pl.col(series) == name).sort("latency_ns")
+            below = np.concatenate([[0.0], line["value"].to_numpy()[:-1]])
+            # A bucket holds the percentiles from those of all before it on; the last operation has none above it.
+            x, y = 1 / (1 - below), line["latency_ns"].to_numpy() / 1e9
+            x = np.append(x, float(line["n"].sum()))
+            furthest = max(furthest, float(x[-1]))
+            ax.plot(
+                np.maximum(x, 1.0),
+                np.append(y, y[-1]),
+                drawstyle="steps-post",
+                color=_colour(name, series, number),
+                label=paper.words(name),
+            )
+        nines = range(math.ceil(math.log10(furthest)) + 1)
+        _ticks(ax, [10**nine for nine in nines], [_percentile(nine) for nine in nines])
+        ax.set_xlim(1, furthest)
+        ax.yaxis.set_major_locator(LogLocator(10, numticks=8))
+        ax.yaxis.set_major_formatter(EngFormatter("s", places=None))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+        ax.set_xlabel("Percentile of the operations [%]")
+        ax.set_ylabel("Latency")
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True)
+        return ax
+
+
+def bench_series(table: pl.DataFrame, *, metric: Literal["iops", "bandwidth"] = "iops", ax: Axes | None = None) -> Axes:
+    """Rate over time, a line for each repetition of one run (table of `bench.series`); invalid ones are dashed.
+
+    Time counts from the first window of the repetition. A point stands at the middle of its window.
+    """
+    data = _unique(table, metric, ("run_id", "repeat", "ts_ns"))
+    if data["run_id"].n_unique() > 1:
+        raise ValueError("the figure shows the repetitions of one run: keep one run_id")
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        middle = pl.col("ts_ns") - pl.col("ts_ns").min().over("repeat") + pl.col("duration_ns") / 2
+        data = data.with_columns(at=middle).sort("repeat", "at")
+        divisor, unit = paper.time_unit(paper.span(data["at"])[1])
+        scale = _scale(metric)
+        for number, ((repeat, valid), line) in enumerate(data.group_by("repeat", "valid", maintain_order=True)):
+            ax.plot(
+                line["at"].to_numpy() / divisor,
+                line["value"].to_numpy() / scale,
+                color=_OTHERS[number % len(_OTHERS)] if valid else "#999999",
+                linestyle="-" if valid else (0, (2, 1.5)),
+                marker="." if line.height < 40 else "",
+                markersize=3,
+                label=f"repetition {repeat}" if valid else f"repetition {repeat} (invalid)",
+            )
+        ax.set_xlim(left=0)
+        ax.set_ylim(bottom=0)
+        _rate_axis(ax, metric)
+        ax.set_xlabel(f"Time [{unit}]")
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True, columns=3)
+        return ax
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _chosen(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of a metric, and those that count invalid repetitions, if there are any."""
+    data = _unique(table, metric, dims)
+    return data, _unique(table, "invalid_runs", dims).filter(pl.col("value") > 0)
+
+
+def _unique(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:
+    """The rows of a metric with a place in the figure; `ValueError` where two have the same one.
+
+    Unlike `paper.rows`, other columns may differ along with those shown, as mount options do with filesystems.
+    """
+    missing = [name for name in ("metric", *dims, "value") if name not in table.columns]
+    if missing:
+        raise ValueError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.columns)}")
+    rows = table.filter(pl.col("metric") == metric, *(pl.col(name).is_not_null() for name in (*dims, "value")))
+    if rows.select(dims).is_duplicated().any():
+        others = [name for name in rows.columns if name not in (*paper.MEASURES, *dims)]
+        varying = ", ".join(name for name in others if rows[name].n_unique() > 1)
+        raise ValueError(f"the figure does not show {varying or 'what tells rows apart'}: keep one value of each")
+    return rows.with_columns(pl.col(name).cast(pl.String) for name in dims if table[name].dtype == pl.Enum)
+
+
+def _order(values: Iterable[object], known: Mapping[str, str]) -> list[str]:
+    """The distinct values: those of `known` in its order, then the others in that of the table."""
+    present = dict.fromkeys(str(value) for value in values)
+    return [value for value in known if value in present] + [value for value in present if value not in known]
+
+
+def _known(series: str) -> Mapping[str, str]:
+    """The values of a column that have a colour of their own, in order."""
+    return {
+        "test": TESTS,
+        "fs_type": FILESYSTEMS,
+        "sync_mode": dict.fromkeys(SYNC_MODES, ""),
+        "journal_mode": dict.fromkeys(JOURNAL_MODES, ""),
+        "synchronous": dict.fromkeys(SYNCHRONOUS, ""),
+    }.get(series, {})
+
+
+def _colour(value: str, series: str, number: int) -> str:
+    return _known(series).get(value) or _OTHERS[number % len(_OTHERS)]
+
+
+def _scale(metric: str) -> float:
+    return 1e6 if metric == "bandwidth" else 1.0
+
+
+# -- axes -------------------------------------------------------------------------------------------------------------
+
+
+def _categories(
+    table: pl.DataFrame,
+    category: str,
+    known: Sequence[str],
+    metric: str,
+    series: str,
+    label: str,
+    ax: Axes | None,
+) -> Axes:
+    """Groups along column `category`, in each the values of column `series` with their intervals."""
+    data, invalid = _chosen(table, metric, (category, series))
+    with paper.drawing(ax) as ax:
+        if data.is_empty() and invalid.is_empty():
+            return paper.no_data(ax)
+        names = _order([*data[category], *invalid[category]], dict.fromkeys(known, ""))
+        place = {name: float(number) for number, name in enumerate(names)}
+        wide = not data.is_empty() and _is_wide(data["value"])
+        kinds = _order(data[series], _known(series))
+        width = 0.8 / max(1, len(kinds))
+        for number, kind in enumerate(kinds):
+            line = data.filter(pl.col(series) == kind)
+            x = np.array([place[name] for name in line[category]]) + (number - (len(kinds) - 1) / 2) * width
+            y = line["value"].to_numpy() / _scale(metric)
+            colour = _colour(kind, series, number)
+            if wide:
+                ax.plot(x, y, linestyle="", marker=_MARKERS[number % len(_MARKERS)], markersize=4, color=colour)
+            else:
+                ax.bar(x, y, width * 0.92, color=colour)
+            _error_bars(ax, x, line, _scale(metric), "#222222" if not wide else colour)
+            ax.plot(
+                [],
+                [],
+                linestyle="",
+                marker=_MARKERS[number % len(_MARKERS)] if wide else "s",
+                color=colour,
+                label=paper.words(kind),
+            )
+        if wide:
+            ax.set_yscale("log")
+        else:
+            ax.set_ylim(bottom=0)
+        _rate_axis(ax, metric)
+        shown = [text.label(name, 16) for name in names]
+        crowded = len(shown) * max(map(len, shown)) > 40
+        ax.set_xticks(list(place.values()), shown, rotation=40 if crowded else 0, parse_math=False, usetex=False)
+        if crowded:
+            for tick in ax.get_xticklabels():
+                tick.set(ha="right", rotation_mode="anchor")
+        ax.tick_params(axis="x", length=0)
+        ax.set_xlim(-0.6, len(names) - 0.4)
+        ax.set_xlabel(label)
+        paper.grid(ax, "y")
+        _explained(ax, series, data, invalid, [(at, name) for name, at in place.items()], category)
+        return ax
+
+
+def _is_wide(values: pl.Series) -> bool:
+    least, most = paper.span(values)
+    return 0 < least * _WIDE < most
+
+
+def _lines(ax: Axes, data: pl.DataFrame, x: str, series: str, scale: float) -> None:
+    """A line with markers and intervals for each value of `series`."""
+    for number, kind in enumerate(_order(data[series], _known(series))):
+        line = data.filter(pl.col(series) == kind).sort(x)
+        colour = _colour(kind, series, number)
+        at = line[x].to_numpy().astype(float)
+        marker = _MARKERS[number % len(_MARKERS)]
+        ax.plot(
+            at, line["value"].to_numpy() / scale, color=colour, marker=marker, markersize=3, label=paper.words(kind)
+        )
+        _error_bars(ax, at, line, scale, colour)
+
+
+def _error_bars(ax: Axes, x: np.ndarray, line: pl.DataFrame, scale: float, colour: str) -> None:
+    """The intervals of rows that have one."""
+    if "lo" not in line.columns:
+        return
+    known = (line["lo"].is_not_null() & line["hi"].is_not_null()).to_numpy()
+    rows = line.filter(known)
+    value, lo, hi = (rows[name].to_numpy() / scale for name in ("value", "lo", "hi"))
+    if len(value):
+        ax.errorbar(
+            x[known], value, yerr=[value - lo, hi - value], fmt="none", ecolor=colour, elinewidth=0.7, capsize=1.5
+        )
+
+
+def _rate_axis(ax: Axes, metric: str) -> None:
+    ax.set_ylabel(_LABELS[metric])
+    if ax.get_yscale() == "log":
+        ax.yaxis.set_major_locator(LogLocator(10, numticks=8))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def _ticks(ax: Axes, at: Sequence[float], labels: Sequence[str]) -> None:
+    """Ticks of the x axis at these values only."""
+    ax.xaxis.set_major_locator(FixedLocator(list(at)))
+    ax.set_xticks(list(at), labels)
+    ax.xaxis.set_minor_locator(FixedLocator([]))
+
+
+def _percentile(nine: int) -> str:
+    """The percentile with so many nines: 0, 90, 99, 99.9, …"""
+    return "0" if nine == 0 else f"{100 - 10 ** (2 - nine):.{max(0, nine - 2)}f}"
+
+
+def _explained(
+    ax: Axes,
+    series: str,
+    data: pl.DataFrame,
+    invalid: pl.DataFrame,
+    places: Sequence[tuple[float, object]],
+    category: str,
+) -> None:
+    """The legend, and marks at the foot of the figure where repetitions were left out."""
+    if data[series].n_unique() > 1:
+        paper.legend(ax, above=True, columns=3)
+    if invalid.is_empty():
+        return
+    lost = set(invalid[category])
+    at = [place for place, name in places if name in lost]
+    ax.plot(
+        at,
+        [0.02] * len(at),
+        linestyle="",
+        marker="x",
+        markersize=4,
+        color="black",
+        transform=ax.get_xaxis_transform(),
+        clip_on=False,
+        zorder=5,
+    )
+    paper.note(ax, f"×: {invalid['value'].sum():,.0f} repetitions invalid and left out")
