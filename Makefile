@@ -8,7 +8,7 @@
 
 BIN := .venv/bin
 DEMO := build/demo
-C_FILES := $(wildcard probes/*.[ch] probes/tests/*.[ch] tests/harness/*.[ch] benchmarks/*.[ch])
+C_FILES := $(wildcard probes/*.[ch] probes/bionic/*.[ch] probes/tests/*.[ch] tests/harness/*.[ch] benchmarks/*.[ch])
 
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin

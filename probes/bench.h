@@ -20,6 +20,7 @@
 #define BENCH_VERSIONS 2048 /* compile options of SQLite */
 
 enum bench_workload { BENCH_FILE, BENCH_SQLITE, BENCH_POSTMARK };
+extern const char *const bench_workloads[3]; /* file, sqlite, postmark */
 
 /* What a latency was spent on. A whole operation includes its parts, and where operations have a due time (a rate is
  * asked for) also the wait since then; the parts count from their own start. */
@@ -70,6 +71,7 @@ enum file_layout {
     LAYOUT_ALLOCATED, /* fallocate: writes turn unwritten extents into written ones */
     LAYOUT_EMPTY,     /* writes extend the file */
 };
+extern const char *const file_layouts[3]; /* written, allocated, empty */
 
 struct file_job {
     enum file_access access;
@@ -85,6 +87,8 @@ struct file_job {
 };
 
 enum sqlite_op { SQLITE_OP_INSERT, SQLITE_OP_UPDATE, SQLITE_OP_DELETE, SQLITE_OP_SELECT, SQLITE_OP_MIXED };
+
+extern const char *const sqlite_synchronous[4]; /* OFF, NORMAL, FULL, EXTRA: as SQLite and Mobibench number them */
 
 struct sqlite_job {
     enum sqlite_op op;
@@ -143,7 +147,7 @@ const char *bench_test(const struct bench_job *job);
 /* One operation, for those who asked for each. */
 struct bench_logged {
     int64_t start_ns, latency_ns, bytes;
-    int32_t part, reserved;
+    enum bench_part part;
 };
 
 struct bench_window {
@@ -174,10 +178,10 @@ struct bench_worker {
     int64_t next_due_ns; /* of the next operation, where a rate is asked for */
     int64_t paused_ns;   /* of the measured part: asleep for think_ns, taken off its time in rates */
     int64_t started_ns, ended_ns; /* of the measured part, CLOCK_MONOTONIC */
-    struct bench_tally parts[NR_PARTS];
-    struct usage usage;         /* of this thread or process, over the measured part */
-    struct process_io io;       /* likewise; of a process, nothing of a thread */
-    int64_t rows_changed, busy; /* SQLite */
+    struct bench_tally *parts;    /* NR_PARTS */
+    struct usage usage;           /* of this thread or process, over the measured part */
+    struct process_io io;         /* likewise; of a process, nothing of a thread */
+    int64_t rows_changed, busy;   /* SQLite */
     struct bench_window *windows;
     int64_t nr_windows, room_windows;
     int64_t window_end_ns; /* of the last one */
@@ -216,18 +220,21 @@ struct bench_run {
  */
 struct bench_engine {
     const char *name;
-    int (*check)(const struct bench_job *job);  /* refuses what cannot be done, before anything is made */
+    int (*check)(const struct bench_job *job);  /* refuses what cannot be done, before anything is made; or NULL */
     int (*load)(struct bench_run *run);         /* makes files and rows, brings the cache into the state asked for */
     int (*open)(struct bench_worker *worker);   /* before the start: descriptors, buffers, orders */
     int (*work)(struct bench_worker *worker);   /* measured: `while (bench_next(...))` */
     void (*close)(struct bench_worker *worker); /* where worker->state is set, also after open or work failed */
-    int (*verify)(struct bench_run *run);       /* what should be on the filesystem is; sets run->invalid where not */
+    int (*verify)(struct bench_run *run);       /* what should be there is, else run->invalid is set; or NULL */
     void (*unload)(struct bench_run *run);      /* after verify, also where load failed half-way */
 };
 
 extern const struct bench_engine file_psync, file_mmap, file_uring, sqlite_engine, postmark_engine;
 
 /* bench_worker.c: what engines call. */
+
+/* The worker's part of a number that all have together; the first workers get what cannot be divided. */
+int64_t bench_share(const struct bench_worker *worker, int64_t all);
 
 /*
  * Whether the worker shall do one more operation; sleeps until it is due. `*due_ns` is when it was due: now, where no
@@ -240,6 +247,10 @@ void bench_count(struct bench_worker *worker, enum bench_part part, int64_t from
 
 /* Ends the worker with an error: says what failed. `error` is an errno, or 0 where there is none. Returns -1. */
 int bench_fail(struct bench_worker *worker, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* bench_validity.c: says why the numbers of a run are not to be believed, here and to the user; the first reason is the
+ * one that explains the others. Returns -1. */
+int bench_invalidate(struct bench_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Whether SIGINT, SIGTERM or SIGHUP came: long load phases ask as well. */
 bool bench_stopping(void);

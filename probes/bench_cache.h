@@ -27,7 +27,8 @@ int cache_evict(int file);
 /* Reads the file once. Returns 0 or -1 with errno. */
 int cache_fill(int file, int64_t bytes);
 
-/* Adds what is resident of the first `bytes` of the file, by cachestat(2) (Linux 6.5) or mincore(2). */
+/* Adds what is resident of the first `bytes` of the file, by mincore(2), or by cachestat(2) (Linux 6.5) where that does
+ * not tell. */
 void cache_look(int file, int64_t bytes, struct cache_found *found);
 
 /* Sets state from the sums: cold: nothing resident; warm: everything. */

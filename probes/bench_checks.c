@@ -53,6 +53,18 @@ static int check_record(const struct file_job *job)
     return 0;
 }
 
+static int check_loops(const struct bench_job *job, const struct asked *asked)
+{
+    int64_t records;
+
+    if (given(asked->loops) && (job->ops || job->duration_ns))
+        return complain("--loops: leave it out where --number_ios or --runtime says when to end");
+    if (__builtin_mul_overflow(job->file.size / job->file.record, job->file.loops, &records) ||
+        __builtin_mul_overflow(records, job->threads, &records))
+        return complain("--loops %" PRId64 ": more records than can be counted; ask for less", job->file.loops);
+    return 0;
+}
+
 static int check_access(const struct bench_job *job, const struct asked *asked)
 {
     const struct file_job *file = &job->file;
@@ -78,9 +90,7 @@ static int check_file(const struct bench_job *job, const struct asked *asked)
 {
     if (job->compat_rng && (!job->file.random || job->file.access == ACCESS_MIXED))
         return complain("--compat-rng: Mobibench has an order for --rw randread and randwrite only");
-    if (given(asked->loops) && (job->ops || job->duration_ns))
-        return complain("--loops: leave it out where --number_ios or --runtime says when to end");
-    return check_record(&job->file) || check_access(job, asked) ? -1 : 0;
+    return check_record(&job->file) || check_access(job, asked) || check_loops(job, asked) ? -1 : 0;
 }
 
 static int check_sqlite(const struct bench_job *job, const struct asked *asked)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "bench_spawn.h"
 #include "clock.h"
 #include "complain.h"
+#include "procfs.h"
 
 #define SHOW_NS (INT64_C(1000000000) / 10)
 
@@ -25,11 +25,12 @@
 #define IS_64_BIT     (sizeof(void *) == 8)
 #define WINDOWS_BYTES (IS_64_BIT ? INT64_C(1) << 30 : INT64_C(1) << 26)
 #define MOST_WINDOWS  (INT64_C(1) << 20)
-#define LOG_BYTES     (INT64_C(1) << 28) /* where addresses have 32 bits */
+#define LOG_BYTES     (INT64_C(1) << 28) /* at most where addresses have 32 bits */
 
 struct crew {
     struct bench_run run;
     struct spawn spawn;
+    struct bench_tally *parts;
     struct bench_window *windows;
     struct bench_logged *log;
     int64_t room_windows, room_logged; /* of each worker */
@@ -61,14 +62,35 @@ static int64_t room_for_windows(const struct bench_job *job)
     return least(MOST_WINDOWS, WINDOWS_BYTES / job->threads / (int64_t)sizeof(struct bench_window));
 }
 
-/* A quarter of the memory there is: what does not fit is counted as lost. */
+/* Where only operations end the run, whether the time series fits is found out afterwards: see check_worker. */
+int crew_check(const struct bench_job *job)
+{
+    int64_t room = room_for_windows(job);
+
+    if (job->interval_ns && job->duration_ns / job->interval_ns >= room)
+        return complain("--interval: --runtime has more than %" PRId64 " windows for each worker; ask for longer ones",
+                        room);
+    return 0;
+}
+
+/* MemAvailable of /proc/meminfo (Linux 3.14); 0: unknown. */
+static int64_t memory_available(void)
+{
+    static const char key[] = "MemAvailable:";
+    char text[512];
+    const char *found = procfs_read("/proc/meminfo", text, sizeof text) < 0 ? NULL : strstr(text, key);
+
+    return found ? strtoll(found + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* A quarter of the memory that is left: the results take a copy. What does not fit is counted as lost. */
 static int64_t room_for_log(const struct bench_job *job)
 {
-    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
+    int64_t memory = memory_available() / 4;
 
     if (!job->log_ops)
         return 0;
-    if (!IS_64_BIT || memory <= 0)
+    if (!memory || (!IS_64_BIT && memory > LOG_BYTES))
         memory = LOG_BYTES;
     return memory / job->threads / (int64_t)sizeof(struct bench_logged);
 }
@@ -78,11 +100,15 @@ static int take_memory(struct crew *crew, const struct bench_job *job)
     crew->room_windows = room_for_windows(job);
     crew->room_logged = room_for_log(job);
     crew->run.workers = shared_memory(job->threads, sizeof *crew->run.workers);
+    crew->parts = shared_memory(job->threads * NR_PARTS, sizeof *crew->parts);
     if (crew->room_windows)
         crew->windows = shared_memory(job->threads * crew->room_windows, sizeof *crew->windows);
     if (crew->room_logged)
         crew->log = shared_memory(job->threads * crew->room_logged, sizeof *crew->log);
-    return crew->run.workers && (crew->windows || !crew->room_windows) && (crew->log || !crew->room_logged) ? 0 : -1;
+    return crew->run.workers && crew->parts && (crew->windows || !crew->room_windows) &&
+                   (crew->log || !crew->room_logged)
+               ? 0
+               : -1;
 }
 
 static void prepare_workers(struct crew *crew, const struct bench_job *job)
@@ -93,7 +119,9 @@ static void prepare_workers(struct crew *crew, const struct bench_job *job)
         worker->run = &crew->run;
         worker->job = job;
         worker->index = index;
-        worker->ops_asked = job->ops / job->threads + (index < job->ops % job->threads);
+        worker->limit = INT64_MAX;
+        worker->parts = crew->parts + index * NR_PARTS;
+        worker->ops_asked = bench_share(worker, job->ops);
         worker->windows = crew->windows ? crew->windows + index * crew->room_windows : NULL;
         worker->room_windows = crew->room_windows;
         worker->log = crew->log ? crew->log + index * crew->room_logged : NULL;
@@ -103,14 +131,8 @@ static void prepare_workers(struct crew *crew, const struct bench_job *job)
 
 struct bench_run *crew_make(const struct bench_job *job, const struct bench_engine *engine, int32_t repeat)
 {
-    struct crew *crew;
+    struct crew *crew = shared_memory(1, sizeof *crew);
 
-    if (job->ops && job->ops < job->threads) {
-        complain("%" PRId64 " operations are fewer than %" PRId64 " workers; ask for at least one for each", job->ops,
-                 job->threads);
-        return NULL;
-    }
-    crew = shared_memory(1, sizeof *crew);
     if (!crew) {
         complain("no memory for a run: %s", strerror(errno));
         return NULL;
@@ -139,21 +161,9 @@ void crew_free(struct bench_run *run)
 
     give_back(crew->log, workers * crew->room_logged, sizeof *crew->log);
     give_back(crew->windows, workers * crew->room_windows, sizeof *crew->windows);
+    give_back(crew->parts, workers * NR_PARTS, sizeof *crew->parts);
     give_back(run->workers, workers, sizeof *run->workers);
     give_back(crew, 1, sizeof *crew);
-}
-
-/* The first reason is the one that explains the others. */
-__attribute__((format(printf, 2, 3))) static int invalidate(struct bench_run *run, const char *format, ...)
-{
-    va_list arguments;
-
-    if (run->invalid[0])
-        return -1;
-    va_start(arguments, format);
-    vsnprintf(run->invalid, sizeof run->invalid, format, arguments);
-    va_end(arguments);
-    return complain("%s", run->invalid);
 }
 
 /* Where somebody has complained already. */
@@ -166,27 +176,10 @@ static int take_complaint(struct bench_run *run)
 
 /* -- before ------------------------------------------------------------------------------------------------------- */
 
-/* Of files without a byte the page cache holds nothing and everything. */
-static int check_cache(struct bench_run *run)
-{
-    const struct cache_found *found = &run->cache;
-    enum cache_state asked = run->job->cache;
-
-    if (asked == CACHE_UNKNOWN || asked == found->state || (found->state == CACHE_COLD && !found->bytes))
-        return 0;
-    if (found->resident_bytes < 0)
-        return invalidate(run, "the page cache should be %s, but the kernel does not tell what it holds; see --cache",
-                          cache_states[asked]);
-    return invalidate(run,
-                      "the page cache should be %s, but holds %" PRId64 " of %" PRId64
-                      " bytes by %s; see --cache, or take a filesystem on a device",
-                      cache_states[asked], found->resident_bytes, found->bytes, found->by);
-}
-
 static int load(struct bench_run *run)
 {
     if (run->engine->load(run) == 0)
-        return check_cache(run);
+        return crew_check_cache(run);
     if (bench_stopping())
         return -1;
     return take_complaint(run);
@@ -219,7 +212,6 @@ static struct crew_progress progress(const struct bench_run *run, int64_t now_ns
         const struct bench_tally *tally = &run->workers[index].parts[PART_OP];
 
         found.ops += __atomic_load_n(&tally->ops, __ATOMIC_RELAXED);
-        found.bytes += __atomic_load_n(&tally->bytes, __ATOMIC_RELAXED);
         asked += run->workers[index].ops_asked;
     }
     found.share = share_of_time(run, now_ns);
@@ -306,58 +298,6 @@ static void sum_process_io(struct bench_run *run)
     }
 }
 
-static int check_failures(struct bench_run *run)
-{
-    int32_t first = -1, failed = 0;
-
-    for (int32_t index = run->nr_workers; index-- > 0;) {
-        if (run->workers[index].message[0]) {
-            first = index;
-            failed++;
-        }
-    }
-    if (first < 0)
-        return 0;
-    if (failed > 1)
-        return invalidate(run, "worker %d, and %d more: %s", first, failed - 1, run->workers[first].message);
-    return invalidate(run, "worker %d: %s", first, run->workers[first].message);
-}
-
-/* What is lost here would be a fault of an engine: numbers are checked, not trusted. */
-static int check_worker(struct bench_run *run, const struct bench_worker *worker)
-{
-    int64_t done = worker->parts[PART_OP].ops;
-
-    if (!run->job->warmup_ns && done != worker->begun)
-        return invalidate(run, "worker %d began %" PRId64 " operations, but finished %" PRId64, worker->index,
-                          worker->begun, done);
-    if (!run->job->duration_ns && worker->ops_asked && done < worker->ops_asked)
-        return invalidate(run, "worker %d did %" PRId64 " of %" PRId64 " operations", worker->index, done,
-                          worker->ops_asked);
-    if (worker->room_windows && worker->nr_windows == worker->room_windows && worker->ended_ns > worker->window_end_ns)
-        return invalidate(run, "the time series has more than %" PRId64 " windows; ask for a longer --interval",
-                          worker->room_windows);
-    return 0;
-}
-
-static int check_work(struct bench_run *run)
-{
-    int64_t ops = 0;
-
-    if (check_failures(run) < 0)
-        return -1;
-    if (run->interrupted)
-        return 0;
-    for (int32_t index = 0; index < run->nr_workers; index++) {
-        if (check_worker(run, &run->workers[index]) < 0)
-            return -1;
-        ops += run->workers[index].parts[PART_OP].ops;
-    }
-    if (!ops)
-        return invalidate(run, "not one operation was done; let it run for longer");
-    return 0;
-}
-
 static int work(struct bench_run *run, const struct storage *storage,
                 void (*show)(const struct crew_progress *progress, void *context), void *context)
 {
@@ -379,7 +319,7 @@ static int work(struct bench_run *run, const struct storage *storage,
     measure_end(run);
     if (run->job->processes)
         sum_process_io(run);
-    return check_work(run);
+    return crew_check_work(run);
 }
 
 /* What must be taken back also where the run fails. */
@@ -390,7 +330,7 @@ static int run_engine(struct bench_run *run, const struct storage *storage,
 
     if (result == 0)
         result = work(run, storage, show, context);
-    if (result == 0 && !run->interrupted && run->engine->verify(run) < 0)
+    if (result == 0 && !run->interrupted && run->engine->verify && run->engine->verify(run) < 0)
         result = take_complaint(run);
     run->engine->unload(run);
     return result;
@@ -406,7 +346,7 @@ int crew_run(struct bench_run *run, const struct storage *storage,
         take_complaint(run);
     if (bench_stopping()) {
         run->interrupted = true;
-        invalidate(run, "it was interrupted by a signal");
+        bench_invalidate(run, "it was interrupted by a signal");
     }
     return run->invalid[0] ? -1 : 0;
 }

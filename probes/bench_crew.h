@@ -7,8 +7,11 @@
 /* How far a run is, for who shows it: between 0 and 1, and what was done so far. */
 struct crew_progress {
     double share;
-    int64_t ops, bytes;
+    int64_t ops;
 };
+
+/* Refuses what a run has no memory for. Returns 0, or -1 after it complained. */
+int crew_check(const struct bench_job *job);
 
 /* Makes the memory of a run of `job`; NULL after it complained. */
 struct bench_run *crew_make(const struct bench_job *job, const struct bench_engine *engine, int32_t repeat);
@@ -23,13 +26,16 @@ int crew_run(struct bench_run *run, const struct storage *storage,
 void crew_free(struct bench_run *run);
 
 /* bench_stop.c: SIGINT, SIGTERM and SIGHUP set bench_stopping() instead of ending the program, also in the processes
- * that it makes afterwards. What writes beyond the limit of file sizes gets EFBIG. Returns 0, or -1 after it
- * complained.
- */
+ * that it makes afterwards. What writes beyond the limit of file sizes gets EFBIG, and what shows progress to nobody
+ * any more EPIPE. Returns 0, or -1 after it complained. */
 int crew_catch_signals(void);
 
-/* bench_worker.c: before the engine opens; when the start is known; after the engine's work. */
-void worker_prepare(struct bench_worker *worker);
+/* bench_validity.c: whether the cache was brought where it should be; whether workers did what they should. Return 0,
+ * or -1 after bench_invalidate(). */
+int crew_check_cache(struct bench_run *run);
+int crew_check_work(struct bench_run *run);
+
+/* bench_worker.c: when the start is known; after the engine's work. */
 void worker_start(struct bench_worker *worker);
 void worker_end(struct bench_worker *worker);
 

@@ -95,7 +95,7 @@ static void set_end(struct bench_worker *worker, struct file_worker *own)
 /* Touched here, so that no page of it is missing when it counts. */
 static int open_buffers(struct bench_worker *worker, struct file_worker *own, size_t nr_buffers)
 {
-    size_t align = BUFFER_ALIGN, asked = 0;
+    size_t align = BUFFER_ALIGN, asked = 0, bytes;
     void *buffers;
 
     if (worker->job->file.mode.open_flags & O_DIRECT)
@@ -103,10 +103,10 @@ static int open_buffers(struct bench_worker *worker, struct file_worker *own, si
     while (align < asked)
         align *= 2;
     own->stride = (own->record + align - 1) / align * align;
-    if (posix_memalign(&buffers, align, own->stride * nr_buffers))
+    if (__builtin_mul_overflow(own->stride, nr_buffers, &bytes) || posix_memalign(&buffers, align, bytes))
         return bench_fail(worker, ENOMEM, "no memory for %zu records of %zu bytes", nr_buffers, own->record);
     own->buffers = buffers;
-    memset(own->buffers, 0, own->stride * nr_buffers);
+    memset(own->buffers, 0, bytes);
     return 0;
 }
 
@@ -118,7 +118,7 @@ int file_open(struct bench_worker *worker, struct file_worker *own, size_t nr_bu
     *own = (struct file_worker){.file = -1, .record = (size_t)job->record, .low = INT64_MAX};
     if (files_path(worker->run, worker->index, own->path, sizeof own->path))
         return bench_fail(worker, ENAMETOOLONG, "%s: the path is too long", worker->run->directory);
-    own->file = files_open(worker->job, own->path, job->mode.open_flags | O_CLOEXEC, &why);
+    own->file = files_open(worker->job, own->path, job->mode.open_flags, &why);
     if (own->file < 0)
         return bench_fail(worker, errno, "%s: %s (%s)", own->path, why, strerror(errno));
     if (open_streams(worker, own) || open_buffers(worker, own, nr_buffers))
@@ -151,6 +151,13 @@ static uint64_t take(struct file_stream *stream, uint64_t *appended)
     if (appended)
         return __atomic_fetch_add(appended, 1, __ATOMIC_RELAXED);
     return order_at(stream->order, stream->first + number % stream->count);
+}
+
+static void tell_read_again(const struct bench_worker *worker)
+{
+    struct file_state *state = worker->run->state;
+
+    __atomic_store_n(&state->read_again, true, __ATOMIC_RELAXED);
 }
 
 /* The sync after some writes covers what lies between the first and the last byte of them. */
@@ -186,6 +193,8 @@ bool file_next(struct bench_worker *worker, struct file_worker *own, void *buffe
         payload_fill(&own->payload, buffer, own->record);
     if (!bench_next(worker, &step->due_ns))
         return false;
+    if (!step->write && stream->taken == stream->count)
+        tell_read_again(worker);
     step->record = take(stream, own->appended);
     step->offset = (int64_t)step->record * job->file.record;
     if (step->write) {
@@ -198,9 +207,17 @@ bool file_next(struct bench_worker *worker, struct file_worker *own, void *buffe
     return true;
 }
 
-void file_written(struct file_worker *own, const struct file_step *step)
+void file_count(struct bench_worker *worker, struct file_worker *own, const struct file_step *step, int64_t done_ns,
+                int64_t end_ns)
 {
-    witness_end(own->witness, step->record, step->offset + (int64_t)own->record);
+    int64_t bytes = worker->job->file.record;
+
+    if (step->write)
+        witness_end(own->witness, step->record, step->offset + bytes);
+    if (step->sync)
+        bench_count(worker, PART_SYNC, done_ns, end_ns, 0);
+    bench_count(worker, step->write ? PART_WRITE : PART_READ, step->start_ns, done_ns, bytes);
+    bench_count(worker, PART_OP, step->due_ns, end_ns, bytes);
 }
 
 int file_fail(struct bench_worker *worker, const struct file_worker *own, const struct file_step *step, int error)

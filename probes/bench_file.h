@@ -21,6 +21,7 @@ struct file_state {
     struct order reads, writes; /* of the one file that all share */
     uint64_t payload_seed;
     uint64_t appended; /* records given out of that file */
+    bool read_again;   /* somebody came to a record a second time, to read it */
     struct witness witnesses[];
 };
 
@@ -78,8 +79,9 @@ void file_close(struct file_worker *own);
 /* Takes the next operation: fills `buffer` where it writes, then waits until it is due. False when the work is over. */
 bool file_next(struct bench_worker *worker, struct file_worker *own, void *buffer, struct file_step *step);
 
-/* After a write: it is on the filesystem. */
-void file_written(struct file_worker *own, const struct file_step *step);
+/* Counts an operation: its record was moved at done_ns, and what follows a write was over at end_ns. */
+void file_count(struct bench_worker *worker, struct file_worker *own, const struct file_step *step, int64_t done_ns,
+                int64_t end_ns);
 
 /* The sync at the end, where the job has one: of the file, or of its mapping. Returns 0, or -1 after bench_fail(). */
 int file_finish(struct bench_worker *worker, const struct file_worker *own, void *map);

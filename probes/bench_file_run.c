@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -130,15 +129,20 @@ static int lay_out(const struct bench_run *run)
     return 0;
 }
 
-/* A file that was named has a size of its own, and maybe none of the blocks that direct I/O needs. */
+/* A file that was named has a size of its own, and maybe none of the blocks that direct I/O needs. What was never
+ * written is read without the device; devices have no holes to tell of. */
 static int check_file(const struct bench_run *run, int file)
 {
     const struct file_job *job = &run->job->file;
     struct direct_align align = {1, 1};
-    off_t end = lseek(file, 0, SEEK_END);
+    off_t end = lseek(file, 0, SEEK_END), hole = file_reads(run->job) ? lseek(file, 0, SEEK_HOLE) : -1;
 
     if (end < 0 || (job->layout != LAYOUT_EMPTY && end < job->size))
         return complain("--size %" PRId64 ": the file ends at %" PRId64, job->size, (int64_t)end);
+    if (hole >= 0 && hole < job->size)
+        return complain("the file has nothing written at %" PRId64 ", and what is not there cannot be read from the "
+                        "device; fill it first",
+                        (int64_t)hole);
     if (job->mode.open_flags & O_DIRECT)
         align = direct_align(file);
     if (!align.offset)
@@ -196,16 +200,6 @@ void file_unload(struct bench_run *run)
 
 /* -- afterwards ---------------------------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static void invalidate(struct bench_run *run, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(run->invalid, sizeof run->invalid, format, arguments);
-    va_end(arguments);
-    complain("%s", run->invalid);
-}
-
 /* How long the file of worker `number` must be now. */
 static int64_t expected_end(const struct bench_run *run, int32_t number)
 {
@@ -231,7 +225,7 @@ static int verify_size(struct bench_run *run, int32_t number)
     end = lseek(file, 0, SEEK_END);
     close(file);
     if (end != expected && !(run->job->filename && end > expected))
-        invalidate(run, "file %" PRId32 " has %" PRId64 " bytes instead of %" PRId64, number, end, expected);
+        bench_invalidate(run, "file %" PRId32 " has %" PRId64 " bytes instead of %" PRId64, number, end, expected);
     return 0;
 }
 
@@ -247,16 +241,44 @@ static int verify_worker(struct bench_run *run, int32_t worker)
     if (result)
         complain("what worker %" PRId32 " wrote cannot be read (%s)", worker, strerror(errno));
     else if (wrong != UINT64_MAX)
-        invalidate(run, "the record at %" PRIu64 " of the file of worker %" PRId32 " is not what it wrote there last",
-                   wrong * (uint64_t)run->job->file.record, worker);
+        bench_invalidate(run,
+                         "the record at %" PRIu64 " of the file of worker %" PRId32 " is not what it wrote there last",
+                         wrong * (uint64_t)run->job->file.record, worker);
     close(file);
     return result;
+}
+
+/* A cold cache is warm for who comes to the same place again; only direct I/O goes to the device each time. */
+static void verify_cold(struct bench_run *run)
+{
+    const struct file_state *state = run->state;
+
+    if (!state->read_again || run->cache.state != CACHE_COLD || (run->job->file.mode.open_flags & O_DIRECT))
+        return;
+    run->cache.state = CACHE_UNKNOWN;
+    if (run->job->cache == CACHE_COLD)
+        bench_invalidate(
+            run, "records were read more than once, and from the page cache after the first time; give a larger "
+                 "--size, a shorter time, --direct 1 or --cache any");
+}
+
+/* What was dropped meanwhile, or is read past the page cache, was not warm. */
+static void verify_warm(struct bench_run *run)
+{
+    if (run->job->cache != CACHE_WARM || run->job->file.access != ACCESS_READ || run->system.process_read_bytes <= 0)
+        return;
+    run->cache.state = CACHE_UNKNOWN;
+    bench_invalidate(run,
+                     "the page cache was warm, but %" PRId64 " bytes came from the device all the same; see --cache",
+                     run->system.process_read_bytes);
 }
 
 int file_verify(struct bench_run *run)
 {
     int result = 0;
 
+    verify_cold(run);
+    verify_warm(run);
     if (!file_writes(run->job))
         return 0;
     for (int32_t number = 0; !result && !run->invalid[0] && number < nr_files(run->job); number++)

@@ -15,11 +15,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "bench_payload.h"
 #include "complain.h"
-#include "files.h"
-
-#define FILL_BYTES (INT64_C(1) << 20)
 
 static bool only_read(const struct bench_job *job)
 {
@@ -90,7 +86,8 @@ static int make_own(struct bench_run *run)
     return 0;
 }
 
-/* A kept directory may be anything by now: a link elsewhere, somebody else's. */
+/* A kept directory may be anything by now: a link elsewhere, somebody else's. (One just made need not look as if it
+ * were ours: filesystems without owners show all files as one's.) */
 static int hold_own(struct bench_run *run)
 {
     struct stat about;
@@ -98,7 +95,7 @@ static int hold_own(struct bench_run *run)
     run->held = open(run->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (run->held < 0 || fstat(run->held, &about) < 0)
         return complain("%s: %s", run->directory, strerror(errno));
-    if (about.st_uid != geteuid())
+    if (run->job->keep && about.st_uid != geteuid())
         return complain("%s belongs to somebody else; remove it", run->directory);
     if (flock(run->held, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
         return complain("%s is in use by another iobench; wait for its end", run->directory);
@@ -219,11 +216,13 @@ int files_leave(struct bench_run *run)
 int files_room(const char *directory, int64_t bytes)
 {
     struct statvfs filesystem;
-    int64_t room, wanted = bytes + bytes / 20;
+    int64_t room, wanted;
 
     if (statvfs(directory, &filesystem) < 0)
         return complain("%s: %s; its free space cannot be read", directory, strerror(errno));
     room = (int64_t)filesystem.f_bavail * (int64_t)filesystem.f_frsize;
+    if (__builtin_add_overflow(bytes, bytes / 20, &wanted))
+        wanted = INT64_MAX;
     if (wanted <= room)
         return 0;
     return complain("%s: %" PRId64 " bytes are free, but the run needs %" PRId64 "; ask for less, or make room",
@@ -267,66 +266,4 @@ int files_open(const struct bench_job *job, const char *path, int flags, const c
     close(file);
     errno = ENODATA;
     return -1;
-}
-
-static int write_whole(const struct bench_job *job, int file, const char *path, uint32_t worker)
-{
-    struct payload payload;
-    char *buffer = grow(NULL, FILL_BYTES, 1);
-    int64_t left = job->file.size;
-    int result = payload_open(&payload, FILL_BYTES, (unsigned)job->compress, (unsigned)job->dedupe, job->seed,
-                              RNG_LAYOUT, worker);
-
-    if (result < 0) {
-        free(buffer);
-        return complain("no memory for what is to be written");
-    }
-    while (result == 0 && left > 0 && !bench_stopping()) {
-        size_t bytes = (size_t)(left < FILL_BYTES ? left : FILL_BYTES);
-
-        payload_fill(&payload, buffer, bytes);
-        if (write_all(file, buffer, bytes) < 0)
-            result = complain("%s: %s; it cannot be written as a whole", path, strerror(errno));
-        left -= (int64_t)bytes;
-    }
-    payload_close(&payload);
-    free(buffer);
-    return left > 0 ? -1 : result;
-}
-
-/* Whether an earlier run left it without holes. */
-static bool is_whole(const struct bench_job *job, const struct stat *about)
-{
-    return about->st_size == job->file.size && (int64_t)about->st_blocks * 512 >= job->file.size;
-}
-
-static int lay_out(const struct bench_job *job, int file, const char *path, uint32_t worker)
-{
-    struct stat about;
-
-    if (fstat(file, &about) < 0)
-        return complain("%s: %s", path, strerror(errno));
-    if (job->file.layout == LAYOUT_WRITTEN && is_whole(job, &about))
-        return 0;
-    if (ftruncate(file, 0) < 0)
-        return complain("%s: %s; it cannot be emptied", path, strerror(errno));
-    if (job->file.layout == LAYOUT_WRITTEN)
-        return write_whole(job, file, path, worker);
-    if (job->file.layout == LAYOUT_ALLOCATED && fallocate(file, 0, 0, (off_t)job->file.size) < 0)
-        return complain("%s: %s; it cannot be allocated: try --fallocate none", path, strerror(errno));
-    return 0;
-}
-
-int files_lay_out(const struct bench_job *job, const char *path, uint32_t worker)
-{
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int result;
-
-    if (file < 0)
-        return complain("%s: %s; the run's file cannot be made", path, strerror(errno));
-    result = lay_out(job, file, path, worker);
-    if (fsync(file) < 0 && result == 0)
-        result = complain("%s: %s; it does not reach its device", path, strerror(errno));
-    close(file);
-    return result;
 }

@@ -35,8 +35,8 @@ int files_path(const struct bench_run *run, int32_t worker, char *path, size_t s
  */
 int files_open(const struct bench_job *job, const char *path, int flags, const char **why);
 
-/* Writes the file whole (not where a kept file is so already), allocates it, or cuts it to nothing; and syncs it. 0, or
- * -1 after it complained or where the run is stopping. */
+/* bench_layout.c: writes the file whole (not where a kept file is so already), allocates it, or cuts it to nothing; and
+ * syncs it. 0, or -1 after it complained or where the run is stopping. */
 int files_lay_out(const struct bench_job *job, const char *path, uint32_t worker);
 
 #endif

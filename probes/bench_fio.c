@@ -226,10 +226,13 @@ static void give_end(const struct taker *taker, const struct bench_job *job)
         give_number(taker, "thinktime", job->think_ns / NS_PER_US);
 }
 
-static void give_cache(const struct taker *taker, enum cache_state cache)
+static void give_cache(const struct taker *taker, const struct bench_job *job)
 {
-    give_number(taker, "invalidate", cache == CACHE_COLD);
-    if (cache == CACHE_WARM)
+    /* fio drops what it laid out in any case, and with `invalidate` again after each pass over the file. */
+    bool drops = job->filename || (!job->duration_ns && job->file.loops <= 1);
+
+    give_number(taker, "invalidate", job->cache == CACHE_COLD && drops);
+    if (job->cache == CACHE_WARM)
         give(taker, "pre_read", "1");
     /* iobench leaves read-ahead to the kernel, as applications do. */
     give(taker, "fadvise_hint", "0");
@@ -259,7 +262,7 @@ bool fio_options(const struct bench_job *job, void (*option)(void *context, cons
     give_layout(&taker, job);
     give_mode(&taker, job);
     give_end(&taker, job);
-    give_cache(&taker, job->cache);
+    give_cache(&taker, job);
     give_data(&taker, job);
     return true;
 }

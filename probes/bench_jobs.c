@@ -166,7 +166,7 @@ static void make_layout(struct file_job *job, const struct asked *asked)
 /* How much there is of the file or device that was named. */
 static int64_t named_bytes(const char *path)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* it may be a pipe, which nobody writes to */
     int64_t bytes = file < 0 ? -1 : lseek(file, 0, SEEK_END);
 
     if (bytes < 0)
@@ -226,14 +226,13 @@ static int make_checkpoint(struct sqlite_job *job, const char *text)
 
 static int make_sqlite(struct bench_job *job, const struct asked *asked)
 {
-    /* In the order of Mobibench's -d, -j and -s. */
+    /* In the order of Mobibench's -d and -j. */
     static const char *const ops[] = {"insert", "update", "delete", "select", "mixed"};
     static const char *const journals[] = {"DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF"};
-    static const char *const syncs[] = {"OFF", "NORMAL", "FULL", "EXTRA"};
     struct sqlite_job *sqlite = &job->sqlite;
     int op = which("sqlite-op", asked->sqlite_op ? asked->sqlite_op : "insert", ops, 5, 3);
     int journal = which("journal-mode", asked->journal_mode ? asked->journal_mode : "TRUNCATE", journals, 6, 6);
-    int sync = which("synchronous", asked->synchronous ? asked->synchronous : "FULL", syncs, 4, 4);
+    int sync = which("synchronous", asked->synchronous ? asked->synchronous : "FULL", sqlite_synchronous, 4, 4);
 
     if (op < 0 || journal < 0 || sync < 0 || make_checkpoint(sqlite, asked->checkpoint))
         return -1;
@@ -241,7 +240,7 @@ static int make_sqlite(struct bench_job *job, const struct asked *asked)
         return complain("--mix %s: expected four weights, of insert:update:delete:select", asked->mix);
     sqlite->op = (enum sqlite_op)op;
     sqlite->journal_mode = journals[journal];
-    sqlite->synchronous = syncs[sync];
+    sqlite->synchronous = sqlite_synchronous[sync];
     sqlite->rows = or_else(asked->rows, 1);
     sqlite->prefilled = or_else(asked->prefilled, -1);
     sqlite->value = or_else(asked->value_size, 100);

@@ -15,7 +15,7 @@
 /* As Mobibench does for its files; where it had no such test, its name stands instead of the number. */
 static void print_head(FILE *out, const struct bench_job *job)
 {
-    char mode[64];
+    char mode[MODE_NAME];
 
     if (job->workload == BENCH_FILE && !mobibench_lacks(job)) {
         fprintf(out, "\n#In %d IO mode and %d sync mode\n", mobibench_access(&job->file),

@@ -1,22 +1,17 @@
 #define _GNU_SOURCE
 #include "bench_meter.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "complain.h"
 #include "files.h"
-#include "mounts.h"
 #include "procfs.h"
-#include "topology.h"
 
 #define SECTOR_BYTES 512
 
@@ -27,19 +22,17 @@ static int64_t nanoseconds(struct timeval time)
     return (int64_t)time.tv_sec * 1000000000 + (int64_t)time.tv_usec * 1000;
 }
 
-int usage_of_thread(struct usage *usage)
+void usage_of_thread(struct usage *usage)
 {
     struct rusage found;
 
-    if (getrusage(RUSAGE_THREAD, &found) < 0)
-        return -1;
+    getrusage(RUSAGE_THREAD, &found); /* fails for other pointers and words only */
     *usage = (struct usage){.user_ns = nanoseconds(found.ru_utime),
                             .system_ns = nanoseconds(found.ru_stime),
                             .ctx_voluntary = found.ru_nvcsw,
                             .ctx_involuntary = found.ru_nivcsw,
                             .major_faults = found.ru_majflt,
                             .minor_faults = found.ru_minflt};
-    return 0;
 }
 
 struct usage usage_since(const struct usage *now, const struct usage *then)
@@ -60,9 +53,10 @@ static int64_t number_of(const char *text, const char *key)
     return found ? strtoll(found + strlen(key), NULL, 10) : -1;
 }
 
+/* Counters of 32 bits start again at 0, and the kernel's idle times are known to go back: then nothing is known. */
 static int64_t since(int64_t now, int64_t then)
 {
-    return now < 0 || then < 0 ? -1 : now - then;
+    return then < 0 || now < then ? -1 : now - then;
 }
 
 void process_io_read(struct process_io *io)
@@ -120,9 +114,9 @@ enum {
     NR_DISK = 17
 };
 
-static int64_t scaled(const int64_t *fields, int index, int64_t unit)
+static int64_t scaled(int64_t number, int64_t unit)
 {
-    return fields[index] < 0 ? -1 : fields[index] * unit;
+    return number < 0 ? -1 : number * unit;
 }
 
 static void take_disk(const char *text, struct system_usage *usage)
@@ -136,11 +130,11 @@ static void take_disk(const char *text, struct system_usage *usage)
             fields[index] = -1;
     }
     usage->device_reads = fields[DISK_READS];
-    usage->device_read_bytes = scaled(fields, DISK_READ_SECTORS, SECTOR_BYTES);
+    usage->device_read_bytes = scaled(fields[DISK_READ_SECTORS], SECTOR_BYTES);
     usage->device_writes = fields[DISK_WRITES];
-    usage->device_write_bytes = scaled(fields, DISK_WRITE_SECTORS, SECTOR_BYTES);
-    usage->device_busy_ns = scaled(fields, DISK_BUSY_MS, 1000000);
-    usage->device_discard_bytes = scaled(fields, DISK_DISCARD_SECTORS, SECTOR_BYTES);
+    usage->device_write_bytes = scaled(fields[DISK_WRITE_SECTORS], SECTOR_BYTES);
+    usage->device_busy_ns = scaled(fields[DISK_BUSY_MS], 1000000);
+    usage->device_discard_bytes = scaled(fields[DISK_DISCARD_SECTORS], SECTOR_BYTES);
     usage->device_flushes = fields[DISK_FLUSHES];
 }
 
@@ -170,8 +164,8 @@ static void read_pressure(struct system_usage *usage)
     if (procfs_read("/proc/pressure/io", text, sizeof text) < 0)
         return;
     full = strstr(text, "\nfull");
-    usage->pressure_some_ns = scaled((int64_t[]){number_of(text, "total=")}, 0, 1000);
-    usage->pressure_full_ns = scaled((int64_t[]){full ? number_of(full, "total=") : -1}, 0, 1000);
+    usage->pressure_some_ns = scaled(number_of(text, "total="), 1000);
+    usage->pressure_full_ns = scaled(full ? number_of(full, "total=") : -1, 1000);
 }
 
 static void read_lifetime(const struct storage *storage, struct system_usage *usage)
@@ -217,131 +211,4 @@ struct system_usage system_usage_since(const struct system_usage *now, const str
         .pressure_full_ns = since(now->pressure_full_ns, then->pressure_full_ns),
         .filesystem_write_bytes = since(now->filesystem_write_bytes, then->filesystem_write_bytes),
     };
-}
-
-/* -- which device ------------------------------------------------------------------------------------------------- */
-
-static void take_text(char *into, size_t size, const char *text)
-{
-    snprintf(into, size, "%.*s", (int)size - 1, text);
-}
-
-/* The directory where an overlay writes: upperdir= of its options. 0, or -1 where it cannot be reached. */
-static int upper_of(const struct mount *mount, char *path, size_t size)
-{
-    static const char key[] = "upperdir=";
-    const char *found = strstr(mount->options, key);
-    struct stat about;
-
-    if (!found)
-        return -1;
-    found += strlen(key);
-    snprintf(path, size, "%.*s", (int)strcspn(found, ","), found);
-    return stat(path, &about);
-}
-
-/* The device of a filesystem whose files have no device's number (btrfs), or that lies on another (overlay). */
-static dev_t device_below(const struct mount *mount)
-{
-    char path[4096];
-    struct stat about;
-    struct storage upper;
-
-    if (!strcmp(mount->fs_type, "overlay") && upper_of(mount, path, sizeof path) == 0)
-        return storage_of(path, &upper) < 0 ? 0 : upper.dev;
-    if (mount->source[0] == '/' && stat(mount->source, &about) == 0 && S_ISBLK(about.st_mode))
-        return about.st_rdev;
-    return 0;
-}
-
-static void name_device(struct storage *storage)
-{
-    char link[64], target[4096];
-    const char *name;
-    ssize_t length;
-
-    snprintf(link, sizeof link, "/sys/dev/block/%u:%u", major(storage->dev), minor(storage->dev));
-    length = readlink(link, target, sizeof target - 1);
-    if (length < 0)
-        return;
-    target[length] = '\0';
-    name = strrchr(target, '/');
-    take_text(storage->device, sizeof storage->device, name ? name + 1 : target);
-}
-
-static void find_model(struct storage *storage)
-{
-    struct topology topology;
-    char *model;
-
-    if (access("/sys/dev/block", R_OK) < 0 || topology_read(&topology) < 0)
-        return;
-    model = topology_model(&topology, KERNEL_DEV(major(storage->dev), minor(storage->dev)));
-    take_text(storage->model, sizeof storage->model, model ? model : "");
-    free(model);
-    topology_free(&topology);
-}
-
-static void take_mount(const struct mount *mount, struct storage *storage)
-{
-    take_text(storage->filesystem, sizeof storage->filesystem, mount->fs_type);
-    take_text(storage->mount_options, sizeof storage->mount_options, mount->options);
-    take_text(storage->mount_point, sizeof storage->mount_point, mount->point);
-}
-
-/* Device and mount of an open file that is no device. */
-static void take_place(int file, dev_t number, struct storage *storage)
-{
-    struct mount mount = {0};
-
-    storage->dev = major(number) ? number : 0;
-    if (mounts_find(file, mounts_id(file, ""), &mount) < 0)
-        return;
-    take_mount(&mount, storage);
-    if (!storage->dev)
-        storage->dev = device_below(&mount);
-    mounts_release(&mount);
-}
-
-/* A directory that is yet to be made will lie where its parent does. */
-static int open_place(const char *path)
-{
-    int file = open(path, O_PATH | O_CLOEXEC);
-    char *parent, *slash;
-
-    if (file >= 0 || errno != ENOENT)
-        return file;
-    parent = format("./%s", path);
-    if (path[0] == '/')
-        memmove(parent, path, strlen(path) + 1);
-    slash = strrchr(parent, '/');
-    slash[slash == parent] = '\0';
-    file = open(parent, O_PATH | O_CLOEXEC);
-    free(parent);
-    return file;
-}
-
-int storage_of(const char *path, struct storage *storage)
-{
-    struct stat about;
-    int file = open_place(path);
-
-    *storage = (struct storage){0};
-    if (file < 0 || fstat(file, &about) < 0) {
-        int error = errno;
-
-        if (file >= 0)
-            close(file);
-        return complain("%s: %s; give a path that is there", path, strerror(error));
-    }
-    if (S_ISBLK(about.st_mode))
-        storage->dev = about.st_rdev;
-    else
-        take_place(file, about.st_dev, storage);
-    close(file);
-    if (!storage->dev)
-        return 0;
-    name_device(storage);
-    find_model(storage);
-    return 0;
 }

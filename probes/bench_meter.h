@@ -2,16 +2,16 @@
 #ifndef ANDROSTEP_BENCH_METER_H
 #define ANDROSTEP_BENCH_METER_H
 
-#include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "bench_storage.h"
 
 /* Of one thread (getrusage(RUSAGE_THREAD)) or of a process. */
 struct usage {
     int64_t user_ns, system_ns, ctx_voluntary, ctx_involuntary, major_faults, minor_faults;
 };
 
-int usage_of_thread(struct usage *usage);
+void usage_of_thread(struct usage *usage);
 struct usage usage_since(const struct usage *now, const struct usage *then);
 
 /* What this process caused at the block layer (/proc/self/io); -1 where the kernel does not tell. */
@@ -35,18 +35,6 @@ struct system_usage {
     int64_t filesystem_write_bytes;                  /* lifetime_write_kbytes of ext4 and F2FS in /sys/fs */
 };
 
-/* Which device and filesystem hold a path. */
-struct storage {
-    dev_t dev;               /* of the block device; 0: unknown */
-    char device[64];         /* its name, as in /proc/diskstats; empty: unknown */
-    char filesystem[64];     /* type as in /proc/self/mountinfo */
-    char mount_options[512]; /* of mount and superblock */
-    char mount_point[4096];
-    char model[128]; /* of the disk, where /sys tells */
-};
-
-/* Of a path that is not there: where its directory is. 0, or -1 after it complained. */
-int storage_of(const char *path, struct storage *storage);
 void system_usage_read(const struct storage *storage, struct system_usage *usage);
 struct system_usage system_usage_since(const struct system_usage *now, const struct system_usage *then);
 

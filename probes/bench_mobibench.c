@@ -91,10 +91,9 @@ static void print_state(FILE *out, enum state state)
 
 static int synchronous_number(const char *word)
 {
-    static const char *const words[] = {"OFF", "NORMAL", "FULL", "EXTRA"};
     int number = 0;
 
-    while (strcmp(words[number], word) != 0)
+    while (strcmp(sqlite_synchronous[number], word) != 0)
         number++;
     return number;
 }

@@ -1,21 +1,17 @@
 #define _GNU_SOURCE
 #include "bench_modes.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #ifndef RWF_DSYNC
 #define RWF_DSYNC 2
 #endif
 
-#define NR_FBARRIER    548
-#define RANGE_ALL      (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
-#define NR_MOBIBENCH   11
-#define MODE_NAME_SIZE 64
+#define RANGE_ALL    (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
+#define NR_MOBIBENCH 11
 
 /* In the order of Mobibench's -y, then what it did not have. */
 static const struct {
@@ -83,14 +79,14 @@ int mode_mobibench(const struct file_mode *mode)
     return index < NR_MOBIBENCH ? index : -1;
 }
 
-static void add_word(char name[MODE_NAME_SIZE], const char *word)
+static void add_word(char name[MODE_NAME], const char *word)
 {
     size_t length = strlen(name);
 
-    snprintf(name + length, MODE_NAME_SIZE - length, "%s%s", length ? "+" : "", word);
+    snprintf(name + length, MODE_NAME - length, "%s%s", length ? "+" : "", word);
 }
 
-static void add_range(char name[MODE_NAME_SIZE], unsigned flags)
+static void add_range(char name[MODE_NAME], unsigned flags)
 {
     add_word(name, "sync_file_range");
     if (flags == RANGE_ALL)
@@ -100,7 +96,7 @@ static void add_range(char name[MODE_NAME_SIZE], unsigned flags)
             add_word(name, mode_range_flags[index].word);
 }
 
-static void add_after(char name[MODE_NAME_SIZE], const struct file_mode *mode)
+static void add_after(char name[MODE_NAME], const struct file_mode *mode)
 {
     struct file_mode alone = {.engine = mode->engine, .after = mode->after};
 
@@ -112,7 +108,7 @@ static void add_after(char name[MODE_NAME_SIZE], const struct file_mode *mode)
         add_word(name, modes[find(&alone)].name);
 }
 
-void mode_name(const struct file_mode *mode, char name[MODE_NAME_SIZE])
+void mode_name(const struct file_mode *mode, char name[MODE_NAME])
 {
     struct file_mode psync = *mode;
     int known;
@@ -136,9 +132,4 @@ void mode_name(const struct file_mode *mode, char name[MODE_NAME_SIZE])
     if (mode->write_flags & RWF_DSYNC)
         add_word(name, "rwf_dsync");
     add_after(name, &psync);
-}
-
-bool mode_barriers(void)
-{
-    return syscall(NR_FBARRIER, -1) < 0 && errno == EBADF;
 }

@@ -13,7 +13,8 @@ bool mode_by_mobibench(int64_t number, struct file_mode *mode);
 int mode_mobibench(const struct file_mode *mode); /* -1: it had none */
 
 /* The name of a combination: one of the above, or its words joined by +. */
-void mode_name(const struct file_mode *mode, char name[64]);
+#define MODE_NAME 64 /* bytes */
+void mode_name(const struct file_mode *mode, char name[MODE_NAME]);
 
 /* The flags of sync_file_range, by fio's words. */
 #define MODE_RANGE_FLAGS 3
@@ -22,9 +23,5 @@ struct mode_range_flag {
     unsigned flag;
 };
 extern const struct mode_range_flag mode_range_flags[MODE_RANGE_FLAGS];
-
-/* fbarrier and fdatabarrier are system calls 548 and 549 of the barrier-enabled kernels of Won et al. (FAST '18);
- * whether this kernel has them is found by a call with no file behind it: EBADF, not ENOSYS. */
-bool mode_barriers(void);
 
 #endif

@@ -18,6 +18,12 @@ const char *const bench_parts[NR_PARTS] = {
     [PART_CLEAR] = "clear",
 };
 
+const char *const bench_workloads[3] = {
+    [BENCH_FILE] = "file", [BENCH_SQLITE] = "sqlite", [BENCH_POSTMARK] = "postmark"};
+const char *const file_layouts[3] = {
+    [LAYOUT_WRITTEN] = "written", [LAYOUT_ALLOCATED] = "allocated", [LAYOUT_EMPTY] = "empty"};
+const char *const sqlite_synchronous[4] = {"OFF", "NORMAL", "FULL", "EXTRA"};
+
 static const char *file_test(const struct file_job *job)
 {
     static const char *const tests[][2] = {

@@ -14,8 +14,6 @@
 /* What the options are parsed into, for one point of a sweep after the other. */
 static struct asked asked;
 
-static const char *const workloads[] = {"file", "sqlite", "postmark"};
-
 /* The name of a heading tells whose options follow: those of a workload, of every one, or not of a job at all. */
 #define EVERY  "every"
 #define NO_JOB "none"
@@ -51,8 +49,8 @@ static const struct opt table[] = {
     {0, "randseed", "N", "seed of orders and data; default: 1", OPT_NUMBER, &asked.randseed, 0, INT64_MAX},
     {0, "compat-rng", NULL, "random orders of Mobibench 1.0.9, record by record", OPT_FLAG, &asked.compat_rng, 0, 0},
     {0, "cache", "cold|warm|any",
-     "bring the page cache into this state and check that it is; any: leave it\nand tell what it is; default: cold, "
-     "for postmark any",
+     "bring the page cache into this state and check that it is (cold: nor may a\nrecord be read twice, unless "
+     "--direct 1); any: leave it and tell what it is;\ndefault: cold, for postmark any",
      OPT_CHOICE, &asked.cache, 0, 0},
 
     {0, "file", NULL, "iobench file", OPT_HEADING, NULL, 0, 0},
@@ -245,10 +243,10 @@ static int check_workload(void)
         const char *whose = heading(&table[index]);
 
         if (!asked_given(&table[index]) || !strcmp(whose, EVERY) || !asked_of_job(&table[index]) ||
-            strstr(whose, workloads[asked.workload]))
+            strstr(whose, bench_workloads[asked.workload]))
             continue;
         return complain("%s is an option of iobench %s, and this is iobench %s", opts_call(&table[index], called),
-                        whose, workloads[asked.workload]);
+                        whose, bench_workloads[asked.workload]);
     }
     return 0;
 }
@@ -259,7 +257,7 @@ static int take_workload(int argc, char **argv)
     if (argc < 2 || argv[1][0] == '-')
         return 0;
     for (int index = 0; index < 3; index++)
-        if (!strcmp(argv[1], workloads[index])) {
+        if (!strcmp(argv[1], bench_workloads[index])) {
             asked.workload = (enum bench_workload)index;
             return 1;
         }

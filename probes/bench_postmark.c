@@ -16,233 +16,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bench.h"
-#include "bench_files.h"
-#include "bench_payload.h"
-#include "bench_postmark_pool.h"
+#include "bench_postmark.h"
 #include "clock.h"
-#include "complain.h"
-#include "files.h"
-
-/* What stdio reads and writes at once on most filesystems (st_blksize). */
-#define STDIO_BYTES 4096
-
-struct postmark_worker {
-    const struct postmark_job *job;
-    struct pool pool;
-    struct rng choices;
-    struct payload payload;
-    unsigned char *buffer;
-    size_t read_bytes, write_bytes; /* of one call */
-    struct bench_tally filled;
-};
-
-/* stdio turns blocks into whole buffers, and takes larger blocks by whole buffers. */
-static size_t call_bytes(const struct postmark_job *job, int64_t block)
-{
-    return (size_t)(job->buffered ? (block + STDIO_BYTES - 1) / STDIO_BYTES * STDIO_BYTES : block);
-}
-
-static void count(struct bench_tally *tally, int64_t from_ns, int64_t to_ns, int64_t bytes)
-{
-    hist_add(&tally->latency_ns, (uint64_t)(to_ns - from_ns));
-    tally->ops++;
-    tally->bytes += bytes;
-}
-
-/* Closes after an error without losing its errno. Returns 0 or -1. */
-static int finish(int file, int result)
-{
-    int error = errno;
-
-    if (close(file) && !result)
-        return -1;
-    errno = error;
-    return result;
-}
-
-static int write_file(struct postmark_worker *own, const char *path, int flags, int64_t bytes)
-{
-    int file = open(path, O_WRONLY | O_CLOEXEC | flags, 0666), result = 0;
-
-    if (file < 0)
-        return -1;
-    for (int64_t left = bytes; left && !result;) {
-        size_t now = left < (int64_t)own->write_bytes ? (size_t)left : own->write_bytes;
-
-        payload_fill(&own->payload, own->buffer, now);
-        result = write_all(file, own->buffer, now);
-        left -= (int64_t)now;
-    }
-    return finish(file, result);
-}
-
-/* errno ENODATA: the file is shorter than it should be. */
-static int read_file(struct postmark_worker *own, const char *path, int64_t bytes)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC), result = 0;
-
-    if (file < 0)
-        return -1;
-    for (int64_t left = bytes; left && !result;) {
-        ssize_t got = read(file, own->buffer, left < (int64_t)own->read_bytes ? (size_t)left : own->read_bytes);
-
-        if (got > 0)
-            left -= got;
-        else if (!got)
-            errno = ENODATA;
-        if (!got || (got < 0 && errno != EINTR))
-            result = -1;
-    }
-    return finish(file, result);
-}
-
-/* Returns the new file, or NULL with errno. */
-static const struct pool_file *create(struct postmark_worker *own, char path[POOL_PATH])
-{
-    int64_t range = own->job->most - own->job->least;
-    struct pool_file *file = pool_add(&own->pool, &own->choices);
-
-    path[0] = '\0';
-    if (!file)
-        return NULL;
-    file->size = own->job->least + (range ? (int64_t)rng_below(&own->choices, (uint64_t)range) : 0);
-    pool_path(&own->pool, file, path);
-    return write_file(own, path, O_CREAT | O_EXCL, file->size) ? NULL : file;
-}
-
-/* -- before the measurement -- */
-
-/* What a command line can ask for in vain, bench_checks.c has refused. */
-static int check(const struct bench_job *job)
-{
-    (void)job;
-    return 0;
-}
-
-/* Its part of a number that all workers together have; the first get what cannot be divided. */
-static int64_t share(int64_t all, const struct bench_worker *worker)
-{
-    return all / worker->job->threads + (worker->index < all % worker->job->threads);
-}
-
-static int open_worker(struct postmark_worker *own, const struct bench_worker *worker)
-{
-    const struct bench_job *job = worker->job;
-    char directory[POOL_PATH], name[16];
-
-    own->job = &job->postmark;
-    own->read_bytes = call_bytes(own->job, own->job->read_block);
-    own->write_bytes = call_bytes(own->job, own->job->write_block);
-    own->buffer = malloc(own->read_bytes > own->write_bytes ? own->read_bytes : own->write_bytes);
-    hist_clear(&own->filled.latency_ns);
-    rng_seed(&own->choices, job->seed, rng_stream(RNG_CHOICES, (uint32_t)worker->index));
-    if (!own->buffer || payload_open(&own->payload, own->write_bytes, (unsigned)job->compress, (unsigned)job->dedupe,
-                                     job->seed, RNG_PAYLOAD, (uint32_t)worker->index))
-        return complain("no memory for blocks of %" PRId64 " and %" PRId64 " bytes", own->job->read_block,
-                        own->job->write_block);
-    snprintf(name, sizeof name, "w%" PRId32, worker->index);
-    snprintf(directory, sizeof directory, "%s/%s", worker->run->directory, name);
-    if (files_remove(worker->run, name) || pool_open(&own->pool, directory, (uint32_t)own->job->subdirectories))
-        return complain("%s: the directory cannot be made with its subdirectories: %s", directory, strerror(errno));
-    return 0;
-}
-
-static int fill(struct postmark_worker *own, int64_t files)
-{
-    char path[POOL_PATH];
-
-    for (int64_t made = 0; made < files; made++) {
-        int64_t from_ns = clock_now(CLOCK_MONOTONIC);
-        const struct pool_file *file = create(own, path);
-
-        if (!file)
-            return complain("%s: the file cannot be written: %s", path, strerror(errno));
-        count(&own->filled, from_ns, clock_now(CLOCK_MONOTONIC), file->size);
-        if (bench_stopping())
-            return -1;
-    }
-    return 0;
-}
-
-/* The pool, and how far creations are expected to make it grow. */
-static int64_t room_needed(const struct bench_job *job)
-{
-    const struct postmark_job *postmark = &job->postmark;
-    int64_t growth = postmark->bias_create > 5 ? job->ops * (2 * postmark->bias_create - 10) / 10 : 0;
-
-    return (postmark->files + growth) * (postmark->most + STDIO_BYTES);
-}
-
-static int visit(struct bench_run *run, const struct pool *pool, const struct pool_file *file)
-{
-    char path[POOL_PATH];
-    int descriptor, result = 0;
-
-    pool_path(pool, file, path);
-    descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return complain("%s: the file cannot be opened: %s", path, strerror(errno));
-    if (run->job->cache == CACHE_COLD && !run->cache.dropped && cache_evict(descriptor))
-        result = complain("%s: the file cannot be written to its device: %s", path, strerror(errno));
-    if (run->job->cache == CACHE_WARM && cache_fill(descriptor, file->size))
-        result = complain("%s: the file cannot be read into the cache: %s", path, strerror(errno));
-    cache_look(descriptor, file->size, &run->cache);
-    close(descriptor);
-    return result;
-}
-
-/* Looking at a file brings its inode and its directory back: dropped once more, they are as cold as its data. */
-static int settle_cache(struct bench_run *run, const struct postmark_worker *workers)
-{
-    if (run->job->cache == CACHE_COLD)
-        cache_drop_all(&run->cache);
-    for (int32_t index = 0; index < run->nr_workers; index++)
-        for (size_t number = 0; number < workers[index].pool.count; number++)
-            if (visit(run, &workers[index].pool, &workers[index].pool.files[number]))
-                return -1;
-    cache_conclude(&run->cache);
-    if (run->cache.dropped)
-        cache_drop_all(&run->cache);
-    return 0;
-}
-
-static int load(struct bench_run *run)
-{
-    struct postmark_worker *workers = calloc((size_t)run->nr_workers, sizeof *workers);
-
-    run->state = workers;
-    if (!workers)
-        return complain("no memory for %" PRId32 " workers", run->nr_workers);
-    if (files_room(run->directory, room_needed(run->job)))
-        return -1;
-    for (int32_t index = 0; index < run->nr_workers; index++)
-        if (open_worker(&workers[index], &run->workers[index]) ||
-            fill(&workers[index], share(run->job->postmark.files, &run->workers[index])))
-            return -1;
-    return settle_cache(run, workers);
-}
-
-static void unload(struct bench_run *run)
-{
-    struct postmark_worker *workers = run->state;
-
-    for (int32_t index = 0; workers && index < run->nr_workers; index++) {
-        pool_close(&workers[index].pool);
-        payload_close(&workers[index].payload);
-        free(workers[index].buffer);
-    }
-    free(workers);
-    run->state = NULL;
-}
-
-/* -- in the worker -- */
 
 static int open_engine(struct bench_worker *worker)
 {
@@ -291,7 +70,7 @@ static int do_read(struct bench_worker *worker, struct deed *deed)
     if (!file)
         return -1;
     *deed = (struct deed){PART_READ, file->size};
-    return read_file(worker->state, path, file->size) ? fail(worker, path, "read") : 0;
+    return postmark_read(worker->state, path, file->size) ? fail(worker, path, "read") : 0;
 }
 
 static int do_append(struct bench_worker *worker, struct deed *deed)
@@ -308,13 +87,13 @@ static int do_append(struct bench_worker *worker, struct deed *deed)
     bytes = 1 + (int64_t)rng_below(&own->choices, (uint64_t)(own->job->most - file->size));
     file->size += bytes;
     *deed = (struct deed){PART_APPEND, bytes};
-    return write_file(own, path, O_APPEND, bytes) ? fail(worker, path, "appended to") : 0;
+    return postmark_write(own, path, O_APPEND, bytes) ? fail(worker, path, "appended to") : 0;
 }
 
 static int do_create(struct bench_worker *worker, struct deed *deed)
 {
     char path[POOL_PATH];
-    const struct pool_file *file = create(worker->state, path);
+    const struct pool_file *file = postmark_create(worker->state, path);
 
     if (!file)
         return fail(worker, path, "created");
@@ -373,10 +152,13 @@ static int sync_filesystem(struct bench_worker *worker)
 {
     int64_t from_ns = clock_now(CLOCK_MONOTONIC);
     int directory = open(worker->run->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = directory < 0 || syncfs(directory) < 0 ? errno : 0;
 
-    if (directory < 0 || finish(directory, syncfs(directory)))
-        return bench_fail(worker, errno, "the filesystem of %s cannot be synced: %s", worker->run->directory,
-                          strerror(errno));
+    if (directory >= 0)
+        close(directory);
+    if (error)
+        return bench_fail(worker, error, "the filesystem of %s cannot be synced: %s", worker->run->directory,
+                          strerror(error));
     bench_count(worker, PART_FINISH, from_ns, clock_now(CLOCK_MONOTONIC), 0);
     return 0;
 }
@@ -423,7 +205,7 @@ static int clear(struct bench_worker *worker)
         pool_path(&own->pool, &own->pool.files[own->pool.count - 1], path);
         if (unlink(path))
             return fail(worker, path, "deleted");
-        count(&worker->parts[PART_CLEAR], from_ns, clock_now(CLOCK_MONOTONIC), 0);
+        postmark_count(&worker->parts[PART_CLEAR], from_ns, clock_now(CLOCK_MONOTONIC), 0);
     }
     if (pool_remove_directories(&own->pool))
         return bench_fail(worker, errno, "%s cannot be removed with its subdirectories: %s", own->pool.directory,
@@ -438,20 +220,11 @@ static void close_engine(struct bench_worker *worker)
     clear(worker);
 }
 
-/* Workers have looked at their files themselves. */
-static int verify(struct bench_run *run)
-{
-    (void)run;
-    return 0;
-}
-
 const struct bench_engine postmark_engine = {
     .name = "postmark",
-    .check = check,
-    .load = load,
+    .load = postmark_load,
     .open = open_engine,
     .work = work,
     .close = close_engine,
-    .verify = verify,
-    .unload = unload,
+    .unload = postmark_unload,
 };

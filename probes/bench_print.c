@@ -1,110 +1,26 @@
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_results.h"
-#include "bench_words.h"
+#include "bench_print.h"
 #include "complain.h"
 #include "utf8.h"
 
 #define LINE_COLUMNS  96
 #define LABEL_COLUMNS 20
 
-/* The repetitions of a point together: the valid ones, or where there is none, all. */
-struct summary {
-    const struct bench_result *first; /* of them */
-    int repeats, valid;               /* all, and those that are valid */
-    struct bench_tally parts[NR_PARTS];
-    struct usage usage;
-    struct system_usage system;
-    double seconds;
-};
-
-/* -- summing up -- */
-
-static void add_result(struct summary *summary, const struct bench_result *result)
-{
-    if (!summary->first)
-        summary->first = result;
-    for (int part = 0; part < NR_PARTS; part++) {
-        summary->parts[part].ops += result->parts[part].ops;
-        summary->parts[part].bytes += result->parts[part].bytes;
-        hist_merge(&summary->parts[part].latency_ns, &result->parts[part].latency_ns);
-    }
-    usage_add(&summary->usage, &result->usage);
-    system_usage_add(&summary->system, &result->run.system);
-    summary->seconds += result->seconds;
-}
-
-static void summarise(struct summary *summary, const struct bench_results *results, int point)
-{
-    memset(summary, 0, sizeof *summary);
-    for (int part = 0; part < NR_PARTS; part++)
-        hist_clear(&summary->parts[part].latency_ns);
-    for (size_t index = 0; index < results->count; index++) {
-        const struct bench_result *result = &results->items[index];
-
-        summary->repeats += result->point == point;
-        summary->valid += result->point == point && result_valid(result);
-    }
-    for (size_t index = 0; index < results->count; index++) {
-        const struct bench_result *result = &results->items[index];
-
-        if (result->point == point && (result_valid(result) || !summary->valid))
-            add_result(summary, result);
-    }
-}
-
-/* Where no repetition is valid, what all of them did; not a number where that took no time. */
-static struct estimate estimate_of(const struct bench_results *results, const struct summary *summary,
-                                   double (*measure)(const struct bench_result *), double done)
-{
-    struct estimate estimate = results_estimate(results, summary->first->point, measure);
-
-    if (!estimate.count)
-        estimate.median = estimate.low = estimate.high = summary->seconds > 0 ? done / summary->seconds : NAN;
-    return estimate;
-}
-
-static struct estimate iops_estimate(const struct bench_results *results, const struct summary *summary)
-{
-    return estimate_of(results, summary, result_iops, (double)summary->parts[PART_OP].ops);
-}
-
-static struct estimate bandwidth_estimate(const struct bench_results *results, const struct summary *summary)
-{
-    return estimate_of(results, summary, result_bandwidth, (double)summary->parts[PART_OP].bytes);
-}
-
-/* -- words -- */
-
 static void label(FILE *out, const char *name)
 {
     fprintf(out, "%-*s", LABEL_COLUMNS, name);
 }
 
-static const char *rate_name(const struct bench_job *job)
+const char *print_rate_name(const struct bench_job *job)
 {
     return job->workload == BENCH_FILE ? "IOPS" : "TPS";
 }
 
-static void words_rate(double rate, char text[WORDS_SIZE])
-{
-    snprintf(text, WORDS_SIZE, isnan(rate) ? "-" : rate < 1000 ? "%.4g" : "%.0f", rate);
-}
-
-static void words_bandwidth(double rate, char text[WORDS_SIZE])
-{
-    char bytes[WORDS_SIZE];
-
-    words_bytes(rate, bytes);
-    snprintf(text, WORDS_SIZE, isnan(rate) ? "-" : "%.*s/s", WORDS_SIZE - 3, bytes);
-}
-
-/* Columns that the values of a parameter take; 0 where all points have the same. */
-static size_t width_of(const struct bench_results *results, const struct parameter *parameter)
+size_t print_width(const struct bench_results *results, const struct parameter *parameter)
 {
     char first[WORDS_SIZE] = "";
     size_t width = strlen(parameter->name);
@@ -121,18 +37,17 @@ static size_t width_of(const struct bench_results *results, const struct paramet
     return differs ? width + 2 : 0;
 }
 
-/* The parameters that are the same in all points, in lines of LINE_COLUMNS. */
-static void print_parameters(FILE *out, const struct bench_results *results)
+void print_parameters(FILE *out, const struct bench_results *results)
 {
     size_t column = 0;
 
-    for (int index = 0; index < nr_bench_parameters; index++) {
+    for (int index = PARAMETERS_OF_A_LINE; index < NR_PARAMETERS; index++) {
         const struct parameter *parameter = &bench_parameters[index];
         char text[WORDS_SIZE] = "";
         size_t length;
 
         parameter->value(results->items[0].job, text);
-        if (!*text || width_of(results, parameter))
+        if (!*text || print_width(results, parameter))
             continue;
         length = strlen(", ") + strlen(parameter->name) + 1 + strlen(text);
         if (column)
@@ -144,7 +59,7 @@ static void print_parameters(FILE *out, const struct bench_results *results)
     putc('\n', out);
 }
 
-static void print_place(FILE *out, const struct bench_result *result)
+void print_place(FILE *out, const struct bench_result *result)
 {
     const struct storage *storage = &result->storage;
 
@@ -179,7 +94,7 @@ static void print_cache(FILE *out, const struct bench_result *result)
     fprintf(out, "%s\n", cache->dropped ? ", dropped" : "");
 }
 
-static void print_versions(FILE *out, const struct bench_result *result)
+void print_versions(FILE *out, const struct bench_result *result)
 {
     char version[WORDS_SIZE];
 
@@ -297,7 +212,7 @@ static void print_steady(FILE *out, const struct bench_result *result)
     fprintf(out, "from %s on\n", text);
 }
 
-static void print_invalid(FILE *out, const struct bench_results *results, int point)
+void print_invalid(FILE *out, const struct bench_results *results, int point)
 {
     for (size_t index = 0; index < results->count; index++) {
         const struct bench_result *result = &results->items[index];
@@ -315,8 +230,6 @@ static void print_invalid(FILE *out, const struct bench_results *results, int po
     }
 }
 
-/* -- one point: a block -- */
-
 static void print_block(FILE *out, const struct bench_results *results, const struct summary *summary)
 {
     const struct bench_result *first = summary->first;
@@ -326,86 +239,14 @@ static void print_block(FILE *out, const struct bench_results *results, const st
     print_cache(out, first);
     print_versions(out, first);
     print_invalid(out, results, first->point);
-    print_estimate(out, rate_name(first->job), iops_estimate(results, summary), words_rate);
-    print_estimate(out, "bandwidth", bandwidth_estimate(results, summary), words_bandwidth);
+    print_estimate(out, print_rate_name(first->job), summary_iops(results, summary), words_rate);
+    print_estimate(out, "bandwidth", summary_bandwidth(results, summary), words_bandwidth);
     print_latencies(out, summary->parts);
     print_cpu(out, summary);
     print_switches(out, &summary->usage);
     print_device(out, summary);
     print_amplification(out, results, first);
     print_steady(out, first);
-}
-
-/* -- a sweep: a line for each point -- */
-
-static void print_heading(FILE *out, const struct bench_results *results)
-{
-    for (int index = 0; index < nr_bench_parameters; index++) {
-        size_t width = width_of(results, &bench_parameters[index]);
-
-        if (width)
-            fprintf(out, "%-*s", (int)width, bench_parameters[index].name);
-    }
-    fprintf(out, "%10s%16s%12s%10s%10s%10s%10s\n", rate_name(results->items[0].job), "low-high", "bandwidth", "p50",
-            "p99", "p99.9", "max");
-}
-
-static void print_values(FILE *out, const struct bench_results *results, const struct bench_job *job)
-{
-    for (int index = 0; index < nr_bench_parameters; index++) {
-        size_t width = width_of(results, &bench_parameters[index]);
-        char text[WORDS_SIZE] = "";
-
-        if (!width)
-            continue;
-        bench_parameters[index].value(job, text);
-        fprintf(out, "%-*s", (int)width, text);
-    }
-}
-
-static void print_rates(FILE *out, const struct bench_results *results, const struct summary *summary)
-{
-    struct estimate iops = iops_estimate(results, summary);
-    char median[WORDS_SIZE], low[WORDS_SIZE], high[WORDS_SIZE], bandwidth[WORDS_SIZE], interval[2 * WORDS_SIZE] = "";
-
-    words_rate(iops.median, median);
-    words_rate(iops.low, low);
-    words_rate(iops.high, high);
-    words_bandwidth(bandwidth_estimate(results, summary).median, bandwidth);
-    if (iops.count > 1)
-        snprintf(interval, sizeof interval, "%s-%s", low, high);
-    fprintf(out, "%10s%16s%12s", median, interval, bandwidth);
-}
-
-static void print_line(FILE *out, const struct bench_results *results, const struct summary *summary)
-{
-    static const uint32_t percentiles[] = {500000, 990000, 999000, 1000000};
-    const struct hist *hist = &summary->parts[PART_OP].latency_ns;
-
-    print_values(out, results, summary->first->job);
-    print_rates(out, results, summary);
-    for (size_t index = 0; index < sizeof percentiles / sizeof *percentiles; index++) {
-        char text[WORDS_SIZE];
-
-        words_time((double)hist_percentile(hist, percentiles[index]), text);
-        fprintf(out, "%10s", hist->count ? text : "-");
-    }
-    fprintf(out, "%s\n", summary->valid < summary->repeats ? " !" : "");
-}
-
-static void print_sweep(FILE *out, const struct bench_results *results, struct summary *summary)
-{
-    print_parameters(out, results);
-    print_place(out, &results->items[0]);
-    print_versions(out, &results->items[0]);
-    print_heading(out, results);
-    for (int point = 0; point < results->nr_points; point++) {
-        summarise(summary, results, point);
-        if (summary->first)
-            print_line(out, results, summary);
-    }
-    for (int point = 0; point < results->nr_points; point++)
-        print_invalid(out, results, point);
 }
 
 int results_print(FILE *out, const struct bench_results *results)

@@ -300,8 +300,6 @@ static struct record_text text(const char *text, bool there)
 static void fill_texts(struct record_text texts[NR_RUN_TEXTS], char buffers[2][TEXT_BYTES],
                        const struct bench_result *result, const char *command)
 {
-    static const char *const workloads[] = {"file", "sqlite", "postmark"};
-    static const char *const layouts[] = {"written", "allocated", "empty"};
     const struct bench_job *job = result->job;
     const struct sqlite_job *sqlite = &job->sqlite;
     const struct storage *storage = &result->storage;
@@ -315,12 +313,12 @@ static void fill_texts(struct record_text texts[NR_RUN_TEXTS], char buffers[2][T
         text(result->run_id, true),
         text(result->run.invalid, !result_valid(result)),
         text(command, true),
-        text(workloads[job->workload], true),
+        text(bench_workloads[job->workload], true),
         text(bench_test(job), true),
         text(result->run.engine->name, true),
         text(job->filename ? job->filename : job->directory, true),
         text(mode, file),
-        text(layouts[job->file.layout], file),
+        text(file_layouts[job->file.layout], file),
         text(sqlite->journal_mode, sql),
         text(sqlite->synchronous, sql),
         text(sqlite->checkpoint, sql),

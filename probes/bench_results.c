@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "clock.h"
 #include "complain.h"
@@ -17,18 +18,23 @@ static void *copy_of(const void *items, size_t bytes)
     return copy;
 }
 
-/* Parts without operations stay unwritten, so that the kernel gives them no memory: most workers have two or three. */
+/* What is empty stays unwritten, so that the kernel gives it no memory: most workers have two or three parts. */
+static void add_parts(struct bench_tally sum[NR_PARTS], const struct bench_tally parts[NR_PARTS])
+{
+    for (int part = 0; part < NR_PARTS; part++)
+        if (parts[part].ops) {
+            sum[part].ops += parts[part].ops;
+            sum[part].bytes += parts[part].bytes;
+            hist_merge(&sum[part].latency_ns, &parts[part].latency_ns);
+        }
+}
+
 static int copy_worker(struct bench_worker *to, const struct bench_worker *from)
 {
     size_t windows_bytes = (size_t)from->nr_windows * sizeof *from->windows;
     size_t log_bytes = (size_t)from->nr_logged * sizeof *from->log;
-    size_t behind = offsetof(struct bench_worker, parts) + sizeof from->parts;
 
-    memcpy(to, from, offsetof(struct bench_worker, parts));
-    memcpy((char *)to + behind, (const char *)from + behind, sizeof *from - behind);
-    for (int part = 0; part < NR_PARTS; part++)
-        if (from->parts[part].ops)
-            to->parts[part] = from->parts[part];
+    *to = *from;
     to->run = NULL;
     to->state = NULL;
     to->windows = copy_of(from->windows, windows_bytes);
@@ -36,14 +42,31 @@ static int copy_worker(struct bench_worker *to, const struct bench_worker *from)
     return (windows_bytes && !to->windows) || (log_bytes && !to->log) ? -1 : 0;
 }
 
-static void free_workers(struct bench_run *run)
+static size_t parts_bytes(int32_t nr_workers)
 {
+    return ((size_t)nr_workers + 1) * NR_PARTS * sizeof(struct bench_tally);
+}
+
+/* Of all workers together, then of each. By mmap: calloc may write its zeros to all of it. */
+static struct bench_tally *make_parts(int32_t nr_workers)
+{
+    void *parts =
+        mmap(NULL, parts_bytes(nr_workers), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return parts == MAP_FAILED ? NULL : parts;
+}
+
+static void free_result(struct bench_result *result)
+{
+    struct bench_run *run = &result->run;
+
     for (int32_t index = 0; run->workers && index < run->nr_workers; index++) {
         free(run->workers[index].windows);
         free(run->workers[index].log);
     }
     free(run->workers);
-    run->workers = NULL;
+    if (result->parts)
+        munmap(result->parts, parts_bytes(run->nr_workers));
 }
 
 static int copy_run(struct bench_run *to, const struct bench_run *from)
@@ -87,30 +110,34 @@ void system_usage_add(struct system_usage *sum, const struct system_usage *syste
     add_known(&sum->device_busy_ns, system->device_busy_ns);
 }
 
-static void add_parts(struct bench_tally sum[NR_PARTS], const struct bench_worker *worker)
-{
-    for (int part = 0; part < NR_PARTS; part++)
-        if (worker->parts[part].ops) {
-            sum[part].ops += worker->parts[part].ops;
-            sum[part].bytes += worker->parts[part].bytes;
-            hist_merge(&sum[part].latency_ns, &worker->parts[part].latency_ns);
-        }
-}
-
+/* Takes copies of their parts, too. */
 static void sum_workers(struct bench_result *result)
 {
-    int64_t paused_ns = 0;
+    for (int32_t index = 0; index < result->run.nr_workers; index++) {
+        struct bench_worker *worker = &result->run.workers[index];
+        struct bench_tally *own = result->parts + ((size_t)index + 1) * NR_PARTS;
 
-    for (int part = 0; part < NR_PARTS; part++)
-        hist_clear(&result->parts[part].latency_ns);
+        add_parts(own, worker->parts);
+        worker->parts = own;
+        add_parts(result->parts, own);
+        usage_add(&result->usage, &worker->usage);
+    }
+}
+
+/* All but the longest time that a worker worked: one that had less to do, and less to pause, waited for the others. */
+static void take_pauses(struct bench_result *result)
+{
+    int64_t longest_ns = 0;
+
+    if (!result->job->think_ns)
+        return;
     for (int32_t index = 0; index < result->run.nr_workers; index++) {
         const struct bench_worker *worker = &result->run.workers[index];
+        int64_t worked_ns = worker->ended_ns - worker->started_ns - worker->paused_ns;
 
-        add_parts(result->parts, worker);
-        usage_add(&result->usage, &worker->usage);
-        paused_ns += worker->paused_ns;
+        longest_ns = worked_ns > longest_ns ? worked_ns : longest_ns;
     }
-    result->paused_ns = paused_ns / result->run.nr_workers;
+    result->paused_ns = result->duration_ns - longest_ns;
 }
 
 static void take_rates(struct bench_result *result)
@@ -180,10 +207,12 @@ static int find_steady(struct bench_result *result)
 
 static int fill(struct bench_result *result, const struct bench_run *run)
 {
-    if (copy_run(&result->run, run) < 0)
+    result->parts = make_parts(run->nr_workers);
+    if (copy_run(&result->run, run) < 0 || !result->parts)
         return -1;
     sum_workers(result);
     take_times(result);
+    take_pauses(result);
     take_rates(result);
     drop_early_windows(result);
     return find_steady(result);
@@ -206,7 +235,7 @@ int results_add(struct bench_results *results, const struct bench_run *run, int 
     result->storage = *storage;
     snprintf(result->run_id, sizeof result->run_id, "%s", run_id);
     if (fill(result, run) < 0) {
-        free_workers(&result->run);
+        free_result(result);
         return complain("no memory for the results of another repetition; use less --repeats or threads");
     }
     results->count++;
@@ -218,7 +247,7 @@ int results_add(struct bench_results *results, const struct bench_run *run, int 
 void results_free(struct bench_results *results)
 {
     for (size_t index = 0; index < results->count; index++)
-        free_workers(&results->items[index].run);
+        free_result(&results->items[index]);
     free(results->items);
     results->items = NULL;
     results->count = 0;
@@ -239,17 +268,28 @@ bool result_valid(const struct bench_result *result)
     return !result->run.invalid[0];
 }
 
+/* A WAL at NORMAL is synced by checkpoints only. */
+static bool sqlite_syncs(const struct bench_job *job)
+{
+    const struct sqlite_job *sqlite = &job->sqlite;
+
+    if (!strcmp(sqlite->journal_mode, "WAL") && !strcmp(sqlite->synchronous, "NORMAL"))
+        return job->final_sync;
+    return strcmp(sqlite->synchronous, "OFF") != 0;
+}
+
 /* Whether all that was written is on the device when the last worker ends. */
 static bool reaches_device(const struct bench_job *job)
 {
     enum file_after after = job->file.mode.after;
 
     if (job->workload == BENCH_SQLITE)
-        return strcmp(job->sqlite.synchronous, "OFF") != 0;
+        return sqlite_syncs(job);
     if (job->final_sync || job->workload == BENCH_POSTMARK)
         return job->final_sync;
-    return job->file.mode.open_flags || job->file.mode.write_flags || after == AFTER_FSYNC ||
-           after == AFTER_FDATASYNC || after == AFTER_MSYNC_SYNC;
+    return job->file.mode.open_flags || job->file.mode.write_flags ||
+           (job->file.after_every == 1 &&
+            (after == AFTER_FSYNC || after == AFTER_FDATASYNC || after == AFTER_MSYNC_SYNC));
 }
 
 double result_amplification(const struct bench_result *result)

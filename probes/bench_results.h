@@ -13,12 +13,12 @@ struct bench_result {
     int32_t point, repeat; /* of the sweep; of the job */
     char run_id[40];       /* the same for all repetitions of one point */
     struct storage storage;
-    struct bench_run run;               /* workers are copied: valid until results_free */
-    struct bench_tally parts[NR_PARTS]; /* of all workers */
+    struct bench_run run;      /* workers are copied: valid until results_free */
+    struct bench_tally *parts; /* NR_PARTS, of all workers */
     struct usage usage;
     int64_t boottime_ns, realtime_ns; /* run.measure_ns by CLOCK_BOOTTIME and by CLOCK_REALTIME; else when it failed */
     int64_t duration_ns;              /* from the end of the warm-up to the end of the last worker */
-    int64_t paused_ns;                /* of that, asleep for think_ns: the mean of the workers */
+    int64_t paused_ns;                /* of that, not worked for think_ns: by the worker that worked longest */
     int64_t windows_ns;            /* start of the workers' first windows, CLOCK_MONOTONIC: at or before measure_ns */
     double seconds;                /* the difference of these: what rates are taken over */
     double iops, bytes_per_second; /* of PART_OP */

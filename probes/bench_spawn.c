@@ -86,7 +86,6 @@ static void serve(struct hand *hand)
     int opened, worked = 0;
 
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-    worker_prepare(worker);
     opened = engine->open(worker);
     if (opened < 0)
         bench_fail(worker, 0, "it could not be prepared");

@@ -24,7 +24,7 @@ static int check_rows(const struct bench_job *job)
     return 0;
 }
 
-static int check_words(const struct bench_job *job)
+static int check_value(const struct bench_job *job)
 {
     const struct sqlite_job *sqlite = &job->sqlite;
 
@@ -71,5 +71,5 @@ static int check_library(const struct bench_job *job)
 
 int sqlite_check(const struct bench_job *job)
 {
-    return check_words(job) < 0 || check_rows(job) < 0 ? -1 : check_library(job);
+    return check_value(job) < 0 || check_rows(job) < 0 ? -1 : check_library(job);
 }

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const synchronous[] = {"OFF", "NORMAL", "FULL", "EXTRA"}; /* as SQLite numbers them */
-
 int sqlite_path(const struct bench_run *run, int32_t set, int64_t database, char *path, size_t size)
 {
     int length = snprintf(path, size, "%s/test.db%" PRId32 "_%" PRId64, run->directory, set, database);
@@ -130,7 +128,7 @@ static int set_journal_mode(struct sqlite_connection *connection, const char *mo
 
 static int set_synchronous(struct sqlite_connection *connection, const char *level, const char *schema)
 {
-    const int64_t levels = sizeof synchronous / sizeof *synchronous;
+    const int64_t levels = sizeof sqlite_synchronous / sizeof *sqlite_synchronous;
     char sql[96];
     int64_t answer;
 
@@ -140,7 +138,7 @@ static int set_synchronous(struct sqlite_connection *connection, const char *lev
     snprintf(sql, sizeof sql, "PRAGMA %s.synchronous", schema);
     if (connection_number(connection, sql, &answer) < 0)
         return -1;
-    if (answer >= 0 && answer < levels && strcasecmp(synchronous[answer], level) == 0)
+    if (answer >= 0 && answer < levels && strcasecmp(sqlite_synchronous[answer], level) == 0)
         return 0;
     snprintf(connection->why, sizeof connection->why,
              "synchronous %s cannot be had in database %s: SQLite %s answers %" PRId64, level, schema,

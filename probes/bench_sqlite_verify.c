@@ -4,16 +4,6 @@
 #include <string.h>
 
 #include "bench_sqlite.h"
-#include "complain.h"
-
-/* Only the first reason is told. */
-static void not_to_be_believed(struct bench_run *run, const char *path, const char *why)
-{
-    if (run->invalid[0])
-        return;
-    snprintf(run->invalid, sizeof run->invalid, "%.100s: %.140s", path, why);
-    complain("%s", run->invalid);
-}
 
 /* Rows that every table of a set of databases should have. */
 static int64_t rows_expected(const struct bench_run *run, int32_t set)
@@ -102,7 +92,7 @@ static void verify_database(struct bench_run *run, int32_t set, int64_t database
     if (connection_open(&connection, &setup->library, path, SQLITE_OPEN_READWRITE) < 0 ||
         check_integrity(&connection) < 0 || count_rows(run, &connection, rows_expected(run, set)) < 0 ||
         look_for_last(run, &connection, set, database) < 0)
-        not_to_be_believed(run, path, connection.why);
+        bench_invalidate(run, "%.100s: %.140s", path, connection.why);
     connection_close(&connection);
 }
 

@@ -17,6 +17,14 @@ static void stop(int number)
     atomic_store(stopping, true);
 }
 
+/* nohup means it. */
+static bool is_nohup(int number)
+{
+    struct sigaction before;
+
+    return number == SIGHUP && sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+}
+
 int crew_catch_signals(void)
 {
     static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
@@ -28,8 +36,10 @@ int crew_catch_signals(void)
     stopping = memory;
     sigemptyset(&action.sa_mask);
     for (size_t index = 0; index < sizeof endings / sizeof *endings; index++)
-        sigaction(endings[index], &action, NULL);
+        if (!is_nohup(endings[index]))
+            sigaction(endings[index], &action, NULL);
     signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
     return 0;
 }
 

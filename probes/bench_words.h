@@ -12,11 +12,14 @@ struct parameter {
     void (*value)(const struct bench_job *job, char text[WORDS_SIZE]);
 };
 
-extern const struct parameter bench_parameters[];
-extern const int nr_bench_parameters;
+/* Lines of their own tell these two where all points have the same. */
+enum { PARAMETER_PLACE, PARAMETER_LIBRARY, PARAMETERS_OF_A_LINE, NR_PARAMETERS = 42 };
+extern const struct parameter bench_parameters[NR_PARAMETERS];
 
-/* Numbers with a unit: "4 KiB", "1.536 MiB"; "27.1 us". */
+/* Numbers with a unit: "4 KiB", "1.536 MiB"; "27.1 us"; a second: "104.1", "1.2 MiB/s", "-" for what is no number. */
 void words_bytes(double bytes, char text[WORDS_SIZE]);
 void words_time(double ns, char text[WORDS_SIZE]);
+void words_rate(double rate, char text[WORDS_SIZE]);
+void words_bandwidth(double rate, char text[WORDS_SIZE]);
 
 #endif

@@ -14,6 +14,11 @@
 /* A sleeper looks this often whether the run is stopping. */
 #define LOOK_NS (SECOND_NS / 10)
 
+int64_t bench_share(const struct bench_worker *worker, int64_t all)
+{
+    return all / worker->job->threads + (worker->index < all % worker->job->threads);
+}
+
 /* Sleeps until `until_ns` or until the run is stopping; returns the time. */
 static int64_t sleep_until(const struct bench_run *run, int64_t until_ns, int64_t now_ns)
 {
@@ -43,8 +48,11 @@ static int64_t next_due(const struct bench_worker *worker)
 
 static int64_t pause_to_think(struct bench_worker *worker, int64_t now_ns)
 {
-    int64_t woken_ns = sleep_until(worker->run, now_ns + worker->job->think_ns, now_ns);
+    int64_t until_ns = now_ns + worker->job->think_ns, woken_ns;
 
+    if (until_ns > worker->run->deadline_ns)
+        until_ns = worker->run->deadline_ns;
+    woken_ns = sleep_until(worker->run, until_ns, now_ns);
     if (worker->measuring)
         worker->paused_ns += woken_ns - now_ns;
     return woken_ns;
@@ -67,13 +75,6 @@ static int64_t begin_measuring(struct bench_worker *worker)
     now_ns = clock_now(CLOCK_MONOTONIC);
     worker->started_ns = worker->job->rate ? worker->run->measure_ns : now_ns;
     return now_ns;
-}
-
-void worker_prepare(struct bench_worker *worker)
-{
-    worker->limit = INT64_MAX;
-    for (int part = 0; part < NR_PARTS; part++)
-        hist_clear(&worker->parts[part].latency_ns);
 }
 
 void worker_start(struct bench_worker *worker)
@@ -148,11 +149,11 @@ void bench_count(struct bench_worker *worker, enum bench_part part, int64_t from
         log_one(worker, part, from_ns, to_ns, bytes);
 }
 
-/* The last interval belongs to what was measured: without it more operations per second would come out than were asked
- * for. */
+/* The last interval, until the next operation of whichever worker, belongs to what was measured: without it more
+ * operations per second would come out than were asked for. */
 static int64_t await_interval(struct bench_worker *worker, int64_t now_ns)
 {
-    int64_t end_ns = due(worker, worker->begun * worker->job->threads);
+    int64_t end_ns = due(worker, worker->index + (worker->begun - 1) * worker->job->threads + 1);
 
     return sleep_until(worker->run, end_ns < worker->run->deadline_ns ? end_ns : worker->run->deadline_ns, now_ns);
 }

@@ -82,24 +82,17 @@ static int make_durable(const struct mmap_worker *own, const struct file_mode *m
 
 static int operate(struct bench_worker *worker, struct mmap_worker *own, const struct file_step *step)
 {
-    int64_t done_ns, end_ns, bytes = worker->job->file.record;
     unsigned char *place = own->map + step->offset;
+    int64_t done_ns;
 
     if (step->write)
         memcpy(place, own->file.buffers, own->file.record);
     else
         memcpy(own->file.buffers, place, own->file.record);
-    end_ns = done_ns = clock_now(CLOCK_MONOTONIC);
-    if (step->write)
-        file_written(&own->file, step);
-    if (step->sync) {
-        if (make_durable(own, &worker->job->file.mode, step))
-            return file_fail_sync(worker, &own->file, errno);
-        end_ns = clock_now(CLOCK_MONOTONIC);
-        bench_count(worker, PART_SYNC, done_ns, end_ns, 0);
-    }
-    bench_count(worker, step->write ? PART_WRITE : PART_READ, step->start_ns, done_ns, bytes);
-    bench_count(worker, PART_OP, step->due_ns, end_ns, bytes);
+    done_ns = clock_now(CLOCK_MONOTONIC);
+    if (step->sync && make_durable(own, &worker->job->file.mode, step))
+        return file_fail_sync(worker, &own->file, errno);
+    file_count(worker, &own->file, step, done_ns, step->sync ? clock_now(CLOCK_MONOTONIC) : done_ns);
     return 0;
 }
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "bench_file.h"
-#include "bench_modes.h"
 #include "clock.h"
 #include "complain.h"
 
+/* Of the barrier-enabled kernels of Won et al. (FAST '18). */
 #define NR_FBARRIER     548
 #define NR_FDATABARRIER 549
 
@@ -25,6 +25,12 @@ static ssize_t write_with_flags(int file, void *data, size_t bytes, off_t offset
                    flags);
 }
 
+/* A call with no file behind it gives EBADF, not ENOSYS. */
+static bool has_barriers(void)
+{
+    return syscall(NR_FBARRIER, -1) < 0 && errno == EBADF;
+}
+
 static int check(const struct bench_job *job)
 {
     const struct file_mode *mode = &job->file.mode;
@@ -33,7 +39,7 @@ static int check(const struct bench_job *job)
         return complain("--iodepth: more than one request in flight needs --ioengine io_uring");
     if (mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC)
         return complain("msync is for mappings: --ioengine mmap");
-    if ((mode->after == AFTER_FBARRIER || mode->after == AFTER_FDATABARRIER) && !mode_barriers())
+    if ((mode->after == AFTER_FBARRIER || mode->after == AFTER_FDATABARRIER) && !has_barriers())
         return complain("this kernel has no fbarrier and fdatabarrier (system calls 548 and 549 of barrier-enabled "
                         "kernels): choose another --mode");
     if (mode->write_flags && write_with_flags(-1, NULL, 0, 0, mode->write_flags) < 0 && errno == ENOSYS)
@@ -106,22 +112,14 @@ static int make_durable(const struct file_mode *mode, int file, const struct fil
 static int operate(struct bench_worker *worker, struct file_worker *own, const struct file_step *step)
 {
     const struct file_mode *mode = &worker->job->file.mode;
-    int64_t done_ns, end_ns, bytes = worker->job->file.record;
     int error = transfer(own, step, mode->write_flags);
+    int64_t done_ns = clock_now(CLOCK_MONOTONIC);
 
-    end_ns = done_ns = clock_now(CLOCK_MONOTONIC);
     if (error)
         return file_fail(worker, own, step, error < 0 ? 0 : error);
-    if (step->write)
-        file_written(own, step);
-    if (step->sync) {
-        if (make_durable(mode, own->file, step))
-            return file_fail_sync(worker, own, errno);
-        end_ns = clock_now(CLOCK_MONOTONIC);
-        bench_count(worker, PART_SYNC, done_ns, end_ns, 0);
-    }
-    bench_count(worker, step->write ? PART_WRITE : PART_READ, step->start_ns, done_ns, bytes);
-    bench_count(worker, PART_OP, step->due_ns, end_ns, bytes);
+    if (step->sync && make_durable(mode, own->file, step))
+        return file_fail_sync(worker, own, errno);
+    file_count(worker, own, step, done_ns, step->sync ? clock_now(CLOCK_MONOTONIC) : done_ns);
     return 0;
 }
 

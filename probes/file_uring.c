@@ -205,15 +205,7 @@ static bool start(struct bench_worker *worker, struct uring_worker *own)
 static void operation_done(struct bench_worker *worker, struct uring_worker *own, struct request *request,
                            int64_t now_ns)
 {
-    const struct file_step *step = &request->step;
-    int64_t bytes = worker->job->file.record, done_ns = step->sync ? request->done_ns : now_ns;
-
-    if (step->write)
-        file_written(&own->file, step);
-    if (step->sync)
-        bench_count(worker, PART_SYNC, done_ns, now_ns, 0);
-    bench_count(worker, step->write ? PART_WRITE : PART_READ, step->start_ns, done_ns, bytes);
-    bench_count(worker, PART_OP, step->due_ns, now_ns, bytes);
+    file_count(worker, &own->file, &request->step, request->step.sync ? request->done_ns : now_ns, now_ns);
     request->next = own->free;
     own->free = request;
     own->busy--;

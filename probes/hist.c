@@ -1,7 +1,5 @@
 #include "hist.h"
 
-#include <string.h>
-
 #define PARTS (1U << HIST_BITS) /* of every power of two */
 
 static unsigned bucket_of(uint64_t value)
@@ -16,18 +14,11 @@ static unsigned bucket_of(uint64_t value)
     return ((power - HIST_BITS) << HIST_BITS) + (unsigned)(value >> (power - HIST_BITS));
 }
 
-void hist_clear(struct hist *hist)
-{
-    memset(hist, 0, sizeof *hist);
-    hist->least = UINT64_MAX;
-}
-
 void hist_add(struct hist *hist, uint64_t value)
 {
-    hist->count++;
-    hist->sum += value;
-    if (value < hist->least)
+    if (!hist->count++ || value < hist->least)
         hist->least = value;
+    hist->sum += value;
     if (value > hist->most)
         hist->most = value;
     hist->buckets[bucket_of(value)]++;
@@ -35,14 +26,18 @@ void hist_add(struct hist *hist, uint64_t value)
 
 void hist_merge(struct hist *into, const struct hist *from)
 {
-    into->count += from->count;
-    into->sum += from->sum;
-    if (from->least < into->least)
+    if (!from->count)
+        return;
+    if (!into->count || from->least < into->least)
         into->least = from->least;
     if (from->most > into->most)
         into->most = from->most;
+    into->count += from->count;
+    into->sum += from->sum;
+    /* Adding 0 would write to memory that nobody has written to yet, and so take it. */
     for (unsigned bucket = 0; bucket < HIST_BUCKETS; bucket++)
-        into->buckets[bucket] += from->buckets[bucket];
+        if (from->buckets[bucket])
+            into->buckets[bucket] += from->buckets[bucket];
 }
 
 uint64_t hist_bound(unsigned bucket)

@@ -12,12 +12,12 @@
 #define HIST_TOP     40 /* 2^40 ns: 18 minutes */
 #define HIST_BUCKETS ((HIST_TOP - HIST_BITS + 1) << HIST_BITS)
 
+/* Empty while all is 0: those of parts that never happen cost no memory. */
 struct hist {
-    uint64_t count, sum, least, most; /* exact; least is UINT64_MAX while count is 0 */
+    uint64_t count, sum, least, most; /* exact */
     uint64_t buckets[HIST_BUCKETS];
 };
 
-void hist_clear(struct hist *hist);
 void hist_add(struct hist *hist, uint64_t value);
 void hist_merge(struct hist *into, const struct hist *from);
 

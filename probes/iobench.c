@@ -129,7 +129,9 @@ static int check_job(const struct bench_plan *plan, const struct bench_job *job)
 
     if (lacking)
         return complain("--output mobibench: %s", lacking);
-    return engine_of(job)->check(job);
+    if (crew_check(job) < 0)
+        return -1;
+    return engine_of(job)->check ? engine_of(job)->check(job) : 0;
 }
 
 static int check(const struct bench_plan *plan)

@@ -10,8 +10,14 @@ extmap := extmap $(COMMON) $(LISTING)
 iotrace := iotrace android btf comms devmapper drain dynprobes files json listing output presets recording ringbuffer \
   running salvage session topology tracedat tracefs $(COMMON) $(LISTING)
 
-iobench := $(patsubst probes/%.c,%,$(wildcard probes/bench_*.c probes/file_*.c probes/sqlite_*.c)) \
-  iobench devmapper files hist mounts rng shell topology $(COMMON)
+iobench := bench_cache bench_checks bench_crew bench_direct bench_file bench_file_run bench_files bench_fio bench_jobs \
+  bench_json bench_json_iobench bench_layout bench_logs bench_meter bench_mobibench bench_modes bench_names \
+  bench_options bench_order bench_payload bench_plan bench_postmark bench_postmark_files bench_postmark_load \
+  bench_postmark_pool bench_print bench_print_sweep bench_record bench_record_run bench_results bench_spawn \
+  bench_sqlite bench_sqlite_check bench_sqlite_checkpoint bench_sqlite_connection bench_sqlite_fill bench_sqlite_kept \
+  bench_sqlite_keys bench_sqlite_load bench_sqlite_plan bench_sqlite_values bench_sqlite_verify bench_statistics \
+  bench_stop bench_storage bench_summary bench_sweep bench_validity bench_witness bench_words bench_worker devmapper \
+  file_mmap file_psync file_ring file_uring files hist iobench mounts rng shell sqlite_library topology $(COMMON)
 
 PROBES := extmap iobench iotrace
 PROBES_THREADED := iobench
@@ -25,14 +31,15 @@ test_order := bench_order rng
 test_packages := $(COMMON) $(LISTING)
 test_payload := bench_payload rng
 test_record := $(COMMON)
-test_results := bench_results bench_print bench_json bench_logs bench_mobibench bench_modes bench_names bench_record \
-  bench_record_run bench_statistics bench_words bench_fio bench_cache files hist shell $(COMMON)
+test_results := bench_cache bench_fio bench_json bench_json_iobench bench_logs bench_mobibench bench_modes bench_names \
+  bench_print bench_print_sweep bench_record bench_record_run bench_results bench_statistics bench_summary bench_words \
+  files hist shell $(COMMON)
 test_rng := rng
 test_shell := shell
 test_sqlite := bench_order bench_sqlite_keys bench_sqlite_plan bench_sqlite_values rng
 test_utf8 := utf8
 test_witness := bench_witness
-test_worker := bench_meter bench_worker devmapper files hist mounts topology $(COMMON)
+test_worker := bench_meter bench_worker files hist $(COMMON)
 
 PROBES_TESTED := $(patsubst probes/tests/%.c,%,$(wildcard probes/tests/test_*.c))
 
@@ -58,8 +65,8 @@ endef
 
 include probes/sqlite.mk
 
-# $(call linked,VARIANT,COMPILER AND FLAGS,WHAT BRINGS THE COMPILER,VARIANT WHOSE SQLITE): how the programs of one
-# variant are made.
+# $(call linked,VARIANT,COMPILER AND FLAGS,WHAT BRINGS THE COMPILER,VARIANT WHOSE SQLITE,PROBES): how the programs of
+# one variant are made.
 define linked
 $(PROBES_OUT)/$(1)/obj/%.o: probes/%.c probes/probes.mk | $(3)
 	@mkdir -p $$(@D)
@@ -67,20 +74,23 @@ $(PROBES_OUT)/$(1)/obj/%.o: probes/%.c probes/probes.mk | $(3)
 	@$(2) $(PROBES_CFLAGS) -I$(SQLITE) -c $$< -o $$@
 
 $(foreach file,$(iobench),$(PROBES_OUT)/$(1)/obj/$(file).o): | $(SQLITE)/sqlite3.c
-$(foreach probe,$(PROBES),$(PROBES_OUT)/$(1)/$(probe): $($(probe):%=$(PROBES_OUT)/$(1)/obj/%.o)$(newline))
+$(foreach probe,$(5),$(PROBES_OUT)/$(1)/$(probe): $($(probe):%=$(PROBES_OUT)/$(1)/obj/%.o)$(newline))
 $(PROBES_OUT)/$(1)/iobench: $(PROBES_OUT)/$(4)/obj/sqlite3.o
 $(PROBES_OUT)/$(1)/iobench: LIBRARIES := -pthread -ldl -lm
-$(PROBES:%=$(PROBES_OUT)/$(1)/%):
+$(5:%=$(PROBES_OUT)/$(1)/%):
 	@echo '$$@'
 	@$(2) $$^ $$(LIBRARIES) -o $$@
 endef
 
 # SQLite is the library under the probes' tests, not what they test: they are checked, it is not, which would cost a
 # minute for each kind of check.
-$(foreach target,$(TARGETS),$(eval $(call linked,$(target),$(ZIG_CC) -target $(target) -O2 -static -s,setup,$(target))))
-$(eval $(call linked,native,$(CC) -O2,build/.compiler,native))
-$(eval $(call linked,sanitized,$(CC) -O1 -g -fno-omit-frame-pointer $(SANITIZERS),build/.compiler,native))
-$(eval $(call linked,tsan,$(CC) -O1 -g -fsanitize=thread,build/.compiler,native))
+$(foreach target,$(TARGETS), \
+  $(eval $(call linked,$(target),$(ZIG_CC) -target $(target) -O2 -static -s,setup,$(target),$(PROBES))))
+$(eval $(call linked,native,$(CC) -O2,build/.compiler,native,$(PROBES)))
+$(eval $(call linked,sanitized,$(CC) -O1 -g -fno-omit-frame-pointer $(SANITIZERS),build/.compiler,native,$(PROBES)))
+$(eval $(call linked,tsan,$(CC) -O1 -g -fsanitize=thread,build/.compiler,native,$(PROBES)))
+
+include probes/bionic.mk
 
 $(foreach test,$(PROBES_TESTED),$(eval $(PROBES_OUT)/sanitized/$(test): \
   $(patsubst %,$(PROBES_OUT)/sanitized/obj/%.o,tests/$(test) $($(test)))))
@@ -88,4 +98,4 @@ $(PROBES_TESTED:%=$(PROBES_OUT)/sanitized/%):
 	@echo '$@'
 	@$(CC) $(SANITIZERS) $^ -o $@
 
--include $(wildcard $(PROBES_OUT)/*/obj/*.d $(PROBES_OUT)/*/obj/tests/*.d)
+-include $(wildcard $(PROBES_OUT)/*/obj/*.d $(PROBES_OUT)/*/obj/*/*.d)

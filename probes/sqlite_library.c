@@ -49,7 +49,8 @@ int sqlite_library_open(struct sqlite_library *library, const char *path)
         return 0;
     if (is_static())
         return complain("--sqlite-library %s: this iobench is linked statically and can load no library; use one that "
-                        "is not (build/probes/native/iobench), or the SQLite within (without this option)",
+                        "is not (build/probes/native/iobench; on a phone that of make probes-bionic), or the SQLite "
+                        "within (without this option)",
                         path);
     library->loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library->loaded)

@@ -63,10 +63,15 @@ def await_that(what: Callable[[], Any], process: subprocess.Popen[bytes] | None 
 
 
 @contextlib.contextmanager
-def started(*arguments: str | Path, variant: str = "sanitized") -> Iterator[subprocess.Popen[bytes]]:
+def started(*arguments: str | Path, nohup: bool = False) -> Iterator[subprocess.Popen[bytes]]:
     """A run in the background; killed at the end if it is still there."""
-    command = [built.program("iobench", variant), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [built.program("iobench", "sanitized"), *arguments]
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with process:
         try:
             yield process
         finally:
@@ -204,6 +209,29 @@ def test_warm_means_that_nothing_comes_from_the_device(public: Path) -> None:
         undisturbed(lambda: check_warm(disk.top))
 
 
+@pytest.mark.parametrize(
+    "job",
+    ["--rw=randread --number_ios=17", "--rw=read --loops=2 --mode=mmap", "--rw=randrw --rwmixread=90 --number_ios=200"],
+)
+def test_what_is_read_again_is_not_cold(tmp_path: Path, job: str) -> None:
+    """16 records, some of which are read twice: the page cache has them by then."""
+    words = ("-p", tmp_path, "--size=64k", *job.split())
+    found = iobench(*words, status=1)["iobench"]
+    assert "read more than once, and from the page cache after the first time" in found["invalid"]
+    assert found["cache_found"] == "unknown"
+    iobench(*words, "--cache=any")
+    iobench(*(word for word in words if word != "--mode=mmap"), "--direct=1")
+
+
+def test_what_is_read_once_is_cold(tmp_path: Path) -> None:
+    assert iobench("-p", tmp_path, "--size=64k", "--rw=randread", "--number_ios=16")["iobench"]["cache_found"] == "cold"
+
+
+def test_what_comes_from_the_device_is_not_warm(tmp_path: Path) -> None:
+    found = iobench("-p", tmp_path, "--size=64k", "--rw=read", "--direct=1", "--cache=warm", status=1)["iobench"]
+    assert found["invalid"].startswith("the page cache was warm, but 65536 bytes came from the device all the same")
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("who", [{}, NOBODY], ids=["root", "nobody"])
 def test_what_cannot_be_cold_is_not_measured_as_cold(public: Path, who: dict[str, Any]) -> None:
@@ -242,6 +270,24 @@ def test_the_resident_part_is_what_mincore_says_here(tmp_path: Path, pages: list
         job = iobench("--filename", path, f"--size={256 * PAGE}", "--rw=read", "--cache=any")
         assert job["iobench"]["cache_resident_bytes"] == expected
         assert job["iobench"]["cache_found"] == {0: "cold", 256 * PAGE: "warm"}.get(expected, "unknown")
+
+    undisturbed(attempt)
+
+
+@pytest.mark.root
+def test_what_mincore_does_not_tell_of_other_peoples_files_is_unknown(public: Path) -> None:
+    """The kernel says that all of them is resident, whatever is."""
+    path = public / "file"
+    path.write_bytes(os.urandom(256 * PAGE))
+
+    def attempt() -> None:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        job = iobench(
+            "--filename", path, f"--size={256 * PAGE}", "--rw=read", "--cache=any", "--number_ios=1", **NOBODY
+        )
+        assert job["iobench"]["cache_found"] != "warm"
 
     undisturbed(attempt)
 
@@ -327,6 +373,21 @@ def test_a_run_that_does_not_fit_is_refused_before_it_writes(public: Path) -> No
         sentence = refused("-p", disk.top, "--size=8m", "--numjobs=8", "--rw=write")
         assert left_in(disk.top) == []
     assert re.search(rf"\d+ bytes are free, but the run needs {64 * MIB * 21 // 20}", sentence)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        ["sqlite", "--sqlite-op=update", "-n", str(1 << 40), "--rows=1000000", "--value-size=1000000000"],
+        ["postmark", f"--file-size=1:{(1 << 63) - 1}"],
+        ["postmark", "--files=1000000000", f"--file-size=1:{1 << 50}", "--bias-create=10", "-n", str(1 << 40)],
+        ["file", "--size=1024t", "--numjobs=1024"],
+    ],
+    ids=["sqlite", "file size", "files", "size"],
+)
+def test_no_size_is_too_large_to_be_refused(tmp_path: Path, job: list[str]) -> None:
+    assert "but the run needs" in refused(*job, "-p", tmp_path)
+    assert left_in(tmp_path) == []
 
 
 def fill_up(path: Path) -> None:
@@ -569,6 +630,24 @@ def test_every_workload_can_be_interrupted(tmp_path: Path, job: list[str], threa
     assert left_in(tmp_path) == []
 
 
+def test_nohup_is_respected(tmp_path: Path) -> None:
+    with started("-p", tmp_path, "--size=1m", "--rw=write", "--runtime=1", nohup=True) as process:
+        works(process)
+        process.send_signal(signal.SIGHUP)
+        ended(process, status=0)
+
+
+def test_who_shows_progress_to_nobody_goes_on_and_leaves_nothing(tmp_path: Path) -> None:
+    with started("-p", tmp_path, "--size=1m", "--rw=write", "--runtime=1", "--json") as process:
+        works(process)
+        assert process.stdout is not None and process.stderr is not None
+        process.stderr.close()
+        job = json.load(process.stdout)["jobs"][0]
+        assert process.wait(PATIENCE) == 0
+    assert job["iobench"]["valid"] is True
+    assert left_in(tmp_path) == []
+
+
 def test_a_signal_wakes_who_waits_for_its_time(tmp_path: Path) -> None:
     """One operation in an hour: nobody has to wait for the second."""
     with started("-p", tmp_path, "--size=2m", "--rw=read", "--cache=any", "--thinktime=3600000000") as process:
@@ -698,6 +777,20 @@ def test_an_existing_file_is_only_read(tmp_path: Path) -> None:
     assert path.stat().st_size == MIB and path.read_bytes() != content
 
 
+@pytest.mark.parametrize("unwritten", [False, True], ids=["hole", "unwritten"])
+def test_what_was_never_written_is_not_measured(tmp_path: Path, unwritten: bool) -> None:
+    """Reads of it are answered without the device: a million a second with O_DIRECT."""
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(16 * PAGE))
+    with path.open("r+b") as file:
+        if unwritten:
+            os.posix_fallocate(file.fileno(), 16 * PAGE, 16 * PAGE)
+        else:
+            file.truncate(32 * PAGE)
+    assert f"the file has nothing written at {16 * PAGE}" in refused("--filename", path, "--rw=read", "--direct=1")
+    iobench("--filename", path, "--rw=read", "--direct=1", f"--size={16 * PAGE}")
+
+
 def test_what_is_neither_file_nor_device_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path, tmp_path / "fifo", Path("/dev/null"), tmp_path / "missing"):
@@ -721,6 +814,9 @@ def test_a_directory_below_dev_is_no_device(tmp_path: Path) -> None:
 def test_a_directory_is_made_where_its_parent_is(tmp_path: Path) -> None:
     iobench("-p", tmp_path / "new", "--size=1m", "--rw=write", "--cache=any")
     assert left_in(tmp_path) == []
+    for name in ("new/", "new//"):
+        iobench("-p", f"{tmp_path}/{name}", "--size=1m", "--rw=write", "--cache=any")
+        assert left_in(tmp_path) == []
     assert "No such file" in refused("-p", tmp_path / "no" / "such", "--size=1m")
     (tmp_path / "file").touch()
     assert refused("-p", tmp_path / "file", "--size=1m")
@@ -822,6 +918,19 @@ def test_what_is_kept_is_used_again(tmp_path: Path) -> None:
     number, content = kept.stat().st_ino, kept.read_bytes()
     iobench(*where, "--rw=read")
     assert (kept.stat().st_ino, kept.read_bytes()) == (number, content)
+
+
+def test_what_was_kept_unwritten_is_written_before_it_is_read(tmp_path: Path) -> None:
+    """Blocks that are allocated only are read without the device."""
+    where = ("-p", tmp_path, "--size=1m", "--keep", "--cache=any")
+    iobench(*where, "--rw=write", "--fallocate=native", "--number_ios=1")
+    kept = tmp_path / "iobench-kept" / "test.dat0"
+    with kept.open("rb") as file:
+        if os.lseek(file.fileno(), 0, os.SEEK_HOLE) == MIB:
+            pytest.skip("this filesystem does not tell what is not written")
+    iobench(*where, "--rw=read")
+    with kept.open("rb") as file:
+        assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) == MIB
 
 
 def test_what_is_kept_is_used_by_one_at_a_time(tmp_path: Path) -> None:

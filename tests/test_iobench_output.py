@@ -573,6 +573,45 @@ def test_the_table_can_be_read(tmp_path: Path, workload: str) -> None:
             assert len(re.findall(r"[\d.]+ (?:ns|us|ms|s)\b", line)) == 6
 
 
+SWEPT = {
+    "end_fsync=0,1": (),
+    "loops=1,2": (),
+    "ramp_time=0,1ms": ("--runtime=5ms",),
+    "buffer_compress_percentage=0,100": (),
+    "dedupe_percentage=0,50": (),
+    "randseed=1,2": (),
+    "sync_file_range=write:1,wait_after:1": (),
+    "prefilled=10,20": ("sqlite", "--sqlite-op=select", "-n", "2"),
+    "mix=1:0:0:0,0:1:0:0": ("sqlite", "--sqlite-op=mixed", "-n", "2"),
+    "read-block=512,1k": ("postmark", "-n", "4"),
+    "write-block=512,1k": ("postmark", "-n", "4"),
+    "bias-read=5,10": ("postmark", "-n", "4"),
+    "bias-create=5,10": ("postmark", "-n", "4"),
+    "subdirectories=0,2": ("postmark", "-n", "4"),
+}
+
+
+@pytest.mark.parametrize("sweep", SWEPT)
+def test_the_lines_of_a_sweep_can_be_told_apart(tmp_path: Path, sweep: str) -> None:
+    size = () if SWEPT[sweep][:1] in (("sqlite",), ("postmark",)) else ("--size=64k",)
+    words = (*SWEPT[sweep], *size, "--sweep", sweep, "-p", tmp_path, "--cache=any", "-q")
+    lines = benched.run(*words).stdout.decode().splitlines()
+    heading = next(number for number, line in enumerate(lines) if "low-high" in line)
+    left = len(re.split("IOPS|TPS", lines[heading])[0]) - len("123456")
+    one, other = (line[:left] for line in lines[heading + 1 :])
+    assert one != other
+
+
+def test_a_sweep_over_directories_names_them(tmp_path: Path) -> None:
+    """A name too long for the line by its end, and what would steer a terminal not as it is."""
+    long, hostile = tmp_path / ("x" * 100 + "end"), tmp_path / "a\x1b[31mb"
+    words = ("--size=64k", "--sweep", f"directory={long},{hostile}", "--cache=any", "-q")
+    text = benched.run(*words).stdout.decode()
+    assert re.search(r"^\.\.\.x+end ", text, re.MULTILINE)
+    assert "\x1b" not in text and "[31mb " in text
+    assert "filesystem" not in text
+
+
 def test_a_sweep_is_a_line_for_each_point(tmp_path: Path) -> None:
     words = ("--size=64k", "--sweep", "bs=4k,8k", "--sweep", "mode=buffered,fsync", "--repeats=2")
     lines = benched.run("--directory", tmp_path, *words, "--cache=any", "-q").stdout.decode().splitlines()

@@ -113,6 +113,17 @@ def test_workers_lose_no_transaction(tmp_path: Path, op: str, workers: str, shar
         assert run["rows_changed"] == (0 if op == "select" else 42 * 4)
 
 
+@pytest.mark.parametrize("journal", ["TRUNCATE", "WAL"])
+def test_waits_for_locks_are_counted_where_a_database_is_shared(tmp_path: Path, journal: str) -> None:
+    busy = {}
+    for sharing in ([], ["--shared"]):
+        out = tmp_path / "run.rec"
+        asked = ("-n", "400", "-t", "4", "-T", "1", "--journal-mode", journal, "--synchronous=FULL")
+        benched.run(*job(tmp_path, *asked, *sharing, "-o", out))
+        busy[bool(sharing)] = recorded(out)["busy"]
+    assert busy[False] == 0 < busy[True]
+
+
 @pytest.mark.parametrize("op", ["insert", "mixed"])
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
 def test_threads_that_share_databases_do_not_race(tmp_path: Path, op: str, journal: str) -> None:

@@ -15,6 +15,7 @@
 static struct bench_job job;
 static struct bench_run run;
 static struct bench_worker worker;
+static struct bench_tally parts[NR_PARTS];
 
 /* A run of one worker that began a while ago, so that nothing of it has to be waited for. */
 static void make(const struct bench_job *asked)
@@ -22,6 +23,7 @@ static void make(const struct bench_job *asked)
     job = *asked;
     memset(&run, 0, sizeof run);
     memset(&worker, 0, sizeof worker);
+    memset(parts, 0, sizeof parts);
     run.job = &job;
     run.workers = &worker;
     run.nr_workers = 1;
@@ -29,9 +31,10 @@ static void make(const struct bench_job *asked)
     run.measure_ns = run.start_ns;
     run.deadline_ns = INT64_MAX;
     worker.run = &run;
+    worker.parts = parts;
     worker.job = &job;
     worker.ops_asked = job.ops;
-    worker_prepare(&worker);
+    worker.limit = INT64_MAX;
 }
 
 static int count_all(void)
@@ -134,6 +137,9 @@ static void test_pauses(void)
     worker_end(&worker);
     tap_ok(worker.paused_ns >= 2 * job.think_ns && worker.paused_ns <= worker.ended_ns - worker.started_ns,
            "two pauses between three operations are taken off");
+    make(&(struct bench_job){.threads = 1, .think_ns = 3600 * SECOND_NS});
+    run.deadline_ns = clock_now(CLOCK_MONOTONIC) + SECOND_NS / 1000;
+    tap_ok(count_all() == 1, "a pause is over at the deadline");
 }
 
 static void test_first_and_last_interval(void)

@@ -79,11 +79,13 @@ def record(
     run(directory, fs_type, [build.workload(), iotrace], script, cpus)
 
 
-def run(directory: Path, fs_type: str, programs: list[Path], script: str, cpus: int = 1) -> None:
+def run(
+    directory: Path, fs_type: str, programs: list[Path], script: str, cpus: int = 1, *, log_writes: bool = True
+) -> None:
     """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
 
-    Leaves in `directory` disk.img, base.img, disk.log and what the script put into /tmp/out. Raises `RuntimeError`
-    where the script fails or does not end.
+    Leaves in `directory` disk.img, base.img, disk.log (all that is written to the disk, unless not `log_writes`) and
+    what the script put into /tmp/out. Raises `RuntimeError` where the script fails or does not end.
     """
     image = directory / "disk.img"
     with image.open("wb") as file:
@@ -98,7 +100,7 @@ def run(directory: Path, fs_type: str, programs: list[Path], script: str, cpus: 
     (directory / "disk.log").touch()
     booted = kernel.debian()
     initramfs = _initramfs(directory, booted, programs, script)
-    _boot(directory, booted.vmlinuz, initramfs, cpus)
+    _boot(directory, booted.vmlinuz, initramfs, cpus, log_writes)
     with tarfile.open(result) as files:
         files.extractall(directory, filter="data")
     result.unlink()
@@ -139,16 +141,19 @@ def _libraries(program: Path) -> list[Path]:
     return [Path(word) for word in listed.split() if word.startswith("/")]
 
 
-def _boot(directory: Path, vmlinuz: Path, initramfs: Path, cpus: int) -> None:
+def _boot(directory: Path, vmlinuz: Path, initramfs: Path, cpus: int, log_writes: bool) -> None:
+    logged = (
+        *("-blockdev", f"driver=file,node-name=log,filename={directory / 'disk.log'}"),
+        *("-blockdev", "driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=512,discard=unmap"),
+    )
     command = [
         *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(cpus), "-m", "1024", "-nodefaults"),
         *("-nographic", "-no-reboot", "-serial", f"file:{directory / 'console.log'}"),
         *("-kernel", vmlinuz, "-initrd", initramfs),
         *("-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off tsc=reliable rdinit=/init"),
         *("-blockdev", f"driver=file,node-name=image,filename={directory / 'disk.img'},discard=unmap"),
-        *("-blockdev", f"driver=file,node-name=log,filename={directory / 'disk.log'}"),
-        *("-blockdev", "driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=512,discard=unmap"),
-        *("-device", "virtio-blk-pci,drive=logged,discard=on"),
+        *(logged if log_writes else ()),
+        *("-device", f"virtio-blk-pci,drive={'logged' if log_writes else 'image'},discard=on"),
         *("-blockdev", f"driver=file,node-name=result,filename={directory / 'result'}"),
         *("-device", "virtio-blk-pci,drive=result"),
     ]
