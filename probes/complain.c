@@ -5,20 +5,23 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static _Thread_local char last[1024];
+#include "utf8.h"
+
+/* Room for two paths and what is said of them. */
+#define SENTENCE_BYTES 10240
+
+static _Thread_local char last[SENTENCE_BYTES];
 
 int complain(const char *format, ...)
 {
+    char shown[SENTENCE_BYTES];
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(last, sizeof last, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "%s: ", program_invocation_short_name);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
+    utf8_show(shown, sizeof shown, last);
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, shown);
     return -1;
 }
 

@@ -2,6 +2,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+
+/* Room for the longest sequence with each byte written as \xNN. */
+#define UTF8_SHOWN 17
 
 size_t utf8_length(const unsigned char *text)
 {
@@ -32,15 +36,47 @@ static bool is_control(uint32_t point)
            (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
+/* Writes what a terminal may see of the sequence that `*next` begins with, and goes on behind it. */
+static void show(char into[UTF8_SHOWN], const unsigned char **next)
+{
+    size_t length = utf8_length(*next);
+
+    if (length && !is_control(code_point(*next, length))) {
+        memcpy(into, *next, length);
+        into[length] = 0;
+        *next += length;
+        return;
+    }
+    for (size_t left = length ? length : 1; left; left--, into += 4)
+        snprintf(into, 5, "\\x%02x", *(*next)++);
+}
+
+void utf8_show(char *into, size_t size, const char *text)
+{
+    const unsigned char *next = (const unsigned char *)text;
+    char shown[UTF8_SHOWN];
+
+    *into = 0;
+    while (*next) {
+        size_t length;
+
+        show(shown, &next);
+        length = strlen(shown);
+        if (length >= size)
+            return;
+        memcpy(into, shown, length + 1);
+        into += length;
+        size -= length;
+    }
+}
+
 void utf8_print(FILE *out, const char *text)
 {
     const unsigned char *next = (const unsigned char *)text;
+    char shown[UTF8_SHOWN];
 
     while (*next) {
-        size_t length = utf8_length(next);
-        bool shown = length && !is_control(code_point(next, length));
-
-        for (size_t left = length ? length : 1; left; left--)
-            fprintf(out, shown ? "%c" : "\\x%02x", *next++);
+        show(shown, &next);
+        fputs(shown, out);
     }
 }

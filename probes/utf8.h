@@ -12,4 +12,7 @@ size_t utf8_length(const unsigned char *text);
  * are no UTF-8 become \xNN. */
 void utf8_print(FILE *out, const char *text);
 
+/* The same into `size` bytes, cut between characters where that is too few. */
+void utf8_show(char *into, size_t size, const char *text);
+
 #endif

@@ -99,3 +99,11 @@ def test_the_device_build_says_the_same(option: str) -> None:
         pytest.skip("qemu-aarch64-static is not installed")
     emulated = built.run(emulator, built.program("extmap", "aarch64-linux-musl"), option)
     assert emulated.stdout == built.run(built.program("extmap", "native"), option).stdout
+
+
+@pytest.mark.parametrize(("name", "words"), [("extmap", ("-o",)), ("iobench", ("--cache=any", "--filename"))])
+def test_what_a_probe_complains_of_cannot_steer_a_terminal(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    path = bytes(tmp_path) + b"/\x1b[31m\xff\n/none"
+    done = built.run(built.program(name), *words, path, *([tmp_path] if name == "extmap" else []), status=1)
+    assert rb"/\x1b[31m\xff\x0a/none" in done.stderr
+    assert b"\x1b" not in done.stderr and done.stderr.count(b"\n") == 1

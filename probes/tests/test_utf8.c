@@ -46,9 +46,31 @@ static void test_print(const char *text, const char *shown)
     free(printed);
 }
 
+/* Also where there is no room for all: then as many whole characters as fit. */
+static void test_show(const char *text, const char *shown)
+{
+    char into[64];
+
+    for (size_t size = 1; size < sizeof into; size++) {
+        size_t length;
+
+        memset(into, 'x', sizeof into);
+        utf8_show(into, size, text);
+        length = strlen(into);
+        if (length >= size || strncmp(into, shown, length) || (!shown[length]) != (size > strlen(shown)) ||
+            (shown[length] & 0xc0) == 0x80) {
+            tap_ok(false, "\"%s\" in %zu bytes", shown, size);
+            return;
+        }
+    }
+    tap_ok(true, "\"%s\" in any number of bytes", shown);
+}
+
 int main(void)
 {
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
         test_print(cases[index].text, cases[index].shown);
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        test_show(cases[index].text, cases[index].shown);
     return tap_done();
 }
