@@ -5,9 +5,11 @@ devices and `make probes`; fio is measured where it is installed, the original M
 (https://github.com/ESOS-Lab/Mobibench) is given: it is compiled for the run, with the system's libsqlite3.
 
 The ext4 lies on a loop device over a file in memory: the device costs little, so that what the programs themselves
-cost shows. A ratio is iobench's rate by the other's in the same round; the order changes from round to round. fio runs
-the job that ``iobench --to-fio`` prints. Of both, short runs are traced by strace before, and their calls per
-operation compared: where these differ, it is not the same work, and the line says so.
+cost shows. All of them, and the kernel's workers that are the device, run on one CPU: else it is chance which CPU wakes
+which, and that is more than all the rest (a factor of two between runs of one program). A ratio is iobench's rate by
+the other's in the same round; the order changes from round to round. fio runs the job that ``iobench --to-fio`` prints.
+Of both, short runs are traced by strace before, and their calls per operation compared: where these differ, it is not
+the same work, and the line says so.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ import loops
 
 PROBES = Path(__file__).resolve().parents[1] / "build" / "probes"
 IOBENCH = PROBES / "native" / "iobench"
+WORKERS = Path("/sys/devices/virtual/workqueue/cpumask")
 NEAR = 0.03
 """Ratios further from 1 are marked."""
 
@@ -373,6 +376,19 @@ def resident_kib(command: Sequence[str | Path]) -> int:
 
 
 @contextlib.contextmanager
+def one_cpu() -> Iterator[None]:
+    """What is started runs on the last CPU, and so do the kernel's workers that are bound to none."""
+    cpu = max(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cpu})
+    before = WORKERS.read_text()
+    WORKERS.write_text(f"{1 << cpu:x}")
+    try:
+        yield
+    finally:
+        WORKERS.write_text(before)
+
+
+@contextlib.contextmanager
 def filesystem() -> Iterator[Path]:
     """An ext4 whose device is in memory."""
     with tempfile.TemporaryDirectory(prefix="androstep-bench-", dir="/dev/shm") as name:
@@ -392,7 +408,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="only lines that have one of these words")
     options = parser.parse_args()
     print(f"Linux {os.uname().release}, {os.cpu_count()} CPUs, medians of {options.repeats} rounds")
-    with filesystem() as top, tempfile.TemporaryDirectory(prefix="androstep-bench-") as name:
+    with one_cpu(), filesystem() as top, tempfile.TemporaryDirectory(prefix="androstep-bench-") as name:
         scratch = Path(name)
         footprint(top)
         if shutil.which("fio"):

@@ -1,0 +1,168 @@
+"""Record the results of this directory: iobench on real filesystems of this machine.
+
+    make probes
+    python datasets/bench/record.py -o DIR [--disk DIRECTORY] [--only PLACE ...]
+
+Needs root, loop devices, and mkfs of each filesystem; F2FS is measured in a virtual machine without acceleration
+and needs what tests/harness/guest.py needs. Takes a quarter of an hour. DIR gets PLACE/EXPERIMENT.rec.xz, and
+recorded.json with the commands and the sha256 of each file.
+
+The images of `disk` lie in DIRECTORY, and the loop device reads and writes them past the page cache; that of `memory`
+lies in /dev/shm: another device under the same filesystem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import lzma
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
+from harness import guest
+
+STATIC = Path(__file__).resolve().parents[2] / "build" / "probes" / f"{os.uname().machine}-linux-musl" / "iobench"
+"""The build for devices: the same program on the host and in the guest."""
+
+IMAGE_BYTES = 512 << 20
+ALWAYS = "--repeats 5 --interval 10000 -q"
+
+EXPERIMENTS = {
+    "modes": "file --size 8m --runtime 300ms --number_ios 1024 --sweep rw=write,randwrite "
+    "--sweep mode=buffered,osync,odsync,fsync,fdatasync,direct,direct_osync,mmap,mmap_sync",
+    "reads": "file --size 8m --sweep rw=read,randread --sweep mode=buffered,direct,mmap",
+    "threads": "file --size 256k --runtime 300ms --number_ios 512 --rw randwrite --mode fsync --sweep numjobs=1..32",
+    "sizes": "file --size 32m --runtime 200ms --number_ios 512 --direct 1 --sweep rw=read,randread,write,randwrite "
+    "--sweep bs=4k..1m",
+    "journal_modes": "sqlite -T 1 -n 100 --sweep sqlite-op=insert,update,delete "
+    "--sweep journal-mode=DELETE,TRUNCATE,PERSIST,WAL,MEMORY,OFF",
+    "synchronous": "sqlite -T 1 -n 100 -j DELETE --sweep sqlite-op=insert,update,delete "
+    "--sweep synchronous=OFF,NORMAL,FULL,EXTRA",
+    "sqlite_threads": "sqlite -T 1 -n 160 -j DELETE --sweep numjobs=1..32",
+}
+"""What iobench is asked for: the sync modes, threads, journal modes and levels of SQLite that Mobibench's papers
+compare, and the rate by record size."""
+
+
+COMPARED = ("modes", "journal_modes")
+"""What is measured everywhere; to measure everything everywhere would make too large a data set."""
+
+MKFS_EXT4 = ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where files are measured: a filesystem, on what its device lies, and which experiments are made there."""
+
+    fs_type: str
+    backing: str
+    mkfs: tuple[str, ...]
+    experiments: Collection[str] = COMPARED
+
+
+PLACES = {
+    "ext4_disk": Place("ext4", "disk", MKFS_EXT4, EXPERIMENTS),
+    "xfs_disk": Place("xfs", "disk", ("mkfs.xfs", "-q", "-f")),
+    "btrfs_disk": Place("btrfs", "disk", ("mkfs.btrfs", "-q", "-f")),
+    "ext4_memory": Place("ext4", "memory", MKFS_EXT4),
+    "f2fs_guest": Place("f2fs", "guest", ()),
+}
+
+
+def run(*command: str | Path) -> str:
+    """What a program that ends well prints; the recording ends with what it said otherwise."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{shlex.join(map(str, command))}: status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def words(experiment: str) -> str:
+    return f"{EXPERIMENTS[experiment]} {ALWAYS}"
+
+
+@contextmanager
+def mounted(place: Place, directory: Path) -> Iterator[Path]:
+    """A new filesystem in an image file, mounted until the end."""
+    image, top = directory / "image", directory / "top"
+    top.mkdir()
+    with image.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, IMAGE_BYTES)
+    run(*place.mkfs, image)
+    direct = ("--direct-io=on",) if place.backing == "disk" else ()
+    device = run("losetup", "--find", "--show", *direct, image)
+    try:
+        run("mount", "-o", "noatime", device, top)
+        try:
+            yield top
+        finally:
+            run("umount", top)
+    finally:
+        run("losetup", "--detach", device)
+
+
+def record_here(place: Place, scratch: Path, out: Path) -> None:
+    """The experiments of one filesystem of this machine."""
+    with tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as name, mounted(place, Path(name)) as top:
+        for experiment in place.experiments:
+            run(STATIC, *shlex.split(words(experiment)), "-p", top, "-o", out / f"{experiment}.rec")
+
+
+def record_in_guest(place: Place, scratch: Path, out: Path) -> None:
+    """A guest for each experiment: a guest must end within guest.PATIENCE_S."""
+    for experiment in place.experiments:
+        name = f"{experiment}.rec"
+        command = f"iobench {words(experiment)} -p /mnt -o /tmp/out/{name}"
+        script = f"set -x\nmount -t {place.fs_type} -o noatime /dev/vda /mnt && {command} && umount /mnt || return\n"
+        with tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as directory:
+            guest.run(Path(directory), place.fs_type, [STATIC], script, cpus=os.cpu_count() or 1, log_writes=False)
+            run("cp", Path(directory) / name, out / name)
+
+
+def pack(directory: Path) -> dict[str, str]:
+    """Compresses the recordings; their sha256 by name."""
+    for path in directory.glob("*.rec"):
+        packed = lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
+        path.with_suffix(".rec.xz").write_bytes(packed)
+        path.unlink()
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("*.xz"))}
+
+
+def main() -> None:
+    """Record each place and say how it was done."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("-o", "--output", type=Path, required=True, help="directory for the results")
+    parser.add_argument("--disk", type=Path, default=Path("/var/tmp"), help="directory on the disk to measure")
+    parser.add_argument(
+        "--only", nargs="+", choices=PLACES, default=list(PLACES), help="record these and keep the rest"
+    )
+    options = parser.parse_args()
+    manifest = options.output / "recorded.json"
+    recorded = json.loads(manifest.read_text()) if manifest.exists() else {"places": {}}
+    for name in options.only:
+        place, out = PLACES[name], options.output / name
+        out.mkdir(parents=True, exist_ok=True)
+        begun = datetime.datetime.now(datetime.UTC)
+        print(f"{begun:%H:%M:%S} {name}", flush=True)
+        if place.backing == "guest":
+            record_in_guest(place, options.disk, out)
+        else:
+            record_here(place, options.disk if place.backing == "disk" else Path("/dev/shm"), out)
+        recorded["places"][name] = {"recorded": f"{begun:%Y-%m-%d %H:%M} UTC", "sha256": pack(out)}
+    recorded["host"] = {"kernel": os.uname().release, "machine": os.uname().machine, "cpus": os.cpu_count()}
+    recorded["commands"] = {experiment: f"iobench {words(experiment)}" for experiment in EXPERIMENTS}
+    manifest.write_text(json.dumps(recorded, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
