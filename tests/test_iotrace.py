@@ -538,7 +538,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]
     copy = ["objcopy", "-O", "binary", "--only-section=.BTF", "--set-section-flags", ".BTF=alloc"]
     if made.returncode or subprocess.run([*copy, directory / "structs", directory / "types"]).returncode:
         pytest.skip("gcc writes no BTF")
-    sources = [ROOT / "probes" / name for name in ("btf.c", "files.c", "complain.c")]
+    sources = [ROOT / "probes" / name for name in ("btf.c", "files.c", "complain.c", "utf8.c")]
     options = ["-std=c11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'probes'}"]
     subprocess.run(["gcc", *options, "-o", directory / "ask", directory / "ask.c", *sources], check=True)
     said = subprocess.run([directory / "structs"], capture_output=True, text=True, check=False).stdout
