@@ -160,7 +160,7 @@ def file_cases() -> Iterator[Case]:
 def asked(case: Case, top: Path, *more: str) -> list[str | Path]:
     """iobench with the files of all workers together FILE_BYTES large; buffered reads find them in the page cache."""
     workers = next((int(word.split("=")[1]) for word in case.options if word.startswith("--numjobs")), 1)
-    cached = "read" in case.title and not any("direct" in word for word in case.options)
+    cached = case.options[0] in ("--rw=read", "--rw=randread") and not any("direct" in word for word in case.options)
     cache = "warm" if cached else "cold"
     words = [f"--size={FILE_BYTES // workers}", *case.options, f"--cache={cache}", "-q", *more]
     return [IOBENCH, "file", "-p", top, *words]
