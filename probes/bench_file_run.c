@@ -262,15 +262,25 @@ static void verify_cold(struct bench_run *run)
                  "--size, a shorter time, --direct 1 or --cache any");
 }
 
+/* What was read of the device that holds the files, by this program: it may also read pages of its own code, others of
+ * other files. */
+static int64_t came_from_device(const struct system_usage *usage)
+{
+    bool by_device = usage->device_read_bytes >= 0 && usage->device_read_bytes < usage->process_read_bytes;
+
+    return by_device ? usage->device_read_bytes : usage->process_read_bytes;
+}
+
 /* What was dropped meanwhile, or is read past the page cache, was not warm. */
 static void verify_warm(struct bench_run *run)
 {
-    if (run->job->cache != CACHE_WARM || run->job->file.access != ACCESS_READ || run->system.process_read_bytes <= 0)
+    int64_t came = came_from_device(&run->system);
+
+    if (run->job->cache != CACHE_WARM || run->job->file.access != ACCESS_READ || came <= 0)
         return;
     run->cache.state = CACHE_UNKNOWN;
-    bench_invalidate(run,
-                     "the page cache was warm, but %" PRId64 " bytes came from the device all the same; see --cache",
-                     run->system.process_read_bytes);
+    bench_invalidate(
+        run, "the page cache was warm, but %" PRId64 " bytes came from the device all the same; see --cache", came);
 }
 
 int file_verify(struct bench_run *run)
