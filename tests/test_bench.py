@@ -68,7 +68,7 @@ def test_every_fio_output_of_the_phone(tmp_path: Path) -> None:
         moved = parts[want["dir"]]
         quantiles = dict(zip(moved["quantile_ppm"], moved["quantile_ns"], strict=True))
         rates = {row["metric"]: row["value"] for row in bench.measures(results[path].tables).to_dicts()}
-        group, size, threads, depth = re.fullmatch(r".*/(\w+)_(\d+)K_(\d+)t_(\d+)Q", name).groups()  # type: ignore[union-attr]
+        ((group, size, threads, depth),) = re.findall(r"/(\w+)_(\d+)K_(\d+)t_(\d+)Q$", name)
         assert group and run["valid"], name
         assert run["test"] == {"read": "rand_read", "write": "rand_write"}[want["dir"]], name
         assert (run["block_bytes"], run["threads"]) == (int(size) * 1024, max(int(threads), want["jobs"])), name
