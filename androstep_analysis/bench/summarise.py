@@ -124,7 +124,7 @@ def series(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         for metric, column in (("iops", "n"), ("bandwidth", "bytes"))
     ]
     order = [*RUN, "ts_ns", "duration_ns", "valid"]
-    return pl.concat(parts).sort("metric", *order, descending=False).select("metric", *order, "value", "unit", "n")
+    return pl.concat(parts).sort("metric", *order).select("metric", *order, "value", "unit", "n")
 
 
 def rank(count: int) -> tuple[int, float]:
