@@ -8,7 +8,8 @@
 
 BIN := .venv/bin
 DEMO := build/demo
-C_FILES := $(wildcard probes/*.[ch] probes/bionic/*.[ch] probes/tests/*.[ch] tests/harness/*.[ch] benchmarks/*.[ch])
+NATIVE := androstep_analysis/native
+C_FILES := $(wildcard $(NATIVE)/*.[ch] probes/*.[ch] probes/bionic/*.[ch] probes/tests/*.[ch] tests/harness/*.[ch] benchmarks/*.[ch])
 
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -41,7 +42,11 @@ pytest: setup build/.test-programs probes-tests
 notebook: setup
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
-setup: .venv/.ready
+setup: .venv/.ready $(NATIVE)/libandrostep.so
+
+# Setting up makes it; from then on it follows its sources.
+$(NATIVE)/libandrostep.so: $(wildcard $(NATIVE)/*.[ch]) tools/build_native.py | .venv/.ready
+	@$(BIN)/python tools/build_native.py
 
 .venv/.ready: tools/setup requirements.lock pyproject.toml
 	@sh tools/setup python
@@ -67,4 +72,4 @@ tables: setup
 include probes/probes.mk
 
 clean:
-	rm -rf build .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build .venv $(NATIVE)/libandrostep.so* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,204 @@
+"""The compiled decoders: C functions (``*.c`` beside this file) that fill tables of columns, called through ctypes.
+
+The library has no Python in it, so that one wheel serves every Python; tools/build_native.py makes it, with the zig
+that the Python package index has. What it fills are numpy arrays that belong to a `Table`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from androstep_analysis import schema
+
+LIBRARY = Path(__file__).with_name("libandrostep.so")
+
+_MAX_COLUMNS = 48
+
+_KINDS: dict[str, tuple[int, type[np.generic], int]] = {
+    "int64": (0, np.int64, -(1 << 63)),
+    "int32": (1, np.int32, -(1 << 31)),
+    "uint32": (2, np.uint32, (1 << 32) - 1),
+    "bool": (3, np.uint8, (1 << 8) - 1),
+    "string": (4, np.uint32, (1 << 32) - 1),
+    "enum": (5, np.uint8, (1 << 8) - 1),
+}
+"""For each dtype of the schemas the number of its kind in native.h, its numpy type and what stands for null."""
+
+
+def none(dtype: str) -> int:
+    """What stands for null in a column of this dtype of the schemas."""
+    return _KINDS[dtype][2]
+
+
+class _CTable(ctypes.Structure):
+    """``struct table`` of native.h."""
+
+    _fields_ = (
+        ("rows", ctypes.c_size_t),
+        ("capacity", ctypes.c_size_t),
+        ("nr_columns", ctypes.c_size_t),
+        ("strings", ctypes.c_void_p),
+        ("values", ctypes.c_void_p * _MAX_COLUMNS),
+        ("kinds", ctypes.c_uint8 * _MAX_COLUMNS),
+    )
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The compiled library, with the functions that every table needs declared."""
+    try:
+        loaded = ctypes.CDLL(str(LIBRARY))
+    except OSError as error:
+        raise ImportError(
+            f"{LIBRARY}: the decoders are not built ({error}); run `make setup` in the checkout"
+        ) from None
+    for name, result, arguments in (
+        ("strings_new", ctypes.c_void_p, ()),
+        ("strings_free", None, (ctypes.c_void_p,)),
+        ("strings_add", ctypes.c_uint32, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)),
+        ("strings_count", ctypes.c_size_t, (ctypes.c_void_p,)),
+        ("strings_bytes", ctypes.c_size_t, (ctypes.c_void_p,)),
+        ("strings_copy", None, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),
+        ("table_present", ctypes.c_size_t, (ctypes.c_void_p, ctypes.c_size_t)),
+        ("table_copy", None, (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)),
+    ):
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+class Strings:
+    """Strings that the decoders meet, each kept once."""
+
+    def __init__(self) -> None:
+        self.handle: int = library().strings_new()
+        if not self.handle:
+            raise MemoryError
+        weakref.finalize(self, library().strings_free, self.handle)
+
+    def __len__(self) -> int:
+        return int(library().strings_count(self.handle))
+
+    @property
+    def nr_bytes(self) -> int:
+        """Bytes of all strings together."""
+        return int(library().strings_bytes(self.handle))
+
+    def add(self, text: bytes) -> int:
+        """The number of `text`."""
+        return int(library().strings_add(self.handle, text, len(text)))
+
+    def array(self) -> pa.StringArray:
+        """All strings in the order of their numbers; bytes that are no UTF-8 are written ``\\xNN``."""
+        text = np.empty(self.nr_bytes, np.uint8)
+        offsets = np.empty(len(self) + 1, np.int32)
+        library().strings_copy(self.handle, text.ctypes.data, offsets.ctypes.data)
+        places, letters = pa.py_buffer(offsets.data), pa.py_buffer(text.data)
+        array = pa.StringArray.from_buffers(len(self), places, letters)
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            raw = pa.BinaryArray.from_buffers(pa.binary(), len(self), [None, places, letters]).to_pylist()
+            return pa.array([(value or b"").decode(errors="backslashreplace") for value in raw], pa.string())
+        return array
+
+
+class Table:
+    """Rows of table `name` (a file of schemas/), up to `capacity` of them, as C functions fill them.
+
+    `pointer` is what such a function takes as ``struct table *``. Strings are those of `strings`, which several tables
+    may share.
+    """
+
+    def __init__(self, name: str, capacity: int, strings: Strings | None = None) -> None:
+        self.columns = schema.table(name).columns
+        self.strings = Strings() if strings is None else strings
+        self._c = _CTable(0, capacity, len(self.columns), self.strings.handle)
+        self._values: list[npt.NDArray[np.generic]] = []
+        for number, column in enumerate(self.columns):
+            kind, dtype, none = _KINDS[column.dtype]
+            values = np.full(capacity, none, dtype)
+            self._values.append(values)
+            self._c.values[number] = values.ctypes.data
+            self._c.kinds[number] = kind
+
+    @property
+    def pointer(self) -> ctypes._Pointer[_CTable] | object:
+        """The table for a C function."""
+        return ctypes.byref(self._c)
+
+    @property
+    def address(self) -> int:
+        """Where it is in memory, for a C structure that points to it; the table must outlive that."""
+        return ctypes.addressof(self._c)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self._c.rows)
+
+    @property
+    def capacity(self) -> int:
+        """How many rows there can be."""
+        return int(self._c.capacity)
+
+    def clear(self) -> None:
+        """Back to no rows; the strings stay."""
+        for column, values in zip(self.columns, self._values, strict=True):
+            values[: self.rows] = _KINDS[column.dtype][2]
+        self._c.rows = 0
+
+    def column(self, name: str) -> npt.NDArray[np.generic]:
+        """The values of one column as they lie in memory, rows that hold none included (native.h: NO_...)."""
+        number = next(number for number, column in enumerate(self.columns) if column.name == name)
+        return self._values[number][: self.rows]
+
+    def arrow(self) -> pa.Table:
+        """A copy of the rows, with strings and enums dictionary-encoded (int32 numbers), as `Spool.append` takes it."""
+        texts = self.strings.array()
+        arrays = [self._array(number, texts) for number in range(len(self.columns))]
+        return pa.table(arrays, names=[column.name for column in self.columns])
+
+    def _array(self, number: int, texts: pa.StringArray) -> pa.Array[Any]:
+        """A copy of a column in memory that is used again and again: new pages cost more than the copy."""
+        column, rows = self.columns[number], self.rows
+        dtype = _DICTIONARY if column.dtype in _TEXTS else column.arrow
+        present = library().table_present(self.pointer, number)
+        if not present:
+            return _nulls(dtype, self.capacity).slice(0, rows)
+        plain = pa.int32() if column.dtype in _TEXTS else column.arrow
+        pool = pa.system_memory_pool()  # Arrow's own gives memory back at once and asks for it again
+        values = pa.allocate_buffer(-(-rows * plain.bit_width // 8), memory_pool=pool)
+        bits = pa.allocate_buffer(-(-rows // 8), memory_pool=pool)
+        library().table_copy(self.pointer, number, values.address, bits.address)
+        array: Any = pa.Array.from_buffers(plain, rows, [None if present == rows else bits, values], rows - present)
+        if column.dtype in _TEXTS:
+            words = texts if column.dtype == "string" else _texts(column.values)
+            array = pa.DictionaryArray.from_arrays(array, words, safe=False)
+        copied: pa.Array[Any] = array
+        return copied
+
+
+_TEXTS = ("string", "enum")
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+
+
+@functools.cache
+def _nulls(dtype: Any, rows: int) -> pa.Array[Any]:
+    array: pa.Array[Any] = pa.nulls(rows, dtype)
+    return array
+
+
+@functools.cache
+def _texts(values: tuple[str, ...]) -> pa.StringArray:
+    raw = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, raw)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(raw), pa.py_buffer(ends.data), pa.py_buffer(b"".join(raw)))
