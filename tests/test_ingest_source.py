@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import random
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -43,7 +44,8 @@ PACKED = {
 def test_compression_is_transparent(tmp_path: Path, method: str) -> None:
     path = tmp_path / "named.like.nothing"
     path.write_bytes(PACKED[method])
-    assert source.load(path) == source.Source(path, TEXT)
+    found = source.load(path)
+    assert (found.path, found.data, found.losses) == (path, TEXT, ())
 
 
 def test_zstd_is_transparent() -> None:
@@ -98,7 +100,8 @@ def test_wrong_checksum_keeps_the_data(tmp_path: Path) -> None:
 
 
 def test_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "LIMIT_BYTES", 1 << 20)
+    disk_usage = shutil.disk_usage("/")._replace(free=2 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: disk_usage)
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b"\0" * (1 << 24)))
     with pytest.raises(InputError, match="limit"):
@@ -147,4 +150,28 @@ def test_garbage_is_refused(tmp_path: Path, contents: bytes) -> None:
     path = tmp_path / "garbage"
     path.write_bytes(contents)
     with pytest.raises(InputError):
+        ingest.read(path)
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (b"1 0 open /data/data O_WRONLY|O_CREAT 36\n1 0 write 36 4\n", "a script of MobiGen"),
+        (b"adbd is already running as root\n\nREADS :\n_______\n\nFILE VIEW:\n", "a report of ioblame"),
+        (b"# proto-message: Trace\npacket {\n  timestamp: 1\n}\n", "a Perfetto trace as text"),
+        (b'{\n "tool": "blkparse",\n "events": 3\n}\n', "JSON"),
+        (b'[["C", "WS"]]', "JSON"),
+        # Lines of ftrace in JSON are no recording either.
+        (b'{\n "line": "dd-7 [000] d..1 5.000001: block_plug: [dd]"\n}\n', "JSON"),
+        (b"PERFILE2" + bytes(96), "a recording of perf"),
+        (bytes(1080) + b"\x53\xef" + bytes(4096), "an image of a filesystem"),
+        (bytes(1024) + b"\x10\x20\xf5\xf2" + bytes(4096), "an image of a filesystem"),
+        (b"\xeb\x58\x90mkfs.fat" + bytes(499) + b"\x55\xaa" + bytes(512), "an image of a filesystem"),
+        (b"\xa7REC" + bytes(64), "records of extmap"),
+    ],
+)
+def test_what_is_known_to_be_no_recording(tmp_path: Path, head: bytes, told: str) -> None:
+    path = tmp_path / "trace.dat"
+    path.write_bytes(head)
+    with pytest.raises(InputError, match=rf"trace.dat: {told}.*; (give|replay)"):
         ingest.read(path)

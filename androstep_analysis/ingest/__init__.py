@@ -3,14 +3,15 @@
 A format is a module with
 
 - ``sniff(head: bytes) -> bool``: whether the first 64 KiB (decompressed) look like it, and
-- ``read(source: Source) -> Staging``: the whole of it.
+- ``read(source: Source, spool: Spool) -> Staging``: the whole of it; its rows go to the spool.
 
 A reader returns what it could read and counts the rest in `Staging.losses`; it never raises for damage. A format
-that is a set of files recognises any one of its members and finds the others beside ``source.path``.
+that is a set of files recognises any one of its members and finds the others with `Source.beside`.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable
@@ -18,11 +19,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from androstep_analysis.errors import InputError, Loss, LossWarning
-from androstep_analysis.ingest import atrace, blkparse_text, block_csv, ftrace_text, most_po, systrace_html, tracedat
-from androstep_analysis.ingest.source import Source, load
+from androstep_analysis.ingest import (
+    atrace,
+    blkparse_text,
+    blktrace,
+    block_csv,
+    ftrace_raw,
+    ftrace_text,
+    ioshark,
+    most_po,
+    opencas,
+    others,
+    perfetto,
+    staging,
+    strace,
+    systrace_html,
+    tasks,
+    tracedat,
+)
+from androstep_analysis.ingest.source import Archive, Source, head, load, opened, printable
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 
-__all__ = ["FORMATS", "Format", "Loss", "Source", "Staging", "load", "read"]
+__all__ = ["FORMATS", "Format", "Loss", "Source", "Spool", "Staging", "load", "read"]
+
+
+def _alone(source: Source) -> tuple[str, ...]:
+    return (source.path.name,)
 
 
 @dataclass(frozen=True)
@@ -31,42 +54,131 @@ class Format:
 
     title: str
     sniff: Callable[[bytes], bool]
-    read: Callable[[Source], Staging]
+    read: Callable[[Source, Spool], Staging]
+    members: Callable[[Source], tuple[str, ...]] = _alone
+    """Names (of `Source.beside`) of all files of the set that a source is one of, itself included."""
 
+
+_CSV = Format("block CSV", block_csv.sniff, block_csv.read)
 
 FORMATS: tuple[Format, ...] = (
     Format("trace.dat", tracedat.sniff, tracedat.read),
+    Format("blktrace", blktrace.sniff, blktrace.read, blktrace.members),
+    Format("raw ftrace pages", ftrace_raw.sniff, ftrace_raw.read, ftrace_raw.members),
+    Format("Perfetto trace", perfetto.sniff, perfetto.read),
+    Format("Open-CAS trace", opencas.sniff, opencas.read),
+    Format("ioshark workload", ioshark.sniff, ioshark.read),
     Format("systrace HTML", systrace_html.sniff, systrace_html.read),
     Format("atrace output", atrace.sniff, atrace.read),
-    Format("block CSV", block_csv.sniff, block_csv.read),
+    _CSV,
     Format("MOST .po", most_po.sniff, most_po.read),
     Format("blkparse text", blkparse_text.sniff, blkparse_text.read),
     Format("ftrace text", ftrace_text.sniff, ftrace_text.read),
+    Format("strace log", strace.sniff, strace.read),
 )
 """All formats, in the order in which they are tried: containers before what they contain."""
 
 
-def read(path: str | os.PathLike[str]) -> Staging:
-    """The recording in file `path`, whatever its format and compression.
+def files(path: Path) -> tuple[Path, ...]:
+    """All files of the recording that `path` stands for.
 
-    Warns once (`LossWarning`) if part of it was lost. Raises `InputError` if the format is not known or if nothing
-    in it is an event.
+    That is a file and what it forms a set with, such as the other CPUs of blktrace, or all sets in a directory, or the
+    set that has `path` as its common name. What is none of these stands for itself.
     """
-    source = load(Path(path))
-    if not source.data:
+    found: dict[Path, None] = {}
+    for first in _firsts(path):
+        known = _format_of(head(first))
+        found |= dict.fromkeys(first.with_name(name) for name in (known.members(opened(first)) if known else ())) or {
+            first: None
+        }
+    return tuple(found)
+
+
+def _firsts(path: Path) -> list[Path]:
+    """A file of each set that `path` stands for."""
+    if path.is_file() and path.stat().st_size:
+        return [path]
+    return blktrace.first_members(path) or ftrace_raw.first_members(path) or [path]
+
+
+def read(*paths: str | os.PathLike[str], spool: Spool | None = None, csv_columns: str | None = None) -> Staging:
+    """The recording in one file, or in several of one format, whatever the format and compression.
+
+    Of a set of files any one will do, or its directory or common name (`files`). Rows go through `spool`, which leaves
+    tables where it was told to. `csv_columns` says that the files are CSV, and what stands in their columns
+    (`block_csv.Columns.parse`). Warns once for each file (`LossWarning`) if part of it was lost. Raises `InputError`
+    if a format is not known or if nothing in a file is an event.
+    """
+    spool = spool or Spool()
+    parts: list[Staging] = []
+    done: set[Path] = set()
+    for first in (first for path in paths for first in _firsts(Path(path))):
+        if first not in done:
+            part, members = _read(first, spool, csv_columns)
+            parts.append(part)
+            done.update(first.with_name(name) for name in members)
+    merged = staging.merge(parts)
+    tables = {name: spool.table(name) for name in staging.TABLES if spool.rows(name)}
+    seen = merged.tasks if merged.tasks is not None else tasks.seen(replace(merged, tables=tables).block)
+    return replace(merged, tables=tables, tasks=seen)
+
+
+def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, tuple[str, ...]]:
+    """What the file holds, or the set that it is of, and the names of the files in that."""
+    source = load(path)
+    if not source.size:
         raise InputError(f"{source.name}: the file is empty; a recording was expected ({_known()})")
-    known = next((format for format in FORMATS if format.sniff(source.head)), None)
+    archive = Archive(source) if Archive.is_one(source) else None
+    known, source = _recording_in(archive) if archive is not None else _recognised(source, csv_columns is not None)
+    if csv_columns is not None:
+        known = replace(known, read=functools.partial(block_csv.read, columns=block_csv.Columns.parse(csv_columns)))
+    with source.progress(f"reading {source.path.name}"):
+        part = known.read(source, spool)
+    losses = (*(_losses(archive) if archive is not None else ()), *source.losses, *part.losses)
+    if not part.events:
+        why = f" ({losses[0].message})" if losses else ""
+        raise InputError(f"{source.name}: taken for {known.title}, but there is no event in it{why}; record it again")
+    if losses:
+        warnings.warn(f"{source.name}: {'; '.join(x.message for x in losses)}", LossWarning, stacklevel=3)
+    return replace(part, losses=losses), known.members(source)
+
+
+def _recognised(source: Source, is_csv: bool) -> tuple[Format, Source]:
+    """The format of a file."""
+    known = _CSV if is_csv else _format_of(source.head)
+    if known is None:
+        if (told := others.told(source.head)) is not None:
+            raise InputError(f"{source.name}: {told}")
+        raise InputError(
+            f"{source.name}: no known recording; it starts with {source.head[:16]!r}; known are {_known()}, and with "
+            "--csv-columns any CSV of block I/O (docs/formats.md)"
+        )
+    return known, source
+
+
+def _recording_in(archive: Archive) -> tuple[Format, Source]:
+    """The recording in a tar archive: of its files the first that is one, of the first format of all."""
+    formats = {name: _format_of(archive.head(name)) for name in archive.names}
+    known = next((format for format in FORMATS if format in formats.values()), None)
     if known is None:
         raise InputError(
-            f"{source.name}: no known recording; it starts with {source.data[:16]!r}; known are {_known()}"
+            f"{printable(str(archive.path))}: a tar archive, and none of the files in it ({len(formats)}) is a known "
+            f"recording; known are {_known()}"
         )
-    staging = known.read(source)
-    staging = replace(staging, losses=source.losses + staging.losses)
-    if not staging.events:
-        raise InputError(f"{source.name}: looks like {known.title}, but there is no event in it; record it again")
-    if staging.losses:
-        warnings.warn(f"{source.name}: {'; '.join(x.message for x in staging.losses)}", LossWarning, stacklevel=2)
-    return staging
+    return known, archive.load(next(name for name, format in formats.items() if format is known))
+
+
+def _losses(archive: Archive) -> tuple[Loss, ...]:
+    """What is lost of an archive: what is damaged, and the recordings in it beside the one that was read."""
+    others = [name for name in archive.names if name not in archive.taken and _format_of(archive.head(name))]
+    if not others:
+        return archive.losses
+    message = f"{len(others)} more recordings in the archive were not read, the first {printable(others[0])}; unpack it"
+    return (*archive.losses, Loss("unread", len(others), message))
+
+
+def _format_of(head: bytes) -> Format | None:
+    return next((format for format in FORMATS if format.sniff(head)), None)
 
 
 def _known() -> str:

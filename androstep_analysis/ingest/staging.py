@@ -1,46 +1,85 @@
-"""What every reader returns: block and filesystem events, counts of everything in the file, and what was lost."""
+"""What every reader returns: counts of everything in the file, and what was lost; the rows are in a spool."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
 
 import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.errors import InputError, Loss
 
+TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples")
+"""The tables that readers fill."""
+
 
 @dataclass(frozen=True)
 class Staging:
     """One recording as its format tells it, before anything is joined.
 
-    `block` holds the block-layer events (table `block_events`, sorted by `ts_ns`, equal times in file order).
-    `fs_events` holds the filesystem's own events (table `fs_events`, sorted alike), where the format has any that are
-    of use. `tasks` holds what the format says about threads (table `tasks`). `events` counts every event in the file
-    by the format's own name, also those that are in no table; `first_ns` and `last_ns` span all of them and are None
-    in a file without events. `lost_events` is what the recorder says it lost; `losses` explains it and adds what the
-    reader could not use. `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock.
-    `recorded` names the events that were recorded, also those that never came; None where the recorder does not say.
+    `tables` holds those of `TABLES` that have rows, each sorted by `ts_ns`, equal times in file order; a reader leaves
+    it empty and appends to its spool. `tasks` holds what the format says about threads (table `tasks`); None stands
+    for what the block events tell. `events` counts every event in the file by the format's own name, also those that
+    are in no table; `first_ns` and `last_ns` span all of them and are None in a file without events or without times.
+    `lost_events` is what the recorder says it lost; `losses` explains it and adds what the reader could not use.
+    `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock. `recorded` names the events
+    that were recorded, also those that never came; None where the recorder does not say. `facts` is what the recording
+    says of the machine, by the names of `manifest.FACTS`.
     """
 
     format: str
-    block: pl.DataFrame
     events: dict[str, int]
     first_ns: int | None
     last_ns: int | None
-    fs_events: pl.DataFrame = field(default_factory=lambda: schema.empty("fs_events"))
-    tasks: pl.DataFrame = field(default_factory=lambda: schema.empty("tasks"))
+    tables: Mapping[str, pl.LazyFrame] = field(default_factory=lambda: MappingProxyType({}))
+    tasks: pl.DataFrame | None = None
     clock: str = "unknown"
     realtime_offset_ns: int | None = None
     lost_events: int = 0
     losses: tuple[Loss, ...] = ()
     recorded: frozenset[str] | None = None
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """One of `TABLES`, which may have no rows."""
+        return self.tables[name] if name in self.tables else schema.empty(name).lazy()
+
+    @property
+    def block(self) -> pl.LazyFrame:
+        """Table `block_events`: the block-layer events."""
+        return self.table("block_events")
+
+    @property
+    def fs_events(self) -> pl.LazyFrame:
+        """Table `fs_events`: the filesystem's own events."""
+        return self.table("fs_events")
+
+    @property
+    def syscalls(self) -> pl.LazyFrame:
+        """Table `syscalls`: the system calls of processes."""
+        return self.table("syscalls")
+
+    @property
+    def commands(self) -> pl.LazyFrame:
+        """Table `commands`: what the drivers below the block layer sent and got."""
+        return self.table("commands")
+
+    @property
+    def samples(self) -> pl.LazyFrame:
+        """Table `samples`: counters over time."""
+        return self.table("samples")
+
+    def with_tables(self, **tables: pl.LazyFrame | pl.DataFrame) -> Staging:
+        """The recording with other tables under these names."""
+        return replace(self, tables={**self.tables, **{name: table.lazy() for name, table in tables.items()}})
 
 
 def merge(parts: Sequence[Staging]) -> Staging:
-    """One recording that was kept in several files of one format.
+    """One recording that was kept in several files of one format, whose rows are in one spool.
 
     Counts, losses and lost events add up; the clock and its offset are those of the first file that tells them.
     `InputError` where the files are of different formats: their clocks would have nothing in common.
@@ -52,21 +91,21 @@ def merge(parts: Sequence[Staging]) -> Staging:
         return parts[0]
     firsts = [part.first_ns for part in parts if part.first_ns is not None]
     lasts = [part.last_ns for part in parts if part.last_ns is not None]
+    tasks = [part.tasks for part in parts if part.tasks is not None]
     recorded = [part.recorded for part in parts if part.recorded is not None]
     events: Counter[str] = Counter()
     for part in parts:
         events.update(part.events)
     return Staging(
         format=formats[0],
-        block=pl.concat([part.block for part in parts]).sort("ts_ns", maintain_order=True),
         events=dict(events),
         first_ns=min(firsts, default=None),
         last_ns=max(lasts, default=None),
-        fs_events=pl.concat([part.fs_events for part in parts]).sort("ts_ns", maintain_order=True),
-        tasks=pl.concat([part.tasks for part in parts]).unique(maintain_order=True),
+        tasks=pl.concat(tasks).unique(maintain_order=True) if tasks else None,
         clock=next((part.clock for part in parts if part.clock != "unknown"), "unknown"),
         realtime_offset_ns=next((p.realtime_offset_ns for p in parts if p.realtime_offset_ns is not None), None),
         lost_events=sum(part.lost_events for part in parts),
         losses=tuple(loss for part in parts for loss in part.losses),
         recorded=frozenset.intersection(*recorded) if len(recorded) == len(parts) else None,
+        facts={name: value for part in reversed(parts) for name, value in part.facts.items()},
     )

@@ -63,26 +63,59 @@ def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFra
     return schema.complete(table, "tasks")
 
 
-def seen(rows: pl.DataFrame) -> pl.DataFrame:
-    """Table `tasks` of the threads that `rows` (columns ts_ns, tid, pid, comm) show, in order of tid and time.
+class Seen:
+    """The threads that rows show, gathered piece by piece; it holds names, not rows.
 
     A thread has a row for each name it bore, valid from the time the name was first seen (from before the capture,
     for its first name) until that of the next one. Rows without a name count only for threads that never have one.
+    Where pieces overlap in time, a name that came and went within the overlap may be missing or dated late.
     """
-    rows = rows.select("ts_ns", "tid", "pid", "comm").filter(pl.col("tid").is_not_null())
-    named = rows.filter(pl.col("comm").is_not_null()).sort("ts_ns", maintain_order=True)
-    nameless = rows.join(named, on="tid", how="anti")
-    versions = named.filter(pl.col("comm").ne_missing(pl.col("comm").shift().over("tid")))
-    pids = rows.drop_nulls("pid").group_by("tid", "comm").agg(pl.col("pid").first())
-    table = (
-        pl.concat([versions.drop("pid"), nameless.unique("tid").drop("pid")])
-        .join(pids, on=["tid", "comm"], how="left", nulls_equal=True)
-        .sort("tid", "ts_ns")
-        .with_columns(
-            pl.when(pl.col("tid") == pl.col("tid").shift()).then("ts_ns").alias("valid_from_ns"),
-            pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("ts_ns").shift(-1)).alias("valid_to_ns"),
-            kind(pl.col("comm").fill_null("")),
+
+    def __init__(self) -> None:
+        self._named = pl.DataFrame(schema=_SEEN)
+        self._tids = pl.Series("tid", [], pl.Int32)
+        self._pids = pl.DataFrame(schema={name: _SEEN[name] for name in ("tid", "comm", "pid")})
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Take in `rows`, of which the columns ts_ns, tid, pid and comm are used."""
+        rows = rows.select(list(_SEEN)).filter(pl.col("tid").is_not_null())
+        # Neighbours are mostly of one thread: look at one row of each such run.
+        here = pl.struct("tid", "comm", "pid")
+        rows = rows.sort("ts_ns", maintain_order=True).filter(here.ne_missing(here.shift()))
+        self._tids = pl.concat([self._tids, rows["tid"]]).unique()
+        pids = pl.concat([self._pids, rows.drop_nulls("pid").select("tid", "comm", "pid")])
+        self._pids = pids.unique(["tid", "comm"], keep="first", maintain_order=True)
+        named = pl.concat([self._named, _first_of_each(rows.filter(pl.col("comm").is_not_null()))])
+        self._named = _first_of_each(named.sort("ts_ns", maintain_order=True))
+
+    def table(self) -> pl.DataFrame:
+        """Table `tasks`, in order of tid and time."""
+        nameless = pl.DataFrame({"tid": self._tids.sort()}).join(self._named, on="tid", how="anti")
+        table = (
+            pl.concat([self._named.drop("pid"), nameless], how="diagonal")
+            .join(self._pids, on=["tid", "comm"], how="left", nulls_equal=True)
+            .sort("tid", "ts_ns")
+            .with_columns(
+                pl.when(pl.col("tid") == pl.col("tid").shift()).then("ts_ns").alias("valid_from_ns"),
+                pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("ts_ns").shift(-1)).alias("valid_to_ns"),
+                kind(pl.col("comm").fill_null("")),
+            )
+            .drop("ts_ns")
         )
-        .drop("ts_ns")
-    )
-    return schema.complete(table, "tasks")
+        return schema.complete(table, "tasks")
+
+
+_SEEN = {"ts_ns": pl.Int64, "tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}
+
+
+def _first_of_each(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of rows in order of time those in which a thread has another name than before."""
+    return rows.filter(pl.col("comm").ne_missing(pl.col("comm").shift().over("tid")))
+
+
+def seen(rows: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+    """Table `tasks` of the threads that `rows` (columns ts_ns, tid, pid, comm; in order of time) show, as `Seen`."""
+    threads = Seen()
+    for piece in rows.lazy().select(list(_SEEN)).collect_batches(maintain_order=True):
+        threads.add(piece)
+    return threads.table()

@@ -59,16 +59,9 @@ def versions(
     )
     columns = ("tid", "from_ns", "comm", "life")
     named = pl.concat([rows.select(columns), rest.select(columns)])
-    return (
-        named.join(_processes(named, born, tgids), on=["tid", "life"], how="left").drop("life").sort("tid", "from_ns")
-    )
-
-
-def named(events: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
-    """`events` (sorted by ts_ns) with the pid of the thread `tid`, and its name at that time where `comm` is null."""
-    names = versions.select("tid", ts_ns="from_ns", version_comm="comm", version_pid="pid").sort("ts_ns")
-    joined = events.join_asof(names, on="ts_ns", by="tid", check_sortedness=False)
-    return joined.with_columns(comm=pl.coalesce("comm", "version_comm"), pid="version_pid").select(events.columns)
+    with_pids = named.join(_processes(named, born, tgids), on=["tid", "life"], how="left", maintain_order="left")
+    # A name that lasted no time stands before the one that followed it at once.
+    return with_pids.drop("life").sort("tid", "from_ns", maintain_order=True)
 
 
 def table(versions: pl.DataFrame) -> pl.DataFrame:

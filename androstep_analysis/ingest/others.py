@@ -1,0 +1,37 @@
+"""Files that lie beside recordings and are none: what each is, and what to do instead of opening it."""
+
+from __future__ import annotations
+
+import re
+
+from androstep_analysis.ingest import record
+
+_IMAGE = re.compile(rb"(?s).{510}\x55\xaa|.{1024}\x10\x20\xf5\xf2|.{1080}\x53\xef")
+"""The signatures of FAT, exFAT and whole disks, of F2FS and of ext4 (`androstep_analysis.fs`)."""
+
+_KINDS = (
+    (
+        re.compile(rb"\A\d+ \d+ (?:open|close|p?read|p?write|fsync|fdatasync|access|stat|unlink|rename)\b"),
+        "a script of MobiGen: calls to be made, not a recording; replay it with mobibench -g and record that",
+    ),
+    (
+        re.compile(rb"(?m)\A(?:[^\n]*\n){0,20}?(?:READS|WRITES) :\r?\n_+\r?\n"),
+        "a report of ioblame: sums without events; give the trace that it was made from",
+    ),
+    (
+        re.compile(rb"\A(?:#[^\n]*\n|\s)*packet\s*:?\s*\{"),
+        "a Perfetto trace as text; give the binary one (protoc --encode=perfetto.protos.Trace makes it)",
+    ),
+    (re.compile(rb"\APERFILE2"), "a recording of perf; give what perf trace prints, or record with trace-cmd"),
+    (re.compile(rb"\A\s*[\[{]\s*[\"\[{\]}]"), "JSON, which no recorder of block I/O writes; give the trace itself"),
+    (_IMAGE, "an image of a filesystem; give it with --image-before or --image-after beside a trace, or to lookup"),
+    (
+        re.compile(rb"\A" + re.escape(record.MAGIC)),
+        "records of extmap, iotrace or iobench; give a listing with --listing-before or --listing-after beside a trace",
+    ),
+)
+
+
+def told(head: bytes) -> str | None:
+    """What a file with this head is and what to do with it; None for what is not known."""
+    return next((what for pattern, what in _KINDS if pattern.match(head)), None)
