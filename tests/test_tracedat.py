@@ -5,24 +5,27 @@ from __future__ import annotations
 import collections
 import gzip
 import json
+import os
 import random
 import re
 import shutil
 import struct
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import corpus
+import ftrace_oracle
 import polars as pl
 import pytest
 import readers
 import tracedat_files
-from tracedat_files import File, Machine, event_format
+from tracedat_files import FORMAT, MACHINES, File, Machine, event_format, everything, random_file
 
 from androstep_analysis import ingest
 from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import Staging, tracedat, tracedat_file
+from androstep_analysis.ingest import ftrace, ftrace_pages, tracedat_file
 from androstep_analysis.ingest.source import load
 
 KERNEL = ["ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1", "vfat_guest_6.1"]
@@ -47,13 +50,6 @@ def unpacked(directory: Path, name: str) -> Path:
     return path
 
 
-def recording(path: Path) -> tracedat.Recording:
-    """Everything in a file, every event decoded with all its fields."""
-    container = tracedat_file.open_container(load(path))
-    events = tracedat.formats(container)
-    return tracedat.decode(container, events, dict.fromkeys(events))
-
-
 # --- trace-cmd's own files -----------------------------------------------------------------------------------------
 
 
@@ -64,7 +60,8 @@ def test_counts_of_the_corpus(name: str) -> None:
     expected: dict[str, Any] = json.loads(corpus.path(f"trace_dat/{name}.expected.json").read_text())
     assert staging.losses == ()
     assert staging.events == dict(sorted(expected["event_counts"].items()))
-    per_cpu = recording(path).per_cpu
+    container = tracedat_file.open_container(load(path))
+    per_cpu = ftrace.census(container, ftrace.formats(container)).per_cpu
     assert {f"{cpu:03}": n for cpu, n in per_cpu.items()} == expected["events_per_cpu"]
     assert staging.first_ns is not None and staging.last_ns is not None
     # trace-cmd rounds to microseconds.
@@ -76,7 +73,7 @@ def test_counts_of_the_corpus(name: str) -> None:
 def test_records_of_the_corpus_stand_in_its_report(name: str) -> None:
     report = gzip.decompress(corpus.path(f"trace_dat/{name}.report.txt.gz").read_bytes()).decode(errors="replace")
     lines = [line for text in report.splitlines() if (line := LINE.match(text))]
-    decoded = recording(corpus.path(f"trace_dat/{name}"))
+    decoded = ftrace_oracle.decoded(corpus.path(f"trace_dat/{name}"))
     rows = pl.concat(
         frame.select("common_ts_ns", "common_cpu", "common_pid") for frame in decoded.frames.values()
     ).sort("common_ts_ns")
@@ -89,16 +86,14 @@ def test_records_of_the_corpus_stand_in_its_report(name: str) -> None:
 @pytest.mark.parametrize("name", KERNEL)
 def test_every_field_of_every_event_is_as_trace_cmd_reads_it(tmp_path: Path, name: str) -> None:
     path = unpacked(tmp_path, name)
-    container = tracedat_file.open_container(load(path))
-    events = tracedat.formats(container)
-    decoded = tracedat.decode(container, events, dict.fromkeys(events))
+    decoded = ftrace_oracle.decoded(path)
     lines: dict[str, list[re.Match[str]]] = collections.defaultdict(list)
     for text in trace_cmd("report", "-R", "-t", "-i", path).splitlines():
         if line := LINE.match(text):
             lines[line["event"]].append(line)
     assert {event: len(found) for event, found in lines.items()} == dict(decoded.counts)
     for number, frame in decoded.frames.items():
-        event = events[number]
+        event = decoded.events[number]
         rows = frame.sort("common_ts_ns", "common_order")
         fields = [field for field in event.fields if not field.startswith("common_")]
         pick = random.Random(event.name).sample(range(rows.height), min(rows.height, 50))
@@ -193,7 +188,7 @@ def test_version_7(tmp_path: Path, compression: str) -> None:
     same(readers.read(other), readers.read(path))
 
 
-def same(one: Staging, two: Staging) -> None:
+def same(one: readers.Read, two: readers.Read) -> None:
     assert one.events == two.events
     assert (one.first_ns, one.last_ns, one.lost_events, one.clock) == (
         two.first_ns,
@@ -206,84 +201,54 @@ def same(one: Staging, two: Staging) -> None:
     assert one.tasks.equals(two.tasks)
 
 
+@pytest.fixture
+def instance() -> Iterator[Path]:
+    """A trace instance of this test alone, which trace-cmd may take away."""
+    path = Path(f"/sys/kernel/tracing/instances/test_dat_{os.getpid()}")
+    try:
+        path.mkdir()
+    except OSError as error:
+        pytest.skip(f"no trace instance can be made: {error}")
+    yield path
+    if path.is_dir():
+        (path / "tracing_on").write_text("0")
+        path.rmdir()
+
+
+@pytest.mark.root
+def test_a_recording_of_this_kernel_by_trace_cmd(tmp_path: Path, instance: Path) -> None:
+    """Version 7, compressed, of another instance than the first; more was recorded than its buffer holds."""
+    (instance / "buffer_size_kb").write_text("64")
+    for name in ("task", "sched", "block", "ext4", "jbd2"):
+        (instance / "events" / name / "enable").write_text("1")
+    subprocess.run(["dd", "if=/dev/zero", f"of={tmp_path}/x", "bs=4k", "count=2000", "conv=fsync"], stderr=-3)
+    for _ in range(20):
+        subprocess.run(["true"], check=True)
+    (instance / "tracing_on").write_text("0")
+    stats = "".join(path.read_text() for path in instance.glob("per_cpu/cpu*/stats"))
+    overrun = sum(map(int, re.findall(r"^overrun: (\d+)$", stats, re.MULTILINE)))
+    path = tmp_path / "trace.dat"
+    trace_cmd("extract", "-B", instance.name, "-o", path)
+    assert path.read_bytes()[10:14] == b"7\0\0\x08"
+    report = trace_cmd("report", "-t", "-i", path)
+    lines = [line for text in report.splitlines() if (line := LINE.match(text))]
+    staging = readers.read(path)
+    assert collections.Counter(line["event"] for line in lines) == staging.events
+    times = [readers.ns(line["time"]) for line in lines]
+    assert (min(times), max(times)) == (staging.first_ns, staging.last_ns)
+    lost = sum(map(int, re.findall(r"CPU:\d+ \[(\d+) EVENTS DROPPED\]", report)))
+    # A page whose records were all overwritten bears no mark, and trace-cmd prints none.
+    assert staging.lost_events == max(lost, overrun) > 0
+    assert readers.losses(staging) == {"overwritten": staging.lost_events}
+    queued = staging.block.filter(pl.col("event") == "block_rq_issue")
+    said = [line for line in lines if line["event"] == "block_rq_issue"]
+    assert queued["ts_ns"].to_list() == [readers.ns(line["time"]) for line in said]
+    dev = (pl.col("dev") // (1 << 20)).cast(pl.String) + "," + (pl.col("dev") % (1 << 20)).cast(pl.String)
+    start = pl.concat_str(dev, "rwbs", separator=" ")
+    assert all(line["rest"].startswith(text) for line, text in zip(said, queued.select(start).to_series(), strict=True))
+
+
 # --- files written by hand -----------------------------------------------------------------------------------------
-
-MACHINES = [Machine(big, long, page) for big in (False, True) for long in (4, 8) for page in (4096, 16384)]
-NUMBER = 700
-FORMAT = event_format(
-    "everything",
-    NUMBER,
-    [
-        ("u8 c", 8, 1, 0),
-        ("s16 d", 10, 2, 1),
-        ("u32 a", 12, 4, 0),
-        ("s64 b", 16, 8, 1),
-        ("char fixed[8]", 24, 8, 0),
-        ("__data_loc char[] name", 32, 4, 0),
-        ("u32 list[3]", 36, 12, 0),
-        ("__data_loc u16[] numbers", 48, 4, 0),
-        ("__rel_loc char[] near", 52, 4, 0),
-    ],
-    '"c=%u d=%d a=%u b=%lld fixed=%s name=%s.", REC->c, REC->d, REC->a, REC->b, REC->fixed, __get_str(name)',
-)
-
-
-def everything(machine: Machine, tid: int, values: dict[str, Any]) -> bytes:
-    """The data of an event `everything`."""
-    name, near = values["name"].encode() + b"\0", values["near"].encode() + b"\0"
-    numbers = machine.pack(f"{len(values['numbers'])}H", *values["numbers"])
-    at = 56
-    data = machine.pack("BxhIq", values["c"], values["d"], values["a"], values["b"])
-    data += (values["fixed"].encode() + b"\0garbage")[:8].ljust(8, b"\0")
-    data += machine.pack("I", len(name) << 16 | at)
-    data += machine.pack("3I", *values["list"])
-    data += machine.pack("I", len(numbers) << 16 | at + len(name))
-    data += machine.pack("I", len(near) << 16 | len(name) + len(numbers))
-    return machine.fields(NUMBER, tid, data + name + numbers + near)
-
-
-def random_values(pick: random.Random) -> dict[str, Any]:
-    text = "".join(pick.choices("abc/.-é", k=pick.choice([0, 1, 5, 40, 300])))
-    return {
-        "c": pick.randrange(256),
-        "d": pick.randrange(-(1 << 15), 1 << 15),
-        "a": pick.randrange(1 << 32),
-        "b": pick.randrange(-(1 << 63), 1 << 63),
-        "fixed": "".join(pick.choices("xyz", k=pick.randrange(9))),
-        "name": text,
-        "list": [pick.randrange(1 << 32) for _ in range(3)],
-        "numbers": [pick.randrange(1 << 16) for _ in range(pick.randrange(5))],
-        "near": text[::-1],
-    }
-
-
-def random_file(machine: Machine, seed: str) -> tuple[File, list[dict[str, Any]], int]:
-    """A file of two CPUs with the event `everything` on many pages, the rows it holds, and how many were lost."""
-    pick = random.Random(seed)
-    cpus, rows, lost = [], [], 0
-    for cpu in range(2):
-        data, time = b"", 1 << 40
-        for _ in range(6):
-            first, records, wrote = time, b"", 0
-            missing = pick.choice([None, None, 0, 7, 1 << 20])
-            lost += 0 if missing is None else max(missing, 1)
-            while True:
-                values, delta = random_values(pick), pick.choice([0, 5, (1 << 27) - 1, 1 << 27, 1 << 35])
-                extra = pick.choice([b"", b"", machine.padding(24), machine.extend(0)])
-                body = machine.record(delta, everything(machine, 10 + cpu, values))
-                # Room for the count of lost records, which stands behind the data.
-                if len(records) + len(extra) + len(body) + machine.data_at + 8 > machine.page_bytes:
-                    break
-                time += delta + (extra == machine.padding(24))  # a discarded record carries time, as trace-cmd counts
-                records += extra + body
-                wrote += 1
-                rows.append({"common_ts_ns": time, "common_cpu": cpu, "common_pid": 10 + cpu, **values})
-            assert wrote
-            data += machine.page(first, records, missing)
-            time += 1000
-        cpus.append(data)
-    cmdlines = "10 one name\n11 two\n"
-    return File(machine, [("made", FORMAT)], cpus, cmdlines, [(4, b"local [boot] mono")]), rows, lost
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
@@ -296,7 +261,7 @@ def test_every_machine(tmp_path: Path, machine: Machine, form: str) -> None:
     assert staging.events == {"everything": len(rows)}
     assert (staging.lost_events, staging.clock) == (lost, "boot")
     assert readers.losses(staging) == {"overwritten": lost}
-    (frame,) = recording(path).frames.values()
+    (frame,) = ftrace_oracle.decoded(path).frames.values()
     frame = frame.with_columns(pl.col(name).fill_null("") for name in ("name", "near"))
     assert frame.select(list(rows[0])).rows(named=True) == rows
     assert staging.tasks.select("tid", "comm").rows() == [(0, "<idle>"), (10, "one name"), (11, "two")]
@@ -437,6 +402,29 @@ def test_instances(tmp_path: Path, form: str) -> None:
     staging = readers.read(path)
     assert (staging.events, staging.first_ns, staging.last_ns) == ({"everything": 9}, 55, 115)
     assert set(staging.tasks["comm"]) == {"<idle>", "nine", "three"}
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_any_pages_as_numpy_follows_them(machine: Machine) -> None:
+    """Records of real pages of which bytes were changed, and of pages of nothing but chance."""
+    pick = random.Random(str(machine))
+    layout = ftrace_pages.layout(
+        machine.header_page.decode(), machine.big_endian, machine.page_bytes, machine.long_bytes
+    )
+    first, second = random_file(machine, "any")[0].cpus
+    for _ in range(40):
+        pages = bytearray(first + second)
+        for _ in range(pick.randrange(200)):
+            at = pick.randrange(len(pages)) if pick.randrange(4) else pick.randrange(24)
+            pages[at] = pick.choice([0, 29, 30, 31, 255, pick.randrange(256)])
+        if pick.randrange(4) == 0:
+            pages[machine.data_at :] = pick.randbytes(len(pages) - machine.data_at)
+        found = ftrace_pages.records(layout, bytes(pages))
+        walked = ftrace_oracle.walk(ftrace_oracle.batch(layout, [(0, bytes(pages))]))
+        assert found.start.tolist() == walked.records.start.tolist()
+        assert found.size.tolist() == walked.records.size.tolist()
+        assert found.ts.tolist() == walked.records.ts_ns.tolist()
+        assert (found.broken, min(found.lost, 1 << 63)) == (walked.broken, min(walked.lost, 1 << 63))
 
 
 # --- threads -------------------------------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -238,3 +240,83 @@ def pages(machine: Machine, data: bytes) -> Iterable[bytes]:
     """The complete pages of a CPU."""
     size = machine.page_bytes
     return (data[at : at + size] for at in range(0, len(data) - size + 1, size))
+
+
+# --- files of an event with fields of every kind ---------------------------------------------------------------------
+
+MACHINES = [Machine(big, long, page) for big in (False, True) for long in (4, 8) for page in (4096, 16384)]
+NUMBER = 700
+FORMAT = event_format(
+    "everything",
+    NUMBER,
+    [
+        ("u8 c", 8, 1, 0),
+        ("s16 d", 10, 2, 1),
+        ("u32 a", 12, 4, 0),
+        ("s64 b", 16, 8, 1),
+        ("char fixed[8]", 24, 8, 0),
+        ("__data_loc char[] name", 32, 4, 0),
+        ("u32 list[3]", 36, 12, 0),
+        ("__data_loc u16[] numbers", 48, 4, 0),
+        ("__rel_loc char[] near", 52, 4, 0),
+    ],
+    '"c=%u d=%d a=%u b=%lld fixed=%s name=%s.", REC->c, REC->d, REC->a, REC->b, REC->fixed, __get_str(name)',
+)
+
+
+def everything(machine: Machine, tid: int, values: dict[str, Any]) -> bytes:
+    """The data of an event `everything`."""
+    name, near = values["name"].encode() + b"\0", values["near"].encode() + b"\0"
+    numbers = machine.pack(f"{len(values['numbers'])}H", *values["numbers"])
+    at = 56
+    data = machine.pack("BxhIq", values["c"], values["d"], values["a"], values["b"])
+    data += (values["fixed"].encode() + b"\0garbage")[:8].ljust(8, b"\0")
+    data += machine.pack("I", len(name) << 16 | at)
+    data += machine.pack("3I", *values["list"])
+    data += machine.pack("I", len(numbers) << 16 | at + len(name))
+    data += machine.pack("I", len(near) << 16 | len(name) + len(numbers))
+    return machine.fields(NUMBER, tid, data + name + numbers + near)
+
+
+def random_values(pick: random.Random) -> dict[str, Any]:
+    text = "".join(pick.choices("abc/.-é", k=pick.choice([0, 1, 5, 40, 300])))
+    return {
+        "c": pick.randrange(256),
+        "d": pick.randrange(-(1 << 15), 1 << 15),
+        "a": pick.randrange(1 << 32),
+        "b": pick.randrange(-(1 << 63), 1 << 63),
+        "fixed": "".join(pick.choices("xyz", k=pick.randrange(9))),
+        "name": text,
+        "list": [pick.randrange(1 << 32) for _ in range(3)],
+        "numbers": [pick.randrange(1 << 16) for _ in range(pick.randrange(5))],
+        "near": text[::-1],
+    }
+
+
+def random_file(machine: Machine, seed: str) -> tuple[File, list[dict[str, Any]], int]:
+    """A file of two CPUs with the event `everything` on many pages, the rows it holds, and how many were lost."""
+    pick = random.Random(seed)
+    cpus, rows, lost = [], [], 0
+    for cpu in range(2):
+        data, time = b"", 1 << 40
+        for _ in range(6):
+            first, records, wrote = time, b"", 0
+            missing = pick.choice([None, None, 0, 7, 1 << 20])
+            lost += 0 if missing is None else max(missing, 1)
+            while True:
+                values, delta = random_values(pick), pick.choice([0, 5, (1 << 27) - 1, 1 << 27, 1 << 35])
+                extra = pick.choice([b"", b"", machine.padding(24), machine.extend(0)])
+                body = machine.record(delta, everything(machine, 10 + cpu, values))
+                # Room for the count of lost records, which stands behind the data.
+                if len(records) + len(extra) + len(body) + machine.data_at + 8 > machine.page_bytes:
+                    break
+                time += delta + (extra == machine.padding(24))  # a discarded record carries time, as trace-cmd counts
+                records += extra + body
+                wrote += 1
+                rows.append({"common_ts_ns": time, "common_cpu": cpu, "common_pid": 10 + cpu, **values})
+            assert wrote
+            data += machine.page(first, records, missing)
+            time += 1000
+        cpus.append(data)
+    cmdlines = "10 one name\n11 two\n"
+    return File(machine, [("made", FORMAT)], cpus, cmdlines, [(4, b"local [boot] mono")]), rows, lost

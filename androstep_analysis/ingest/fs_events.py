@@ -8,13 +8,10 @@ as text are that of `androstep_analysis.ingest.fs_events_text`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 
-import numpy as np
-import polars as pl
-
-from androstep_analysis import schema, units
 from androstep_analysis.ingest.ftrace_format import Event
+from androstep_analysis.ingest.ftrace_programs import Do, What, code, number, text
 
 PROBES = {
     "sbio": "bio_page",
@@ -50,8 +47,6 @@ _TRANSFER = {"ino": "ino", "name": "pathbuf", "offset_bytes": "offset", "nr_byte
 _ENTRY = {"dev": "dev", "parent": "ino", "name": "name"}
 LEVELS = 8
 """Names of a path, from the last upwards, that a probe on a dentry tells."""
-PATH_FIELDS = tuple(f"{path}{level}" for path in ("d", "n") for level in range(LEVELS))
-"""The fields with the names of a path and of the new path."""
 _DENTRY = {**_INODE, "parent": "parent", **{f"name{level}": f"d{level}" for level in range(LEVELS)}}
 
 FIELDS: dict[str, dict[str, str]] = {
@@ -122,107 +117,10 @@ FIELDS: dict[str, dict[str, str]] = {
 }
 """For each event the columns it fills and the field each is taken from: the first of several that the kernel has.
 
-Names that are no columns of the table stand for what must be turned into one first (`_converted`).
+Names that are no columns of the table stand for what must be turned into one first (`_SPECIAL`).
 """
 
-
-def wanted(event: str) -> tuple[str, ...]:
-    """The fields of the tracepoint `event` that the table needs; none for an event that is not in it."""
-    columns = FIELDS.get(PROBES.get(event, event), {})
-    return tuple(name for names in columns.values() for name in names.split())
-
-
-def table(decoded: Iterable[tuple[Event, pl.DataFrame]]) -> pl.DataFrame:
-    """Table `fs_events` of decoded events, sorted by `ts_ns`; equal times by `common_order`.
-
-    `decoded` holds tracepoints and, of each, the fields it has of those `wanted`, and common_order, common_ts_ns and
-    common_pid. Names and processes of threads are null.
-    """
-    want = schema.table("fs_events").polars
-    parts = [_one_kind(event, frame) for event, frame in decoded if wanted(event.name)]
-    if not parts:
-        return schema.empty("fs_events")
-    rows = in_time(pl.concat(parts, how="diagonal"))
-    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in rows.columns]
-    return schema.conform(named(rows.with_columns(absent).select(list(want))), "fs_events")
-
-
-def in_time(rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows` sorted by ts_ns and, where that is equal, by order: two keys at once cost polars several times as much."""
-    rows = rows.rechunk()  # rows of many chunks are gathered at half the speed
-    return rows[np.lexsort((rows["order"].to_numpy(), rows["ts_ns"].to_numpy()))]
-
-
-def named(rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows` with null for names without a letter: the probe could not read the string."""
-    return rows.with_columns(
-        pl.when(pl.col(name).str.len_bytes() > 0).then(name).alias(name) for name in ("name", "new_name")
-    )
-
-
-def _one_kind(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of one tracepoint with the columns of the table that it fills."""
-    want = schema.table("fs_events").polars
-    name = PROBES.get(event.name, event.name)
-    columns = {
-        column: next((pl.col(field) for field in fields.split() if field in frame.columns), pl.lit(None))
-        for column, fields in FIELDS[name].items()
-    }
-    if "status" in columns and "status" in frame.columns:
-        letters = _letters(frame["status"], event.print_format)
-        columns["status"] = pl.col("status").replace_strict(letters, default=None, return_dtype=pl.String)
-    # What does not fit is none: all ones, as the block of an extent that has none.
-    typed = [value.cast(want[column], strict=False).alias(column) for column, value in _converted(columns).items()]
-    return frame.select(
-        *typed,
-        order="common_order",
-        ts_ns="common_ts_ns",
-        tid="common_pid",
-        event=pl.lit(name, want["event"]),
-    )
-
-
-def _converted(columns: dict[str, pl.Expr]) -> dict[str, pl.Expr]:
-    """Turns what the kernel encodes into what the table holds."""
-    if "type" in columns:
-        columns["status"] = columns.pop("type").replace_strict(F2FS_TYPES, default=None, return_dtype=pl.String)
-        columns["nr_blocks"] = pl.lit(1)
-    if "found" in columns:
-        # The kernel prints nothing of what it did not find; the record holds what was there before.
-        is_found = columns.pop("found") != 0
-        columns["block"] = pl.when(is_found).then(columns["block"]).otherwise(0)
-        columns["status"] = pl.when(is_found).then(columns["status"]).otherwise(pl.lit(""))
-    if "bdi" in columns:
-        columns["dev"] = _device(columns.pop("bdi"))
-    if "child" in columns:
-        child = columns.pop("child")
-        columns["ino"] = pl.when((columns["error"] == 0) & (child != _NO_INODE)).then(child)
-    for name in ("name", "new_name"):
-        if f"{name}0" in columns:
-            columns[name] = path([columns.pop(f"{name}{level}") for level in range(LEVELS)])
-    return columns
-
-
-def path(levels: list[pl.Expr]) -> pl.Expr:
-    """The path of the names from the last up to the root, "/"; only the last name where the root is not among them.
-
-    Null where the probe could not read one of the names.
-    """
-    names = pl.concat_list(pl.when(level != "").then(level.cast(pl.String)) for level in levels)
-    is_root = names.list.eval(pl.element().eq("/").fill_null(False))
-    below = names.list.head(is_root.list.arg_max())
-    whole = pl.lit("/") + below.list.reverse().list.join("/", ignore_nulls=False)
-    return pl.when(is_root.list.any()).then(whole).otherwise(levels[0])
-
-
-_NO_INODE = (1 << 32) - 1
-
-
-def _device(name: pl.Expr) -> pl.Expr:
-    """`dev` of a backing device's name (``8:0``); null where it bears another name."""
-    numbers = [name.str.extract(r"^([0-9]{1,4}):([0-9]{1,7})$", group).cast(pl.UInt32) for group in (1, 2)]
-    return numbers[0] * (1 << units.MINOR_BITS) + numbers[1]
-
+TABLE = "fs_events"
 
 _FLAG = re.compile(
     r"\{ *\(*(?:1U?L{0,2} *<< *\(?(?P<shift>\d{1,2})|(?P<number>0x[0-9a-fA-F]+|\d+))"
@@ -230,16 +128,61 @@ _FLAG = re.compile(
 )
 
 
-def _letters(status: pl.Series, print_format: str) -> dict[int, str]:
-    """The letters of each distinct status, as the kernel prints them; flags that it has none for follow as number."""
+def steps(event: Event) -> list[Do]:
+    """How a record of `event` fills a row of `fs_events`; nothing for an event that is in none."""
+    name = PROBES.get(event.name, event.name)
+    columns = FIELDS.get(name)
+    if columns is None:
+        return []
+    done = [code(TABLE, "event", name)]
+    for column, fields in columns.items():
+        special = _SPECIAL.get(column)
+        done += special(event, fields) if special else _plain(event, column, fields)
+    for column in ("name", "new_name"):
+        if f"{column}0" in columns:
+            levels = tuple(text(event, columns[f"{column}{level}"]) for level in range(LEVELS))
+            done.append(Do(What.PATH, column, fields=levels))
+    return done
+
+
+def _plain(event: Event, column: str, fields: str) -> list[Do]:
+    """A number or text as it is; the names of a path are put together by `steps`."""
+    if column[-1].isdigit():
+        return []
+    if column in ("name", "new_name"):
+        return [Do(What.SOME_TEXT, column, text(event, fields))]
+    return [Do(What.NUMBER, column, number(event, fields))]
+
+
+def _status(event: Event, fields: str) -> list[Do]:
+    """The letters of an extent's status as the kernel prints them; flags that it has none for follow as number."""
     flags = {
         1 << int(match["shift"]) if match["shift"] else int(match["number"], 0): match["letter"]
-        for match in _FLAG.finditer(print_format)
+        for match in _FLAG.finditer(event.print_format)
     }
-    texts = {}
-    for value in status.drop_nulls().unique():
-        rest = value & ~sum(flags)
-        texts[value] = "".join(letter for flag, letter in flags.items() if value & flag) + (
-            f"{rest:#x}" if rest else ""
-        )
-    return texts
+    return [Do(What.FLAGS, "status", number(event, fields), choices=tuple(flags.items()))]
+
+
+def _type(event: Event, fields: str) -> list[Do]:
+    types = tuple(F2FS_TYPES.items())
+    return [Do(What.CHOICE, "status", number(event, fields), choices=types), Do(What.CONSTANT, "nr_blocks", value=1)]
+
+
+def _found(event: Event, fields: str) -> list[Do]:
+    """The kernel prints nothing of what it did not find; the record holds what was there before."""
+    found = number(event, fields)
+    return [Do(What.UNLESS, "block", found), Do(What.NO_TEXT, "status", found)]
+
+
+def _child(event: Event, fields: str) -> list[Do]:
+    return [Do(What.CHILD, "ino", number(event, fields), number(event, "err"))]
+
+
+_SPECIAL: dict[str, Callable[[Event, str], list[Do]]] = {
+    "status": _status,
+    "type": _type,
+    "found": _found,
+    "bdi": lambda event, fields: [Do(What.DEVICE, "dev", text(event, fields))],
+    "child": _child,
+}
+"""Names in `FIELDS` that are no columns, or whose field must be turned into one."""

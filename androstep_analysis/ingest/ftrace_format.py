@@ -1,4 +1,4 @@
-"""The kernel's own description of an event (tracefs: ``events/SYSTEM/EVENT/format``), and records decoded by it.
+"""The kernel's own description of an event (tracefs: ``events/SYSTEM/EVENT/format``).
 
 The file lists the fields with type, offset, size and sign, common fields first; nothing about a record is known from
 elsewhere. A field declared ``__data_loc`` holds the place (16 bits, from the start of the record) and the length (16
@@ -8,15 +8,7 @@ bits) of a string or array further back; ``__rel_loc`` counts from the end of th
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
-
-import numpy as np
-import polars as pl
-import pyarrow as pa
-
-from androstep_analysis.ingest import strings
-from androstep_analysis.ingest.ftrace_pages import Int64s, Records
 
 _NAME = re.compile(r"^name: *(\S+)", re.MULTILINE)
 _ID = re.compile(r"^ID: *(\d{1,9})\s*$", re.MULTILINE)
@@ -106,67 +98,3 @@ def _field(match: re.Match[str], long_bytes: int) -> Field | None:
 def _element_bytes(kind: str, long_bytes: int) -> int:
     kind = kind.replace("[]", "").strip()
     return next((size for pattern, size in _ELEMENT if re.search(pattern, kind)), long_bytes if "long" in kind else 1)
-
-
-def decode(records: Records, event: Event, names: Collection[str] | None = None) -> pl.DataFrame:
-    """The fields `names` (all, if None) of `records`, which must be of this event, a row each.
-
-    Numbers keep their size and sign, text ends at its first NUL, other arrays become lists. A field that a record is
-    too short for is null.
-    """
-    wanted = [field for name, field in event.fields.items() if names is None or name in names]
-    return pl.DataFrame([column(records, field) for field in wanted])
-
-
-def column(records: Records, field: Field) -> pl.Series:
-    """One field of `records`."""
-    if not field.is_array:
-        return _numbers(records, field)
-    at, length = _place(records, field)
-    if field.is_text:
-        return _text(records, field.name, at, length)
-    return _lists(records, field, at, length)
-
-
-def _numbers(records: Records, field: Field) -> pl.Series:
-    values = records.unsigned(field.offset, field.size_bytes)
-    if field.is_signed:
-        values = values.view(f"i{field.size_bytes}")
-    series = pl.Series(field.name, values)
-    too_short = records.size < field.offset + field.size_bytes
-    return series.set(pl.Series(too_short), None) if too_short.any() else series
-
-
-def _place(records: Records, field: Field) -> tuple[Int64s, Int64s]:
-    """Where in the data the value of an array is, and its length in bytes; -1 for the length of what is not there."""
-    if field.place is None:
-        rest = records.size - field.offset
-        length = rest if field.size_bytes == 0 else np.full_like(rest, field.size_bytes)
-        return records.start + field.offset, np.where((rest >= length) & (rest >= 0), length, -1)
-    there = records.unsigned(field.offset, 4).astype(np.int64)
-    offset, length = there & 0xFFFF, there >> 16
-    if field.place == "__rel_loc":
-        offset += field.offset + 4
-    inside = (records.size >= field.offset + 4) & (offset + length <= records.size)
-    return np.where(inside, records.start + offset, 0), np.where(inside, length, -1)
-
-
-def _text(records: Records, name: str, at: Int64s, length: Int64s) -> pl.Series:
-    """Text up to its first NUL: what stands behind is left over from other records. No byte at all is no text."""
-    data, begins = strings.gather(records.data, at, np.maximum(length, 0))
-    nul = np.append(np.flatnonzero(data == 0), data.size)
-    first = nul[np.searchsorted(nul, begins[:-1])]
-    kept = np.minimum(first, begins[1:]) - begins[:-1]
-    return strings.series(name, *strings.gather(records.data, at, kept), length <= 0)
-
-
-def _lists(records: Records, field: Field, at: Int64s, length: Int64s) -> pl.Series:
-    whole = np.where(length > 0, length - length % field.element_bytes, length)
-    data, begins = strings.gather(records.data, at, np.maximum(whole, 0))
-    values = data.view(records.layout.number(field.element_bytes)).astype(f"u{field.element_bytes}")
-    if field.is_signed:
-        values = values.view(f"i{field.element_bytes}")
-    array = pa.LargeListArray.from_arrays(
-        pa.array(begins // field.element_bytes, pa.int64()), pa.array(values), mask=pa.array(length < 0)
-    )
-    return pl.Series(field.name, array)

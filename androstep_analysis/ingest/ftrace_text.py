@@ -7,18 +7,25 @@ A line is (kernel: kernel/trace/trace_output.c, ``trace_print_context``)::
 where tgid, flags and their widths depend on options and version. The thread name may hold anything, brackets and
 dashes too, but at 15 bytes it is too short to hold what follows it, so that the first place where the rest of the
 pattern fits is the right one. The fields of the block events follow include/trace/events/block.h, Linux 3.4 to 6.18.
+The compiled reader of the lines is native/text_ftrace.c.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import itertools
 import re
+import weakref
+from collections.abc import Iterable
 
-import polars as pl
-
-from androstep_analysis import schema, units
+from androstep_analysis import native, schema
 from androstep_analysis.errors import Loss
-from androstep_analysis.ingest import fs_events_text, tasks, text
-from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest import commands_text, forms, fs_events_text, tasks, text
+from androstep_analysis.ingest.fs_events import PROBES
+from androstep_analysis.ingest.ftrace_commands import SCSI_STEPS
+from androstep_analysis.ingest.source import HEAD_BYTES, Source
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 
 ACTIONS = {
@@ -51,154 +58,122 @@ ACTIONS = {
 those of requests and, on devices that have no requests (device-mapper), those of bios.
 """
 
-_HEAD = (
-    r"^ *(?P<comm>.*?)-(?P<tid>[0-9]+) +(?:\( *(?P<pid>[0-9]+|-+)\) +)?\[(?P<cpu>[0-9]{3,})\] +(?:[^ ]{4,6} +)?"
-    rf"(?P<time>{text.SECONDS}\.[0-9]{{6}}(?:[0-9]{{3}})?): +(?P<event>[^ :(]+)"
-)
-# Begins behind the seconds: no thread name is long enough to hold what is asked for here.
-_BLOCK = (
-    r"\.[0-9]{6}(?:[0-9]{3})?: +block_[a-z_]+:? *"
-    r"(?:(?P<major>[0-9]+),(?P<minor>[0-9]+) (?P<rwbs>[^ ]*) "
-    r"(?:(?:[0-9]+ )?\([0-9a-fA-F ]*\) )?"  # bytes, and the command of a passthrough request
-    r"(?P<sector>[0-9]+) (?P<sign>[+/]) (?P<length>[0-9]+)"
-    r"(?: [^ \[]+,[0-9]+,[0-9]+)?)?"  # I/O priority (6.5)
-    r" ?(?:<- \((?P<old_major>[0-9]+),(?P<old_minor>[0-9]+)\) (?P<old_sector>[0-9]+)(?: [0-9]+)?"
-    r"|\[(?P<name>.*)\](?: [0-9]+)?)(?: *|\r|\\n\\)$"
-)
-_WITH_ERROR = ["block_bio_complete", "block_rq_complete", "block_rq_requeue", "block_rq_error", "block_rq_abort"]
-_REALTIME = r": trace_event_clock_sync: realtime_ts=([0-9]{1,13})\b"
-_LOST = r"^CPU:[0-9]+ \[(?:LOST )?(?:([0-9]{1,18}) )?EVENTS(?: DROPPED)?\]"
-_ENTRIES = r"^# entries-in-buffer/entries-written: (?P<kept>[0-9]{1,18})/(?P<written>[0-9]{1,18})\b"
-_NO_EVENT = r"^(?:#|\s*$|version = |cpus=|CPU [0-9]+ is empty|CPU:[0-9]+ \[| => )"
+_ENDS_IN_ERROR = {"block_bio_complete", "block_rq_complete", "block_rq_requeue", "block_rq_error", "block_rq_abort"}
+_HAS_RESULT = _ENDS_IN_ERROR - {"block_rq_requeue"}
+_NAMES_NO_DEVICE = {"block_plug", "block_unplug"}
+_BLOCK, _FS, _COMMAND, _SCSI = range(1, 5)
+"""``enum sort`` of native/text_ftrace.c."""
 
+_ERROR = [column.name for column in schema.table("fs_events").columns].index("error")
 _EVENT_IN_HEAD = re.compile(
     rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +[^ :(\n]"
 )
+_FENCE = re.compile(rb"(?m)^```")
+_JSON = re.compile(rb'\A\s*\{\s*"')
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` holds an event line, or the header of a trace without any."""
-    return head.startswith(b"# tracer: ") or _EVENT_IN_HEAD.search(head) is not None
+    """Whether `head` holds an event line, or the header of a trace without any; JSON may quote such lines."""
+    if head.startswith(b"# tracer: "):
+        return True
+    return _JSON.match(head) is None and _EVENT_IN_HEAD.search(head) is not None
 
 
-def read(source: Source) -> Staging:
+def read(source: Source, spool: Spool) -> Staging:
     """The trace in `source`, which may also be a Markdown file with trace lines in its code blocks."""
-    return parse(source.data, "ftrace_text")
+    return parse(source.pieces(), spool, "ftrace_text")
 
 
-def parse(data: bytes, format_name: str) -> Staging:
-    """The trace in the lines of `data`.
+def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
+    """The trace in the lines of `pieces`, which may end anywhere.
 
     `lost_events` is the larger of what the header says (entries written less entries in the buffer) and what the
     ``[LOST n EVENTS]`` lines add up to: both count the events that were overwritten before they were read.
     `events` counts each line by its first word after the time. A line that is neither an event nor a known comment
-    is counted as unreadable.
+    is counted as unreadable. Where the first `HEAD_BYTES` have a Markdown code block in them, only the lines of such
+    blocks count, and of these only the blocks with events in them.
     """
-    rows, losses = text.lines(data)
-    # The streaming engine runs the regular expressions on all cores.
-    parsed = (
-        _code_blocks(rows)
-        .to_frame()
-        .lazy()
-        .select("line", pl.col("line").str.extract_groups(_HEAD).struct.unnest())
-        .with_columns(
-            ts_ns=units.seconds_to_ns(pl.col("time")),
-            cpu=text.number("cpu", pl.Int32),
-            tid=text.number("tid", pl.Int32),
-            pid=text.number("pid", pl.Int32),
-            comm=pl.when(pl.col("comm") != "<...>").then("comm"),
-        )
-        .collect(engine="streaming")
-    )
-    is_event = parsed["event"].is_not_null()
-    events, comments = parsed.filter(is_event), parsed.filter(~is_event)["line"]
-    block, no_fields = _block(events)
-    fs_events, no_fs_fields = fs_events_text.read(events)
-    lost_events, lost = _lost(comments, len(events))
-    first_ns, last_ns = text.span(events["ts_ns"])
+    whole = iter(pieces)
+    first = next(whole, b"")
+    trace = _Trace(has_fences=_FENCE.search(first[:HEAD_BYTES]) is not None)
+    reader = text.Reader(trace.handle, spool, ("block_events", "fs_events", "commands"), trace.names, threads=True)
+    torn = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
+    told = reader.told
+    lost_events, lost = _lost(told)
+    first_ns, last_ns = told.span
     return Staging(
         format=format_name,
-        block=block,
-        fs_events=fs_events,
-        events=text.counts(events["event"]),
+        events=reader.events,
         first_ns=first_ns,
         last_ns=last_ns,
-        tasks=tasks.seen(events),
-        realtime_offset_ns=_realtime_offset(events),
+        tasks=tasks.seen(reader.seen().sort("ts_ns", maintain_order=True)),
+        realtime_offset_ns=None if told.realtime_offset_ns == text.NO_TIME else told.realtime_offset_ns,
         lost_events=lost_events,
         losses=(
-            *losses,
+            *torn,
             *lost,
-            *text.unreadable(comments.filter(~comments.str.contains(_NO_EVENT)), "trace events"),
-            *text.unreadable(no_fields, "block events of a known form"),
-            *text.unreadable(no_fs_fields, "filesystem events of a known form"),
+            *told.refused[text.LINES].losses("trace events"),
+            *told.refused[text.BLOCK].losses("block events of a known form"),
+            *told.refused[text.FS].losses("filesystem events of a known form"),
+            *told.refused[text.COMMANDS].losses("commands of a known form"),
         ),
     )
 
 
-def _code_blocks(rows: pl.Series) -> pl.Series:
-    """Only the lines of fenced code blocks with events in them, if the text has such blocks; else all lines."""
-    fence = rows.str.starts_with("```")
-    if not fence.any():
-        return rows
-    block = fence.cast(pl.UInt32).cum_sum()
-    inside = pl.DataFrame({"line": rows, "block": block}).filter(~fence & (block % 2 == 1))
-    return inside.filter(pl.col("line").str.contains(_HEAD).any().over("block"))["line"]
+class _Trace:
+    """``struct ftrace_text`` of native/text_ftrace.c, which knows the events of the tables."""
+
+    def __init__(self, has_fences: bool) -> None:
+        library = _library()
+        self.names = native.Strings()
+        self.handle: int = library.ftrace_text_new(self.names.handle, has_fences)
+        if not self.handle:
+            raise MemoryError
+        weakref.finalize(self, library.ftrace_text_free, self.handle)
+        self._forms = []  # which the structure points to
+        actions = schema.table("block_events").column("action").values
+        for name, action in ACTIONS.items():
+            flags = (name in _ENDS_IN_ERROR) | (name in _HAS_RESULT) << 1 | (name in _NAMES_NO_DEVICE) << 2
+            self._add(name, _BLOCK, actions.index(action), flags)
+        commands, steps_of = (schema.table("commands").column(name).values for name in ("event", "step"))
+        for name, step in SCSI_STEPS.items():
+            self._add(name, _SCSI, commands.index(name), steps_of.index(step))
+        for table, sort, fields, others in (
+            ("fs_events", _FS, fs_events_text.FIELDS, PROBES),
+            ("commands", _COMMAND, commands_text.FIELDS, {}),
+        ):
+            codes = schema.table(table).column("event").values
+            forms_of = {name: [forms.compiled(form, table) for form in fields[name]] for name in fields}
+            self._forms += [forms_of]
+            for name, event in {**{name: name for name in fields}, **others}.items():
+                number = self._add(name, sort, codes.index(event), 0)
+                for steps in forms_of[event]:
+                    library.ftrace_text_form(self.handle, number, steps, len(steps))
+
+    def _add(self, name: str, sort: int, code: int, flags: int) -> int:
+        text_ = name.encode()
+        return int(_library().ftrace_text_event(self.handle, text_, len(text_), sort, code, flags, _ERROR))
 
 
-def _block(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Table `block_events` of the block tracepoints, and the lines of them that cannot be read."""
-    fields = pl.col("line").str.extract_groups(_BLOCK).struct.unnest()
-    lines = events.lazy().filter(pl.col("event").is_in(list(ACTIONS))).with_columns(fields)
-    parsed = lines.collect(engine="streaming")
-    # Every event names a device or a task, and all but the plugs name a device.
-    on_device = pl.col("major").is_not_null()
-    is_read = on_device | (pl.col("event").is_in(["block_plug", "block_unplug"]) & pl.col("name").is_not_null())
-    has_error = pl.col("event").is_in(_WITH_ERROR)
-    # Before Linux 4.12 the error is the driver's own status, which may be positive and then says nothing here.
-    errno = text.number("name", pl.Int32)
-    is_result = has_error & (pl.col("event") != "block_rq_requeue") & (errno <= 0)
-    sector, length = text.number("sector", pl.Int64), text.number("length", pl.Int64)
-    block = parsed.filter(is_read).select(
-        "ts_ns",
-        "cpu",
-        "tid",
-        "pid",
-        "event",
-        "rwbs",
-        # The event's own name of the task is from the time of the event, that of the line may be from later.
-        comm=pl.when(~has_error & pl.col("name").is_not_null()).then("name").otherwise("comm"),
-        action=pl.col("event").replace_strict(ACTIONS, return_dtype=schema.enum("block_events", "action")),
-        dev=text.device("major", "minor"),
-        sector=sector,  # all ones, the sector of an empty flush, is no Int64 and becomes null
-        # A split prints where it cuts: the length is that of the part before the cut.
-        nr_sectors=pl.when(pl.col("sign") == "+").then(length).when(length >= sector).then(length - sector),
-        error=pl.when(is_result).then(errno),
-        old_dev=text.device("old_major", "old_minor"),
-        old_sector=text.number("old_sector", pl.Int64),
-    )
-    return text.block_events(block), parsed.filter(~is_read)["line"]
+@functools.cache
+def _library() -> ctypes.CDLL:
+    declare, handle, size = text.declare, ctypes.c_void_p, ctypes.c_size_t
+    declare("ftrace_text_new", handle, ctypes.c_void_p, ctypes.c_bool)
+    declare("ftrace_text_free", None, handle)
+    declare("ftrace_text_event", size, handle, ctypes.c_char_p, size, *[ctypes.c_uint8] * 4)
+    declare("ftrace_text_form", ctypes.c_bool, handle, size, ctypes.POINTER(forms.Step), size)
+    declare("ftrace_text_end", None, handle)
+    return text.library()
 
 
-def _lost(comments: pl.Series, n_events: int) -> tuple[int, tuple[Loss, ...]]:
+def _lost(told: text.Told) -> tuple[int, tuple[Loss, ...]]:
     """What the header and the recorder's own lines say was lost, and events that the file should hold and does not."""
-    entries = comments.str.extract_groups(_ENTRIES).struct.unnest().drop_nulls().cast(pl.Int64)
-    kept, written = int(entries["kept"].sum()), int(entries["written"].sum())
-    gaps = comments.filter(comments.str.contains(_LOST)).str.extract(_LOST, 1).cast(pl.Int64).fill_null(1)
-    lost = max(written - kept, int(gaps.sum()))
+    lost = max(told.written - told.kept, told.lost)
     losses: tuple[Loss, ...] = ()
     if lost > 0:
-        where = f" ({len(gaps)} gaps)" if len(gaps) else ""
+        where = f" ({told.gaps} gaps)" if told.gaps else ""
         losses += (Loss("overwritten", lost, f"{lost} events were overwritten before they were read{where}"),)
-    if kept > n_events:
-        message = f"the header counts {kept} events, {n_events} are in the file"
-        losses += (Loss("missing", kept - n_events, message),)
+    if told.kept > told.events:
+        message = f"the header counts {told.kept} events, {told.events} are in the file"
+        losses += (Loss("missing", told.kept - told.events, message),)
     return lost, losses
-
-
-def _realtime_offset(events: pl.DataFrame) -> int | None:
-    """CLOCK_REALTIME minus the trace clock, from atrace's first clock mark, which counts milliseconds."""
-    mark = events.lazy().filter(pl.col("line").str.contains(_REALTIME)).head(1)
-    milliseconds = pl.col("line").str.extract(_REALTIME, 1).cast(pl.Int64, strict=False)
-    offsets = mark.select(milliseconds * 1_000_000 - pl.col("ts_ns")).collect().to_series()
-    return text.span(offsets)[0]

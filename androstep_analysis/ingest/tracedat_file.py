@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
-from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.ingest.source import LIMIT_BYTES, Deflate, Source, Stream, drain, printable
+from androstep_analysis.errors import InputError
+from androstep_analysis.ingest import ftrace, ftrace_pages
+from androstep_analysis.ingest.ftrace import UNKNOWN_CPU, Recording
+from androstep_analysis.ingest.source import Deflate, Source, Stream, drain, printable
 
 MAGIC = b"\x17\x08\x44tracing"
 
-_DONE, _DATE, _CPUSTAT, _BUFFER, _CLOCK, _OFFSET, _CPUCOUNT, _TSC = 0, 1, 2, 3, 4, 7, 8, 14
+_DONE, _DATE, _CPUSTAT, _BUFFER, _CLOCK, _UNAME, _OFFSET, _CPUCOUNT, _TSC = 0, 1, 2, 3, 4, 5, 7, 8, 14
 _HEADERS, _FTRACE, _EVENTS, _CMDLINES = 16, 17, 18, 21
 _TGIDS = 32
 """Written by the trace-cmd that comes with GPUVis: the contents of tracefs' ``saved_tgids``."""
@@ -25,14 +28,19 @@ _TGIDS = 32
 _COMPRESSED = 1
 _SECTION_BYTES = 16
 
-UNKNOWN_CPU = -1
-"""In place of a CPU's number, where the table that tells it is lost."""
-_SMALLEST_PAGE, _LARGEST_PAGE = 1 << 9, 1 << 24
-
-_METHODS: dict[str, Callable[[memoryview], Stream]] = {
+_METHODS: dict[str, Callable[[bytes], Stream]] = {
     "zstd": lambda body: pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), "zstd"),
     "zlib": lambda body: Deflate(body, 15),
 }
+
+_LARGEST_BLOB = 256 << 20
+_LARGEST_CHUNK = 64 << 20
+_LARGEST_RATIO = 1 << 12
+"""No more is believed of one text or section, of one chunk of pages, and of how far pages can be compressed."""
+
+_MOST_CPUS = 1 << 14
+_WINDOW = 1 << 12
+"""How much of a file is read at once to get at the numbers in it."""
 
 
 @dataclass(frozen=True)
@@ -44,87 +52,86 @@ class Buffer:
     cpus: list[tuple[int, int, int]]
     is_compressed: bool
 
+    @property
+    def holds_pages(self) -> bool:
+        """Whether there is a page of any CPU."""
+        return any(size for _, _, size in self.cpus)
 
-@dataclass
-class Container:
-    """What a file says of itself.
 
-    `formats` holds (system, format file) of every event; `tsc` multiplier and shift that make nanoseconds of a
-    clock that counts cycles; `offset_ns` what is to be added to every time. `losses` grows while pages are read.
-    """
+@dataclass(kw_only=True)
+class Container(Recording):
+    """What a file says of itself, and where in it the pages are."""
 
     source: Source
     version: int
-    big_endian: bool
-    long_bytes: int
     page_bytes: int
     compression: str = "none"
-    header_page: str = ""
-    formats: list[tuple[str, str]] = field(default_factory=list)
-    cmdlines: str = ""
-    tgids: str = ""
-    clock: str = "unknown"
-    realtime_offset_ns: int | None = None
-    offset_ns: int = 0
-    tsc: tuple[int, int] | None = None
-    cpu_stats: list[str] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
-    losses: list[Loss] = field(default_factory=list)
     sections: set[int] = field(default_factory=set)
-    places: set[int] = field(default_factory=set)
-    read_bytes: int = 0
-    unpacked_bytes: int = 0
 
-    def parts(self, buffer: Buffer) -> Iterator[tuple[int, bytes | memoryview]]:
-        """The pages of `buffer` as (CPU, bytes), decompressed one part at a time.
+    def streams(self) -> list[ftrace.Stream]:
+        """The pages of all CPUs of all instances; what the file no longer holds is a loss.
 
-        What the file no longer holds, or cannot be decompressed, is added to `losses`. No byte of the file is read
-        twice: tables that point to the same place again and again could be endless.
+        No byte of the file is read twice: tables that point to the same place again and again could be endless.
         """
-        data = memoryview(self.source.data)
-        for cpu, offset, size in buffer.cpus:
-            part = data[offset:] if buffer.is_compressed else data[offset : offset + size]
-            if (size and offset in self.places) or self.read_bytes > len(data):
-                self.losses.append(Loss("unreadable", 1, f"the pages of CPU {cpu} are said to be those of another"))
-                return
-            if size:
-                self.places.add(offset)
-            if buffer.is_compressed:
-                yield from ((cpu, pages) for pages in self._chunks(part, cpu))
-                continue
-            if len(part) < size:
-                message = f"the file ends {size - len(part)} bytes before the pages of CPU {cpu} do; they are lost"
-                self.losses.append(Loss("torn", 1, message))
-            self.read_bytes += len(part)
-            yield cpu, part
+        streams: list[ftrace.Stream] = []
+        places: set[int] = set()
+        used = 0
+        for buffer in self.buffers:
+            layout = ftrace_pages.layout(self.header_page, self.big_endian, buffer.page_bytes, self.long_bytes)
+            for cpu, offset, size in buffer.cpus:
+                left = max(self.source.size - offset, 0)
+                if (size and offset in places) or used > self.source.size:
+                    self.lose("unreadable", f"the pages of CPU {cpu} are said to be those of another")
+                    break
+                if size:
+                    places.add(offset)
+                used += min(size, left)
+                pages: Callable[[int], Iterator[bytes]]
+                if buffer.is_compressed:
+                    pages = partial(self._unpacked_pages, cpu, offset, size)
+                else:
+                    if left < size:
+                        message = f"the file ends {size - left} bytes before the pages of CPU {cpu} do; they are lost"
+                        self.lose("torn", message)
+                    pages = partial(self._pages, layout.page_bytes, offset, min(size, left))
+                streams.append(ftrace.Stream(cpu, layout, pages))
+        return streams
 
-    def _chunks(self, data: memoryview, cpu: int) -> Iterator[bytes]:
-        """The pages of one CPU, which end with the last chunk: the size in the file's tables leaves out 4 bytes."""
-        words = _Words(data, 0, self.big_endian)
+    def _pages(self, page_bytes: int, offset: int, size: int, room: int) -> Iterator[bytes]:
+        step = max(room // page_bytes, 1) * page_bytes
+        for start in range(0, size, step):
+            yield self.source.read(offset + start, min(step, size - start))
+
+    def _unpacked_pages(self, cpu: int, offset: int, size: int, _room: int) -> Iterator[bytes]:
+        """The pages of one CPU chunk by chunk. The size in the file's tables leaves out the number of chunks."""
+        words = _Words(self.source, offset, self.big_endian, offset + size + 4)
+        packed_bytes = unpacked_bytes = 0
         try:
             for _ in range(words.number(4)):
-                packed, size = words.number(4), words.number(4)
+                packed, unpacked = words.number(4), words.number(4)
                 body = words.take(min(packed, words.left()))
-                yield self.unpacked(body, size)
+                data = self.unpacked(body, unpacked)
+                packed_bytes += len(body)
+                unpacked_bytes += len(data)
+                if unpacked_bytes > _LARGEST_CHUNK + _LARGEST_RATIO * packed_bytes:
+                    raise _Damage("pages cannot be compressed so far")
+                if data:
+                    yield data
                 if len(body) < packed:
                     return
-        except _Damage:
-            self.losses.append(Loss("torn", 1, f"the list of compressed pages of CPU {cpu} is cut short"))
+        except _Damage as damage:
+            self.lose("torn", f"the list of compressed pages of CPU {cpu} is damaged: {damage}")
 
-    def unpacked(self, body: memoryview, size: int) -> bytes:
-        """Compressed bytes of this file, at most the `size` that it states."""
-        if self.unpacked_bytes >= LIMIT_BYTES:
-            raise InputError(
-                f"{self.source.name}: more than {LIMIT_BYTES >> 30} GiB once decompressed, which is the limit; "
-                "cut it into parts with trace-cmd split"
-            )
+    def unpacked(self, body: bytes, size: int) -> bytes:
+        """Compressed bytes of this file, at most the `size` that it states; what is cut short or damaged is a loss."""
         if self.compression not in _METHODS:
             raise _Damage("compressed contents were not expected: it says that nothing is compressed")
-        data, losses = drain(
-            self.source.name, self.compression, lambda: _Limited(_METHODS[self.compression](body), size)
-        )
-        self.unpacked_bytes += len(data)
-        self.losses.extend(losses)
+        if size > _LARGEST_BLOB:
+            raise _Damage(f"at most {_LARGEST_BLOB} bytes were expected at once, not {size}")
+        data, losses = drain(self.name, self.compression, lambda: _Limited(_METHODS[self.compression](body), size))
+        for loss in losses:
+            self.lose(loss.kind, loss.message)
         return data
 
 
@@ -133,7 +140,7 @@ def open_container(source: Source) -> Container:
 
     A header that is cut short or damaged is a loss: what stands before the damage is kept.
     """
-    words = _Words(memoryview(source.data), len(MAGIC), big_endian=False)
+    words = _Words(source, len(MAGIC), big_endian=False)
     try:
         version = words.text()
         if version not in ("6", "7"):
@@ -142,7 +149,14 @@ def open_container(source: Source) -> Container:
                 f"{printable(version)[:20]!r}; convert it with trace-cmd convert --file-version 7"
             )
         words.big_endian = words.number(1) == 1
-        container = Container(source, int(version), words.big_endian, words.number(1), words.number(4))
+        container = Container(
+            name=source.name,
+            source=source,
+            version=int(version),
+            big_endian=words.big_endian,
+            long_bytes=words.number(1),
+            page_bytes=words.number(4),
+        )
         if container.long_bytes not in (4, 8):
             raise _Damage(f"a long of 4 or 8 bytes was expected in its header, not of {container.long_bytes}")
         _check_page(container.page_bytes)
@@ -155,13 +169,19 @@ def open_container(source: Source) -> Container:
             _read_sections(container, words)
     except _Damage as damage:
         message = f"the header of this trace.dat is damaged: {damage}; what it should say from there on is lost"
-        container.losses.append(Loss("torn", 1, message))
+        container.lose("torn", message)
     return container
 
 
 def _check_page(page_bytes: int) -> None:
-    if not _SMALLEST_PAGE <= page_bytes <= _LARGEST_PAGE or page_bytes % 8:
-        raise _Damage(f"a page of {_SMALLEST_PAGE} to {_LARGEST_PAGE} bytes was expected, not of {page_bytes}")
+    smallest, largest = ftrace_pages.SMALLEST_PAGE, ftrace_pages.LARGEST_PAGE
+    if not smallest <= page_bytes <= largest or page_bytes % 8:
+        raise _Damage(f"a page of {smallest} to {largest} bytes was expected, not of {page_bytes}")
+
+
+def _check_cpus(cpus: int) -> None:
+    if cpus > _MOST_CPUS:
+        raise _Damage(f"at most {_MOST_CPUS} CPUs were expected, not {cpus}")
 
 
 # --- version 6 ---------------------------------------------------------------------------------------------------
@@ -171,8 +191,8 @@ def _read_headers(container: Container, words: _Words) -> None:
     _read_header_info(container, words)
     _read_ftrace_formats(container, words)
     _read_formats(container, words)
-    words.take(words.number(4))  # addresses of the kernel's functions
-    words.take(words.number(4))  # formats of trace_printk
+    words.skip(words.number(4))  # addresses of the kernel's functions
+    words.skip(words.number(4))  # formats of trace_printk
     container.cmdlines = words.blob(8)
     cpus = words.number(4)
     _read_tables(container, words, "", cpus)
@@ -181,7 +201,7 @@ def _read_headers(container: Container, words: _Words) -> None:
 def _read_tables(container: Container, words: _Words, name: str, cpus: int) -> None:
     """Options, and where the pages of each CPU are; also of another instance, which has the same at its own place."""
     instances = []
-    kind = bytes(words.take(10))
+    kind = words.take(10)
     while kind.startswith(b"options"):
         while (option := words.number(2)) != _DONE:
             body = _Words(words.take(words.number(4)), 0, container.big_endian)
@@ -191,15 +211,16 @@ def _read_tables(container: Container, words: _Words, name: str, cpus: int) -> N
                 cpus = body.number(4)
             else:
                 _read_option(container, option, body)
-        kind = bytes(words.take(10))
+        kind = words.take(10)
     if kind.startswith(b"latency"):
         raise _Damage("it holds the text of a latency tracer, no events; save it with trace-cmd report")
     if not kind.startswith(b"flyrecord"):
         raise _Damage(f"options or flyrecord was expected, not {kind!r}")
+    _check_cpus(cpus)
     places = [(cpu, words.number(8), words.number(8)) for cpu in range(cpus)]
     container.buffers.append(Buffer(name, container.page_bytes, places, is_compressed=False))
     for offset, instance in instances if not name else ():
-        at = _Words(words.data, min(offset, len(words.data)), container.big_endian)
+        at = _Words(container.source, min(offset, container.source.size), container.big_endian)
         _read_tables(container, at, instance or "another", cpus)
 
 
@@ -222,7 +243,7 @@ def _read_sections(container: Container, words: _Words) -> None:
             place = _read_options(container, _section(container, place))
     except _Damage as damage:
         message = f"its list of contents is damaged: {damage}; contents were searched for, and CPUs are not known"
-        container.losses.append(Loss("torn", 1, message))
+        container.lose("torn", message)
         container.buffers.clear()
         _search_sections(container, words.place)
 
@@ -247,17 +268,21 @@ def _read_options(container: Container, words: _Words) -> int:
 def _read_buffer(container: Container, words: _Words) -> None:
     offset, name, clock, page_bytes = words.number(8), words.text(), words.text(), words.number(4)
     _check_page(page_bytes)
-    if container.clock == "unknown":
-        container.clock = _clock(clock)
-    places = [(words.number(4), words.number(8), words.number(8)) for _ in range(words.number(4))]
-    flags = _Words(memoryview(container.source.data), offset + 2, container.big_endian)
+    cpus = words.number(4)
+    _check_cpus(cpus)
+    places = [(words.number(4), words.number(8), words.number(8)) for _ in range(cpus)]
+    is_first = not any(buffer.holds_pages for buffer in container.buffers)
+    flags = _Words(container.source, offset + 2, container.big_endian)
     is_compressed = flags.left() >= 2 and bool(flags.number(2) & _COMPRESSED)
-    container.buffers.append(Buffer(name, page_bytes, places, is_compressed))
+    buffer = Buffer(name, page_bytes, places, is_compressed)
+    container.buffers.append(buffer)
+    if container.clock == "unknown" or (name and is_first and buffer.holds_pages):
+        container.clock = ftrace.clock_in_use(clock)  # each instance has its own
 
 
 def _search_sections(container: Container, place: int) -> None:
     """Reads the sections one after the other from `place` on: trace-cmd writes the last list of contents at the end."""
-    words = _Words(memoryview(container.source.data), place, container.big_endian)
+    words = _Words(container.source, place, container.big_endian)
     while words.left() >= _SECTION_BYTES:
         place = words.place
         kind, flags, _, size = words.number(2), words.number(2), words.number(4), words.number(8)
@@ -266,32 +291,32 @@ def _search_sections(container: Container, place: int) -> None:
         elif kind in _SECTIONS and kind not in container.sections:
             container.sections.add(kind)
             _SECTIONS[kind](container, _section(container, place))
-        words.take(min(size, words.left()))
+        words.skip(size)
 
 
 def _found_buffer(container: Container, place: int, size: int, is_compressed: bool) -> Buffer:
     """The pages in a section: the table that tells where those of each CPU are is not in it. They begin at a page."""
     page = container.page_bytes
-    end = min(place + size, len(container.source.data)) if size else len(container.source.data)
+    end = min(place + size, container.source.size) if size else container.source.size
     start = -(-place // page) * page
     places = []
     while start < end:
         places.append((UNKNOWN_CPU, start, end - start))
         if not is_compressed:
             break
-        words = _Words(memoryview(container.source.data), start, container.big_endian)
+        words = _Words(container.source, start, container.big_endian)
         for _ in range(words.number(4)):
             if words.left() < 8:
                 break
             packed, _ = words.number(4), words.number(4)
-            words.take(min(packed, words.left()))
+            words.skip(packed)
         start = -(-words.place // page) * page
     return Buffer("", page, places, is_compressed)
 
 
 def _section(container: Container, offset: int) -> _Words:
     """The contents of the section at `offset`, decompressed."""
-    words = _Words(memoryview(container.source.data), offset, container.big_endian)
+    words = _Words(container.source, offset, container.big_endian)
     words.number(2)
     flags = words.number(2)
     words.number(4)
@@ -300,7 +325,7 @@ def _section(container: Container, offset: int) -> _Words:
     if flags & _COMPRESSED:
         inner = _Words(body, 0, container.big_endian)
         packed, unpacked = inner.number(4), inner.number(4)
-        body = memoryview(container.unpacked(inner.take(min(packed, inner.left())), unpacked))
+        body = container.unpacked(inner.take(min(packed, inner.left())), unpacked)
     return _Words(body, 0, container.big_endian)
 
 
@@ -346,19 +371,16 @@ def _read_option(container: Container, option: int, body: _Words) -> None:
         container.tgids = body.rest()
     elif option == _CPUSTAT:
         container.cpu_stats.append(body.rest())
+    elif option == _UNAME:
+        # System, host, release and machine; the host's name is none of ours.
+        container.kernel = next(iter(body.rest().split()[2:3]), None)
     elif option == _CLOCK:
-        container.clock = _clock(body.rest())
+        container.clock = ftrace.clock_in_use(body.rest())
     elif option == _OFFSET:
         container.offset_ns += _number(body.rest())
     elif option == _DATE:
         # trace-cmd record --date: the time of day less that of the trace, in microseconds.
         container.realtime_offset_ns = _number(body.rest()) * 1000
-
-
-def _clock(text: str) -> str:
-    """The clock in use, of the contents of tracefs' trace_clock (``local [mono] boot``) or of its bare name."""
-    match = re.search(r"\[([\w-]+)\]", text) or re.match(r"\s*([\w-]+)", text)
-    return match[1] if match else "unknown"
 
 
 def _number(text: str) -> int:
@@ -376,49 +398,67 @@ class _Damage(Exception):
 
 
 class _Words:
-    """Numbers and strings one after the other."""
+    """Numbers and strings one after the other, up to byte `end`."""
 
-    def __init__(self, data: memoryview, place: int, big_endian: bool) -> None:
-        self.data = data
+    def __init__(self, data: Source | bytes, place: int, big_endian: bool, end: int | None = None) -> None:
+        size = len(data) if isinstance(data, bytes) else data.size
         self.place = place
         self.big_endian = big_endian
+        self._data = data
+        self._end = size if end is None else min(end, size)
+        self._window = b""
+        self._window_at = 0
 
     def left(self) -> int:
-        return max(len(self.data) - self.place, 0)
+        return max(self._end - self.place, 0)
 
-    def take(self, size: int) -> memoryview:
+    def take(self, size: int) -> bytes:
         if size > self.left():
             raise _Damage(f"{size} bytes were expected at byte {self.place}, and there are {self.left()}")
+        if size > _LARGEST_BLOB:
+            raise _Damage(f"at most {_LARGEST_BLOB} bytes were expected at byte {self.place}, not {size}")
+        taken = self._peek(size)
         self.place += size
-        return self.data[self.place - size : self.place]
+        return taken
+
+    def skip(self, size: int) -> None:
+        """Goes on behind `size` bytes, at most to the end."""
+        self.place += min(size, self.left())
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "big" if self.big_endian else "little")
 
     def text(self) -> str:
         """A string up to its NUL."""
-        start = self.place
-        raw = bytes(self.data[start : start + _LONGEST_NAME])
+        raw = self._peek(min(_LONGEST_NAME, self.left()))
         end = raw.find(b"\0")
         if end < 0:
-            raise _Damage(f"the end of a name was expected behind byte {start}")
+            raise _Damage(f"the end of a name was expected behind byte {self.place}")
         self.place += end + 1
         return raw[:end].decode(errors="backslashreplace")
 
     def blob(self, size: int) -> str:
         """Text behind its length, which has `size` bytes."""
-        return bytes(self.take(self.number(size))).decode(errors="backslashreplace")
+        return self.take(self.number(size)).decode(errors="backslashreplace")
 
     def rest(self) -> str:
         """All that follows, as text up to a NUL."""
-        return bytes(self.take(self.left())).split(b"\0")[0].decode(errors="backslashreplace")
+        return self.take(self.left()).split(b"\0")[0].decode(errors="backslashreplace")
 
     def expect(self, word: bytes) -> None:
-        if bytes(self.take(len(word))) != word:
+        if self.take(len(word)) != word:
             raise _Damage(f"{word[:-1].decode()} was expected at byte {self.place - len(word)}")
 
+    def _peek(self, size: int) -> bytes:
+        if isinstance(self._data, bytes):
+            return self._data[self.place : self.place + size]
+        start = self.place - self._window_at
+        if start < 0 or start + size > len(self._window):
+            self._window, self._window_at, start = self._data.read(self.place, max(size, _WINDOW)), self.place, 0
+        return self._window[start : start + size]
 
-_LONGEST_NAME = 4096
+
+_LONGEST_NAME = _WINDOW
 
 
 class _Limited:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from androstep_analysis.ingest import ftrace_pages, source, tracedat, tracedat_file
+from androstep_analysis.ingest import ftrace, ftrace_pages, source, tracedat_file
 from androstep_analysis.ingest.ftrace_format import Event, Field
-from androstep_analysis.ingest.ftrace_pages import Records
+from androstep_analysis.ingest.ftrace_pages import Layout, Records
 from androstep_analysis.ingest.tracedat_file import Container
 
 TASK_SYSTEMS = ("sched", "task")
@@ -26,19 +26,19 @@ OTHER = b"other"
 def redact(trace: Path) -> None:
     """Rewrite `trace`, a trace.dat of version 6 that lost nothing."""
     container = tracedat_file.open_container(source.load(trace))
-    events = tracedat.formats(container)
+    events = ftrace.formats(container)
     data = np.frombuffer(container.source.data, np.uint8).copy()
-    batches = list(pages(container))
+    parts = list(pages(container))
     told = {number for number, event in events.items() if event.system in TASK_SYSTEMS}
     idle = told | {number for number, event in events.items() if event.name == INTERRUPT}
     acting: set[int] = set()
-    for records, _ in batches:
-        acting.update(threads(records)[~np.isin(kinds(records), list(idle))].tolist())
-    for records, place in batches:
-        own = records.data.copy()
+    for own, _, records, _ in parts:
+        acting.update(threads(own, records)[~np.isin(kinds(own, records), list(idle))].tolist())
+    for own, place, records, layout in parts:
+        numbers = kinds(own, records)
         for number in told:
-            blank(own, records.take(np.flatnonzero(kinds(records) == number)), events[number], acting)
-        clear_unused(own, records.layout)
+            blank(own, records.start[numbers == number], events[number], acting)
+        clear_unused(own, layout)
         data[place : place + own.size] = own
     names = container.cmdlines.encode()
     at = container.source.data.index(names)
@@ -46,34 +46,31 @@ def redact(trace: Path) -> None:
     trace.write_bytes(data.tobytes())
 
 
-def pages(container: Container) -> Iterator[tuple[Records, int]]:
-    """The records of each CPU, and where in the file its pages begin."""
+def pages(container: Container) -> Iterator[tuple[np.ndarray, int, Records, Layout]]:
+    """The pages of each CPU, where in the file they begin, and where in them the records are."""
     (buffer,) = container.buffers
-    layout = ftrace_pages.layout(container.header_page, container.big_endian, buffer.page_bytes, container.long_bytes)
-    for cpu, offset, size in buffer.cpus:
-        place = offset
-        for batch in ftrace_pages.batches(layout, [(cpu, container.source.data[offset : offset + size])]):
-            walked = ftrace_pages.walk(batch)
-            if walked.lost or walked.broken:
-                raise ValueError(f"CPU {cpu} lost {walked.lost} records and has {walked.broken} damaged pages")
-            yield walked.records, place
-            place += batch.data.size
+    for stream, (cpu, place, size) in zip(container.streams(), buffer.cpus, strict=True):
+        own = b"".join(stream.pieces(size + 1))
+        records = ftrace_pages.records(stream.layout, own)
+        if records.lost or records.broken:
+            raise ValueError(f"CPU {cpu} lost {records.lost} records and has {records.broken} damaged pages")
+        yield np.frombuffer(own, np.uint8).copy(), place, records, stream.layout
 
 
-def kinds(records: Records) -> np.ndarray:
-    return records.unsigned(0, 2)
+def kinds(data: np.ndarray, records: Records) -> np.ndarray:
+    return data.view(np.uint16)[records.start // 2]
 
 
-def threads(records: Records) -> np.ndarray:
-    return records.unsigned(4, 4).view(np.int32)
+def threads(data: np.ndarray, records: Records) -> np.ndarray:
+    return data.view(np.int32)[records.start // 4 + 1]
 
 
-def blank(data: np.ndarray, records: Records, event: Event, acting: set[int]) -> None:
+def blank(data: np.ndarray, starts: np.ndarray, event: Event, acting: set[int]) -> None:
     """Of threads that are `acting` the name stays, and of their programs the last part of the path."""
     subject = event.fields["pid"]
-    pids = records.unsigned(subject.offset, 4).view(np.int32)
+    pids = data.view(np.int32)[(starts + subject.offset) // 4]
     texts = [field for field in event.fields.values() if field.is_text]
-    for start, pid in zip(records.start.tolist(), pids.tolist(), strict=True):
+    for start, pid in zip(starts.tolist(), pids.tolist(), strict=True):
         for field in texts:
             first, end = span(data, start, field)
             text = bytes(data[first:end]).split(b"\0")[0]
@@ -91,7 +88,7 @@ def span(data: np.ndarray, start: int, field: Field) -> tuple[int, int]:
     return start + (place & 0xFFFF), start + (place & 0xFFFF) + (place >> 16)
 
 
-def clear_unused(data: np.ndarray, layout: ftrace_pages.Layout) -> None:
+def clear_unused(data: np.ndarray, layout: Layout) -> None:
     """What a page held before it was used again."""
     for page in data.reshape(-1, layout.page_bytes):
         used = int.from_bytes(bytes(page[layout.commit_at : layout.commit_at + 4]), "little")
