@@ -1,0 +1,86 @@
+// Walks over messages in the wire format of Protocol Buffers (protobuf.dev/programming-guides/encoding).
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
+// What is still to be read of a message.
+struct wire {
+    const uint8_t *at;
+    const uint8_t *end;
+};
+
+// A field: `value` of a number (a varint that holds a negative one is sign-extended), `bytes` of what has a length.
+struct field {
+    uint8_t type;
+    uint64_t value;
+    struct wire bytes;
+};
+
+// False where the number has no end; `wire` stays in front of it.
+static inline bool wire_varint(struct wire *wire, uint64_t *value)
+{
+    const uint8_t *at = wire->at;
+    uint64_t result = 0;
+
+    if (at < wire->end && *at < 0x80) {
+        *value = *at;
+        wire->at = at + 1;
+        return true;
+    }
+    for (unsigned shift = 0; shift < 70 && at < wire->end; shift += 7) {
+        uint8_t byte = *at++;
+
+        result |= shift < 64 ? (uint64_t)(byte & 0x7f) << shift : 0;
+        if (byte < 0x80) {
+            *value = result;
+            wire->at = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+// The next field; false at the end of the message or at damage, where `wire` stays in front of it: at == end tells
+// them apart. Groups, which nothing writes any more, are damage.
+static inline bool wire_field(struct wire *wire, uint32_t *number, struct field *field)
+{
+    struct wire rest = *wire;
+    uint64_t key;
+    size_t size;
+
+    if (!wire_varint(&rest, &key) || key >> 32 || key < 8)
+        return false;
+    *number = (uint32_t)(key >> 3);
+    field->type = key & 7;
+    switch (field->type) {
+    case WIRE_VARINT:
+        if (!wire_varint(&rest, &field->value))
+            return false;
+        break;
+    case WIRE_BYTES:
+        if (!wire_varint(&rest, &field->value) || field->value > (uint64_t)(rest.end - rest.at))
+            return false;
+        field->bytes.at = rest.at;
+        rest.at += field->value;
+        field->bytes.end = rest.at;
+        break;
+    case WIRE_FIXED64:
+    case WIRE_FIXED32:
+        size = field->type == WIRE_FIXED64 ? 8 : 4;
+        if ((size_t)(rest.end - rest.at) < size)
+            return false;
+        field->value = 0;
+        for (size_t byte = 0; byte < size; byte++)
+            field->value |= (uint64_t)rest.at[byte] << (8 * byte);
+        rest.at += size;
+        break;
+    default:
+        return false;
+    }
+    *wire = rest;
+    return true;
+}
