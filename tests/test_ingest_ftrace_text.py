@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from androstep_analysis import ingest, units
 from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import ftrace_text
+from androstep_analysis.ingest import ftrace_text, systrace_html
 from androstep_analysis.ingest.source import load
 
 
@@ -249,6 +249,18 @@ def test_systrace_pages(tmp_path: Path) -> None:
         assert staging.format == "systrace_html"
         assert staging.block.equals(plain.block)
         assert readers.losses(staging) == {}
+
+
+@pytest.mark.parametrize("piece_bytes", [200, 333, 1000])
+def test_systrace_pages_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(systrace_page("1 init\n", TRACE, '{"traceEvents": []}\n', TRACE))
+    whole = readers.read(path)
+    monkeypatch.setattr(systrace_html, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(systrace_html, "_LONGEST", 100)
+    cut = readers.read(path)
+    assert whole.events == cut.events and whole.block.equals(cut.block)
+    assert whole.block.height == 2 * len(LINES)
 
 
 def test_cut_systrace_page(tmp_path: Path) -> None:

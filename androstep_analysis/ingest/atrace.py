@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from androstep_analysis.errors import Loss
 from androstep_analysis.ingest import ftrace_text
-from androstep_analysis.ingest.source import Deflate, Source, drain
+from androstep_analysis.ingest.source import Deflate, Source, unpacked
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 
 # "capturing trace... done" may precede it (frameworks/native/cmds/atrace/atrace.cpp).
@@ -19,15 +19,15 @@ def sniff(head: bytes) -> bool:
     return _START.match(head) is not None
 
 
-def read(source: Source) -> Staging:
+def read(source: Source, spool: Spool) -> Staging:
     """The trace after the line ``TRACE:``."""
-    start = _START.match(source.data)
-    body = source.data[start.end() if start else 0 :]
-    losses: tuple[Loss, ...] = ()
-    if _is_zlib(body):
-        body, losses = drain(source.name, "zlib", lambda: Deflate(body, 15))
-    staging = ftrace_text.parse(body, "atrace")
-    return replace(staging, losses=losses + staging.losses)
+    start = _START.match(source.head)
+    begin = start.end() if start else 0
+    body = source.part(begin)
+    if _is_zlib(body.read(0, 2)):
+        body = unpacked(body, "zlib", lambda: Deflate(source, 15, begin))
+    staging = ftrace_text.parse(body.pieces(), spool, "atrace")
+    return replace(staging, losses=body.losses[len(source.losses) :] + staging.losses)
 
 
 def _is_zlib(data: bytes) -> bool:

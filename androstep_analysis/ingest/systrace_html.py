@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import ftrace_text
-from androstep_analysis.ingest.source import HEAD_BYTES, Source
+from androstep_analysis.ingest.source import PIECE_BYTES, Source
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 
 _PAGE = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
 _PARTS = (
     # Since 2014 one element per part: the trace, the process list, JSON of systrace itself.
-    (re.compile(rb'<script class="trace-data"[^>\n]*>\n?'), b"</script>"),
+    (re.compile(rb'<script class="trace-data"[^>\n]{0,1000}>\n?'), re.compile(rb"</script>")),
     # Before that, one JavaScript string; each line of the trace ends in an escaped newline and a backslash.
-    (re.compile(rb'var linuxPerfData = "\\\n'), b'\n\\n";'),
+    (re.compile(rb'var linuxPerfData = "\\\n'), re.compile(rb'\n\\n";')),
 )
+_LONGEST = 1 << 12
+"""What one of these patterns matches is shorter."""
 
 
 def sniff(head: bytes) -> bool:
@@ -24,21 +29,47 @@ def sniff(head: bytes) -> bool:
     return _PAGE.match(head) is not None
 
 
-def read(source: Source) -> Staging:
+def read(source: Source, spool: Spool) -> Staging:
     """The trace in the page; `InputError` if the page has none."""
-    traces = [part for part in _parts(source.data) if ftrace_text.sniff(part[:HEAD_BYTES])]
+    traces = [part for part in _parts(source) if ftrace_text.sniff(part.source.head)]
     if not traces:
         raise InputError(f"{source.name}: an HTML page without a systrace recording in it; was it saved completely?")
-    return ftrace_text.parse(b"".join(traces), "systrace_html")
+    return ftrace_text.parse(itertools.chain.from_iterable(part.pieces() for part in traces), spool, "systrace_html")
 
 
-def _parts(page: bytes) -> Iterator[bytes]:
-    """What stands in the page as data; the last part of a page that was cut short goes to its end."""
+@dataclass(frozen=True)
+class _Part:
+    """What stands in the page as data; not `is_whole` where the page is cut short within it."""
+
+    source: Source
+    is_whole: bool
+
+    def pieces(self) -> Iterator[bytes]:
+        yield from self.source.pieces()
+        if self.is_whole:
+            yield b"\n"  # the end tag may follow the last line at once
+
+
+def _parts(page: Source) -> Iterator[_Part]:
     for start, end in _PARTS:
-        for match in start.finditer(page):
-            stop = page.find(end, match.end())
-            if stop < 0:
-                yield page[match.end() :]
-            else:
-                # A page that is whole ends each line; the end tag may be indented.
-                yield page[match.end() : stop].rstrip(b" \t\n") + b"\n"
+        place = 0
+        while (begin := _found(page, start, place)) is not None:
+            stop = _found(page, end, begin[1])
+            yield _Part(page.part(begin[1], None if stop is None else stop[0]), stop is not None)
+            if stop is None:
+                break
+            place = stop[1]
+
+
+def _found(page: Source, pattern: re.Pattern[bytes], place: int) -> tuple[int, int] | None:
+    """Where the first match of `pattern` from `place` on begins and ends."""
+    while True:
+        data = page.read(place, PIECE_BYTES)
+        is_last = len(data) < PIECE_BYTES
+        match = pattern.search(data)
+        # What matches in the last bytes of a piece might be longer with the next one.
+        if match is not None and (is_last or match.start() < len(data) - _LONGEST):
+            return place + match.start(), place + match.end()
+        if is_last:
+            return None
+        place += len(data) - _LONGEST

@@ -1,96 +1,184 @@
-"""What all text formats share: splitting into lines, lines that cannot be read, and the table of block events."""
+"""What all text formats share: the compiled reader of lines at work, and what it tells beside rows."""
 
 from __future__ import annotations
 
-import re
+import ctypes
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from androstep_analysis import schema, units
+from androstep_analysis import native
 from androstep_analysis.errors import Loss
 from androstep_analysis.ingest.source import printable
+from androstep_analysis.ingest.spool import Spool
 
-SECONDS = "[0-8]?[0-9]{1,9}"
-"""Regular expression of seconds whose nanoseconds fit an Int64 (to the year 2255, if they are CLOCK_REALTIME)."""
+_ROWS = 1 << 16
+"""Rows of each table that are handed on at once."""
+
+_QUOTED = 64
+
+NO_TIME = -(1 << 63)
+"""Stands for a time that nothing tells (native.h: NO_INT64)."""
 
 
-def lines(data: bytes, complete: str | None = None) -> tuple[pl.Series, tuple[Loss, ...]]:
-    """The lines of `data` (String series `line`, without the newline) and the torn last line as a `Loss`.
+class Refused(ctypes.Structure):
+    """``struct refused`` of native/text.h: lines that cannot be read."""
 
-    A last line without a newline is torn and dropped, unless it matches the regular expression `complete`, with
-    which a format proves that nothing of it is missing. Only LF ends a line; bytes that are no UTF-8 become
-    ``\\xNN``.
+    count: int
+    length: int
+    first: ctypes.Array[ctypes.c_uint8]
+    _fields_ = (("count", ctypes.c_uint64), ("length", ctypes.c_uint32), ("first", ctypes.c_uint8 * _QUOTED))
+
+    def losses(self, what: str) -> tuple[Loss, ...]:
+        """These lines as a `Loss`; nothing if there are none."""
+        if not self.count:
+            return ()
+        count = "1 line" if self.count == 1 else f"{self.count} lines"
+        message = f"{count} cannot be read as {what}; the first: {_quoted(bytes(self.first)[: self.length])}"
+        return (Loss("unreadable", self.count, message),)
+
+
+class Told(ctypes.Structure):
+    """``struct told`` of native/text.h: what a reader tells beside rows."""
+
+    first_ns: int
+    last_ns: int
+    events: int
+    lost: int
+    gaps: int
+    kept: int
+    written: int
+    before_start: int
+    rounded: int
+    realtime_offset_ns: int
+    refused: ctypes.Array[Refused]
+    _fields_ = (
+        ("first_ns", ctypes.c_int64),
+        ("last_ns", ctypes.c_int64),
+        ("events", ctypes.c_uint64),
+        ("lost", ctypes.c_uint64),
+        ("gaps", ctypes.c_uint64),
+        ("kept", ctypes.c_uint64),
+        ("written", ctypes.c_uint64),
+        ("before_start", ctypes.c_uint64),
+        ("rounded", ctypes.c_uint64),
+        ("realtime_offset_ns", ctypes.c_int64),
+        ("refused", Refused * 4),
+    )
+
+    @property
+    def span(self) -> tuple[int | None, int | None]:
+        """First and last time; None where there is no event."""
+        return (self.first_ns, self.last_ns) if self.events else (None, None)
+
+
+LINES, BLOCK, FS, COMMANDS = range(4)
+"""Places in `Told.refused`: lines that are nothing known, and events of an unknown form by the table they belong to."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The compiled library with the functions that all readers of lines share."""
+    loaded = native.library()
+    reader, table = ctypes.c_void_p, ctypes.c_void_p
+    declare("text_tables", None, reader, table, table, table, table)
+    declare("text_read", ctypes.c_size_t, reader, ctypes.c_void_p, ctypes.c_size_t)
+    declare("text_torn", ctypes.c_size_t, reader, ctypes.c_char_p)
+    declare("text_threads", ctypes.c_bool, reader)
+    declare("text_told", ctypes.POINTER(Told), reader)
+    declare("text_counts", ctypes.POINTER(ctypes.c_uint64), reader)
+    return loaded
+
+
+def declare(name: str, result: Any, *arguments: Any) -> None:
+    """Say what the C function `name` takes and returns."""
+    function = getattr(native.library(), name)
+    function.restype, function.argtypes = result, arguments
+
+
+class Reader:
+    """A compiled reader at work: `handle` is its C structure, which begins with ``struct reader`` of native/text.h.
+
+    Rows of the tables `names` go to `spool`. `names_of_events` are the strings that the structure was made with. With
+    `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread bore another name than before.
     """
-    losses: tuple[Loss, ...] = ()
-    end = data.rfind(b"\n") + 1
-    if end < len(data):
-        if complete is not None and re.search(complete, data[end:].decode(errors="backslashreplace")):
-            data += b"\n"
-        else:
-            message = f"the last line has no end and was dropped: {_quoted(data[end:])}"
-            losses = (Loss("torn", 1, message),)
-            data = data[:end]
-    text = _utf8(data)
-    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
-    offsets = np.concatenate(([0], ends)).astype(np.int64)
-    array = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets.data), pa.py_buffer(text))
-    return pl.Series("line", array, pl.String).str.strip_suffix("\n"), losses
 
+    def __init__(
+        self, handle: int, spool: Spool, tables: tuple[str, ...], names_of_events: native.Strings, threads: bool = False
+    ) -> None:
+        if not handle:
+            raise MemoryError
+        self._handle = handle
+        self._spool = spool
+        self._names = names_of_events
+        self._tables = {name: native.Table(name, _ROWS) for name in tables}
+        self._comms = native.Strings()
+        self._threads = native.Table("tasks", _ROWS, self._comms) if threads else None
+        self._seen: list[pl.DataFrame] = []
+        self._set_tables()
 
-def unreadable(rows: pl.Series, what: str) -> tuple[Loss, ...]:
-    """The lines `rows`, which cannot be read as `what`, as a `Loss`; nothing if there are none."""
-    if rows.is_empty():
-        return ()
-    count = "1 line" if len(rows) == 1 else f"{len(rows)} lines"
-    message = f"{count} cannot be read as {what}; the first: {_quoted(rows[0].encode())}"
-    return (Loss("unreadable", len(rows), message),)
+    @property
+    def told(self) -> Told:
+        """What was told so far."""
+        told: Told = library().text_told(self._handle).contents
+        return told
 
+    @property
+    def events(self) -> dict[str, int]:
+        """How often each name of an event occurred, in alphabetical order."""
+        counts = library().text_counts(self._handle)
+        names: list[str] = [str(name) for name in self._names.array().to_pylist()]
+        return {name: counts[number] for number, name in sorted(enumerate(names), key=lambda x: x[1]) if counts[number]}
 
-def block_events(frame: pl.DataFrame) -> pl.DataFrame:
-    """Table `block_events` from the columns a format has; the others are null.
+    def read(self, pieces: Iterable[bytes], end: Callable[[], object] = lambda: None) -> tuple[Loss, ...]:
+        """Read all pieces of the text; `end` is called behind the last. A torn last line is dropped: a `Loss`."""
+        for piece in pieces:
+            data, done = np.frombuffer(piece, np.uint8), 0
+            while done < len(data):
+                done += library().text_read(self._handle, data.ctypes.data + done, len(data) - done)
+                self._hand_on(only_full=done == len(data))
+        end()
+        torn = ctypes.create_string_buffer(_QUOTED)
+        length = library().text_torn(self._handle, torn)
+        self._hand_on(only_full=False)
+        if not length:
+            return ()
+        message = f"the last line has no end and was dropped: {_quoted(torn.raw[:length])}"
+        return (Loss("torn", 1, message),)
 
-    Sorted by `ts_ns`; equal times keep the order of `frame`.
-    """
-    return schema.complete(frame.sort("ts_ns", maintain_order=True), "block_events")
+    def seen(self) -> pl.DataFrame:
+        """Where threads bore another name than before, in order of the text: columns ts_ns, tid, pid, comm."""
+        while not library().text_threads(self._handle):
+            self._hand_on(only_full=False)
+        self._hand_on(only_full=False)
+        return pl.concat(self._seen)
 
+    def _hand_on(self, only_full: bool) -> None:
+        """Give rows to the spool and begin new tables: after each piece only where more than half is used."""
+        limit = _ROWS // 2 if only_full else 0
+        for name, table in self._tables.items():
+            if table.rows > limit:
+                self._spool.append(name, table.arrow())
+                # Tools print the CPUs in turn, a little at a time: what comes is seldom older than all of this.
+                self._spool.settle(name, int(table.column("ts_ns").min()))
+                self._tables[name] = native.Table(name, _ROWS)
+        if self._threads is not None and (self._threads.rows > limit or not (self._seen or only_full)):
+            rows = pl.DataFrame(self._threads.arrow())
+            self._seen.append(
+                rows.select(pl.col("valid_from_ns").alias("ts_ns"), "tid", "pid", pl.col("comm").cast(pl.String))
+            )
+            self._threads = native.Table("tasks", _ROWS, self._comms)
+        self._set_tables()
 
-def number(column: str, dtype: type[pl.Int32 | pl.Int64]) -> pl.Expr:
-    """The number a column holds as text; null where there is none or where it does not fit.
-
-    The all-ones sector of an empty flush is one that does not fit.
-    """
-    return pl.col(column).cast(dtype, strict=False)
-
-
-def device(major: str, minor: str) -> pl.Expr:
-    """`dev` of two columns that hold major and minor number as text."""
-    numbers = pl.col(major).cast(pl.UInt32, strict=False), pl.col(minor).cast(pl.UInt32, strict=False)
-    return numbers[0] * (1 << units.MINOR_BITS) + numbers[1]
-
-
-def span(times: pl.Series) -> tuple[int | None, int | None]:
-    """First and last of Int64 times; None for none."""
-    first, last = times.min(), times.max()
-    return (first, last) if isinstance(first, int) and isinstance(last, int) else (None, None)
-
-
-def counts(names: pl.Series) -> dict[str, int]:
-    """How often each name occurs, in alphabetical order."""
-    table = names.value_counts(name="n").sort(names.name)
-    return dict(zip(table[names.name].to_list(), table["n"].to_list(), strict=True))
+    def _set_tables(self) -> None:
+        tables = [self._tables.get(name) for name in ("block_events", "fs_events", "commands")] + [self._threads]
+        library().text_tables(self._handle, *(None if table is None else table.pointer for table in tables))
 
 
 def _quoted(text: bytes) -> str:
     """The start of a line, for messages."""
     shown = printable(text[:60].decode(errors="backslashreplace"))
     return f"“{shown}{'…' if len(text) > 60 else ''}”"
-
-
-def _utf8(data: bytes) -> bytes:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return data.decode(errors="backslashreplace").encode()
-    return data

@@ -1,0 +1,98 @@
+"""Forms of lines: what stands behind an event's name, and which part of it fills which column.
+
+A form is literal text with places in braces. ``{column}`` is a decimal number for that column of the table; behind a
+colon stands another way to write it:
+
+====================  =============================================================================================
+``x``, ``s``          a hexadecimal number; a number that may be negative
+``length``            a number that is none where it is negative
+``o``                 an octal number
+``device``            major and minor number, a comma or colon between them
+``page``              bytes, of which the column counts pages
+``found``             a number that counts only where the form's ``error`` is 0 and that is not all ones of 32 bits
+``text``, ``rest``    as much as possible; all but the end of the line
+``quoted``            text in quotation marks, or ``(fault)`` for none; with a number behind, a name of a path
+``flags``             capital letters and perhaps a hexadecimal number
+``f2fs``, ``type``    the type of an F2FS block as a word, as a number
+``=N``                nothing: the column is N
+====================  =============================================================================================
+
+Places without a column: ``{#}`` digits, ``{w}`` a word, ``{?c}`` c or nothing, ``{*}`` anything, ``{*w}`` anything up
+to the start of a word, ``{place}`` where a probe stands, ``{end}`` the end of the line. A form that does not end in
+``{end}`` may have anything behind it. The compiled matcher is native/text_forms.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+from androstep_analysis import schema
+
+_KINDS = {
+    **{"literal": 0, "maybe": 1, "digits": 2, "word": 3, "place": 4, "end": 5, "number": 6, "signed": 7, "device": 8},
+    **{"flags": 9, "f2fs": 10, "any": 11, "words_end": 12, "text": 13, "rest": 14, "quoted": 15, "set": 16, "type": 17},
+}
+"""``enum step_kind`` of native/text_forms.h."""
+
+_REQUIRED, _PAGE, _FOUND, _LEVEL, _LENGTH = 1, 2, 4, 8, 16
+_NO_COLUMN = 255
+
+_PLACES = {"#": "digits", "w": "word", "*": "any", "*w": "words_end", "place": "place", "end": "end"}
+_NUMBERS = {"": 10, "x": 16, "o": 8, "page": 10, "found": 10}
+_PLACE = re.compile(r"\{([^}]*)\}")
+
+
+class Step(ctypes.Structure):
+    """``struct step`` of native/text_forms.h."""
+
+    _fields_ = (
+        ("kind", ctypes.c_uint8),
+        ("column", ctypes.c_uint8),
+        ("base", ctypes.c_uint8),
+        ("flags", ctypes.c_uint8),
+        ("length", ctypes.c_uint32),
+        ("literal", ctypes.c_char_p),
+    )
+
+
+def compiled(form: str, table: str) -> ctypes.Array[Step]:
+    """The steps of `form`, whose columns are those of `table`; `ValueError` for a place that is none."""
+    columns = [column.name for column in schema.table(table).columns]
+    steps = []
+    for number, part in enumerate(_PLACE.split(form)):
+        if number % 2:
+            steps.append(_place(part, columns))
+        elif part:
+            steps.append(_step("literal", literal=part.encode()))
+    return (Step * len(steps))(*steps)
+
+
+def _step(
+    kind: str, column: int = _NO_COLUMN, base: int = 0, flags: int = 0, length: int = 0, literal: bytes = b""
+) -> Step:
+    return Step(_KINDS[kind], column, base, flags, length or len(literal), literal)
+
+
+def _place(place: str, columns: list[str]) -> Step:
+    if place in _PLACES:
+        return _step(_PLACES[place])
+    if place.startswith("?"):
+        return _step("maybe", literal=place[1:].encode())
+    name, _, kind = place.partition(":")
+    if name not in columns:
+        raise ValueError(f"{place!r}: no such column")
+    column = columns.index(name)
+    required = _REQUIRED if name in ("dev", "ino") else 0
+    if kind in _NUMBERS:
+        flags = {"page": _PAGE, "found": _FOUND}.get(kind, required)
+        return _step("number", column, _NUMBERS[kind], flags)
+    if kind.startswith("="):
+        return _step("set", column, length=int(kind[1:]))
+    if kind.startswith("quoted") and kind != "quoted":
+        return Step(_KINDS["quoted"], column, 0, _LEVEL, int(kind[6:]), b"")
+    if kind in ("s", "length"):
+        return _step("signed", column, flags=_LENGTH if kind == "length" else 0)
+    if kind == "type":
+        return _step("type", column, 10)
+    return _step(kind, column, flags=required if kind == "device" else 0)

@@ -1,0 +1,190 @@
+"""Traces of Open-CAS' iotrace (standalone-linux-io-tracer), as its framework OCTF keeps them.
+
+A trace is a folder: ``octf.trace.N`` for each queue N, which is a CPU, and ``octf.summary`` with what the recorder
+counted, in JSON. Any of the files opens the trace, also inside a tar archive. native/octf.c reads the messages
+(open-cas-telemetry-framework, source/octf/proto/trace.proto): an io becomes a `queue` event, its completion a
+`complete` one. iotrace tells the file of an io behind it; names are looked up in the whole trace, so that the path is
+the last one the file had. Times are CLOCK_MONOTONIC (the module's ``ktime_get_ns``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from androstep_analysis.errors import Loss
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.native import Table, library
+
+PIECE_BYTES = 8 << 20
+MESSAGE_BYTES = 1 << 20
+"""No message is as long; where one claims to be, the rest of the file is lost."""
+
+ROWS = 1 << 17
+
+SUMMARY = "octf.summary"
+_QUEUE = re.compile(r"^octf\.trace\.(\d{1,5})$")
+_KINDS = {
+    2: "io",
+    3: "deviceDescription",
+    4: "filesystemMeta",
+    5: "ioCompletion",
+    6: "filesystemFileName",
+    7: "filesystemFileEvent",
+}
+"""Fields of message Event, as trace.proto names them."""
+
+
+class _Octf(ctypes.Structure):
+    """The beginning of ``struct octf`` of native/octf.c."""
+
+    _fields_ = (
+        ("kinds", ctypes.c_uint64 * 8),
+        ("damaged", ctypes.c_uint64),
+        ("first_ns", ctypes.c_int64),
+        ("last_ns", ctypes.c_int64),
+        ("is_full", ctypes.c_uint8),
+    )
+
+
+@functools.cache
+def _native() -> ctypes.CDLL:
+    loaded = library()
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    for name, result, arguments in (
+        ("octf_new", ctypes.POINTER(_Octf), (ctypes.c_bool,)),
+        ("octf_free", None, (pointer,)),
+        ("octf_names", size, (pointer, ctypes.c_char_p, size)),
+        ("octf_decode", size, (pointer, ctypes.c_char_p, size, ctypes.c_int32, pointer)),
+    ):
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` begins a queue, with the description of a device as its first event, or is a trace's summary."""
+    return _is_summary(head) or _FIRST_EVENT.match(head) is not None
+
+
+_FIRST_EVENT = re.compile(
+    rb"(?s)^[\x10-\x7f]\x0a[\x02-\x16]\x08.{1,20}?\x1a[\x08-\x7f]\x08[\x80-\xff]{1,9}[\x00-\x7f]\x12"
+)
+"""A length, field header with a sequence number, and field deviceDescription with number and name of the device."""
+
+
+def _is_summary(head: bytes) -> bool:
+    return head.lstrip().startswith(b"{") and b'"tracePath"' in head and b'"queueCount"' in head
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What the summary of a trace says."""
+
+    events: int | None
+    dropped: int
+    version: int
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """All queues of a trace, of which `source` is one or the summary."""
+    names = {name for name in (*source.beside, source.path.name) if _QUEUE.match(name)}
+    queues = [(int(name.rsplit(".", 1)[1]), _member(source, name)) for name in sorted(names, key=_number)]
+    queues = queues or [(0, source)]
+    told = _summary(source)
+    octf = _native().octf_new(told is None or told.version > 0)
+    if not octf:
+        raise MemoryError
+    try:
+        for _, queue in queues:
+            _pieces(queue, lambda data: int(_native().octf_names(octf, data, len(data))))
+        table = Table("block_events", ROWS)
+        torn = sum(_decode(octf, queue, cpu, table, spool) for cpu, queue in queues)
+        spool.append("block_events", table.arrow())
+        return _staging(octf.contents, told, torn)
+    finally:
+        _native().octf_free(octf)
+
+
+def _number(name: str) -> int:
+    return int(name.rsplit(".", 1)[1])
+
+
+def _member(source: Source, name: str) -> Source:
+    return source if name == source.path.name else source.load_beside(name)
+
+
+def _summary(source: Source) -> _Told | None:
+    """What `SUMMARY` says; None where there is none that can be read."""
+    if source.path.name != SUMMARY and SUMMARY not in source.beside:
+        return None
+    try:
+        told: Any = json.loads(_member(source, SUMMARY).data)
+        events = told.get("tracedEvents")
+        return _Told(
+            None if events is None else int(events), int(told.get("droppedEvents", 0)), int(told.get("version", 0))
+        )
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return None
+
+
+def _decode(octf: Any, queue: Source, cpu: int, table: Table, spool: Spool) -> int:
+    """Appends the events of one queue to `table`, and that to `spool` where it is full; bytes that are no event."""
+
+    def step(data: bytes) -> int:
+        done = 0
+        while True:
+            rest = data[done:] if done else data
+            done += int(_native().octf_decode(octf, rest, len(rest), cpu, table.pointer))
+            if not octf.contents.is_full:
+                return done
+            spool.append("block_events", table.arrow())
+            table.clear()
+
+    return _pieces(queue, step)
+
+
+def _pieces(queue: Source, step: Callable[[bytes], int]) -> int:
+    """Calls `step`, which tells how many bytes it read, on piece after piece; how many bytes are left at the end."""
+    place = 0
+    while place < queue.size:
+        piece = queue.read(place, PIECE_BYTES)
+        done = step(piece)
+        place += done
+        if not piece or (len(piece) - done > MESSAGE_BYTES or place + len(piece) - done >= queue.size):
+            break
+    return queue.size - place
+
+
+def _staging(octf: _Octf, told: _Told | None, torn: int) -> Staging:
+    events = {name: int(octf.kinds[number]) for number, name in _KINDS.items() if octf.kinds[number]}
+    losses = []
+    if torn:
+        losses.append(Loss("torn", torn, f"queues end with {torn} bytes that are no whole event"))
+    if octf.damaged:
+        losses.append(Loss("unreadable", int(octf.damaged), f"{octf.damaged} messages are no events"))
+    dropped = told.dropped if told is not None else 0
+    if dropped:
+        losses.append(Loss("dropped", dropped, f"the recorder dropped {dropped} events"))
+    missing = told.events - sum(events.values()) if told is not None and told.events is not None else 0
+    if missing > 0:
+        losses.append(
+            Loss("missing", missing, f"{missing} of {told.events if told else 0} events are not in the queues")
+        )
+    has_events = bool(events)
+    return Staging(
+        format="opencas",
+        events=events,
+        first_ns=int(octf.first_ns) if has_events else None,
+        last_ns=int(octf.last_ns) if has_events else None,
+        clock="mono",
+        lost_events=dropped,
+        losses=tuple(losses),
+    )

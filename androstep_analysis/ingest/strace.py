@@ -1,0 +1,341 @@
+"""The logs of strace, with whatever options they were made.
+
+A line is ``[thread] [time] [number] [instruction pointer] call(arguments) = result [<duration>]`` (strace 6.1:
+syscall.c, ``syscall_entering_trace``, and strace.c, ``printleader``). A call that another thread interrupts stands on
+two lines, of which the first ends in ``<unfinished ...>`` and the second begins with ``<... call resumed>``;
+native/strace.c joins them. A log that ``-ff -o name`` wrote is a set ``name.TID``, one file a thread: any of them opens
+all.
+
+Times are what the log has: ``-ttt`` is CLOCK_REALTIME; ``-t`` and ``-tt`` are nanoseconds since the midnight before the
+first line, in the recorder's own time zone, and go on over the next midnight; ``-r`` is from the first line; without
+any of them `ts_ns` is null and rows are in the order of their lines.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from androstep_analysis import schema
+from androstep_analysis.errors import Loss
+from androstep_analysis.ingest import tasks
+from androstep_analysis.ingest.source import Source, printable
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.native import Strings, Table, library
+
+PIECE_BYTES = 8 << 20
+LINE_BYTES = 64 << 20
+"""A longer line is no call that anybody recorded, and is not read."""
+
+ROWS = 1 << 17
+STRINGS_BYTES = 64 << 20
+"""Paths may go on being new forever; then they are kept again from none."""
+
+_LATE_NS = 2_000_000_000
+"""A call that takes longer may come out of order; to wait for it would keep everything that follows in memory."""
+
+_NO_INT32 = -(1 << 31)
+_NO_INT64 = -(1 << 63)
+_ROWS_OF_A_LINE = 4
+_THREAD, _PROCESS = 1, 2
+
+_TIME = rb"(?:\d\d:\d\d:\d\d(?:\.\d+)?|\d+\.\d+|\d{9,10}) (?:\(\+ *\d+\.\d+\) )?"
+_TASK = rb"(?:\[pid +\d+(?:<[^\n]*?>)?\] |\d+(?:<[^\n]*?>)? +)"
+_BODY = (
+    rb"(?:[a-z_][a-z_0-9]*\([^\n]*(?:\) *\t* *= (?:\?|-?\d|0x)|<unfinished \.\.\.>$)"
+    rb"|<\.\.\. [a-z_0-9]+ resumed>|\+\+\+ (?:exited with|killed by) |--- SIG[A-Z0-9]+ \{)"
+)
+_LINE = re.compile(rb"(?m)^(?P<task>" + _TASK + rb")? *(?P<time>" + _TIME + rb")?(?:\[[^\]\n]*\] )*" + _BODY)
+_OF_THREAD = re.compile(r"^(?P<set>.+)\.(?P<tid>\d{1,7})$")
+_NAMED = re.compile(rb"(?m)^\[pid +(\d+)")
+_CHILD = re.compile(rb"(?m)(?:(?:fork|clone3?)(?:\(| resumed>)|^(?:, | => ))[^\n]*\) += (\d+)")
+
+
+class _Counts(ctypes.Structure):
+    """``struct strace_counts`` of native/strace.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("lines", "unreadable", "torn", "unfinished", "resumed", "forgotten")),
+        *((name, ctypes.c_int64) for name in ("first_ns", "last_ns", "pending_ns")),
+        ("is_timed", ctypes.c_uint8),
+        ("first", ctypes.c_uint8 * 80),
+        ("first_length", ctypes.c_uint32),
+    )
+
+
+@functools.cache
+def _native() -> ctypes.CDLL:
+    loaded = library()
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    for name, result, arguments in (
+        ("strace_new", pointer, (ctypes.c_int32, ctypes.c_int64, pointer)),
+        ("strace_free", None, (pointer,)),
+        ("strace_decode", size, (pointer, ctypes.c_char_p, size, ctypes.c_bool, pointer)),
+        ("strace_pending", size, (pointer, size, pointer)),
+        ("strace_finish", ctypes.c_bool, (pointer, pointer)),
+        ("strace_counts", ctypes.POINTER(_Counts), (pointer,)),
+        ("strace_note_count", ctypes.c_uint64, (pointer, size)),
+        ("strace_tasks", size, (pointer, size, pointer, pointer, pointer, pointer)),
+    ):
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` holds a line of a log."""
+    return _LINE.search(head) is not None
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """The calls of one log, or of a set of logs, one a thread.
+
+    `events` counts calls by name, and signals and ends of threads (``--- SIGCHLD``, ``+++ exited``).
+    """
+    log = _Log(spool)
+    for part, tid in _members(source):
+        log.read(part, tid)
+    return log.staging()
+
+
+def _members(source: Source) -> Iterator[tuple[Source, int]]:
+    """The files of a log with the threads they are of (`_NO_INT32`: the lines tell)."""
+    name = _OF_THREAD.match(source.path.name)
+    if name is None or not _is_of_one_thread(source.head):
+        yield source, _root(source)
+        return
+    found = (_OF_THREAD.match(Path(other).name) for other in source.beside)
+    tids = {int(other["tid"]) for other in found if other is not None and other["set"] == name["set"]}
+    for tid in sorted(tids | {int(name["tid"])}):
+        member = source if tid == int(name["tid"]) else source.load_beside(f"{name['set']}.{tid}")
+        if member is source or _is_of_one_thread(member.head):
+            yield member, tid
+
+
+def _is_of_one_thread(head: bytes) -> bool:
+    line = _LINE.search(head)
+    return line is not None and line["task"] is None
+
+
+def _root(source: Source) -> int:
+    """The thread of the first lines, which have no name as long as it is the only one; then it has, and nobody made it.
+
+    strace writes so to a terminal (``-f`` without ``-o``).
+    """
+    first = source.read(0, PIECE_BYTES)
+    roots = set(_NAMED.findall(first))
+    if roots:
+        roots -= set(_CHILD.findall(first))
+    return int(roots.pop()) if len(roots) == 1 else _NO_INT32
+
+
+class _Log:
+    """A log while it is read."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._untimed: Spool | None = None
+        self._notes = Strings()
+        self._table = Table("syscalls", ROWS)
+        self._events: Counter[str] = Counter()
+        self._tasks: list[pl.DataFrame] = []
+        self._spans: list[int] = []
+        self._counts: Counter[str] = Counter()
+        self._first_unreadable = b""
+        self._order = 0
+        self._clock: str | None = None
+
+    def read(self, source: Source, tid: int) -> None:
+        """One file."""
+        handle = _native().strace_new(tid, self._order, self._notes.handle)
+        if not handle:
+            raise MemoryError
+        try:
+            self._decode(source, handle)
+            while not _native().strace_finish(handle, self._table.pointer):
+                self._flush(handle)
+            self._flush(handle)
+            self._add(source, handle)
+        finally:
+            _native().strace_free(handle)
+
+    def _decode(self, source: Source, handle: int) -> None:
+        place, size = 0, PIECE_BYTES
+        while place < source.size:
+            piece = source.read(place, size)
+            is_last = place + len(piece) >= source.size
+            done = 0
+            while True:
+                rest = piece[done:] if done else piece
+                step = int(_native().strace_decode(handle, rest, len(rest), is_last, self._table.pointer))
+                done += step
+                if done == len(piece) or self._table.capacity - self._table.rows >= _ROWS_OF_A_LINE:
+                    break
+                self._flush(handle)
+            place += done
+            size = PIECE_BYTES
+            if not done and (len(piece) >= LINE_BYTES or not piece):
+                self._counts["overlong"] += 1
+                place = _next_line(source, place + len(piece))
+            elif not done:
+                size = 2 * len(piece)
+
+    def _flush(self, handle: int) -> None:
+        counts = _native().strace_counts(handle).contents
+        if self._table.rows:
+            pending = np.empty(int(_native().strace_pending(handle, 0, None)), np.int64)
+            _native().strace_pending(handle, len(pending), pending.ctypes.data)
+            rows = _without(self._table.arrow(), np.sort(pending))
+            texts = self._table.strings.array()
+            numbers = np.bincount(np.delete(self._table.column("call"), pending))
+            for number in np.flatnonzero(numbers):
+                self._events[str(texts[int(number)])] += int(numbers[number])
+            if counts.is_timed:
+                self._spool.append("syscalls", rows)
+                settled = counts.last_ns - _LATE_NS
+                self._spool.settle(
+                    "syscalls", settled if counts.pending_ns == _NO_INT64 else max(counts.pending_ns, settled)
+                )
+            else:
+                self._untimed = self._untimed or Spool()
+                self._untimed.append("syscalls", rows)
+                if counts.pending_ns == _NO_INT64:
+                    self._untimed.settle("syscalls", self._order + counts.lines)
+        if self._table.strings.nr_bytes > STRINGS_BYTES:
+            self._table = Table("syscalls", ROWS)
+        else:
+            self._table.clear()
+
+    def _add(self, source: Source, handle: int) -> None:
+        """What the file told beside its rows."""
+        counts = _native().strace_counts(handle).contents
+        self._order += counts.lines
+        for name in ("unreadable", "torn", "unfinished", "resumed", "forgotten"):
+            self._counts[name] += getattr(counts, name)
+        if counts.unreadable and not self._first_unreadable:
+            self._first_unreadable = bytes(counts.first[: counts.first_length])
+        if counts.is_timed and counts.first_ns != _NO_INT64:
+            self._spans += [counts.first_ns, counts.last_ns]
+        self._tasks.append(_tasks(handle, self._notes))
+        for number, note in enumerate(self._notes.array().to_pylist()):
+            if count := int(_native().strace_note_count(handle, number)):
+                self._events[str(note)] += count
+        if self._clock is None:
+            self._clock = _clock(source.head)
+
+    def staging(self) -> Staging:
+        """What the reader returns, once all files are read."""
+        self._append_untimed()
+        return Staging(
+            format="strace",
+            events=dict(sorted(self._events.items())),
+            first_ns=min(self._spans, default=None),
+            last_ns=max(self._spans, default=None),
+            tasks=_table(pl.concat(self._tasks)),
+            clock=self._clock or "unknown",
+            realtime_offset_ns=0 if self._clock == "realtime" else None,
+            losses=self._losses(),
+        )
+
+    def _append_untimed(self) -> None:
+        """Rows without times had the order of their lines for one, so that those of long calls come to their place."""
+        if self._untimed is not None:
+            for rows in self._untimed.table("syscalls").collect_batches():
+                self._spool.append("syscalls", rows.with_columns(ts_ns=pl.lit(None, pl.Int64)))
+
+    def _losses(self) -> tuple[Loss, ...]:
+        shown = printable(self._first_unreadable.decode(errors="backslashreplace"))
+        texts = {
+            "unreadable": ("unreadable", f"lines are none of strace's; the first: “{shown}”"),
+            "overlong": ("unreadable", f"lines are longer than {LINE_BYTES >> 20} MiB"),
+            "torn": ("torn", "files end within a line, which was dropped"),
+            "forgotten": ("missing", "calls have no result: too many had begun and not returned"),
+        }
+        return tuple(
+            Loss(kind, self._counts[name], f"{self._counts[name]} {text}")
+            for name, (kind, text) in texts.items()
+            if self._counts[name]
+        )
+
+
+def _without(rows: pa.Table, left_out: npt.NDArray[np.int64]) -> pa.Table:
+    """`rows` without those of the sorted numbers `left_out`."""
+    starts = np.concatenate(([0], left_out + 1))
+    ends = np.concatenate((left_out, [rows.num_rows]))
+    return pa.concat_tables([rows.slice(int(start), int(end - start)) for start, end in zip(starts, ends, strict=True)])
+
+
+def _next_line(source: Source, place: int) -> int:
+    """Where the next line begins behind `place`."""
+    while piece := source.read(place, PIECE_BYTES):
+        found = piece.find(b"\n")
+        if found >= 0:
+            return place + found + 1
+        place += len(piece)
+    return place
+
+
+def _clock(head: bytes) -> str:
+    """What the times of a log count from."""
+    line = _LINE.search(head)
+    time = (line["time"] or b"").split(b" ")[0] if line is not None else b""
+    if not time:
+        return "none"
+    if b":" in time:
+        return "time of day"
+    return "relative" if len(time.split(b".")[0]) < len("100000000") else "realtime"
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+
+def _tasks(handle: int, notes: Strings) -> pl.DataFrame:
+    """The threads one file tells of: tid, the thread that made it, whether it is a process, name."""
+    count = int(_native().strace_tasks(handle, 0, None, None, None, None))
+    dtypes = {"tid": np.int32, "parent": np.int32, "kind": np.uint8, "comm": np.uint32}
+    columns = {name: np.empty(count, dtype) for name, dtype in dtypes.items()}
+    _native().strace_tasks(handle, count, *(values.ctypes.data for values in columns.values()))
+    names = pl.DataFrame({"name": notes.array().to_pylist()}, {"name": pl.String}).with_row_index("comm")
+    return (
+        pl.DataFrame(columns)
+        .join(names, on="comm", how="left", maintain_order="left")
+        .filter(pl.col("tid") != _NO_INT32)
+        .select("tid", pl.when(pl.col("parent") != _NO_INT32).then("parent"), "kind", comm="name")
+    )
+
+
+def _table(told: pl.DataFrame) -> pl.DataFrame:
+    """Table `tasks`: a thread is of the process of the one that made it with CLONE_THREAD."""
+    found = told.group_by("tid").agg(
+        pl.col("kind").max(), pl.col("parent").drop_nulls().first(), pl.col("comm").drop_nulls().first()
+    )
+    makers = {tid: (kind, parent) for tid, kind, parent, _ in found.rows()}
+    pids = [_process(tid, makers) for tid in found["tid"].to_list()]
+    table = found.select("tid", "comm", tasks.kind(pl.col("comm").fill_null(""))).with_columns(
+        pid=pl.Series(pids, dtype=pl.Int32)
+    )
+    return schema.complete(table.sort("tid"), "tasks")
+
+
+def _process(tid: int, makers: dict[int, tuple[int, int | None]]) -> int | None:
+    """The process of thread `tid`; None where the log does not tell."""
+    seen = set()
+    while tid not in seen:
+        seen.add(tid)
+        kind, parent = makers.get(tid, (0, None))
+        if kind == _PROCESS:
+            return tid
+        if kind != _THREAD or parent is None:
+            return None
+        tid = parent
+    return None
