@@ -1,0 +1,47 @@
+// Columns of table syscalls, in the order of schemas/syscalls.json; test_ingest_strace holds them against it.
+#pragma once
+
+enum syscall_column {
+    SYSCALL_TS_NS,
+    SYSCALL_DURATION_NS,
+    SYSCALL_LINE,
+    SYSCALL_PID,
+    SYSCALL_TID,
+    SYSCALL_COMM,
+    SYSCALL_CALL,
+    SYSCALL_STATE,
+    SYSCALL_FD,
+    SYSCALL_FD_PATH,
+    SYSCALL_FD_KIND,
+    SYSCALL_PATH,
+    SYSCALL_FD2,
+    SYSCALL_FD2_PATH,
+    SYSCALL_PATH2,
+    SYSCALL_REQUEST,
+    SYSCALL_FLAGS,
+    SYSCALL_MODE,
+    SYSCALL_OFFSET_BYTES,
+    SYSCALL_OFFSET2_BYTES,
+    SYSCALL_BYTES,
+    SYSCALL_ADDRESS,
+    SYSCALL_DEV,
+    SYSCALL_INO,
+    SYSCALL_SIZE,
+    SYSCALL_RESULT,
+    SYSCALL_ERROR,
+    SYSCALL_RESULT_PATH,
+};
+
+enum syscall_state { STATE_WHOLE, STATE_UNFINISHED, STATE_RESUMED };
+
+enum fd_kind {
+    FD_KIND_PATH,
+    FD_KIND_DELETED,
+    FD_KIND_MEMFD,
+    FD_KIND_CHAR,
+    FD_KIND_BLOCK,
+    FD_KIND_PIPE,
+    FD_KIND_SOCKET,
+    FD_KIND_ANON,
+    FD_KIND_OTHER,
+};
