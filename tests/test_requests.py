@@ -1,16 +1,27 @@
-"""Block events to requests: the cases of a request's life one by one, then a simulated block layer as oracle."""
+"""Block events to requests: the cases of a request's life one by one, a simulated block layer, and an oracle."""
 
 from __future__ import annotations
 
+import json
 import random
 
+import corpus
 import polars as pl
 import pytest
+import readers
+import sanitized
 from blocks import DEV, block_events, life
+from polars.testing import assert_frame_equal
+from requests_oracle import Oracle
 
-from androstep_analysis.link.requests import Device, link
+from androstep_analysis.link import linker, requests
+from androstep_analysis.link.requests import Device
 
 TIMES = ("queue_ns", "insert_ns", "issue_ns", "complete_ns")
+
+
+def link(block, devices=()):
+    return requests.link(block.lazy(), devices).joined()
 
 
 def row(linked, index=0):
@@ -41,6 +52,19 @@ def test_a_split_bio_becomes_several_requests():
     ))  # fmt: skip
     assert linked.requests["matched"].to_list() == ["split", "split"]
     assert linked.requests["complete_ns"].to_list() == [6, 5]
+
+
+def test_a_completion_without_a_length_completes_all_of_the_request():
+    got = link(life(
+        (1, "issue", 8, 16, "R"), (2, "issue", 40, 8, "W"), (3, "complete", 8, None, "R"),
+        (4, "complete", 40, None, "R"), (5, "complete", 40, None, "W"), (6, "complete", 8, None, "R"),
+    )).requests  # fmt: skip
+    assert got.select("nr_sectors", "complete_ns", "matched").rows() == [(16, 3, "full"), (8, 5, "full")]
+
+
+def test_a_completion_without_an_operation_is_of_that_of_its_bio():
+    got = link(life((1, "queue", 8, 16, "W"), (2, "queue", 40, 8, "R"), (3, "complete", 8, 16, None))).requests
+    assert got.select("op", "rwbs", "queue_ns", "complete_ns").rows() == [("write", "W", 1, 3), ("read", "R", 2, None)]
 
 
 @pytest.mark.parametrize("requeue", [(3, "requeue", 8, 8, "W"), None])
@@ -150,6 +174,48 @@ def test_an_insert_of_an_earlier_request_is_not_taken():
         (5, "queue", 0, 8, "W"), (6, "issue", 0, 8, "W"), (7, "complete", 0, 8, "W"),
     )).requests  # fmt: skip
     assert got["insert_ns"].to_list() == [2, None]
+
+
+def test_a_request_that_grew_before_it_was_issued_again_takes_the_bios_it_grew_by():
+    linked = link(life(
+        (1, "queue", 0, 8, "W"), (2, "issue", 0, 8, "W"), (3, "requeue", 0, 8, "W"), (4, "queue", 8, 8, "W"),
+        (5, "issue", 0, 16, "W"), (6, "complete", 0, 16, "W"),
+    ))  # fmt: skip
+    assert linked.requests.select("nr_sectors", "nr_bios", "matched").rows() == [(16, 2, "requeued")]
+    assert linked.bios.select("sector", "nr_sectors", "queue_ns").rows() == [(0, 8, 1), (8, 8, 4)]
+
+
+def test_a_request_that_shrank_leaves_its_bios_to_the_next():
+    linked = link(life(
+        (1, "queue", 0, 16, "W"), (2, "issue", 0, 16, "W"), (3, "requeue", 0, 16, "W"), (4, "issue", 0, 8, "W"),
+        (5, "issue", 8, 8, "W"), (6, "complete", 0, 8, "W"), (7, "complete", 8, 8, "W"),
+    ))  # fmt: skip
+    assert linked.requests.select("sector", "queue_ns", "matched").rows() == [(0, 1, "requeued"), (8, 1, "split")]
+
+
+def test_a_write_is_no_second_issue_of_a_read():
+    got = link(life((1, "issue", 8, 8, "R"), (2, "issue", 8, 8, "W"), (3, "complete", 8, 8, "W"))).requests
+    assert got.select("op", "matched").rows() == [("read", "no_complete"), ("write", "full")]
+
+
+def test_without_any_completion_each_issue_is_a_request():
+    got = link(life((2, "issue", 8, 8, "R"), (4, "issue", 8, 8, "R"))).requests
+    assert got.select("issue_ns", "matched").rows() == [(2, "no_complete"), (4, "no_complete")]
+
+
+def test_an_insert_before_time_zero_counts():
+    """As in blkparse's text, where times before the start of the trace are negative."""
+    got = row(link(life((-9, "queue", 8, 8, "R"), (-5, "insert", 8, 8, "R"), (3, "issue", 8, 8, "R"))))
+    assert got["insert_ns"] == -5
+
+
+def test_what_has_no_device_is_of_device_0():
+    assert link(block_events([{**step(1, "queue", 8), "dev": None}])).requests["dev"].to_list() == [0]
+
+
+def test_a_trace_without_block_events_has_no_requests():
+    linked = link(block_events([]))
+    assert linked.requests.is_empty() and linked.bios.is_empty()
 
 
 # ------------------------------------------------------------------------------------------ a simulated block layer
@@ -268,3 +334,127 @@ def test_lost_events_cost_only_the_requests_they_belong_to(share):
         missed += want.join(got, on=want.columns, how="anti", nulls_equal=True).height
         found += want.height
     assert missed / found < 0.005
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_events_of_equal_times_are_taken_in_their_order(seed):
+    """A clock that ticks rarely costs nothing but its ticks."""
+    simulation = Simulation(2000 + seed)
+    for _ in range(60):
+        simulation.batch()
+    fine = block_events(simulation.events)
+    coarse = link(fine.with_columns(pl.col("ts_ns") // 1000))
+    want = link(fine)
+    times = pl.col(pl.Int64).exclude("request_id", "sector", "part_sector", "nr_sectors") // 1000
+    assert_frame_equal(coarse.requests, want.requests.with_columns(times))
+    assert_frame_equal(coarse.bios, want.bios.with_columns(times))
+
+
+# ------------------------------------------------------------------------------------------------- oracle by sector
+
+
+def assert_as_the_oracle(block, devices=()):
+    linked = link(block, devices)
+    want_requests, want_bios = Oracle(block.rows(named=True), devices).tables()
+    assert_frame_equal(linked.requests, want_requests)
+    assert_frame_equal(linked.bios, want_bios)
+
+
+ACTIONS = (
+    ("queue", "issue", "complete"), ("issue", "complete", "requeue"), ("queue",), ("issue",), ("queue", "complete"),
+    ("issue", "requeue"), ("queue", "insert", "issue", "requeue"),
+    ("queue", "insert", "issue", "complete", "requeue", "remap"),
+)  # fmt: skip
+LETTERS = ("R", "W", "WS", "RA", "WSM", "FWFS", "FF", "D", "FWS", None, "N", "DE")
+DEVICES = (8 << 20, 8 << 20 | 1, 253 << 20, 7 << 20, None)
+ON_DISK = (Device(8 << 20, None, 0, 100), Device(8 << 20 | 5, 8 << 20, 4, 6))
+
+
+def garbage(random, count):
+    """Events without any sense, on so few places that they have to do with each other."""
+    devices, letters = random.sample(DEVICES, random.randint(1, 3)), random.sample(LETTERS, random.randint(1, 4))
+    actions, now = random.choice(ACTIONS), -50
+    for _ in range(count):
+        now += random.randint(0, 3)
+        event = {
+            "ts_ns": now, "action": random.choice(actions), "dev": random.choice(devices),
+            "sector": random.choice([None, *range(12), *range(12), *range(12)]),
+            "nr_sectors": random.choice([None, -1, 0, 1, 2, 3, 4, 8]), "rwbs": random.choice(letters),
+            "tid": random.randint(1, 5), "cpu": random.randint(0, 3), "comm": random.choice(["a", "b", None]),
+        }  # fmt: skip
+        if event["action"] == "complete":
+            event["error"] = random.choice([None, 0, -5])
+        if event["action"] == "remap":
+            event |= {"old_dev": random.choice(DEVICES[1:]), "old_sector": random.choice([None, 1, 2, 3])}
+        yield event
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_garbage_is_linked_as_the_rules_say(seed):
+    chance = random.Random(seed)
+    events = block_events(garbage(chance, chance.choice([5, 20, 60, 200])))
+    assert_as_the_oracle(events, chance.choice([(), ON_DISK]))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_damaged_recording_is_linked_as_the_rules_say(seed):
+    """Lost and repeated events, and a stretch from which nothing is left, as where a buffer wrapped."""
+    simulation = Simulation(3000 + seed)
+    for _ in range(40):
+        simulation.batch()
+    chance, events = simulation.random, simulation.events
+    start = chance.randrange(len(events))
+    events = events[:start] + events[start + chance.randint(0, 100) :]
+    events = [event for event in events for _ in range(chance.choices([0, 1, 2], [0.1, 0.85, 0.05])[0])]
+    assert_as_the_oracle(block_events(events))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["androstep/result.po", "androstep/ftrace_sqlite.txt", "blkparse_text/android_swapcache_2.txt",
+     "blktrace_bin/centos7.blkparse.txt.gz"],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+def test_recordings_are_linked_as_the_rules_say(name):
+    assert_as_the_oracle(readers.read(corpus.path(name)).block)
+
+
+@pytest.mark.parametrize("name", ["centos7", "takeoverjp_sample"])
+def test_latencies_are_those_of_btt(name):
+    """btt counts a request as often as it has bios: shortest, mean and longest D2C and Q2C, and how many there are."""
+    expected = json.loads(corpus.path(f"blktrace_bin/{name}.expected.json").read_text(encoding="utf-8"))
+    lines = [line.split() for line in expected["btt"]["stdout"]]
+    linked = link(readers.read(corpus.path(f"blktrace_bin/{name}.blkparse.txt.gz")).block)
+    times = linked.bios.drop_nulls("queue_ns").join(
+        linked.requests.select("request_id", "issue_ns", "complete_ns"), on="request_id"
+    )
+    for step, since in {"D2C": "issue_ns", "Q2C": "queue_ns"}.items():
+        took = times["complete_ns"] - times[since]
+        want = next(line[1:5] for line in lines if line[:1] == [step])
+        assert [*(f"{ns / 1e9:.9f}" for ns in (took.min(), took.mean(), took.max())), str(len(took))] == want
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_does_not_matter_how_much_is_linked_at_once(seed, monkeypatch):
+    simulation = Simulation(4000 + seed)
+    for _ in range(30):
+        simulation.batch()
+    events = block_events(event for event in simulation.events if simulation.random.random() < 0.95)
+    want = link(events)
+    for name, size in {"BATCH": 50, "REQUESTS": 7, "BIOS": 5}.items():
+        monkeypatch.setattr(linker, name, size)
+    monkeypatch.setattr(requests, "WINDOW", 10)
+    got = requests.link(events.lazy())
+    windows = list(got.windows())
+    assert len(windows) > 1 and all(window.requests.height for window in windows)
+    for window in windows:
+        assert set(window.bios["request_id"]) <= set(window.requests["request_id"])
+    assert_frame_equal(got.joined().requests, want.requests)
+    assert_frame_equal(got.joined().bios, want.bios)
+    assert_frame_equal(got.requests.collect(), want.requests)
+
+
+def test_nothing_is_read_or_written_where_it_must_not_be():
+    """The tests with random events once more, with the sanitizers of addresses and of undefined behaviour."""
+    done = sanitized.run(__file__, "-k", "(garbage and 7) or damaged or at_once")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -33,14 +33,14 @@ _FORMAT = stat.S_IFMT(0o177777)
 _KEY = ["dev", "ino", "incarnation"]
 
 
-def on_filesystems(fs_events: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
+def on_filesystems(fs_events: pl.DataFrame, requests: pl.LazyFrame) -> pl.DataFrame:
     """The events with those that do not tell the filesystem's device on that device.
 
     Writeback knows only the whole disk (its bdi). Its events of a disk that carries several filesystems are left out:
     they do not tell whose inode they mean. `requests` is table requests, which tells what lies on which disk. Events
     of reads and writes that tell a path tell no device: they are of the one that has such events at all.
     """
-    places = requests.select(pl.col("dev"), "part_dev").unique()
+    places = requests.select("dev", "part_dev").unique().collect()
     parts = places.group_by("dev").agg(part=pl.col("part_dev").first(), parts=pl.len())
     is_dirtying = pl.col("event").is_in(DIRTIED)
     joined = fs_events.join(parts, on="dev", how="left", maintain_order="left")

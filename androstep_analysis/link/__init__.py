@@ -11,9 +11,11 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.fiemap import Listing
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import blocksize, evidence, extents, filetype, handles, owner, requests
+from androstep_analysis.link import blocksize, evidence, extents, filetype, handles, owner
 from androstep_analysis.link.given import SOURCES, Images
+from androstep_analysis.link.requests import Requests
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
 
@@ -22,41 +24,48 @@ Known = TypeVar("Known", Filesystem, Listing)
 
 def tables(
     staging: Staging,
-    linked: requests.Linked,
+    linked: Requests,
     given: Images,
+    spool: Spool,
     *,
     sources: frozenset[str] = SOURCES,
     mounts: Mapping[int, str] | None = None,
     block_bytes: Mapping[int, int] | None = None,
-) -> dict[str, pl.DataFrame]:
+) -> dict[str, pl.LazyFrame]:
     """Every table that follows from a recording, its requests (`requests.link`) and the images of its filesystem.
 
-    Keys block_events, fs_events, tasks, requests, extents, files and io; all that neither the recording nor an image
-    tells is unknown. Of what maps blocks and names files only the kinds of evidence in `sources` (`SOURCES`) are used;
-    who wrote what is always taken from the events. `mounts` tells where the filesystem of a device was mounted, so that
-    paths in events are understood where no image shows it; `block_bytes` the size of the blocks of that filesystem. It
-    is also taken from the images and listings, whatever `sources` says; else the requests may prove it (`blocksize`).
+    Keys tasks, requests, extents, files and io; all that neither the recording nor an image tells is unknown. Requests
+    and io are left in `spool`. Of what maps blocks and names files only the kinds of evidence in `sources` (`SOURCES`)
+    are used; who wrote what is always taken from the events. `mounts` tells where the filesystem of a device was
+    mounted, so that paths in events are understood where no image shows it; `block_bytes` the size of the blocks of
+    that filesystem. It is also taken from the images and listings, whatever `sources` says; else the requests may prove
+    it (`blocksize`).
+
+    In memory are all filesystem events; and all requests only if some of those events tell who wrote what.
     """
-    fs_events = tracepoints.on_filesystems(staging.fs_events, linked.requests)
+    fs_events = tracepoints.on_filesystems(staging.fs_events.collect(), linked.requests)
     # Events that the file should hold and does not are as lost as those that the recorder dropped.
     missing = sum(loss.count for loss in staging.losses if loss.kind == "missing")
-    staging = replace(staging, fs_events=fs_events, lost_events=staging.lost_events + missing)
-    sizes = blocksize.known({**(block_bytes or {}), **given.block_bytes}, linked)
+    staging = replace(staging.with_tables(fs_events=fs_events), lost_events=staging.lost_events + missing)
+    sizes = {**(block_bytes or {}), **given.block_bytes}
+    sizes = blocksize.known(sizes, linked) if fs_events.height else sizes
     known = evidence.evidence(given, staging, sizes, sources, mounts)
+    tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     ext4 = fs_events.filter(pl.col("event").cast(pl.String).str.starts_with("ext4_"))["dev"].drop_nulls().unique()
-    pieces = extents.pieces(linked, known.extents, known.files, frozenset(ext4))
-    if "tracepoint" in sources:
-        pieces = handles.journalled(pieces, fs_events)
+    has_writers = not owner.touches(fs_events).is_empty()
+    for window in [linked.joined()] if has_writers else linked.windows():
+        pieces = extents.pieces(window, known.extents, known.files, frozenset(ext4))
+        if "tracepoint" in sources:
+            pieces = handles.journalled(pieces, fs_events)
+        pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost_events, staging.recorded or frozenset())
+        spool.append("requests", window.requests)
+        spool.append("io", extents.table(pieces))
     return {
-        "block_events": schema.conform(staging.block, "block_events"),
-        "fs_events": schema.conform(fs_events, "fs_events"),
-        "tasks": schema.conform(staging.tasks, "tasks"),
-        "requests": linked.requests,
-        "extents": known.extents,
-        "files": known.files,
-        "io": extents.table(
-            owner.owned(pieces, fs_events, staging.tasks, sizes, staging.lost_events, staging.recorded or frozenset())
-        ),
+        "tasks": schema.conform(tasks, "tasks").lazy(),
+        "requests": spool.table("requests"),
+        "extents": known.extents.lazy(),
+        "files": known.files.lazy(),
+        "io": spool.table("io"),
     }
 
 

@@ -41,7 +41,7 @@ _PAGE = ["dev", "ino", "page"]
 
 
 def extents(
-    fs_events: pl.DataFrame, lives: pl.DataFrame, queued: pl.DataFrame, recorded: Collection[str] = ()
+    fs_events: pl.DataFrame, lives: pl.DataFrame, queued: pl.LazyFrame, recorded: Collection[str] = ()
 ) -> pl.DataFrame:
     """Table `extents` as the bios tell.
 
@@ -55,7 +55,7 @@ def extents(
     bios = _placed(events.filter((pl.col("event") == "bio_page") & _fits()))
     if bios.is_empty():
         return schema.empty("extents")
-    bios = _bound(bios, queued)
+    bios = _bound(bios, queued.collect())
     kinds = lives.select("dev", "ino", "incarnation", "block_type", "subtype")
     own = _parts(_pages(bios.filter("is_own"), events)).join(
         kinds, on=["dev", "ino", "incarnation"], how="left", maintain_order="left"

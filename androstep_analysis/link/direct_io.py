@@ -28,7 +28,7 @@ _LARGEST_OFFSET = 1 << 62
 
 
 def extents(
-    fs_events: pl.DataFrame, block: pl.DataFrame, lost_events: int = 0, recorded: Collection[str] = ()
+    fs_events: pl.DataFrame, block: pl.LazyFrame, lost_events: int = 0, recorded: Collection[str] = ()
 ) -> pl.DataFrame:
     """Table `extents` of the bios of direct calls: source `context`, each row for the one bio it was made with.
 
@@ -38,7 +38,7 @@ def extents(
     calls = _calls(fs_events, recorded)
     if calls.is_empty() or lost_events:
         return schema.empty("extents")
-    during = _of_calls(_without_metadata(_bios(block, calls["dev"].unique()), fs_events), calls)
+    during = _of_calls(_without_metadata(_bios(block.collect(), calls["dev"].unique()), fs_events), calls)
     bios = during.filter(~pl.col("is_page") | _is_memory())
     offset = pl.col("nr_sectors").cum_sum().over("call") - pl.col("nr_sectors")
     proven = bios.filter(_is_proven()).with_columns(

@@ -55,9 +55,10 @@ def evidence(
     given = given.of(sources)
     recorded = staging
     if "tracepoint" not in sources:
-        staging = replace(staging, fs_events=staging.fs_events.clear())
+        staging = staging.with_tables(fs_events=schema.empty("fs_events"))
+    events = staging.fs_events.collect()
     told = staging.recorded or frozenset()
-    lives = tracepoints.lives(staging.fs_events, told)
+    lives = tracepoints.lives(events, told)
     last_seen = given.after or given.listed_after
     if staging.realtime_offset_ns is None and last_seen is not None:
         staging = replace(staging, realtime_offset_ns=incarnations.realtime_offset_ns(last_seen, lives))
@@ -72,11 +73,11 @@ def evidence(
     )
     known = [extents for extents in (old, new, first, last) if extents is not None]
     lives = _typed(lives, known)
-    traced = tracepoints.extents(staging.fs_events, lives, block_bytes, told)
+    traced = tracepoints.extents(events, lives, block_bytes, told)
     imaged_devices = [int(image.extents["dev"][0]) for image in given.filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in known if extents.height}
-    is_complete = any(tracepoints.maps_completely(staging.fs_events, dev, staging.lost_events, told) for dev in devices)
+    is_complete = any(tracepoints.maps_completely(events, dev, staging.lost_events, told) for dev in devices)
     if is_complete:
         parts = images.with_all_changes((first, old), (last, new), given, traced, lives, staging)
     else:
@@ -84,8 +85,8 @@ def evidence(
         parts += images.without_changes(old, new, given, staging.realtime_offset_ns)
         parts += images.listed_without_changes(first, last, given, staging.realtime_offset_ns)
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
-    bios = bio_pages.extents(staging.fs_events, lives, queued, told)
-    bios = pl.concat([bios, direct_io.extents(staging.fs_events, staging.block, staging.lost_events, told)])
+    bios = bio_pages.extents(events, lives, queued, told)
+    bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost_events, told)])
     parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.filesystems)))
     files = _files(given, imaged, listed, lives, staging, mounts or {})
     parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))
@@ -134,7 +135,7 @@ def _files(
     columns = list(schema.table("files").polars)
     known = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
     events = staging.recorded or frozenset()
-    told = [names.files(staging.fs_events, lives, known, mounts, staging.lost_events, events)]
+    told = [names.files(staging.fs_events.collect(), lives, known, mounts, staging.lost_events, events)]
     if given.journal is not None:
         told.append(journals.files(given.journal, imaged, lives, staging))
     table = pl.concat([_named(known), *(_named(files) for files in told), tracepoints.files(lives)])

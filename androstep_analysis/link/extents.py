@@ -27,16 +27,26 @@ def pieces(
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm and `time`, that of the extent asked for.
     """
     cut = _name(_map(placed(linked), extents, marking), files)
-    return pl.concat([_stated(cut, linked.recorded), _placed_flushes(linked)], how="diagonal")
+    return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
 def table(pieces: pl.DataFrame) -> pl.DataFrame:
     """Table `io` of the pieces with their owner columns, numbered within their request."""
-    io = pieces.sort("request_id", "sector")
-    number = pl.int_range(pl.len()).over("request_id")
-    io = io.with_columns(piece=number, bytes=pl.col("nr_sectors") * units.SECTOR_BYTES)
+    io = _in_order(pieces)
+    row = pl.int_range(pl.len())
+    first = pl.when(pl.col("request_id") != pl.col("request_id").shift(fill_value=-1)).then(row).forward_fill()
+    io = io.with_columns(piece=row - first, bytes=pl.col("nr_sectors") * units.SECTOR_BYTES)
     want = schema.table("io").polars
     return schema.conform(io.select(pl.col(name).cast(dtype) for name, dtype in want.items()), "io")
+
+
+def _in_order(pieces: pl.DataFrame) -> pl.DataFrame:
+    """The pieces by request and sector, which they are already if nothing cut them."""
+    step, inside = pl.col("request_id").diff(), pl.col("sector").diff()
+    is_next = ((step > 0) | ((step == 0) & (inside > 0))).all()
+    if not pieces.select((step >= 0).all()).item():
+        pieces = pieces.sort("request_id", maintain_order=True)
+    return pieces if pieces.select(is_next).item() else pieces.sort("request_id", "sector")
 
 
 def _request_columns(requests: pl.DataFrame) -> pl.DataFrame:
@@ -58,8 +68,9 @@ def _request_columns(requests: pl.DataFrame) -> pl.DataFrame:
 
 def placed(linked: Linked) -> pl.DataFrame:
     """The bios with their request's columns, and place and time as the filesystem saw them."""
-    bios = linked.bios.join(_request_columns(linked.requests), on="request_id", how="left", maintain_order="left")
-    return bios.with_columns(
+    place = linked.bios["request_id"] - (linked.requests["request_id"].first() or 0)
+    of_requests = _request_columns(linked.requests).drop("request_id")[place]
+    return pl.concat([linked.bios, of_requests], how="horizontal").with_columns(
         part_sector=pl.col("sector") - pl.col("offset"),
         queue_ns=pl.coalesce("queue_ns", "request_queue_ns"),
         time=pl.coalesce("queue_ns", "request_queue_ns", "issue_ns", "complete_ns"),
@@ -162,18 +173,19 @@ def _name(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     return pieces.join(names, on=["part_dev", "ino", "incarnation"], how="left", maintain_order="left")
 
 
-def _stated(pieces: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
-    """Use what a MOST trace says of a request itself where nothing better maps it."""
-    if not recorded.height:
-        return pieces
-    said = recorded.join(_types(recorded["path"]), on="path", how="left", maintain_order="left")
-    said = said.with_columns(map_source=pl.lit("recorded").cast(schema.enum("io", "map_source")))
-    joined = pieces.join(said, on="request_id", how="left", maintain_order="left", suffix="_said")
-    use = pl.col("map_source").is_null() & pl.col("map_source_said").is_not_null()
+def _stated(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Use what the recording states of a request itself where nothing better maps it."""
+    use = pl.col("map_source").is_null() & pl.col("stated_type").is_not_null()
+    if not pieces.select(use.any()).item():
+        return pieces.drop("stated_type", "stated_path")
+    recorded = pl.lit("recorded").cast(schema.enum("io", "map_source"))
+    stated = {"block_type": "type", "path": "path", "file_type": "file_type", "package": "package"}
+    said = _types(pieces["stated_path"]).select(pl.all().name.prefix("stated_"))
+    joined = pieces.join(said, on="stated_path", how="left", maintain_order="left")
     return joined.with_columns(
-        pl.when(use).then(pl.col(f"{name}_said")).otherwise(pl.col(name)).alias(name)
-        for name in ("block_type", "path", "file_type", "package", "map_source")
-    )
+        *(pl.when(use).then(f"stated_{of}").otherwise(name).alias(name) for name, of in stated.items()),
+        map_source=pl.when(use).then(recorded).otherwise("map_source"),
+    ).drop("stated_type", *said.columns)
 
 
 def _types(paths: pl.Series) -> pl.DataFrame:

@@ -23,9 +23,11 @@ def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame) ->
     its handles are not all known: its blocks keep the owner they have.
     """
     participants = _participants(fs_events, tasks)
+    if participants.is_empty():
+        return pieces
     is_journal = (pl.col("op") == "write") & (pl.col("block_type") == "journal") & pl.col("time").is_not_null()
     journal = pieces.filter(is_journal)
-    if participants.is_empty() or journal.is_empty():
+    if journal.is_empty():
         return pieces
     committed = journal.sort("time", maintain_order=True).join_asof(
         _commits(fs_events),
@@ -56,10 +58,12 @@ def journalled(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
     journal, which do. What a fact already maps is left as it is.
     """
     commits = _commits(fs_events).drop_nulls("end_ns")
+    if commits.is_empty():
+        return pieces
     is_open = (pl.col("block_type") == "unknown") | (pl.col("map_source") == "inferred").fill_null(False)
     may_be = (pl.col("op") == "write") & pl.col("meta") & is_open & pl.col("time").is_not_null()
     writes = pieces.filter(may_be)
-    if commits.is_empty() or writes.is_empty():
+    if writes.is_empty():
         return pieces
     writes = writes.sort("time", maintain_order=True).join_asof(
         commits, left_on="time", right_on="start_ns", by_left=["part_dev", "submit_tid"], by_right=["dev", "tid"],

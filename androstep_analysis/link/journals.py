@@ -29,6 +29,7 @@ def extents(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging
         staging.fs_events.filter(pl.col("event") == f"jbd2_{event}_commit")
         .select("dev", "transaction", pl.col("ts_ns").alias(f"{event}_ns"))
         .unique(["dev", "transaction"])
+        .collect()
         for event in ("start", "end")
     )
     offset = pl.lit(staging.realtime_offset_ns, pl.Int64)

@@ -53,21 +53,26 @@ def owned(
         & (pl.col("nr_sectors") > 0)
         & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
     )
-    touches = fs_events.filter(pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.DIRTIED]))
-    pieces = _not_written_for_others(pieces, fs_events, touches["dev"].unique())
+    touched_by = touches(fs_events)
+    pieces = _not_written_for_others(pieces, fs_events, touched_by["dev"].unique())
     written = pieces.filter(is_written)
     block_bytes = _of_whole_blocks(block_bytes, fs_events)
-    if touches.height and written.height:
+    if touched_by.height and written.height:
         blocks = _blocks(written, fs_events, block_bytes)
-        threads = touches.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
+        threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
         touched = _touched(fs_events, blocks, block_bytes)
         authors = authorship.authors(blocks, touched, _unplaced(pieces), _forgetful(fs_events, recorded), known)
         others = pieces.filter(~is_written.fill_null(False))
         pieces = pl.concat([others, _cut(written, processes.of_threads(authors, tasks))], how="diagonal")
     if lost_events:  # a handle that is not in the trace is an owner that is not counted
-        return _doubted(pieces, touches["dev"].unique())
+        return _doubted(pieces, touched_by["dev"].unique())
     return handles.owned(pieces, fs_events, tasks)
+
+
+def touches(fs_events: pl.DataFrame) -> pl.DataFrame:
+    """The events that tell who wrote to a page or made it dirty; without them each piece has its owner by itself."""
+    return fs_events.filter(pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.DIRTIED]))
 
 
 def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
@@ -104,10 +109,12 @@ def _not_written_for_others(pieces: pl.DataFrame, fs_events: pl.DataFrame, devic
     is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
     is_submitted = (is_data & (pl.col("owner_via") == "submitter")).fill_null(False)
     is_placed = pl.col("ino").is_not_null() & (pl.col("map_source") != "inferred").fill_null(False)
-    has_probe = pl.col("part_dev").is_in(fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique().implode())
+    probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
+    carries_page = bio_pages.carries_page(pieces, fs_events) if len(probed) else pl.lit(False)
+    has_probe = pl.col("part_dev").is_in(probed.implode())
     dirtied = fs_events.filter(pl.col("event").is_in(tracepoints.DIRTIED))["dev"].unique()
     is_other = is_placed & pl.col("part_dev").is_in(dirtied.implode())
-    is_direct = pl.when(has_probe).then(~bio_pages.carries_page(pieces, fs_events)).otherwise(is_other)
+    is_direct = pl.when(has_probe).then(~carries_page).otherwise(is_other)
     is_told = pl.col("part_dev").is_in(devices.implode())
     known = pl.when(~(is_submitted & is_told & ~is_direct))
     unknown, inferred = (pl.lit(name).cast(schema.enum("io", "owner_via")) for name in ("unknown", "inferred"))

@@ -26,6 +26,18 @@ def of_threads(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     process of a thread, and the name of one that the trace no longer knew. A process is called what its first thread
     was called at the time; if that is not known, what the thread is called.
     """
+    keys = ["change", "tid", "pid", "comm"]
+    changes = tasks["valid_from_ns"].drop_nulls().unique().sort()
+    rows = threads.with_columns(change=changes.search_sorted(threads["ts_ns"], "right"))
+    rows = rows.with_columns(change=pl.when(pl.col("ts_ns").is_not_null()).then("change"))
+    # What is told of a thread changes only when a task does: most rows are alike.
+    alike = rows.select("ts_ns", *keys).unique(keys, maintain_order=True)
+    told = _of_each(alike, tasks).drop("ts_ns")
+    return rows.join(told, on=keys, how="left", nulls_equal=True, maintain_order="left").drop("change")
+
+
+def _of_each(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """`of_threads` for each row by itself."""
     # Only a listing knows users. What it says is the name at one time, not from the start of the thread on.
     is_listed = pl.col("uid").is_not_null()
     told, listed = tasks.filter(~is_listed), tasks.filter(is_listed)
