@@ -1,0 +1,83 @@
+"""Captures in the formats of other tools, a module each; docs/export.md says what each is for and what it cannot hold.
+
+Every target has a function ``write(capture, file)`` that writes to a binary file piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from androstep_analysis.capture import Capture
+from androstep_analysis.export import blkparse, blktrace, fio, most, msr, oraclegeneral, perfetto
+
+Write = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One format: what it is for, what is lost, and its function; `is_text` where a terminal can show it.
+
+    `options` are the arguments of the function beside the capture and the file.
+    """
+
+    purpose: str
+    lost: str
+    write: Write
+    is_text: bool = True
+    options: tuple[str, ...] = ()
+
+
+TARGETS = {
+    "perfetto": Target(
+        "a trace for ui.perfetto.dev and trace_processor: requests by device, pieces by process and file",
+        "the block events themselves",
+        perfetto.write,
+        is_text=False,
+    ),
+    "blktrace": Target(
+        "the binary stream of blktrace: for fio --read_iolog, blkparse -i -, btt, iowatcher",
+        "files and owners; sequence numbers are counted anew",
+        blktrace.write,
+        is_text=False,
+    ),
+    "blkparse": Target(
+        "the text of blkparse, a line per block event, for everything that reads blktrace's text",
+        "files and owners; sequence numbers are counted anew",
+        blkparse.write,
+    ),
+    "most": Target(
+        "the .po file of MOST: a line per block event with block type and path, for the MOST Viewer",
+        "devices, what a remap came from, completion errors; owners",
+        most.write,
+    ),
+    "fio2": Target(
+        "an iolog of version 2 for fio --read_iolog (any fio): the requests, with waits of milliseconds",
+        "files and owners, flags (sync, FUA); what was written",
+        fio.write_v2,
+    ),
+    "fio3": Target(
+        "an iolog of version 3 (fio 3.31 or later): the same with times of microseconds",
+        "as fio2",
+        fio.write_v3,
+    ),
+    "oraclegeneral": Target(
+        "libCacheSim's oracleGeneral: every use of a block and when it is used next, for cache simulation",
+        "everything but time (seconds), block and size",
+        oraclegeneral.write,
+        is_text=False,
+        options=("block_bytes", "objects", "op"),
+    ),
+    "msr": Target(
+        "CSV of the MSR Cambridge traces (SNIA), for simulators",
+        "everything but time, device, read or write, place, size and latency",
+        msr.write,
+    ),
+}
+"""Name of each format in `androstep export --to`, and the format."""
+
+
+def write(capture: Capture, target: str, file: BinaryIO, **options: Any) -> None:
+    """Write `capture` in the format `target` (one of `TARGETS`; `KeyError` for others) to a file opened for bytes."""
+    TARGETS[target].write(capture, file, **options)
