@@ -1,34 +1,36 @@
 """Derived tables as Parquet files, named by what they are and trusted by what they were made from.
 
-Every file carries the key of its inputs in its Parquet metadata: digests of the sources and of the code and data
-that turn sources into tables. ``SHA256SUMS`` beside them, in the format of `sha256sum`, has the digest of every file as
-it was written. A file with another key or another digest is as good as absent.
+``about.json`` beside them has the key of their inputs, digests of the sources and of the code and data that turn
+sources into tables, and what was found on reading. ``SHA256SUMS``, in the format of `sha256sum`, has the digest of
+every file as it was written. Tables of another key, and a file of another digest, are as good as absent.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import json
-import uuid
-from collections.abc import Iterator
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from androstep_analysis import schema
 from androstep_analysis.manifest import sha256
 
-KEY = "androstep.key"
-ABOUT = "androstep.about"
+ABOUT = "about.json"
 SUMS = "SHA256SUMS"
 
 _PACKAGE = Path(__file__).parent
 
-_DERIVING = ("*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "bench/*.py")
+_NATIVE = ("native/*.py", "native/*.[ch]")
+_DERIVING = ("*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "bench/*.py", "analysis/tables.py", *_NATIVE)
 """Parts of the package on which derived tables depend."""
 
 
@@ -36,7 +38,7 @@ _DERIVING = ("*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "benc
 def code_token() -> str:
     """Digest of the code, schemas and rules that derive tables: a change of any of them makes old tables stale."""
     digest = hashlib.sha256()
-    files = [path for pattern in _DERIVING for path in _PACKAGE.glob(pattern)]
+    files = [path for pattern in _DERIVING for path in _PACKAGE.glob(pattern) if not path.name.startswith("export_")]
     for path in sorted([*files, *schema.directory().glob("*.json")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
@@ -52,42 +54,73 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def store(tables: dict[str, pl.DataFrame], about: dict[str, Any], directory: Path, table_key: str) -> None:
-    """Write the tables to ``directory/<name>.parquet``, each whole or not at all, each with `about` in its metadata."""
-    directory.mkdir(parents=True, exist_ok=True)
-    sums = []
-    for name, table in tables.items():
-        path = directory / f"{name}.parquet"
-        with _replacing(path) as partial:
-            table.write_parquet(partial, compression="zstd", metadata={KEY: table_key, ABOUT: json.dumps(about)})
-            sums.append(f"{sha256(partial)}  {path.name}\n")
-    with _replacing(directory / SUMS) as partial:
-        partial.write_text("".join(sums), encoding="utf-8")
-
-
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A name to write to, which becomes `path` at the end; no two writers of `path` share it."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+def scratch(directory: Path) -> Iterator[Path | None]:
+    """A directory to make the tables of `directory` in, removed at the end; None where nothing can be written."""
+    with contextlib.ExitStack() as stack:
+        place = None
+        with contextlib.suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True)
+            place = Path(tempfile.mkdtemp(prefix=".", suffix=".part", dir=directory))
+            stack.callback(shutil.rmtree, place, ignore_errors=True)
+        yield place
+
+
+def store(
+    tables: Mapping[str, pl.LazyFrame],
+    about: dict[str, Any],
+    place: Path,
+    directory: Path,
+    table_key: str,
+) -> dict[str, pl.LazyFrame]:
+    """Make ``directory/<name>.parquet`` of the tables, each whole or not at all, and give them as scans.
+
+    `place` is a `scratch` of the directory. A table that is there already as ``<name>.parquet`` (an `ingest.Spool` left
+    it) is moved, not written again.
+    """
+    for name, table in tables.items():
+        path = place / f"{name}.parquet"
+        if not path.exists():
+            table.sink_parquet(path, compression="zstd")
+    (place / ABOUT).write_text(json.dumps({"key": table_key, "about": about}), encoding="utf-8")
+    names = [*(f"{name}.parquet" for name in tables), ABOUT]
+    sums = "".join(f"{sha256(place / name)}  {name}\n" for name in names)
+    (place / SUMS).write_text(sums, encoding="utf-8")
+    with _locked(directory, fcntl.LOCK_EX):  # two programs may have made them, and not byte for byte the same
+        for name in (*names, SUMS):
+            (place / name).replace(directory / name)
+    return {name: pl.scan_parquet(directory / f"{name}.parquet", glob=False) for name in tables}
 
 
 def load(
     names: tuple[str, ...], directory: Path, table_key: str
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]] | None:
     """The tables as scans and what was stored about them; None unless every table is there, whole, with this key."""
-    sums = _sums(directory / SUMS)
-    metadata: dict[str, str] = {}
-    for name in names:
-        path = directory / f"{name}.parquet"
-        metadata = _metadata(path)
-        if metadata.get(KEY) != table_key or sums.get(path.name) != sha256(path):
-            return None
-    return {name: pl.scan_parquet(directory / f"{name}.parquet") for name in names}, json.loads(metadata[ABOUT])
+    if not directory.is_dir():
+        return None
+    with _locked(directory, fcntl.LOCK_SH):
+        sums = _sums(directory / SUMS)
+        for name in (ABOUT, *(f"{name}.parquet" for name in names)):
+            path = directory / name
+            if not path.is_file() or sums.get(name) != sha256(path):
+                return None
+            if name == ABOUT:
+                stated = json.loads(path.read_text(encoding="utf-8"))
+                if stated["key"] != table_key:
+                    return None
+    return {name: pl.scan_parquet(directory / f"{name}.parquet", glob=False) for name in names}, stated["about"]
+
+
+@contextlib.contextmanager
+def _locked(directory: Path, how: int) -> Iterator[None]:
+    """Keeps other programs from changing the directory meanwhile, where the medium can do that."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, how)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _sums(path: Path) -> dict[str, str]:
@@ -96,14 +129,3 @@ def _sums(path: Path) -> dict[str, str]:
         return {}
     lines = (line.split(maxsplit=1) for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
     return {words[1]: words[0] for words in lines if len(words) == 2}
-
-
-def _metadata(path: Path) -> dict[str, str]:
-    """Key-value metadata of a Parquet file; empty where there is none or the file is damaged."""
-    if not path.is_file():
-        return {}
-    try:
-        raw = pq.read_metadata(path).metadata or {}
-    except (OSError, ValueError):
-        return {}
-    return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in raw.items()}

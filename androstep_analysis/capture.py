@@ -22,28 +22,28 @@ from androstep_analysis.bench import Results, beside, read
 from androstep_analysis.bench.read import sniff
 from androstep_analysis.derivation import TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.ingest.staging import Staging, merge
+from androstep_analysis.ingest.staging import TABLES as STAGED
+from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.manifest import Manifest, Source
 from androstep_analysis.markup import el, visible
 
 
-def open(path: str | PathLike[str]) -> Capture:
+def open(path: str | PathLike[str], *, csv_columns: str | None = None) -> Capture:
     """The capture in a directory, or a foreign trace or benchmark result as a capture of its own.
 
     A directory's derived tables are used where they were made from the same sources by the same code, and made again
-    otherwise. Raises `InputError` for what cannot be read; warns (`LossWarning`) of what was lost.
+    otherwise. `csv_columns` tells what stands in the columns of a CSV (`ingest.block_csv.Columns`). Raises
+    `InputError` for what cannot be read; warns (`LossWarning`) of what was lost.
     """
     path = Path(path)
-    if path.is_dir() and not recording.is_one(path):
+    if path.is_dir() and not recording.is_one(path) and ingest.files(path) == (path,):
         return _open_directory(path)
-    if not path.is_dir() and not path.is_file():
-        what = "not a regular file" if path.exists() else "no such file"
-        raise InputError(f"{path}: {what}; give a capture directory or a trace file")
-    described = _described([path])
+    described = replace(_described([path]), csv_columns=csv_columns)
     results = _results(described, _in_place)
-    staging = _staging(described, _in_place, results)
-    tables, about = _derived(staging, results, _witnesses(described, _in_place))
-    return Capture(path.name, described, {name: table.lazy() for name, table in tables.items()}, about)
+    spool = ingest.Spool()
+    staging = _staging(described, _in_place, results, spool)
+    tables, about = _derived(staging, results, _witnesses(described, _in_place), spool)
+    return Capture(path.name, replace(described, facts=_facts(staging, described)), tables, about)
 
 
 def create(
@@ -57,6 +57,7 @@ def create(
     device: str | None = None,
     extents: Iterable[str] = manifest.EXTENTS,
     facts: Mapping[str, Any] = MappingProxyType({}),
+    csv_columns: str | None = None,
 ) -> Capture:
     """Make capture directory `out` from trace files or a directory of iotrace, and what is known of the filesystem.
 
@@ -64,7 +65,7 @@ def create(
     listings (of extmap) are copied to ``raw/``; images stay where they are, named by path and sha256. `device`
     (``MAJ:MIN``) says whose image it is where the trace has requests of several devices. `extents` names the kinds of
     evidence (`manifest.EXTENTS`) to attribute by, `facts` what is known of the recording (`manifest.FACTS`) and in no
-    file. `out` must not exist yet; it appears only when everything is in it.
+    file; `csv_columns` is that of `open`. `out` must not exist yet; it appears only when everything is in it.
     """
     out = Path(out)
     if out.exists():
@@ -77,24 +78,29 @@ def create(
             raise InputError(f"{path}: no such file")
     described = _described([Path(source) for source in sources], given, device)
     described = replace(described, extents=tuple(name for name in manifest.EXTENTS if name in set(extents)))
+    described = replace(described, csv_columns=csv_columns)
     out.parent.mkdir(parents=True, exist_ok=True)
     with _staged_directory(out) as directory:
         raw = directory / "raw"
         raw.mkdir()
         results = _results(described, _in_place)
-        staging = _staging(described, _in_place, results)
-        described = replace(
-            described,
-            sources=tuple(
-                source if source.role in images else _keep(source, raw, number)
-                for number, source in enumerate(described.sources)
-            ),
-            facts=described.facts | (beside.facts(results) if results else {}) | {**facts, "clock": staging.clock},
-            realtime_offset_ns=staging.realtime_offset_ns,
-            lost_events=staging.lost_events,
-        )
-        manifest.write(described, directory)
-        _derive_and_store(staging, results, described, directory)
+        with cache.scratch(directory / "tables") as place:
+            spool = ingest.Spool(place)
+            staging = _staging(described, _in_place, results, spool)
+            described = replace(
+                described,
+                sources=tuple(
+                    source if source.role in images else _keep(source, raw, number)
+                    for number, source in enumerate(described.sources)
+                ),
+                facts=_facts(staging, described)
+                | (beside.facts(results) if results else {})
+                | {**facts, "clock": staging.clock},
+                realtime_offset_ns=staging.realtime_offset_ns,
+                lost_events=staging.lost_events,
+            )
+            manifest.write(described, directory)
+            _store(staging, results, described, directory, spool, place)
     return _open_directory(out)
 
 
@@ -102,6 +108,7 @@ def _described(
     paths: Sequence[Path], given: Mapping[str, Path] = MappingProxyType({}), device: str | None = None
 ) -> Manifest:
     """The manifest of recordings (files, or a directory of iotrace) and of images and listings by role, in place."""
+    paths = [file for path in paths for file in ingest.files(path)]
     recordings = [path for path in paths if path.is_dir()]
     if len(recordings) > 1 or (recordings and len(paths) > 1):
         raise InputError(f"{recordings[0]}: a directory of iotrace is a recording of its own; ingest it alone")
@@ -109,6 +116,8 @@ def _described(
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file")
+        if not path.is_file() and not path.is_dir():  # which may have no end
+            raise InputError(f"{path}: a file was expected, and this is a pipe or a device; copy it into a file")
     traces = [manifest.in_place(path, "bench" if sniff(path) else "trace") for path in paths if not path.is_dir()]
     kept = [source for source in described.sources if source.role not in given]
     added = [
@@ -149,6 +158,21 @@ class Capture:
     def fs_events(self) -> pl.LazyFrame:
         """Table fs_events: the filesystem's own events as recorded."""
         return self.tables["fs_events"]
+
+    @property
+    def syscalls(self) -> pl.LazyFrame:
+        """Table syscalls: the system calls of processes as recorded."""
+        return self.tables["syscalls"]
+
+    @property
+    def commands(self) -> pl.LazyFrame:
+        """Table commands: what the drivers below the block layer sent and got, as recorded."""
+        return self.tables["commands"]
+
+    @property
+    def samples(self) -> pl.LazyFrame:
+        """Table samples: counters over time as recorded."""
+        return self.tables["samples"]
 
     @property
     def requests(self) -> pl.LazyFrame:
@@ -254,7 +278,7 @@ class Capture:
         tables = dict(self.tables)
         for name in ("requests", "io"):
             tables[name] = tables[name].filter((time >= start_ns) & (time < end_ns))
-        for name in ("block_events", "fs_events"):
+        for name in STAGED:
             tables[name] = tables[name].filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
         return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns))
 
@@ -273,8 +297,7 @@ class Capture:
         """
         staging = Staging(
             format=self.format,
-            block=self.block_events.collect(),
-            fs_events=self.fs_events.collect(),
+            tables={name: self.tables[name] for name in STAGED if self.about["rows"][name]},
             events=self.events,
             first_ns=self.first_ns,
             last_ns=self.last_ns,
@@ -292,8 +315,8 @@ class Capture:
             mounts=self.manifest.mounts,
             extents=frozenset(extents),
         )
-        derived, about = derive(staging, witnesses)
-        tables = self.tables | {name: table.lazy() for name, table in derived.items()}
+        derived, about = derive(staging, witnesses, ingest.Spool())
+        tables = self.tables | derived
         about = about | {"bench": self.about["bench"], "rows": self.about["rows"] | about["rows"]}
         return Capture(self.title, self.manifest, tables, about)
 
@@ -316,11 +339,16 @@ class Capture:
             yield "invalid", f"{self.about['bench']['invalid']:,}"
             if not self.manifest.of_role("trace"):
                 return
-        if self._window is None:
-            yield "requests", f"{self.about['rows']['requests']:,}"
-            yield "pieces", f"{self.about['rows']['io']:,}"
+        rows = self.about["rows"] if self._window is None else {}
+        has_requests = rows.get("requests", 0) > 0
+        named = {"requests": "requests", "pieces": "io", "system calls": "syscalls", "commands": "commands"}
+        for name, table in (named | {"samples": "samples"}).items():
+            if rows.get(table):
+                yield name, f"{rows[table]:,}"
+        if not any(rows.get(table) for table in (*named.values(), "samples")) and rows:
+            yield "events", f"{sum(self.events.values()):,}, none of them block I/O"
         yield "lost", f"{self.lost_events:,} events"
-        if self._window is None:
+        if has_requests:
             for metric, value in self.coverage.select("metric", "value").iter_rows():
                 yield metric, "–" if value is None else f"{value:.1%}"
 
@@ -334,7 +362,9 @@ def _open_directory(directory: Path) -> Capture:
     if known is None:
         find = functools.partial(manifest.verify, directory=directory)
         results = _results(described, find)
-        known = _derive_and_store(_staging(described, find, results), results, described, directory)
+        with cache.scratch(directory / "tables") as place:
+            spool = ingest.Spool(place)
+            known = _store(_staging(described, find, results, spool), results, described, directory, spool, place)
     return Capture(directory.name, described, *known)
 
 
@@ -352,10 +382,14 @@ def _names(described: Manifest) -> tuple[str, ...]:
     return (*TABLES, *bench.TABLES) if described.of_role("bench") else TABLES
 
 
-def _staging(described: Manifest, find: Find, results: Results | None) -> Staging:
+def _staging(described: Manifest, find: Find, results: Results | None, spool: ingest.Spool) -> Staging:
     """The recording as its traces and the manifest tell it, or as benchmark results do where there is no trace."""
-    traces = [ingest.read(find(source)) for source in described.of_role("trace")]
-    staging = beside.alone(results) if results is not None and not traces else merge(traces)
+    traces = [find(source) for source in described.of_role("trace")]
+    staging = (
+        beside.alone(results)
+        if results is not None and not traces
+        else ingest.read(*traces, spool=spool, csv_columns=described.csv_columns)
+    )
     told = described.realtime_offset_ns
     return replace(
         staging,
@@ -366,6 +400,11 @@ def _staging(described: Manifest, find: Find, results: Results | None) -> Stagin
     )
 
 
+def _facts(staging: Staging, described: Manifest) -> dict[str, Any]:
+    """What is known of the machine: what its recording says, unless the manifest knows better."""
+    return {**staging.facts, **{name: value for name, value in described.facts.items() if value is not None}}
+
+
 def _results(described: Manifest, find: Find) -> Results | None:
     """The benchmark results of a capture; warns of what was lost of them."""
     sources = described.of_role("bench")
@@ -373,10 +412,10 @@ def _results(described: Manifest, find: Find) -> Results | None:
 
 
 def _derived(
-    staging: Staging, results: Results | None, witnesses: Witnesses
-) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+    staging: Staging, results: Results | None, witnesses: Witnesses, spool: ingest.Spool
+) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """All tables, and what is told of them."""
-    tables, about = derive(staging, witnesses)
+    tables, about = derive(staging, witnesses, spool)
     about |= {"bench": None}
     return (tables, about) if results is None else beside.add(results, tables, about)
 
@@ -412,21 +451,26 @@ def _key(described: Manifest) -> str:
             "clock": described.facts.get("clock"),
             "lost_events": described.lost_events,
             "extents": list(described.extents),
+            "csv_columns": described.csv_columns,
             "events": None if described.events is None else list(described.events),
         }
     )
 
 
-def _derive_and_store(
-    staging: Staging, results: Results | None, described: Manifest, directory: Path
+def _store(
+    staging: Staging,
+    results: Results | None,
+    described: Manifest,
+    directory: Path,
+    spool: ingest.Spool,
+    place: Path | None,
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
+    """The tables of the capture, kept in it where it can be written; `place` is where `spool` leaves its own."""
     witnesses = _witnesses(described, functools.partial(manifest.verify, directory=directory))
-    tables, about = _derived(staging, results, witnesses)
-    try:
-        cache.store(tables, about, directory / "tables", _key(described))
-    except OSError:  # a capture on a medium that cannot be written is as good; its tables are only not kept
-        return {name: table.lazy() for name, table in tables.items()}, about
-    return {name: pl.scan_parquet(directory / "tables" / f"{name}.parquet") for name in tables}, about
+    tables, about = _derived(staging, results, witnesses, spool)
+    if place is None:
+        return tables, about
+    return cache.store(tables, about, place, directory / "tables", _key(described)), about
 
 
 def _keep(source: Source, raw: Path, number: int) -> Source:

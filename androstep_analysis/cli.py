@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import BinaryIO
 
 import polars as pl
 
-from androstep_analysis import bench, capture, derivation, doctor, fs, link, manifest, most, schema, terminal, units
+from androstep_analysis import (
+    bench,
+    capture,
+    csvfile,
+    derivation,
+    doctor,
+    export,
+    fs,
+    link,
+    manifest,
+    most,
+    schema,
+    terminal,
+    units,
+)
 from androstep_analysis.bench.run import run as run_bench
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.markup import visible
 from androstep_analysis.summary import summary
 
 EPILOG = """\
-A capture is a directory made by `androstep ingest`; every command also takes a trace file as it is.
+A capture is a directory made by `androstep ingest`; every command also takes a trace file as it is: trace.dat,
+Perfetto, blktrace, text of ftrace or blkparse, strace, ioshark, CSV, packed or not (docs/formats.md).
 
 start here:
   androstep summary trace.txt                       what is in a trace
@@ -53,6 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         print(f"androstep: {visible(what)}; check the path, its rights and the free space", file=sys.stderr)
+        return 1
+    except pl.exceptions.ComputeError as error:
+        if "IO error" not in str(error):  # what polars calls it when a disk is full
+            raise
+        print(f"androstep: {visible(str(error))}; check the free space", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -111,15 +133,19 @@ def _add_ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "ingest",
         "Make a capture directory from traces and filesystem images.",
         """
-        The traces are copied into the capture; images stay where they are and are read only. A directory that iotrace
-        wrote is a recording with all that belongs to it. docs/capture.md says what each source proves; --extents leaves
-        only some of them, to see what they are worth.
+        The format of a trace is told by its contents (docs/formats.md); a CSV of any other form opens with
+        --csv-columns. The traces are copied into the capture; images stay where they are and are read only. A directory
+        that iotrace wrote is a recording with all that belongs to it. docs/capture.md says what each source proves;
+        --extents leaves only some of them, to see what they are worth.
 
         example: androstep ingest trace.txt.gz --image-before a.img --image-after b.img --device 259:13 -o capture
         """,
     )
     command.add_argument(
-        "sources", nargs="+", metavar="SOURCE", help="trace file (several are one recording), or iotrace's directory"
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="trace file (several are one recording), directory or common name of blktrace's files, or of iotrace",
     )
     command.add_argument("--image-before", metavar="IMG", help="image of the filesystem before the recording")
     command.add_argument("--image-after", metavar="IMG", help="image of the filesystem after it, unmounted or synced")
@@ -134,6 +160,11 @@ def _add_ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     command.add_argument(
         "--device", metavar="MAJ:MIN", type=_device, help="device of the images, where the trace has several"
+    )
+    command.add_argument(
+        "--csv-columns",
+        metavar="WORD,…",
+        help="what stands in the columns of a CSV, as time:s,dev,op,offset:B,size:B,response:us",
     )
     command.add_argument("-o", "--output", required=True, metavar="CAPTURE", help="directory to make")
 
@@ -152,6 +183,7 @@ def _ingest(arguments: argparse.Namespace) -> None:
         listing_after=arguments.listing_after,
         extents=arguments.extents,
         device=arguments.device,
+        csv_columns=arguments.csv_columns,
     )
     print(made)
 
@@ -193,15 +225,9 @@ def _tables(arguments: argparse.Namespace) -> None:
         rows = [["" if value is None else str(value) for value in row] for row in table.iter_rows()]
         print(terminal.table(table.columns, rows))
     elif arguments.output.suffix == ".csv":
-        _write_csv(opened.tables[arguments.table].collect(), arguments.output)
+        csvfile.write(opened.tables[arguments.table], arguments.output)
     else:
         opened.tables[arguments.table].collect().write_parquet(arguments.output, compression="zstd")
-
-
-def _write_csv(frame: pl.DataFrame, path: Path) -> None:
-    """Write a table as CSV; the values of a list column stand on lines of their own within the cell."""
-    lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
-    frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join("\n") for name in lists).write_csv(path)
 
 
 def _add_summary(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -227,7 +253,7 @@ def _summary(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(summary(opened, compat=arguments.compat), indent=2))
     elif arguments.compat == "most":
-        for name, content in most.viewer_tables(most.counts(most.lines(opened))).items():
+        for name, content in most.viewer_tables(most.counts(export.most.lines(opened))).items():
             print(f"{name}\n{content}")
     else:
         print(terminal.summary(opened))
@@ -305,29 +331,71 @@ def _report(arguments: argparse.Namespace) -> None:
 
 
 def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    targets = "\n".join(
+        f"{name}\n    {target.purpose}\n    not in it: {target.lost}" for name, target in export.TARGETS.items()
+    )
     command = _command(
         commands,
         _export,
         "export",
         "Write a capture in another tool's format.",
-        """
-        most: the .po file of MOST's user program, one line per block event, readable by the MOST Viewer.
+        f"""
+docs/export.md tells how to go on with each. The formats:
 
-        example: androstep export mycapture --format most -o result.po
+{targets}
+
+example: androstep export mycapture --to perfetto -o trace.pftrace
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
-    command.add_argument("--format", required=True, choices=["most"], help="format to write")
-    command.add_argument("-o", "--output", metavar="FILE", type=Path, help="file to write (default: standard output)")
+    command.add_argument(
+        "--to", required=True, choices=export.TARGETS, metavar="FORMAT", help=f"one of {', '.join(export.TARGETS)}"
+    )
+    command.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="file to write (default: standard output, where it is text)"
+    )
+    caches = command.add_argument_group("for oraclegeneral")
+    caches.add_argument(
+        "--block-size", metavar="BYTES", type=_positive, dest="block_bytes", help="size of an object (default: 4096)"
+    )
+    caches.add_argument(
+        "--objects", choices=["blocks", "files"], help="blocks of the device (default), or of files where known"
+    )
+    caches.add_argument("--op", choices=["read", "write"], help="only these accesses")
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    lines = most.lines(capture.open(arguments.path))
+    target = export.TARGETS[arguments.to]
+    given = {name: getattr(arguments, name) for name in ("block_bytes", "objects", "op")}
+    options = {name: value for name, value in given.items() if value is not None}
+    if unknown := sorted(set(options) - set(target.options)):
+        arguments.wrong_usage(f"{arguments.to} takes no {', '.join(unknown)}; that is for oraclegeneral")
+    if arguments.output is None and not target.is_text:
+        arguments.wrong_usage(f"{arguments.to} is no text; name a file with -o")
+    opened = capture.open(arguments.path)
     if arguments.output is None:
-        most.write(lines, sys.stdout)
-    else:
-        with arguments.output.open("w", encoding="utf-8") as file:
-            most.write(lines, file)
+        target.write(opened, sys.stdout.buffer, **options)
+        return
+    with _new_file(arguments.output) as file:
+        target.write(opened, file, **options)
+
+
+@contextlib.contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """`path` opened to write and read bytes; removed again if anything goes wrong."""
+    with path.open("w+b" if path.is_file() or not path.exists() else "wb") as file:
+        try:
+            yield file
+        except BaseException:
+            if path.is_file():
+                path.unlink()
+            raise
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 32):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes")
+    return int(text)
 
 
 def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

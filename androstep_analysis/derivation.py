@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,17 @@ from typing import Any
 import polars as pl
 from tqdm.auto import tqdm
 
-from androstep_analysis import analysis, fs, link, units
+from androstep_analysis import analysis, fs, link, schema, units
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.fs import fiemap, journal
-from androstep_analysis.ingest import record, tasks
+from androstep_analysis.ingest import Spool, record, staging, tasks
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.requests import Device
 from androstep_analysis.link.requests import link as link_requests
 
-TABLES = ("block_events", "fs_events", "tasks", "requests", "extents", "files", "io")
+TABLES = (*staging.TABLES, "tasks", "requests", "extents", "files", "io")
+"""The tables of a capture: those that its recording fills, and those that follow from them."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,14 @@ class Witnesses:
     extents: frozenset[str] = field(default=link.SOURCES)
 
 
-def derive(staging: Staging, witnesses: Witnesses) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """All tables (`TABLES`), and what is told of them: see `Capture.about`.
 
-    Raises `InputError` where an image or a listing cannot be read, or is of a device that the trace does not have.
+    Those of the recording are as they are; tables that may be large go through `spool`. Raises `InputError` where an
+    image or a listing cannot be read, or is of a device that the trace does not have.
     """
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
-        linked = link_requests(staging.block, [_device(row) for row in witnesses.devices])
+        linked = link_requests(recorded.block, [_device(row) for row in witnesses.devices])
         bar.update()
         with contextlib.ExitStack() as stack:
             before = _read_image(stack, witnesses.image_before, "image_before", linked.requests)
@@ -67,42 +69,49 @@ def derive(staging: Staging, witnesses: Witnesses) -> tuple[dict[str, pl.DataFra
             first, last = (None if read is None else _listing(read, dev, linked.requests) for read in listings)
             given = link.Images(before, after, first, last, _journal(after))
             bar.update()
-            staging = _with_listed_tasks(staging, listings)
+            recorded = _with_listed_tasks(recorded, listings)
             mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(witnesses.mounts)}
             sizes = {
                 units.parse_dev(mount["dev"]): mount["block_bytes"]
                 for mount in witnesses.mounts
                 if mount.get("block_bytes")
             }
-            tables = link.tables(staging, linked, given, sources=witnesses.extents, mounts=mounts, block_bytes=sizes)
+            derived = link.tables(
+                recorded, linked, given, spool, sources=witnesses.extents, mounts=mounts, block_bytes=sizes
+            )
         bar.update()
-    return tables, _about(staging, given, listings, tables)
+    known = {name: recorded.table(name) for name in staging.TABLES} | derived
+    tables = {name: known[name] for name in TABLES}
+    return tables, _about(recorded, given, listings, tables)
 
 
 def _about(
-    staging: Staging, given: link.Images, listings: Sequence[Records | None], tables: dict[str, pl.DataFrame]
+    recorded: Staging,
+    given: link.Images,
+    listings: Sequence[Records | None],
+    tables: Mapping[str, pl.LazyFrame],
 ) -> dict[str, Any]:
     known = [part for part in (given.after, given.before, given.listed_after, given.listed_before) if part is not None]
-    losses: list[Loss] = [*staging.losses, *(loss for part in known for loss in part.losses)]
+    losses: list[Loss] = [*recorded.losses, *(loss for part in known for loss in part.losses)]
     losses += [loss for read in listings if read is not None for loss in read.losses]
     losses += given.journal.losses if given.journal is not None else ()
     return {
-        "format": staging.format,
-        "events": staging.events,
-        "first_ns": staging.first_ns,
-        "last_ns": staging.last_ns,
-        "clock": staging.clock,
-        "realtime_offset_ns": staging.realtime_offset_ns,
+        "format": recorded.format,
+        "events": recorded.events,
+        "first_ns": recorded.first_ns,
+        "last_ns": recorded.last_ns,
+        "clock": recorded.clock,
+        "realtime_offset_ns": recorded.realtime_offset_ns,
         "fs_type": next((part.fs_type for part in known), None),
-        "lost_events": staging.lost_events,
+        "lost_events": recorded.lost_events,
         "losses": [{"kind": loss.kind, "count": loss.count, "message": loss.message} for loss in losses],
-        "rows": {name: table.height for name, table in tables.items()},
+        "rows": {name: table.select(pl.len()).collect().item() for name, table in tables.items()},
         "coverage": analysis.coverage(tables["requests"], tables["io"]).to_dicts(),
     }
 
 
 def _read_image(
-    stack: contextlib.ExitStack, image: Image | None, role: str, requests: pl.DataFrame
+    stack: contextlib.ExitStack, image: Image | None, role: str, requests: pl.LazyFrame
 ) -> fs.Filesystem | None:
     if image is None:
         return None
@@ -110,9 +119,9 @@ def _read_image(
     return link.classified(fs.read(stack.enter_context(fs.opened(image.path)), dev=dev, source=role))
 
 
-def _device_of_image(image: Image, requests: pl.DataFrame) -> int:
+def _device_of_image(image: Image, requests: pl.LazyFrame) -> int:
     """The device the image is of: the one named, else the only one the trace has requests of."""
-    seen = requests.group_by("part_dev").len("count").sort("count", descending=True)
+    seen = requests.group_by("part_dev").len("count").sort("count", descending=True).collect()
     listed = ", ".join(f"{units.format_dev(dev)} ({count} requests)" for dev, count in seen.iter_rows()) or "no request"
     if image.device is not None:
         dev = units.parse_dev(image.device)
@@ -131,12 +140,12 @@ def _read_listing(path: Path) -> Records:
     return records
 
 
-def _listing(records: Records, dev: int | None, requests: pl.DataFrame) -> fiemap.Listing | None:
+def _listing(records: Records, dev: int | None, requests: pl.LazyFrame) -> fiemap.Listing | None:
     """The listing of the filesystem on `dev`, or, where no image says which, of that with most requests."""
     listings = {listing.dev: listing for listing in fiemap.listings(records)}
     if dev is None:
         seen = requests.filter(pl.col("part_dev").is_in(list(listings))).group_by("part_dev").len("count")
-        dev = next(iter(seen.sort("count", "part_dev", descending=[True, False])["part_dev"]), None)
+        dev = next(iter(seen.sort("count", "part_dev", descending=[True, False]).collect()["part_dev"]), None)
     listing = None if dev is None else listings.get(dev)
     return None if listing is None else link.classified(listing)
 
@@ -145,14 +154,14 @@ def _journal(image: fs.Filesystem | None) -> journal.Journal | None:
     return None if image is None else journal.read(image.image, image)
 
 
-def _with_listed_tasks(staging: Staging, listings: Sequence[Records | None]) -> Staging:
+def _with_listed_tasks(recorded: Staging, listings: Sequence[Records | None]) -> Staging:
     """The recording with the threads that the listings knew."""
-    parts = [staging.tasks]
+    parts = [schema.empty("tasks") if recorded.tasks is None else recorded.tasks]
     for read in listings:
         if read is not None:
             offsets = {"mono": read.header["monotonic_offset_ns"], "boot": 0}
-            parts.append(tasks.listed(read.tables["task"], offsets.get(staging.clock)))
-    return replace(staging, tasks=pl.concat(parts).unique(maintain_order=True))
+            parts.append(tasks.listed(read.tables["task"], offsets.get(recorded.clock)))
+    return replace(recorded, tasks=pl.concat(parts).unique(maintain_order=True))
 
 
 def _device(row: dict[str, Any]) -> Device:

@@ -67,7 +67,8 @@ class Manifest:
     """The contents of `capture.json`.
 
     `devices` and `mounts` are rows as the recorder wrote them; `extents` names the kinds of evidence (`EXTENTS`) that
-    the tables are made from, `events` the events that were recorded, also those that never came (None: unknown).
+    the tables are made from, `events` the events that were recorded, also those that never came (None: unknown),
+    `csv_columns` what stands in the columns of a CSV that does not say it (`ingest.block_csv.Columns`).
     """
 
     sources: tuple[Source, ...]
@@ -78,6 +79,7 @@ class Manifest:
     lost_events: int = 0
     extents: tuple[str, ...] = EXTENTS
     events: tuple[str, ...] | None = None
+    csv_columns: str | None = None
 
     @property
     def capture_id(self) -> str:
@@ -128,6 +130,7 @@ def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
         lost_events=_integer(raw["lost_events"]),
         extents=_extents(raw.get("extents", EXTENTS)),
         events=_optional(_events, raw.get("events")),
+        csv_columns=_optional(_text, raw.get("csv_columns")),
     )
 
 
@@ -158,6 +161,12 @@ def _events(names: Any) -> tuple[str, ...]:
     if type(names) is not list or any(type(name) is not str for name in names):
         raise TypeError(f"events {names!r} are no list of names")
     return tuple(names)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def _device(row: dict[str, Any]) -> dict[str, Any]:
@@ -207,6 +216,7 @@ def write(manifest: Manifest, directory: Path) -> None:
         "lost_events": manifest.lost_events,
         "extents": list(manifest.extents),
         "events": None if manifest.events is None else list(manifest.events),
+        **({} if manifest.csv_columns is None else {"csv_columns": manifest.csv_columns}),
         "sources": [dataclasses.asdict(source) for source in manifest.sources],
     }
     text = json.dumps(content, indent=2, ensure_ascii=True) + "\n"

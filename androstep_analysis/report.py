@@ -67,6 +67,8 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
     Missing directories are made, existing files replaced.
     """
     words, results = _results(capture)
+    beside = _beside_requests(capture)
+    parts = () if beside and results["points"].is_empty() else SECTIONS
     provenance = _provenance(capture)
     page = _page(
         capture.title,
@@ -74,7 +76,8 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
             el("h1", capture.title),
             *_recorded(capture),
             *_coverage(capture),
-            *(element for part in SECTIONS for element in _section(part, results, words, provenance, capture, figures)),
+            *beside,
+            *(element for part in parts for element in _section(part, results, words, provenance, capture, figures)),
             *_origin(provenance),
         ],
     )
@@ -131,7 +134,7 @@ def _bin(first_ns: int | None, last_ns: int | None) -> int:
 def _recorded(capture: Capture) -> list[Element]:
     facts = [(title, capture.facts.get(name)) for name, title in _FACTS.items()]
     if capture.first_ns is None or capture.last_ns is None:
-        window = "no events"
+        window = "no times" if capture.events else "no events"
     else:
         window = f"{_duration(capture.last_ns - capture.first_ns)}, from {capture.first_ns:,} to {capture.last_ns:,} ns"
     known = [(title, str(value)) for title, value in facts if value is not None]
@@ -177,10 +180,11 @@ def _coverage(capture: Capture) -> list[Element]:
         losses.insert(
             0, el("li", f"The recorder lost {capture.lost_events:,} events: what they would have told is missing.")
         )
+    rows = capture.about["rows"]
+    of_requests = rows["requests"] or not any(rows[name] for name in ("syscalls", "commands", "samples"))
     return [
         el("h2", "How far it can be trusted"),
-        el("ul", *statements),
-        *_definitions(("coverage", "counted")),
+        *([el("ul", *statements), *_definitions(("coverage", "counted"))] if of_requests else []),
         el("ul", *losses, class_="losses")
         if losses
         else el("p", "The recorder reports no lost event, and everything in its files could be read."),
@@ -193,6 +197,56 @@ _COVERAGE = {
     "inferred": "It is inferred from an image taken at another time for {}.",
     "owned": "The process on whose behalf they moved is known for {}.",
 }
+
+
+def _beside_requests(capture: Capture) -> list[Element]:
+    """What a capture has beside requests: system calls, commands to the device, counters."""
+    rows = capture.about["rows"]
+    elements: list[Element] = []
+    if rows["syscalls"]:
+        calls = analysis.calls(capture.syscalls).select(
+            pl.col("call").alias("Call"),
+            _formatted("count", _count).alias("Calls"),
+            _formatted("failed", _count).alias("Failed"),
+            _formatted("bytes", _bytes).alias("Read or written"),
+            _formatted("duration_ns", _duration).alias("Time"),
+        )
+        paths = analysis.called_paths(capture.syscalls).select(
+            pl.col("path").alias("Path"),
+            _formatted("count", _count).alias("Calls"),
+            _formatted("read", _bytes).alias("Read"),
+            _formatted("written", _bytes).alias("Written"),
+        )
+        elements += [el("h2", "System calls"), *_first(calls, 1), *_first(paths, 1)]
+    if rows["commands"]:
+        commands = analysis.commands(capture.commands).select(
+            pl.col("device").alias("Device"),
+            pl.col("event", "step").cast(pl.String).name.map(str.title),
+            pl.format("0x{}", pl.col("opcode").map_elements("{:02x}".format, return_dtype=pl.String)).alias("Opcode"),
+            _formatted("count", _count).alias("Events"),
+            _formatted("bytes", _bytes).alias("Bytes"),
+        )
+        elements += [el("h2", "Commands to the device"), *_first(commands, 4)]
+    if rows["samples"]:
+        counters = analysis.counters(capture.samples).select(
+            pl.col("counter").alias("Counter"),
+            pl.coalesce(_formatted("dev", _device), pl.col("pid").cast(pl.String), pl.lit("")).alias("of"),
+            pl.col("unit").alias("Unit"),
+            *(_formatted(name, _count).alias(name.title()) for name in ("count", "least", "greatest", "last")),
+        )
+        elements += [el("h2", "Counters"), *_first(counters, 3)]
+    return elements
+
+
+def _first(cells: pl.DataFrame, names: int) -> list[Element]:
+    """The `TOP` first rows of a table (`_table`), and how many more there are."""
+    more = cells.height - TOP
+    rest = [el("p", f"{more:,} more are not shown.")] if more > 0 else []
+    return [_table(cells.head(TOP), names), *rest] if cells.height else []
+
+
+def _device(dev: float) -> str:
+    return units.format_dev(int(dev))
 
 
 def _section(

@@ -9,13 +9,15 @@ import polars as pl
 
 from androstep_analysis import analysis, bench, most
 from androstep_analysis.capture import Capture
+from androstep_analysis.export.most import lines
 
 
 def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     """The capture's counts, JSON-ready.
 
     Keys: format, first_ns, last_ns, lost_events, losses (kind, count, message), events (every event in the file by
-    the format's own name), events_by_rwbs (``"Q WS": n``, block events only), requests (per operation: count, bytes),
+    the format's own name), events_by_rwbs (``"Q WS": n``, block events only), syscalls (per call: count,
+    failed, duration_ns), requests (per operation: count, bytes),
     block_types and file_types (per operation and type: count, bytes), coverage (shares of bytes: matched, mapped,
     inferred, owned; and requests never completed: unfinished), map_sources and owners_via (per operation and kind of
     evidence: count, bytes; `unknown` where nothing tells), bench (None, or runs, invalid and measures: a list with the
@@ -23,7 +25,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     counted as the MOST Viewer did (`most.counts`).
     """
     types = (
-        most.counts(most.lines(capture))
+        most.counts(lines(capture))
         if compat == "most"
         else {
             "block_types": _nested(analysis.blocktypes(capture.io), "block_type"),
@@ -38,6 +40,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "losses": [dataclasses.asdict(loss) for loss in capture.losses],
         "events": dict(sorted(capture.events.items())),
         "events_by_rwbs": _events_by_rwbs(capture),
+        "syscalls": {row.pop("call"): row for row in analysis.calls(capture.syscalls).to_dicts()},
         "requests": {op: counts for op, counts in _by(analysis.mix(capture.requests), "op").items() if op is not None},
         **types,
         "map_sources": _nested(_told(analysis.evidence(capture.io, "map_source"), "map_source"), "map_source"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from androstep_analysis import analysis, bench
+from androstep_analysis import analysis, bench, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
 
@@ -32,7 +32,8 @@ def summary(capture: Capture) -> str:
     """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
     measured = [_bench(capture.bench)] if capture.about["bench"] else []
     told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses), *measured]
-    if measured and not capture.events:
+    told += [part for part in _beside_requests(capture) if part]
+    if not capture.about["rows"]["requests"]:
         return "\n\n".join(told)
     requests, io = capture.requests.collect(), capture.io.collect()
     data = io.filter(pl.col("block_type") == "data")
@@ -51,6 +52,72 @@ def summary(capture: Capture) -> str:
         _shares("What the owners rest on", analysis.evidence(io, "owner_via"), ["op", "owner_via"]),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _beside_requests(capture: Capture) -> Iterator[str]:
+    """What a capture has beside requests: system calls, commands, counters; of others which events there are."""
+    has = capture.about["rows"]
+    if has["syscalls"]:
+        yield _calls(analysis.calls(capture.syscalls))
+        yield _called_paths(analysis.called_paths(capture.syscalls))
+    if has["commands"]:
+        yield _commands(analysis.commands(capture.commands))
+    if has["samples"]:
+        yield _counters(analysis.counters(capture.samples))
+    if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")):
+        counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
+        yield _top("Events", ["event", "count"], [[name, f"{count:,}"] for name, count in counts])
+
+
+def _calls(result: pl.DataFrame) -> str:
+    rows = [
+        [call, f"{count:,}", f"{failed:,}", "–" if size is None else _kib(size), _number(ns, 1e6, 3)]
+        for call, count, failed, size, ns in result.iter_rows()
+    ]
+    return _top("System calls", ["call", "calls", "failed", "KiB", "ms"], rows)
+
+
+def _called_paths(result: pl.DataFrame) -> str:
+    rows = [[path, f"{count:,}", _kib(read), _kib(written)] for path, count, read, written in result.iter_rows()]
+    return _top("Paths of system calls", ["path", "calls", "KiB read", "KiB written"], rows)
+
+
+def _commands(result: pl.DataFrame) -> str:
+    rows = [
+        [
+            *("–" if value is None else str(value) for value in (device, event, step)),
+            "–" if opcode is None else f"0x{opcode:02x}",
+            f"{count:,}",
+            "–" if size is None else _kib(size),
+        ]
+        for device, event, step, opcode, count, size in result.iter_rows()
+    ]
+    return _top("Commands to the device", ["device", "event", "step", "opcode", "events", "KiB"], rows)
+
+
+def _counters(result: pl.DataFrame) -> str:
+    rows = [
+        [
+            row["counter"],
+            *(_whose(row["dev"], row["pid"]), row["unit"]),
+            *(f"{row[name]:,}" for name in ("count", "least", "greatest", "last")),
+        ]
+        for row in result.iter_rows(named=True)
+    ]
+    return _top("Counters", ["counter", "of", "unit", "readings", "least", "greatest", "last"], rows)
+
+
+def _whose(dev: int | None, pid: int | None) -> str:
+    """What a counter belongs to."""
+    if dev is not None:
+        return units.format_dev(dev)
+    return "–" if pid is None else f"process {pid}"
+
+
+def _top(title: str, header: list[str], rows: list[list[str]]) -> str:
+    """A table of the first rows; nothing where there are none."""
+    shown = f" (top {TOP} of {len(rows):,})" if len(rows) > TOP else ""
+    return f"{title}{shown}\n{table(header, rows[:TOP])}" if rows else ""
 
 
 def _shares(title: str, result: pl.DataFrame, dimensions: list[str]) -> str:
@@ -168,8 +235,8 @@ def _dimension(name: str, value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, int) and name.endswith("_bytes"):
-        units = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-        size, unit = next((pair for pair in units if value and value % pair[0] == 0), (1, "B"))
+        sizes = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+        size, unit = next((pair for pair in sizes if value and value % pair[0] == 0), (1, "B"))
         return f"{value // size:,} {unit}"
     return str(value)
 

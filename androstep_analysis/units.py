@@ -1,10 +1,8 @@
-"""Units at the border: device numbers, sectors and clocks, converted once and nowhere else."""
+"""Units at the border: device numbers and sectors, converted once and nowhere else."""
 
 from __future__ import annotations
 
 import re
-
-import polars as pl
 
 SECTOR_BYTES = 512
 """Size of a sector in every table. Linux counts in 512 B sectors whatever the device does (kernel: SECTOR_SHIFT)."""
@@ -40,13 +38,3 @@ def parse_dev(text: str) -> int:
 def format_dev(value: int) -> str:
     """``MAJ:MIN`` of a `dev` column value."""
     return f"{value >> MINOR_BITS}:{value & ((1 << MINOR_BITS) - 1)}"
-
-
-def seconds_to_ns(text: pl.Expr) -> pl.Expr:
-    """Int64 nanoseconds of decimal seconds written as text (``6329.036524159``), exact to the last digit.
-
-    Going through Float64 would be exact to the nanosecond only up to 104 days.
-    """
-    whole = text.str.extract(r"^(\d+)", 1).cast(pl.Int64)
-    fraction = text.str.extract(r"\.(\d+)$", 1).fill_null("").str.pad_end(9, "0").str.slice(0, 9)
-    return whole * 1_000_000_000 + fraction.cast(pl.Int64)

@@ -4,22 +4,31 @@ Every result has the columns ``metric, <dimensions…>, value (Float64), unit, n
 the number of requests behind the value. `coverage` is the share of bytes on which the row's dimensions are known,
 null where there is nothing to know. What each measure counts stands in `schemas/definitions.toml`.
 
+`calls`, `called_paths`, `commands` and `counters` are plain tables instead.
+
 Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
 """
 
 from androstep_analysis.analysis.blocktypes import blocktypes, metadata_fraction
+from androstep_analysis.analysis.commands import commands
+from androstep_analysis.analysis.counters import counters
 from androstep_analysis.analysis.evidence import evidence
 from androstep_analysis.analysis.filetypes import filetypes
 from androstep_analysis.analysis.latency import latency, latency_distribution
 from androstep_analysis.analysis.locality import locality, order_ns
 from androstep_analysis.analysis.mix import mix, rwbs, sizes
 from androstep_analysis.analysis.sync import sync
+from androstep_analysis.analysis.syscalls import called_paths, calls
 from androstep_analysis.analysis.tables import counted, coverage
 from androstep_analysis.analysis.volume import cumulative, rate, volume
 
 __all__ = [
     "blocktypes",
+    "called_paths",
+    "calls",
+    "commands",
     "counted",
+    "counters",
     "coverage",
     "cumulative",
     "evidence",

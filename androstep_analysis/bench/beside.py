@@ -17,7 +17,7 @@ def alone(results: Results) -> Staging:
     runs = results.tables["bench_runs"].filter(pl.col("ts_ns").is_not_null())
     return Staging(
         format=results.format,
-        block=schema.empty("block_events"),
+        tasks=schema.empty("tasks"),
         events={},
         first_ns=None if runs.is_empty() else int(runs["ts_ns"].to_numpy().min()),
         last_ns=None if runs.is_empty() else int((runs["ts_ns"] + runs["duration_ns"].fill_null(0)).to_numpy().max()),
@@ -27,8 +27,8 @@ def alone(results: Results) -> Staging:
 
 
 def add(
-    results: Results, tables: dict[str, pl.DataFrame], about: dict[str, Any]
-) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+    results: Results, tables: dict[str, pl.LazyFrame], about: dict[str, Any]
+) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """The tables of a recording and what is told of it, with the results.
 
     Raises `InputError` where nothing tells how the clocks of the two lie to each other.
@@ -42,7 +42,7 @@ def add(
     }
     losses = [{"kind": loss.kind, "count": loss.count, "message": loss.message} for loss in results.losses]
     rows = {name: table.height for name, table in timed.items()}
-    return tables | timed, about | {
+    return tables | {name: table.lazy() for name, table in timed.items()}, about | {
         "bench": found,
         "losses": about["losses"] + losses,
         "rows": about["rows"] | rows,

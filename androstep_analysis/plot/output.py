@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
+from androstep_analysis import csvfile
 from androstep_analysis.plot import paper
 
 DPI = 300
@@ -27,6 +28,6 @@ def save(ax: Axes, stem: Path, *, table: pl.DataFrame, provenance: Mapping[str, 
     with paper.style():
         paper.settled(ax).savefig(pdf, metadata={"CreationDate": None}, **paper.TIGHT)
     image.write_bytes(paper.png(ax, DPI))
-    table.write_csv(csv)
+    csvfile.write(table, csv)
     origin.write_text(json.dumps(provenance, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     return [pdf, image, csv, origin]
