@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import warnings
 import zlib
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from androstep_analysis import ingest, schema
 from androstep_analysis.errors import LossWarning
 from androstep_analysis.ingest import Staging
+from androstep_analysis.ingest.staging import TABLES
 
 FTRACE_EVENT = re.compile(rb"\[[0-9]{3}\].* [0-9]+\.[0-9]{6,9}: ")
 """The pattern with which the corpus counts event lines (`grep_total_command` of the expected.json files)."""
@@ -47,31 +50,54 @@ FTRACE_TEXTS = [
 """ftrace text in the corpus' folder ftrace_text whose events were counted with grep."""
 
 
-def read(path: Path) -> Staging:
+@dataclass(frozen=True)
+class Read:
+    """A recording with its tables read, as tests want them."""
+
+    staging: Staging
+    block: pl.DataFrame
+    fs_events: pl.DataFrame
+    syscalls: pl.DataFrame
+    commands: pl.DataFrame
+    samples: pl.DataFrame
+    tasks: pl.DataFrame
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.staging, name)
+
+
+def read(path: Path) -> Read:
     """`ingest.read` with what holds for every reader checked."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         staging = ingest.read(path)
     assert [w.category for w in caught] == ([LossWarning] if staging.losses else [])
     assert all(loss.count > 0 for loss in staging.losses)
-    schema.conform(staging.block, "block_events")
+    assert staging.tasks is not None
     schema.conform(staging.tasks, "tasks")
-    assert staging.block["ts_ns"].is_sorted()
-    assert sum(staging.events.values()) >= staging.block.height
-    assert staging.first_ns is not None and staging.last_ns is not None
-    if staging.block.height:
-        assert staging.first_ns <= staging.block["ts_ns"][0] <= staging.block["ts_ns"][-1] <= staging.last_ns
-    return staging
+    tables = {name: schema.conform(staging.table(name).collect(), name) for name in TABLES}
+    rows = {name: table.height for name, table in tables.items() if table.height}
+    assert rows.keys() == staging.tables.keys()
+    # One event may hold many readings of counters.
+    assert sum(staging.events.values()) >= sum(n for name, n in rows.items() if name != "samples")
+    for table in tables.values():
+        times = table["ts_ns"].drop_nulls()
+        assert times.is_sorted()
+        if len(times):
+            assert staging.first_ns is not None and staging.last_ns is not None
+            assert staging.first_ns <= times[0] <= times[-1] <= staging.last_ns
+    block, fs_events, syscalls, commands, samples = (tables[name] for name in TABLES)
+    return Read(staging, block, fs_events, syscalls, commands, samples, staging.tasks)
 
 
-def read_bytes(directory: Path, data: bytes) -> Staging:
+def read_bytes(directory: Path, data: bytes) -> Read:
     """`read` of a file with these contents."""
     path = directory / "input"
     path.write_bytes(data)
     return read(path)
 
 
-def losses(staging: Staging) -> dict[str, int]:
+def losses(staging: Read) -> dict[str, int]:
     """Count of each kind of loss."""
     return {loss.kind: loss.count for loss in staging.losses}
 

@@ -794,3 +794,44 @@ def test_kernel_device_latency(kernel_lines, kernel_capture):
         assert got[op, "mean"] == pytest.approx(sum(found) / len(found))
         for quantile, per_mille in (("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)):
             assert got[op, quantile] == found[-(-per_mille * len(found) // 1000) - 1]
+
+
+def made(name, columns, rows):
+    """Table `name` of these rows, the other columns null."""
+    types = schema.table(name).polars
+    return schema.complete(pl.DataFrame(rows, {column: types[column] for column in columns}, orient="row"), name)
+
+
+def test_calls_and_their_paths():
+    rows = [
+        ("read", "whole", 100, 4096, "/a", None, 7),
+        ("read", "unfinished", None, 50, "/a", None, None),
+        ("read", "resumed", 50, None, None, None, 5),
+        ("pwrite64", "whole", None, 512, None, "/b", None),  # as ioshark, which records no results
+        ("write", "whole", -5, 512, "/b", None, 1),
+        ("openat", "whole", 3, None, None, "/a", None),
+        ("statx", "whole", 0, None, None, "", None),
+    ]
+    names = ("call", "state", "result", "bytes", "fd_path", "path", "duration_ns")
+    table = made("syscalls", names, rows)
+    assert analysis.calls(table).rows() == [
+        ("read", 2, 0, 150, 12),
+        ("openat", 1, 0, None, None),
+        ("pwrite64", 1, 0, 512, None),
+        ("statx", 1, 0, None, None),
+        ("write", 1, 1, 0, 1),
+    ]
+    assert analysis.called_paths(table).rows() == [("/b", 2, 0, 512), ("/a", 3, 100, 0)]
+
+
+def test_commands_and_counters():
+    rows = [("mmc0", "mmc_request_start", "send", 25, 4096)] * 2 + [("mmc0", "mmc_request_done", "complete", 25, None)]
+    names = ("device", "event", "step", "opcode", "nr_bytes")
+    table = made("commands", ("ts_ns", *names), [(1, *row) for row in rows])
+    assert analysis.commands(table).rows() == [
+        ("mmc0", "mmc_request_start", "send", 25, 2, 8192),
+        ("mmc0", "mmc_request_done", "complete", 25, 1, None),
+    ]
+    names = ("ts_ns", "value", "counter", "scope", "dev", "unit")
+    samples = made("samples", names, [(*reading, "x", "device", DEV, "B") for reading in ((3, 20), (1, -5), (2, 90))])
+    assert analysis.counters(samples).rows() == [("x", "device", DEV, None, "B", 3, -5, 90, 20)]

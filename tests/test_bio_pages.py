@@ -37,7 +37,7 @@ def told(events, queued=None):
     bios = events.filter(pl.col("event") == "bio_page")
     rows = [(ts + 500, tid) for ts, tid in bios.select("ts_ns", "tid").rows()] if queued is None else queued
     queue = pl.DataFrame(rows, schema={"ts_ns": pl.Int64, "tid": pl.Int32}, orient="row")
-    return bio_pages.extents(events, tracepoints.lives(events), queue).select(
+    return bio_pages.extents(events, tracepoints.lives(events), queue.lazy()).select(
         "sector", "nr_sectors", "block_type", "ino", "file_offset_bytes", "valid_from_ns", "valid_to_ns",
         pl.col("source").cast(pl.String),
     ).sort("source", "valid_from_ns", "sector")  # fmt: skip

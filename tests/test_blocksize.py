@@ -7,20 +7,20 @@ import pytest
 from blocks import DEV
 
 from androstep_analysis import schema
-from androstep_analysis.link import blocksize
-from androstep_analysis.link.requests import Linked
+from androstep_analysis.link import blocksize, rwbs
+from androstep_analysis.link.requests import Requests
 
 
-def linked(*places: tuple[int, int]) -> Linked:
+def linked(*places: tuple[int, int]) -> Requests:
     """Writes of (sector, sectors) on one device."""
     rows = [
         {"request_id": at, "dev": DEV, "part_dev": DEV, "sector": sector, "part_sector": sector, "nr_sectors": length,
-         "op": "write"}
+         "op": "write", "nr_bios": 1, "matched": "full", **dict.fromkeys(rwbs.FLAGS, False)}
         for at, (sector, length) in enumerate(places)
     ]  # fmt: skip
     requests = pl.DataFrame(rows, schema=schema.table("requests").polars)
-    bios = requests.select("request_id", "sector", "nr_sectors", "queue_ns")
-    return Linked(requests, bios, pl.DataFrame())
+    bios = requests.select("request_id", "sector", "nr_sectors")
+    return Requests(requests.lazy(), schema.complete(bios, "bios").lazy())
 
 
 @pytest.mark.parametrize(

@@ -218,10 +218,14 @@ def test_tables_are_made_once(small: Path) -> None:
 
 
 def planted(path: Path) -> None:
-    """A table that is valid, bears the right key, and says something else."""
-    stated = {name: value for name, value in pl.read_parquet_metadata(path).items() if name.startswith("androstep.")}
-    assert set(stated) == {"androstep.key", "androstep.about"}
-    pl.read_parquet(path).clear().write_parquet(path, metadata=stated)
+    """A table that is valid, stands beside the right key, and says something else."""
+    pl.read_parquet(path).clear().write_parquet(path)
+
+
+def reworded(path: Path) -> None:
+    """What was found on reading, changed."""
+    about = path.with_name("about.json")
+    about.write_text(about.read_text().replace('"lost_events": 0', '"lost_events": 1'))
 
 
 def damaged(path: Path) -> None:
@@ -240,10 +244,23 @@ def damaged(path: Path) -> None:
         lambda path: flip(path, -20),
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: path.write_bytes(b""),
+        lambda path: path.with_name("about.json").unlink(),
+        reworded,
         lambda path: path.with_name("SHA256SUMS").unlink(),
         lambda path: path.with_name("SHA256SUMS").write_bytes(b"\xff\n\n"),
     ],
-    ids=["deleted", "planted", "values", "footer", "cut", "empty", "no sums", "broken sums"],
+    ids=[
+        "deleted",
+        "planted",
+        "values",
+        "footer",
+        "cut",
+        "empty",
+        "nothing about it",
+        "reworded",
+        "no sums",
+        "broken sums",
+    ],
 )
 @pytest.mark.parametrize("name", ["io", "block_events"])
 def test_spoiled_tables_are_made_again(small: Path, name: str, spoil: Callable[[Path], object]) -> None:
@@ -300,7 +317,7 @@ def test_many_may_open_a_capture_at_once(demo: Path) -> None:
     assert {(code, errors) for (_, errors), code in results} == {(0, b"")}
     assert len({output for (output, _), _ in results}) == 1
     assert sorted(path.name for path in (demo / "tables").iterdir()) == sorted(
-        ["SHA256SUMS", *(f"{name}.parquet" for name in derivation.TABLES)]
+        ["SHA256SUMS", "about.json", *(f"{name}.parquet" for name in derivation.TABLES)]
     )
     before = tables(demo)
     subprocess.run([PROGRAM, "tables", demo], check=True, stdout=subprocess.DEVNULL)

@@ -127,8 +127,11 @@ def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
         ("tables x pages", "invalid choice"),
         ("tables x io -o io.txt", "must end in .parquet or .csv"),
         ("tables {demo} -o io.csv", "name it before -o"),
-        ("export x", "required: --format"),
-        ("export x --format csv", "invalid choice"),
+        ("export x", "required: --to"),
+        ("export x --to csv", "invalid choice"),
+        ("export x --to perfetto", "is no text; name a file with -o"),
+        ("export x --to msr --op read", "msr takes no op"),
+        ("export x --to oraclegeneral -o y --block-size 0", "is no number of bytes"),
         ("report x", "required: -o"),
         ("lookup x", "required: SECTOR"),
     ],
@@ -156,7 +159,7 @@ def test_a_device_without_an_image_is_said_to_be_of_no_use(androstep: Androstep,
         ("missing", "no such file"),
         ("empty", "the file is empty; a recording was expected"),
         ("garbage", "no known recording; it starts with"),
-        ("image", "no known recording"),
+        ("image", "an image of a filesystem; give it with --image-before"),
     ],
 )
 def test_what_is_no_recording(androstep: Androstep, tmp_path: Path, command: str, kind: str, says: str) -> None:
@@ -165,7 +168,7 @@ def test_what_is_no_recording(androstep: Androstep, tmp_path: Path, command: str
         contents = {"empty": b"", "garbage": bytes(range(256)) * 20, "image": (DEMO / "raw/after.img.zst").read_bytes()}
         path.write_bytes(contents[kind])
     before = list(tmp_path.iterdir())
-    options = {"export": ["--format", "most"], "report": ["-o", tmp_path / "x.html"], "ingest": ["-o", tmp_path / "x"]}
+    options = {"export": ["--to", "most"], "report": ["-o", tmp_path / "x.html"], "ingest": ["-o", tmp_path / "x"]}
     done = androstep(command, path, *options.get(command, []))
     assert done.status == 1
     assert "input" in done.sentence and says in done.sentence
@@ -213,7 +216,7 @@ def test_doctor_of_a_whole_capture_and_of_this_machine(androstep: Androstep) -> 
     [
         "tables {demo} io -o {bad}/io.csv",
         "tables {demo} io -o {bad}/io.parquet",
-        "export {demo} --format most -o {bad}/x.po",
+        "export {demo} --to most -o {bad}/x.po",
         "ingest {trace} -o {bad}/capture",
     ],
 )
@@ -279,7 +282,7 @@ def test_a_line_that_cannot_be_read_costs_itself(androstep: Androstep, tmp_path:
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
-    command = f"{shlex.quote(str(PROGRAM))} export {shlex.quote(str(DEMO))} --format most | head -n 1"
+    command = f"{shlex.quote(str(PROGRAM))} export {shlex.quote(str(DEMO))} --to most | head -n 1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
@@ -331,7 +334,7 @@ def test_names_stay_in_their_cell(androstep: Androstep, tmp_path: Path) -> None:
         androstep("tables", path, "tasks"),
         androstep("ingest", path, "-o", tmp_path / f"capture{EVIL}"),
         androstep("doctor", tmp_path / f"capture{EVIL}"),
-        androstep("export", path, "--format", "most"),
+        androstep("export", path, "--to", "most"),
     ]
     for done in outputs:
         assert (done.status, done.err) == (0, "")
@@ -452,7 +455,7 @@ def test_every_command_takes_a_trace_as_it_is(androstep: Androstep, tmp_path: Pa
         ("summary", path, "--compat", "most"),
         ("tables", path),
         ("tables", path, "requests"),
-        ("export", path, "--format", "most", "-o", tmp_path / "x.po"),
+        ("export", path, "--to", "most", "-o", tmp_path / "x.po"),
         ("ingest", path, "-o", tmp_path / "capture"),
         ("summary", tmp_path / "capture"),
         ("doctor", tmp_path / "capture"),

@@ -77,7 +77,7 @@ def check_trace(capture: Path) -> None:
 
     dev = units.parse_dev(manifest(capture)["devices"][0]["dev"])
     for table in (trace.block, trace.fs_events):
-        assert set(table["dev"].drop_nulls()) == {dev}
+        assert set(table.collect()["dev"].drop_nulls()) == {dev}
 
 
 def check_privacy(capture: Path, scratch: Path) -> None:
@@ -112,7 +112,7 @@ def check_writes(capture: Path, scratch: Path) -> None:
         for name in IMAGES
     )
     traced = np.zeros(len(before), dtype=bool)
-    done = ingest.read(capture / "raw/trace.dat.zst").block.filter(pl.col("event") == "block_rq_complete")
+    done = ingest.read(capture / "raw/trace.dat.zst").block.filter(pl.col("event") == "block_rq_complete").collect()
     for first, count in done.filter(pl.col("rwbs").str.contains("^F?[WD]")).select("sector", "nr_sectors").iter_rows():
         traced[first // 8 : (first + count + 7) // 8] = True
     changed = (before != after).any(axis=1)

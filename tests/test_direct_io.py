@@ -33,7 +33,7 @@ def tables(*steps):
     block = [{**row, "action": kind} for kind, row in timed if kind in ("queue", "remap", "complete")]
     events = [{**row, "event": kind} for kind, row in timed if kind not in ("queue", "remap", "complete")]
     frame = pl.DataFrame(events, schema=schema.table("fs_events").polars)
-    return schema.conform(frame, "fs_events"), block_events(block)
+    return schema.conform(frame, "fs_events"), block_events(block).lazy()
 
 
 def begin(ino, offset, count, **more):

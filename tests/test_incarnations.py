@@ -49,9 +49,7 @@ def lives(*rows):
 
 def told(after, traced, before=None, offset=OFFSET, lost_events=0):
     offset = incarnations.realtime_offset_ns(after, traced) if offset is None else offset
-    staging = Staging(
-        "test", schema.empty("block_events"), {}, FIRST, LAST, realtime_offset_ns=offset, lost_events=lost_events
-    )
+    staging = Staging("test", {}, FIRST, LAST, realtime_offset_ns=offset, lost_events=lost_events)
     table = incarnations.numbered(before, after, traced, staging)
     return {(ino, generation): number for _, ino, generation, number in table.iter_rows()}
 

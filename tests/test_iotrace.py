@@ -21,7 +21,7 @@ import loops
 import pytest
 from tree import ROOT
 
-from androstep_analysis.ingest import record, source, tracedat, tracedat_file
+from androstep_analysis.ingest import ftrace, record, source, tracedat_file
 
 HOSTILE = b'a "name"\\ with\nall, {sorts}: \xff\xe2\x82 of \xf0\x9f\x92\xbe bytes \x01'
 
@@ -120,9 +120,9 @@ def reported(trace: Path) -> tuple[Counter[int], Counter[str], int]:
     return Counter(int(cpu) for cpu, _ in rows), Counter(name for _, name in rows), lost
 
 
-def decoded(trace: Path) -> tracedat.Recording:
+def decoded(trace: Path) -> ftrace.Census:
     container = tracedat_file.open_container(source.load(trace))
-    return tracedat.decode(container, tracedat.formats(container), {})
+    return ftrace.census(container, ftrace.formats(container))
 
 
 def per_cpu(recording: dict[str, Any], key: str) -> dict[int, int]:
@@ -137,7 +137,7 @@ def test_trace_cmd_and_the_reader_see_what_was_recorded(disk: Disk, preset: str)
     cpus, names, _ = reported(disk.out / "trace.dat")
     read = decoded(disk.out / "trace.dat")
     assert per_cpu(recording, "events") == per_cpu(recording, "read_events") == cpus == read.per_cpu
-    assert names == read.counts
+    assert names == read.events
     assert set(names) <= {row["event"].split("/")[1] for row in recording["events"]}
     assert recording["complete"] and recording["stopped_by"] == "command" and recording["command_status"] == 0
     assert recording["lost_events"] == 0 and f"{cpus.total()} events" in said

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import corpus
+import made
 import polars as pl
 import pytest
-from blocks import life
 from tree import ROOT
 
-from androstep_analysis import capture, cli, most
+from androstep_analysis import capture, cli, export, most
 from androstep_analysis.errors import LossWarning
 from androstep_analysis.summary import summary
 
@@ -28,7 +29,7 @@ def oracle() -> dict[str, Any]:
 
 
 def exported(path: Path, to: Path) -> Path:
-    assert cli.main(["export", str(path), "--format", "most", "-o", str(to)]) == 0
+    assert cli.main(["export", str(path), "--to", "most", "-o", str(to)]) == 0
     return to
 
 
@@ -99,7 +100,7 @@ def test_an_exported_capture_counts_the_same(name: str, tmp_path: Path) -> None:
 
 def letter() -> pl.Expr:
     """blkparse's letter of an event's action; null where a line cannot state it."""
-    return pl.col("action").cast(pl.String).replace_strict(most.LETTERS, default=None).alias("letter")
+    return pl.col("action").cast(pl.String).replace_strict(export.most.LETTERS, default=None).alias("letter")
 
 
 def test_a_piece_of_the_default_summary_is_a_letter_of_the_export(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ HOSTILE = """\
 def test_names_cannot_break_a_line_or_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "hostile.po"
     path.write_text(HOSTILE)
-    assert cli.main(["export", str(path), "--format", "most"]) == 0
+    assert cli.main(["export", str(path), "--to", "most"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(len(line.split("\t")) == 9 for line in lines)
@@ -127,23 +128,14 @@ def test_names_cannot_break_a_line_or_steer_a_terminal(tmp_path: Path, capsys: p
     assert lines[2].split("\t")[6:] == [f"{'evil?[2J?31m?':>20}", "D", "/data/a?]0;x?.db"]
 
 
-def test_a_name_with_a_line_break_stays_one_line(tmp_path: Path) -> None:
-    events = life((0, "queue", 8, 8, "WS"), (1, "issue", 8, 8, "WS"), (2, "complete", 8, 8, "WS"))
-    table = events.select(
-        "ts_ns",
-        pl.lit("Q").alias("action"),
-        "rwbs",
-        "sector",
-        "nr_sectors",
-        "tid",
-        pl.lit("a\nb\tc\r").alias("comm"),
-        pl.lit("D").alias("block_type"),
-        pl.lit("/x\ny").alias("path"),
-    )
-    with (tmp_path / "out.po").open("w") as file:
-        most.write(table, file)
-    lines = (tmp_path / "out.po").read_text().split("\n")
-    assert [line.split("\t")[6:] for line in lines[:-1]] == [[f"{'a?b?c?':>20}", "D", "/x?y"]] * 3
+def test_a_name_with_a_line_break_stays_one_line() -> None:
+    name, path = "a\nb\tc\r", "/x\ny"
+    event = {"sector": 8, "nr_sectors": 8, "rwbs": "WS", "comm": name, "block_type": "data", "path": path}
+    opened = made.capture(events=[{**event, "ts_ns": number} for number in range(3)], format="most_po")
+    written = io.BytesIO()
+    export.most.write(opened, written)
+    lines = written.getvalue().decode().split("\n")
+    assert [line.split("\t")[6:] for line in lines] == [[f"{'a?b?c?':>20}", "D", "/x?y"]] * 3 + [[]]
 
 
 def test_a_percentage_is_printed_as_python_2_did() -> None:

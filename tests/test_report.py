@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import androstep_analysis.capture
-from androstep_analysis import analysis, markup, report, schema
+from androstep_analysis import analysis, derivation, markup, report, schema
 from androstep_analysis.capture import Capture
 from androstep_analysis.manifest import Manifest, Source
 
@@ -137,7 +137,7 @@ def hostile_capture(number: int = 400) -> Capture:
         "fs_type": HOSTILE[1],
         "lost_events": 12345,
         "losses": [{"kind": "torn", "count": 678, "message": f"{name} is cut"} for name in HOSTILE],
-        "rows": {"requests": number, "io": number},
+        "rows": dict.fromkeys(derivation.TABLES, 0) | {"requests": number, "io": number},
         "coverage": analysis.coverage(requests, io).to_dicts(),
     }
     described = Manifest(sources=sources, facts=dict(zip(facts, HOSTILE, strict=False)))
@@ -315,7 +315,12 @@ def test_the_same_capture_gives_the_same_page(hostile: tuple[Path, Path], tmp_pa
 def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
     requests, io = schema.empty("requests"), schema.empty("io")
     about = {"format": "ftrace", "events": {}, "first_ns": None, "last_ns": None, "clock": "unknown", "fs_type": None}
-    about |= {"lost_events": 0, "losses": [], "rows": {}, "coverage": analysis.coverage(requests, io).to_dicts()}
+    about |= {
+        "lost_events": 0,
+        "losses": [],
+        "rows": dict.fromkeys(derivation.TABLES, 0),
+        "coverage": analysis.coverage(requests, io).to_dicts(),
+    }
     empty = Capture("empty", Manifest(sources=()), {"requests": requests.lazy(), "io": io.lazy()}, about)
     report.write(empty, tmp_path / "report.html", figures=tmp_path / "figures")
     page = Page((tmp_path / "report.html").read_text("utf-8"))

@@ -146,6 +146,7 @@ BY = {
     "events": "event",
     "events_by_rwbs": "event rwbs",
     "requests": "op",
+    "syscalls": "call",
     "block_types": "op",
     "block_types.<op>": "block type",
     "file_types": "op",
@@ -167,5 +168,7 @@ def test_the_page_names_every_key_and_no_other(tmp_path: Path) -> None:
         if name.startswith(("block_types.", "file_types."))
     }
     (tmp_path / "bench.txt").write_text("[mobibench measurement setup]\nIO size : 4 KB\nIO count : 1\n")
-    found = [summarised(path) for path in (DEMO, tmp_path / "cut.txt", tmp_path / "bench.txt")]
+    (tmp_path / "strace.txt").write_text("1 0.000001 close(3) = 0 <0.000001>\n")
+    names = ("cut.txt", "bench.txt", "strace.txt")
+    found = [summarised(path) for path in (DEMO, *(tmp_path / name for name in names))]
     assert {name for summary in found for name in leaves(summary)} | by_most == documented

@@ -198,8 +198,8 @@ def test_writeback_of_a_disk_is_of_the_only_filesystem_on_it():
     )
     types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
     requests = pl.DataFrame({"dev": [disk, disk], "part_dev": [partition, other]}, schema=types)
-    assert tracepoints.on_filesystems(events, requests[:1])["dev"].to_list() == [partition, DEV]
-    assert tracepoints.on_filesystems(events, requests)["event"].to_list() == ["ext4_evict_inode"]
+    assert tracepoints.on_filesystems(events, requests[:1].lazy())["dev"].to_list() == [partition, DEV]
+    assert tracepoints.on_filesystems(events, requests.lazy())["event"].to_list() == ["ext4_evict_inode"]
 
 
 # ------------------------------------------------------------------------------------------------------------ F2FS
@@ -269,8 +269,8 @@ def test_paths_at_reads_and_writes_are_of_the_only_filesystem_they_can_be_of():
     write = ("f2fs_datawrite_start", {"ino": 12, "name": "/a", "dev": None})
     other = ("f2fs_write_begin", {"ino": 12, "dev": DEV + 1})
     requests = schema.empty("requests")
-    assert tracepoints.on_filesystems(fs_events(born(12), write), requests)["dev"].to_list() == [DEV, DEV]
-    assert tracepoints.on_filesystems(fs_events(born(12), write, other), requests)["dev"][1] is None
+    assert tracepoints.on_filesystems(fs_events(born(12), write), requests.lazy())["dev"].to_list() == [DEV, DEV]
+    assert tracepoints.on_filesystems(fs_events(born(12), write, other), requests.lazy())["dev"][1] is None
 
 
 # ---------------------------------------------------------------------------------------------------------- owners

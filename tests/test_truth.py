@@ -13,6 +13,7 @@ import truth
 
 from androstep_analysis import fs, link
 from androstep_analysis.fs import Filesystem, fiemap, journal
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 
@@ -139,7 +140,7 @@ def test_events_and_the_image_after_name_deleted_files_too(name):
 @pytest.mark.parametrize("name", ["ext4_host_6.18", "ext4_guest_6.1"])
 def test_journal_blocks_belong_to_those_with_handles_in_their_transaction(name):
     """Against the events played through one by one."""
-    rows = recording(name).staging.fs_events.filter(pl.col("event").cast(pl.String).str.starts_with("jbd2_"))
+    rows = recording(name).staging.fs_events.filter(pl.col("event").cast(pl.String).str.starts_with("jbd2_")).collect()
     committing: dict[int, tuple[int, int]] = {}
     spans: list[tuple[int, int, int]] = []
     handles: dict[int, list[int]] = {}
@@ -199,7 +200,8 @@ def witnesses(name: str) -> tuple[Staging, link.Images]:
     with fs.opened(corpus.path(f"kernel/{name}/final.img.zst")) as image:
         log = journal.read(image, of.after)
     assert log is not None
-    commits = of.staging.fs_events.filter(pl.col("event") == "jbd2_end_commit").join(log.commits, on="transaction")
+    commits = of.staging.fs_events.filter(pl.col("event") == "jbd2_end_commit").collect()
+    commits = commits.join(log.commits, on="transaction")
     offset = commits.select((pl.col("epoch_ns") - pl.col("ts_ns")).max()).item()
     images = link.Images(of.before, of.after, None if of.before is None else listed(of.before), listed(of.after), log)
     return replace(of.staging, realtime_offset_ns=offset), images
@@ -216,7 +218,8 @@ def witnesses(name: str) -> tuple[Staging, link.Images]:
 )  # fmt: skip
 def test_no_kind_of_evidence_is_wrong_and_each_is_worth_what_it_is(name, sources, least):
     staging, images = witnesses(name)
-    io = link.tables(staging, requests.link(staging.block), images, sources=frozenset(sources))["io"]
+    tables = link.tables(staging, requests.link(staging.block), images, Spool(), sources=frozenset(sources))
+    io = tables["io"].collect()
     said = recording(name).answers(io)
     assert_nothing_is_wrong(said)
     assert right(truth.file(said)) >= min(least, ENOUGH[name])
@@ -232,13 +235,14 @@ def test_no_kind_of_evidence_is_wrong_and_each_is_worth_what_it_is(name, sources
 def with_gaps(staging: Staging, share: float, seed: int) -> Staging:
     """The recording without the filesystem events of some spans of it, and with the recorder's word of it."""
     choose, kept, lost, gap = random.Random(seed), [], 0, 0
-    for _ in range(staging.fs_events.height):
+    events = staging.fs_events.collect()
+    for _ in range(events.height):
         if gap == 0 and choose.random() < share / 200:
             gap = 200
         kept.append(gap == 0)
         lost += gap > 0
         gap = max(gap - 1, 0)
-    return replace(staging, fs_events=staging.fs_events.filter(pl.Series(kept)), lost_events=lost)
+    return replace(staging.with_tables(fs_events=events.filter(pl.Series(kept))), lost_events=lost)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.2])
@@ -261,16 +265,11 @@ def test_lost_events_cost_answers_and_never_make_one_wrong(name, share, with_ima
 def test_a_part_of_the_recording_tells_as_much_of_its_own_time(name, begin, end):
     """Files from before it have no creation in it, and the image after is of a later time than its end."""
     of = recording(name)
-    times = of.staging.block["ts_ns"]
+    times = of.staging.block.select("ts_ns").collect()["ts_ns"]
     first, last = (int(times[int(share * (len(times) - 1))]) for share in (begin, end))
     span = pl.col("ts_ns").is_between(first, last)
-    staging = replace(
-        of.staging,
-        block=of.staging.block.filter(span),
-        fs_events=of.staging.fs_events.filter(span),
-        first_ns=first,
-        last_ns=last,
-    )
+    tables = {name: table.filter(span) for name, table in of.staging.tables.items()}
+    staging = replace(of.staging, tables=tables, first_ns=first, last_ns=last)
     said = of.answers(truth.tables(staging, link.Images(after=of.after))["io"])
     said = said.filter(pl.col("ts").is_between(first, last))
     assert said.height > 300

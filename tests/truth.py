@@ -19,6 +19,7 @@ import polars as pl
 
 from androstep_analysis import fs, ingest, link
 from androstep_analysis.fs import Filesystem
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 
@@ -59,10 +60,10 @@ def staging(directory: Path) -> Staging:
     process = dict(line.split() for line in (directory / "saved_tgids.txt").read_text().splitlines() if line.strip())
     known = {int(tid): int(pid) for tid, pid in process.items()}
     pid = pl.coalesce("pid", pl.col("tid").replace_strict(known, default=None, return_dtype=pl.Int32))
+    assert read.tasks is not None
     return replace(
         read,
-        block=read.block.with_columns(pid=pid),
-        fs_events=read.fs_events.with_columns(pid=pid),
+        tables={name: table.with_columns(pid=pid).collect().lazy() for name, table in read.tables.items()},
         tasks=read.tasks.with_columns(pid=pid),
     )
 
@@ -90,16 +91,17 @@ def image(directory: Path, when: str, dev: int) -> Filesystem | None:
 
 def device(recorded: Staging) -> int:
     """The one device that the recording is about."""
-    return int(recorded.block.filter(pl.col("action") == "queue")["dev"].value_counts(sort=True)["dev"][0])
+    return int(recorded.block.filter(pl.col("action") == "queue").collect()["dev"].value_counts(sort=True)["dev"][0])
 
 
 def tables(recorded: Staging, images: link.Images, *, with_filesystem_events: bool = True) -> dict[str, pl.DataFrame]:
     """Every table that follows; without the filesystem's events it is a trace of the block layer."""
     if not with_filesystem_events:
-        recorded = replace(recorded, fs_events=recorded.fs_events.clear())
-    on_host = recorded.fs_events.select(pl.col("name").str.starts_with(MOUNTS[1]).any()).item()
+        recorded = recorded.with_tables(fs_events=recorded.fs_events.clear())
+    on_host = recorded.fs_events.select(pl.col("name").str.starts_with(MOUNTS[1]).any()).collect().item()
     mounts = {device(recorded): MOUNTS[bool(on_host)]}
-    return link.tables(recorded, requests.link(recorded.block), images, mounts=mounts)
+    tables = link.tables(recorded, requests.link(recorded.block), images, Spool(), mounts=mounts)
+    return {name: table.collect() for name, table in tables.items()}
 
 
 def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4") -> pl.DataFrame:

@@ -15,6 +15,7 @@ import truth
 
 from androstep_analysis import fs, ingest, link, units
 from androstep_analysis.fs import Filesystem
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 from harness import content, devlog, layout, oplog
@@ -76,7 +77,8 @@ class Recording:
             pl.col("nr_sectors") > 0,
             pl.col("rwbs").str.contains("W") & ~pl.col("rwbs").str.contains("D"),
         )
-        bios = queued.select("sector", "nr_sectors", ts="ts_ns", pid=pl.coalesce("pid", "tid")).with_row_index("bio")
+        rows = queued.select("sector", "nr_sectors", ts="ts_ns", pid=pl.coalesce("pid", "tid"))
+        bios = rows.collect().with_row_index("bio")
         begin, end = bios.filter(pl.col("sector") == self.mark_byte // devlog.SECTOR_BYTES)["bio"]
         return bios.filter(pl.col("bio").is_between(begin, end, closed="left")).drop("bio")
 
@@ -100,9 +102,9 @@ class Recording:
         """The truth beside what table io says in one of `truth.RUNS`."""
         events, before, after = truth.RUNS[run]
         images = link.Images(before=self.before if before else None, after=self.after if after else None)
-        recorded = self.staging if events else replace(self.staging, fs_events=self.staging.fs_events.clear())
-        io = link.tables(recorded, requests.link(recorded.block), images, mounts=self.mounts)["io"]
-        return truth.answered(io, self.truth.rows, self.fs_type)
+        recorded = self.staging if events else self.staging.with_tables(fs_events=self.staging.fs_events.clear())
+        tables = link.tables(recorded, requests.link(recorded.block), images, Spool(), mounts=self.mounts)
+        return truth.answered(tables["io"].collect(), self.truth.rows, self.fs_type)
 
 
 def table(recording: Recording) -> pl.DataFrame:

@@ -13,7 +13,7 @@ PACKAGE = "linux-image-*_amd64.deb"
 
 MODULES = (
     *("virtio_pci", "virtio_blk", "crc32c_generic", "crc32_generic", "ext4", "f2fs"),
-    *("nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "vfat", "exfat"),
+    *("nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "vfat", "exfat", "dm_mod"),
 )
 """What the guest loads; the rest of the list follows from it."""
 

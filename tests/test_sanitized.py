@@ -1,0 +1,38 @@
+"""Every compiled decoder with the sanitizers, on cut, flipped and made input.
+
+No access is out of bounds and nothing is undefined. A test of a family runs others in a process of its own, which call
+no other program: the sanitizers would be loaded into that too.
+"""
+
+from __future__ import annotations
+
+import pytest
+import sanitized
+
+DAMAGED = "(truncated or garbage or flipped or zeros)"
+
+FAMILIES = {
+    "pages of ftrace": (f"{DAMAGED} and trace.dat", "tests/test_readers.py"),
+    "ftrace text": (f"{DAMAGED} and (ftrace or atrace)", "tests/test_readers.py"),
+    "ftrace text in HTML": (f"{DAMAGED} and systrace", "tests/test_readers.py"),
+    "blktrace": (f"{DAMAGED} and blktrace", "tests/test_readers.py"),
+    "Perfetto": (f"{DAMAGED} and Perfetto", "tests/test_readers.py"),
+    "strace and ioshark": (f"{DAMAGED} and (strace or ioshark)", "tests/test_readers.py"),
+    "other text": (f"{DAMAGED} and (CSV or MOST or blkparse)", "tests/test_readers.py"),
+    "Open-CAS": (f"{DAMAGED} and CAS", "tests/test_readers.py"),
+    "tables that are full": ("", "tests/test_pieces.py"),
+    "exports": (
+        "not trace_processor and not fio",
+        "tests/test_export_perfetto.py",
+        "tests/test_export_oraclegeneral.py",
+    ),
+    "linking": ("garbage or damaged or at_once", "tests/test_requests.py"),
+}
+"""For each family which tests run, and the files they are in."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_access_out_of_bounds(family: str) -> None:
+    chosen, *files = FAMILIES[family]
+    ran = sanitized.run(*files, "-x", "-s", "-k", chosen)
+    assert ran.returncode == 0, f"{ran.stdout[-4000:]}\n{ran.stderr[-8000:]}"
