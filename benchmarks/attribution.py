@@ -17,6 +17,7 @@ from androstep_analysis import link
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 import corpus
+import polars as pl
 import truth
 
 
@@ -36,7 +37,8 @@ def _report(directory: Path) -> None:
     dev = truth.device(staging)
     before, after = (truth.image(directory, when, dev) for when in ("before", "after"))
     written = truth.writes(directory)
-    print(f"\n{directory.name}: {staging.block.height + staging.fs_events.height} events")
+    rows = {name: table.select(pl.len()).collect().item() for name, table in staging.tables.items()}
+    print(f"\n{directory.name}: {rows['block_events'] + rows['fs_events']} events")
     for run, (with_events, with_before, with_after) in truth.RUNS.items():
         if with_before and before is None:
             continue
@@ -44,7 +46,7 @@ def _report(directory: Path) -> None:
         started = time.perf_counter()
         tables = truth.tables(staging, images, with_filesystem_events=with_events)
         seconds = time.perf_counter() - started
-        events = staging.block.height + (staging.fs_events.height if with_events else 0)
+        events = rows["block_events"] + (rows["fs_events"] if with_events else 0)
         answers = truth.answered(tables["io"], written, directory.name.split("_")[0])
         questions = {
             "all data": truth.file(answers),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,8 @@ import polars as pl
 
 from androstep_analysis import link
 from androstep_analysis.fs import Filesystem, tracepoints
-from androstep_analysis.ingest import fs_events, ftrace_pages, source, tracedat, tracedat_file
+from androstep_analysis.ingest import fs_events, ftrace, ftrace_pages, source, tracedat_file
+from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 
@@ -31,6 +32,7 @@ import corpus
 import truth
 from harness import guest, host, judge
 
+PIECE_BYTES = 4 << 20
 RECORD_HEADER_BYTES = 4
 """What the ring buffer puts before every record."""
 
@@ -101,7 +103,7 @@ def _of_corpus(directory: Path) -> Known:
     staging = truth.staging(directory)
     fs_type = directory.name.split("_")[0]
     dev = truth.device(staging)
-    on_host = bool(staging.fs_events.select(pl.col("name").str.starts_with(truth.MOUNTS[1]).any()).item())
+    on_host = bool(staging.fs_events.select(pl.col("name").str.starts_with(truth.MOUNTS[1]).any()).collect().item())
     return Known(
         directory.name,
         fs_type,
@@ -138,9 +140,8 @@ def _as_iotrace(staging: Staging, fs_type: str) -> Staging:
     event = pl.col("event")
     is_idle = (event == "jbd2_handle_stats") & (pl.col("nr_blocks") == 0)
     is_needless = (event == "bio_page") & pl.lit(fs_type in ("ext4", "f2fs"))
-    return replace(
-        staging,
-        block=staging.block.filter(event.is_in(BLOCK_EVENTS)),
+    return staging.with_tables(
+        block_events=staging.block.filter(event.is_in(BLOCK_EVENTS)),
         fs_events=staging.fs_events.filter(~is_idle.fill_null(False) & ~is_needless),
     )
 
@@ -148,13 +149,12 @@ def _as_iotrace(staging: Staging, fs_type: str) -> Staging:
 def _record_bytes(trace: Path) -> dict[str, float]:
     """Mean bytes of a record in the trace, by event."""
     container = tracedat_file.open_container(source.load(trace))
-    names = {number: event.name for number, event in tracedat.formats(container).items()}
+    names = {number: event.name for number, event in ftrace.formats(container).items()}
     parts = []
-    for buffer in container.buffers:
-        form = ftrace_pages.layout(container.header_page, container.big_endian, buffer.page_bytes, container.long_bytes)
-        for batch in ftrace_pages.batches(form, container.parts(buffer)):
-            records = ftrace_pages.walk(batch).records
-            numbers = records.unsigned(0, 2).astype(np.int64)
+    for stream in container.streams():
+        for pages in stream.pieces(PIECE_BYTES):
+            records = ftrace_pages.records(stream.layout, pages)
+            numbers = np.frombuffer(pages, np.uint16)[records.start // 2].astype(np.int64)
             parts.append(pl.DataFrame({"event": numbers, "bytes": records.size + RECORD_HEADER_BYTES}))
     sizes = pl.concat(parts).with_columns(
         pl.col("event")
@@ -223,7 +223,7 @@ def _row(
 
 def _counts(staging: Staging) -> dict[str, int]:
     """How many events of each kind the tables hold."""
-    kinds = [table.select(pl.col("event").cast(pl.String)) for table in (staging.block, staging.fs_events)]
+    kinds = [table.select(pl.col("event").cast(pl.String)).collect() for table in (staging.block, staging.fs_events)]
     return dict(pl.concat(kinds)["event"].value_counts(sort=True).rows())
 
 
@@ -241,9 +241,8 @@ def _loss(
 ) -> dict[str, tuple[float, ...]]:
     """For each run what is lost without these events: per question in a hundred blocks, and answers newly wrong."""
     is_kept = ~pl.col("event").cast(pl.String).is_in(events)
-    staging = replace(
-        known.staging,
-        block=known.staging.block.filter(is_kept),
+    staging = known.staging.with_tables(
+        block_events=known.staging.block.filter(is_kept),
         fs_events=known.staging.fs_events.filter(is_kept),
     )
     losses = {}
@@ -257,8 +256,8 @@ def _loss(
 
 def _answers(known: Known, staging: Staging, images: link.Images) -> dict[str, pl.DataFrame]:
     """The outcome of every block, by question."""
-    io = link.tables(staging, requests.link(staging.block), images, mounts=known.mounts)["io"]
-    answers = truth.answered(io, known.written, known.fs_type)
+    tables = link.tables(staging, requests.link(staging.block), images, Spool(), mounts=known.mounts)
+    answers = truth.answered(tables["io"].collect(), known.written, known.fs_type)
     return {
         "file": truth.file(answers),
         "deleted": truth.file(truth.deleted(answers, known.after)),

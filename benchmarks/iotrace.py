@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from androstep_analysis.ingest import record, source, tracedat, tracedat_file
+from androstep_analysis.ingest import ftrace, record, source, tracedat_file
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness import guest
@@ -417,8 +417,8 @@ def in_guest(scratch: Path, load: Path, repeats: int) -> dict[str, list[Cost]]:
 def counted(trace: Path) -> tuple[int, int]:
     """Events in a trace.dat and events lost."""
     container = tracedat_file.open_container(source.load(trace))
-    decoded = tracedat.decode(container, tracedat.formats(container), {})
-    return sum(decoded.per_cpu.values()), decoded.lost
+    census = ftrace.census(container, ftrace.formats(container))
+    return sum(census.per_cpu.values()), census.lost
 
 
 def main() -> None:
