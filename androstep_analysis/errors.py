@@ -31,3 +31,8 @@ class Loss:
     kind: str
     count: int
     message: str
+
+
+def printable(text: str) -> str:
+    """`text` with everything that could move a terminal's cursor or hide in a message written as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

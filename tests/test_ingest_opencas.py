@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from androstep_analysis import schema
 from androstep_analysis.ingest import Staging, load, opencas
-from androstep_analysis.ingest.source import Archive, Source
+from androstep_analysis.ingest.archive import Archive
+from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 
 SAMPLE = "block_csv/opencas_sample_trace.tar.xz"

@@ -13,8 +13,8 @@ import polars as pl
 from androstep_analysis import manifest
 from androstep_analysis.bench import fio, mobibench, records
 from androstep_analysis.bench.tables import RUN, TABLES, Results
-from androstep_analysis.errors import InputError, LossWarning
-from androstep_analysis.ingest.source import head, load, printable
+from androstep_analysis.errors import InputError, LossWarning, printable
+from androstep_analysis.ingest.source import head, load
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from androstep_analysis.errors import InputError, Loss, LossWarning
+from androstep_analysis.errors import InputError, Loss, LossWarning, printable
 from androstep_analysis.ingest import (
     atrace,
     blkparse_text,
@@ -37,7 +37,8 @@ from androstep_analysis.ingest import (
     tasks,
     tracedat,
 )
-from androstep_analysis.ingest.source import Archive, Source, head, load, opened, printable
+from androstep_analysis.ingest.archive import Archive
+from androstep_analysis.ingest.source import Source, head, load, opened
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 

@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 
 from androstep_analysis.ingest import ftrace_text
-from androstep_analysis.ingest.source import Deflate, Source, unpacked
+from androstep_analysis.ingest.compression import Deflate
+from androstep_analysis.ingest.source import Source, unpacked
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 

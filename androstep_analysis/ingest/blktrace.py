@@ -29,9 +29,9 @@ import polars as pl
 import pyarrow as pa
 
 from androstep_analysis import native
-from androstep_analysis.errors import Loss
+from androstep_analysis.errors import Loss, printable
 from androstep_analysis.ingest import tasks
-from androstep_analysis.ingest.source import Source, printable
+from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.errors import Loss, printable
 from androstep_analysis.ingest.perfetto_fields import EVENTS, MEMINFO, VMSTAT
-from androstep_analysis.ingest.source import printable
 
 Value = int | memoryview
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.errors import InputError, Loss, printable
 from androstep_analysis.ingest import strings
-from androstep_analysis.ingest.source import Source, load, printable
+from androstep_analysis.ingest.source import Source, load
 
 MAGIC = b"\xa7REC"
 VERSION = 1

@@ -26,9 +26,9 @@ import polars as pl
 import pyarrow as pa
 
 from androstep_analysis import schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.errors import Loss, printable
 from androstep_analysis.ingest import tasks
-from androstep_analysis.ingest.source import Source, printable
+from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.native import Strings, Table, library

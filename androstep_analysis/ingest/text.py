@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.errors import Loss
-from androstep_analysis.ingest.source import printable
+from androstep_analysis.errors import Loss, printable
 from androstep_analysis.ingest.spool import Spool
 
 _ROWS = 1 << 16

@@ -13,10 +13,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.errors import InputError, printable
 from androstep_analysis.ingest import ftrace, ftrace_pages
+from androstep_analysis.ingest.compression import Deflate, Stream, drained
 from androstep_analysis.ingest.ftrace import UNKNOWN_CPU, Recording
-from androstep_analysis.ingest.source import Deflate, Source, Stream, drain, printable
+from androstep_analysis.ingest.source import Source
 
 MAGIC = b"\x17\x08\x44tracing"
 
@@ -129,7 +130,7 @@ class Container(Recording):
             raise _Damage("compressed contents were not expected: it says that nothing is compressed")
         if size > _LARGEST_BLOB:
             raise _Damage(f"at most {_LARGEST_BLOB} bytes were expected at once, not {size}")
-        data, losses = drain(self.name, self.compression, lambda: _Limited(_METHODS[self.compression](body), size))
+        data, losses = drained(self.name, self.compression, lambda: _Limited(_METHODS[self.compression](body), size))
         for loss in losses:
             self.lose(loss.kind, loss.message)
         return data

@@ -1,0 +1,87 @@
+"""Tar archives: each file in one is an input of its own."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path, PurePosixPath
+
+from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.ingest import source as sources
+from androstep_analysis.ingest.compression import Readable
+from androstep_analysis.ingest.source import Source
+
+
+class Archive:
+    """A tar archive: its files, each as a `Source`, decompressed where it is compressed itself.
+
+    `losses` says what of the archive is lost. `taken` are the names of members that were loaded.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.path = source.path
+        self.taken: set[str] = set()
+        self._source = source
+        self._places: dict[str, tuple[int, int]] = {}
+        self.losses = source.losses
+        try:
+            with tarfile.TarFile(fileobj=Readable(source)) as tar:
+                last = -1
+                for member in tar:
+                    if member.offset <= last:
+                        raise tarfile.ReadError("a size less than nothing")
+                    last = member.offset
+                    if member.isreg() and not member.issparse():
+                        self._places[str(PurePosixPath(member.name)).lstrip("/")] = (member.offset_data, member.size)
+        except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
+            message = f"the tar archive is damaged ({printable(str(error))}); the files behind that place are lost"
+            self.losses += (Loss("torn", 1, message),)
+
+    @staticmethod
+    def is_one(source: Source) -> bool:
+        """Whether the source begins with the header of a tar archive, whose checksum fits."""
+        try:
+            tarfile.TarInfo.frombuf(source.head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+        except tarfile.HeaderError:
+            return False
+        return True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files in it, in order."""
+        return tuple(self._places)
+
+    def head(self, name: str) -> bytes:
+        """What `load(name).head` will be."""
+        try:
+            return sources.head_of(self._raw(name))
+        except InputError:
+            return b""
+
+    def load(self, name: str) -> Source:
+        """The file `name`."""
+        self.taken.add(name)
+        return sources.plain(self._raw(name))
+
+    def beside(self, path: Path) -> tuple[str, ...]:
+        """Names of the files in the directory of the archive where `path` is."""
+        folder = PurePosixPath(path.relative_to(self.path)).parent
+        return tuple(sorted(PurePosixPath(name).name for name in self._places if PurePosixPath(name).parent == folder))
+
+    def load_beside(self, path: Path, name: str) -> Source:
+        """The file `name` in that directory."""
+        wanted = str(PurePosixPath(path.relative_to(self.path)).with_name(name))
+        if wanted not in self._places:
+            raise InputError(f"{printable(str(self.path))}: has no {printable(wanted)}; was it packed completely?")
+        return self.load(wanted)
+
+    def _raw(self, name: str) -> Source:
+        start, size = self._places[name]
+        raw = self._source.part(start, start + size)
+        raw.path = self.path / name
+        raw.losses = ()
+        raw.archive = self
+        if raw.size < size:
+            raw.losses = (
+                Loss("torn", 1, f"the archive ends within {printable(name)}: {size - raw.size} bytes are lost"),
+            )
+        return raw

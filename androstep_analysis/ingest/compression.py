@@ -1,0 +1,296 @@
+"""Decompressors: what a file is packed with, and everything its streams give before their end or their damage."""
+
+from __future__ import annotations
+
+import functools
+import io
+import lzma
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from androstep_analysis.errors import InputError, Loss, printable
+
+_STEP = 1 << 18
+_SMALL_BYTES = 1 << 30
+
+
+class Bytes(Protocol):
+    """Bytes that lie somewhere, as `source.Source` has them; `name` says where, safe to print."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, offset: int, size: int) -> bytes: ...
+
+
+class Stream(Protocol):
+    """A decompressor at work: at most `size` more bytes; none at the end; an error of `DAMAGE` where it breaks."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
+
+
+def drain(
+    name: str, method: str, open_stream: Callable[[], Stream], write: Callable[[bytes], object], limit: int
+) -> tuple[Loss, ...]:
+    done = 0
+    stream = None
+    while True:
+        try:
+            stream = stream or open_stream()
+            piece = stream.read(_STEP)
+        except DAMAGE as damage:
+            error = damage
+            break
+        if not piece:
+            return ()
+        done += len(piece)
+        if done > limit:
+            raise InputError(
+                f"{name}: more than {limit >> 20} MiB once decompressed, which is the limit here; "
+                "cut it into parts, or give more room with TMPDIR"
+            )
+        write(piece)
+    # The call that met the damage kept what it had already made to itself: go there again, byte by byte.
+    total = done
+    with suppress(*DAMAGE):
+        stream = open_stream()
+        again = 0
+        while again < done:
+            again += len(stream.read(min(_STEP, done - again)))
+        while piece := stream.read(1):
+            write(piece)
+            total += len(piece)
+    cut = isinstance(error, EOFError) or "Truncated" in str(error)
+    what = "is cut short" if cut else f"is damaged ({printable(str(error))})"
+    message = f"the {method} stream {what} after {total} decompressed bytes; what comes later is lost"
+    return (Loss("torn" if cut else "unreadable", 1, message),)
+
+
+def drained(name: str, method: str, open_stream: Callable[[], Stream]) -> tuple[bytes, tuple[Loss, ...]]:
+    """The same in memory, for what is small: the bytes and the loss."""
+    pieces = io.BytesIO()
+    losses = drain(name, method, open_stream, pieces.write, _SMALL_BYTES)
+    return pieces.getvalue(), losses
+
+
+class _Memory:
+    """Bytes in memory."""
+
+    name = ""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size = len(data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._data[offset : offset + size]
+
+
+def _pieces(data: Bytes, start: int = 0) -> Iterator[bytes]:
+    """The bytes from `start` on, some at a time."""
+    while piece := data.read(start, _STEP):
+        yield piece
+        start += len(piece)
+
+
+class Readable(io.RawIOBase):
+    """Bytes as a file object, for libraries that want one."""
+
+    def __init__(self, data: Bytes) -> None:
+        self._data = data
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._place = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._data.size}[whence])
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def read(self, size: int | None = -1) -> bytes:
+        piece = self._data.read(self._place, self._data.size if size is None or size < 0 else size)
+        self._place += len(piece)
+        return piece
+
+
+class Deflate:
+    """A zlib (`wbits` 15) or raw deflate (-15) stream at `start` of `data` as a `Stream`."""
+
+    def __init__(self, data: Bytes | bytes | memoryview, wbits: int, start: int = 0) -> None:
+        self._data: Bytes = _Memory(bytes(data)) if isinstance(data, bytes | memoryview) else data
+        self._place = start
+        self._inflate = zlib.decompressobj(wbits)
+
+    @property
+    def end(self) -> int:
+        """Where in the data the stream ends, once it has been read."""
+        return self._place - len(self._inflate.unused_data)
+
+    def read(self, size: int) -> bytes:
+        while not self._inflate.eof:
+            piece = self._inflate.decompress(self._input(), size)
+            if piece:
+                return piece
+            if not self._inflate.eof and self._place >= self._data.size:
+                raise EOFError
+        return b""
+
+    def _input(self) -> bytes:
+        if self._inflate.unconsumed_tail:
+            return self._inflate.unconsumed_tail
+        data = self._data.read(self._place, _STEP)
+        self._place += len(data)
+        return data
+
+
+class _Gzip:
+    """All members of a gzip file as a `Stream` (RFC 1952).
+
+    Header and checksum are read here: zlib would keep the last byte of a member with a wrong checksum to itself.
+    """
+
+    def __init__(self, data: Bytes) -> None:
+        self._data = data
+        self._crc = 0
+        self._open(0)
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if piece := self._deflate.read(size):
+                self._crc = zlib.crc32(piece, self._crc)
+                return piece
+            end = self._deflate.end
+            trailer = self._data.read(end, 10)
+            if len(trailer) < 8:
+                raise EOFError
+            if int.from_bytes(trailer[:4], "little") != self._crc:
+                raise OSError("its checksum does not fit")
+            if trailer[8:] != b"\x1f\x8b":
+                if any(any(piece) for piece in _pieces(self._data, end + 8)):  # zeros are padding
+                    raise OSError("other bytes follow it")
+                return b""
+            self._open(end + 8)
+
+    def _open(self, start: int) -> None:
+        """Goes to the deflate stream of the member at `start`, behind its optional fields (RFC 1952, 2.3)."""
+        header = self._data.read(start, 1 << 17)
+        if len(header) < 10:
+            raise EOFError
+        flags, place = header[3], 10
+        if flags & 4:  # FEXTRA
+            place += 2 + int.from_bytes(header[place : place + 2], "little")
+        for flag in (8, 16):  # FNAME, FCOMMENT
+            if flags & flag:
+                place = header.find(b"\0", place) + 1
+                if not place:
+                    raise EOFError
+        if flags & 2:  # FHCRC
+            place += 2
+        self._deflate = Deflate(self._data, -15, start + place)
+        self._crc = 0
+
+
+class _Xz:
+    """All xz streams of `data` as a `Stream` (the .xz format allows several, with zero padding between them)."""
+
+    def __init__(self, data: Bytes) -> None:
+        self._pieces = _pieces(data)
+        self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+
+    def read(self, size: int) -> bytes:
+        while True:
+            while not self._decoder.eof:
+                more = next(self._pieces, b"") if self._decoder.needs_input else b""
+                if self._decoder.needs_input and not more:
+                    raise EOFError
+                if piece := self._decoder.decompress(more, size):
+                    return piece
+            rest = self._decoder.unused_data.lstrip(b"\0")
+            while not rest:
+                more = next(self._pieces, b"")
+                if not more:
+                    return b""
+                rest = more.lstrip(b"\0")
+            self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+            if piece := self._decoder.decompress(rest, size):
+                return piece
+
+
+def _zstd(data: Bytes) -> Stream:
+    return pa.CompressedInputStream(pa.PythonFile(Readable(data), mode="r"), "zstd")
+
+
+@dataclass(frozen=True)
+class Packed:
+    """How bytes are packed, and the losses and checksum (CRC-32) that an archive states beforehand."""
+
+    method: str
+    open_stream: Callable[[], Stream]
+    losses: tuple[Loss, ...] = ()
+    crc: int | None = None
+
+
+def packed(raw: Bytes) -> Packed | None:
+    """How the bytes are packed; None if it is not."""
+    magic = raw.read(0, 6)
+    for start, method, stream in _METHODS:
+        if magic.startswith(start):
+            return Packed(method, functools.partial(stream, raw))
+    return _zipped(raw) if magic.startswith(b"PK\x03\x04") else None
+
+
+_METHODS: tuple[tuple[bytes, str, Callable[[Bytes], Stream]], ...] = (
+    (b"\x1f\x8b", "gzip", _Gzip),
+    (b"\xfd7zXZ\x00", "xz", _Xz),
+    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+)
+
+
+def _zipped(raw: Bytes) -> Packed:
+    """The one file of a zip archive.
+
+    An archive that was cut short has lost its directory, which stands at the end; its first file still follows the
+    local header at the start (PKWARE APPNOTE 4.3.7).
+    """
+    offset, crc = 0, None
+    losses: tuple[Loss, ...] = ()
+    try:
+        with zipfile.ZipFile(Readable(raw)) as archive:
+            files = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX/")]
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        losses = (Loss("torn", 1, "the zip archive is cut short after its first file; more files may be lost"),)
+    else:
+        if len(files) != 1:
+            raise InputError(
+                f"{raw.name}: a zip archive with one file was expected, and this has {len(files)}; unpack it"
+            )
+        offset, crc = files[0].header_offset, files[0].CRC
+    header = raw.read(offset, 30)
+    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
+        raise InputError(f"{raw.name}: the zip archive is cut short before its first file; fetch it again")
+    flags, compression = struct.unpack_from("<HH", header, 6)
+    name_bytes, extra_bytes = struct.unpack_from("<HH", header, 26)
+    if flags & 1 or compression != zipfile.ZIP_DEFLATED:
+        raise InputError(f"{raw.name}: the file in the zip archive is encrypted or not deflated; unpack it")
+    start = offset + 30 + name_bytes + extra_bytes
+    return Packed("zip", lambda: Deflate(raw, -15, start), losses, crc)
