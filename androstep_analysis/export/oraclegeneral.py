@@ -70,12 +70,11 @@ class _Reuse:
     """The last use of every object (native/export_oracle.c)."""
 
     def __init__(self) -> None:
-        library = native.library()
-        library.reuse_new.restype, library.reuse_new.argtypes = ctypes.c_void_p, ()
-        library.reuse_free.restype, library.reuse_free.argtypes = None, (ctypes.c_void_p,)
-        library.reuse_add.restype = ctypes.c_size_t
-        library.reuse_add.argtypes = (
-            *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32),
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        library = native.declared(
+            ("reuse_new", pointer, ()),
+            ("reuse_free", None, (pointer,)),
+            ("reuse_add", size, (pointer, pointer, size, pointer, pointer, ctypes.c_uint32)),
         )
         self._handle = library.reuse_new()
         if not self._handle:

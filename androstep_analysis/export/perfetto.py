@@ -83,19 +83,15 @@ class _Slices(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native.library()
     size, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64
-    for name, result, arguments in (
+    return native.declared(
         ("trace_new", pointer, (ctypes.c_uint32, number)),
         ("trace_free", None, (pointer,)),
         ("trace_group", ctypes.c_uint32, (pointer, number, ctypes.c_char_p, size)),
         ("trace_number", number, (number, number)),
         ("trace_slices", size, (pointer, pointer, pointer, pointer, size)),
         ("trace_counters", size, (pointer, number, pointer, size, pointer, pointer, pointer, size)),
-    ):
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
+    )
 
 
 class _Trace:

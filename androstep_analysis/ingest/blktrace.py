@@ -181,9 +181,8 @@ class _Report(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native.library()
     handle, size = ctypes.c_void_p, ctypes.c_size_t
-    for name, result, arguments in (
+    return native.declared(
         ("blktrace_new", handle, (handle, size)),
         ("blktrace_free", None, (handle,)),
         ("blktrace_report", ctypes.POINTER(_Report), (handle,)),
@@ -196,10 +195,7 @@ def _library() -> ctypes.CDLL:
         ("blktrace_nr_names", size, (handle,)),
         ("blktrace_nr_threads", size, (handle,)),
         ("blktrace_threads", None, (handle, handle, handle, handle, handle)),
-    ):
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
+    )
 
 
 @dataclass

@@ -286,9 +286,40 @@ def _rounded(count: int) -> tuple[Loss, ...]:
 def _library() -> ctypes.CDLL:
     handle, string, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     byte, flag, wide = ctypes.c_uint8, ctypes.c_bool, ctypes.c_int64
-    text.declare("block_csv_new", handle, ctypes.c_void_p, ctypes.c_void_p, byte, byte, flag, wide)
-    text.declare("block_csv_free", None, handle)
-    text.declare("block_csv_cell", flag, handle, byte, wide, wide)
-    text.declare("block_csv_operation", flag, handle, string, size, string, size)
-    text.declare("block_csv_repeats", ctypes.c_uint64, handle)
-    return text.library()
+    return native.declared(
+        (
+            "block_csv_new",
+            handle,
+            (
+                ctypes.c_void_p,
+                ctypes.c_void_p,
+                byte,
+                byte,
+                flag,
+                wide,
+            ),
+        ),
+        ("block_csv_free", None, (handle,)),
+        (
+            "block_csv_cell",
+            flag,
+            (
+                handle,
+                byte,
+                wide,
+                wide,
+            ),
+        ),
+        (
+            "block_csv_operation",
+            flag,
+            (
+                handle,
+                string,
+                size,
+                string,
+                size,
+            ),
+        ),
+        ("block_csv_repeats", ctypes.c_uint64, (handle,)),
+    )

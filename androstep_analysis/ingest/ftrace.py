@@ -180,9 +180,8 @@ _KINDS = 1 << 16
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native.library()
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
-    for name, result, arguments in (
+    return native.declared(
         ("ftrace_new", pointer, (size, pointer, pointer, pointer)),
         ("ftrace_free", None, (pointer,)),
         ("ftrace_stream", None, (pointer, size, pointer, ctypes.c_int32)),
@@ -196,10 +195,7 @@ def _library() -> ctypes.CDLL:
         ("ftrace_threads", size, (pointer, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))),
         ("ftrace_span", None, (pointer, ctypes.POINTER(number), ctypes.POINTER(number))),
         ("ftrace_run", number, (pointer,)),
-    ):
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
+    )
 
 
 class _Decoder:

@@ -108,10 +108,6 @@ class CTotals(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native.library()
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    library.ftrace_records.restype = size
-    library.ftrace_records.argtypes = (
-        pointer, ctypes.c_char_p, size, pointer, pointer, pointer, size, pointer,
-    )  # fmt: skip
-    return library
+    arguments = (pointer, ctypes.c_char_p, size, pointer, pointer, pointer, size, pointer)
+    return native.declared(("ftrace_records", size, arguments))

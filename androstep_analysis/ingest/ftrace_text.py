@@ -157,13 +157,39 @@ class _Trace:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    declare, handle, size = text.declare, ctypes.c_void_p, ctypes.c_size_t
-    declare("ftrace_text_new", handle, ctypes.c_void_p, ctypes.c_bool)
-    declare("ftrace_text_free", None, handle)
-    declare("ftrace_text_event", size, handle, ctypes.c_char_p, size, *[ctypes.c_uint8] * 4)
-    declare("ftrace_text_form", ctypes.c_bool, handle, size, ctypes.POINTER(forms.Step), size)
-    declare("ftrace_text_end", None, handle)
-    return text.library()
+    handle, size = ctypes.c_void_p, ctypes.c_size_t
+    return native.declared(
+        (
+            "ftrace_text_new",
+            handle,
+            (
+                ctypes.c_void_p,
+                ctypes.c_bool,
+            ),
+        ),
+        ("ftrace_text_free", None, (handle,)),
+        (
+            "ftrace_text_event",
+            size,
+            (
+                handle,
+                ctypes.c_char_p,
+                size,
+                *[ctypes.c_uint8] * 4,
+            ),
+        ),
+        (
+            "ftrace_text_form",
+            ctypes.c_bool,
+            (
+                handle,
+                size,
+                ctypes.POINTER(forms.Step),
+                size,
+            ),
+        ),
+        ("ftrace_text_end", None, (handle,)),
+    )
 
 
 def _lost(told: text.Told) -> tuple[int, tuple[Loss, ...]]:

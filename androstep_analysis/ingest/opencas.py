@@ -21,7 +21,7 @@ from androstep_analysis.errors import Loss
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.native import Table, library
+from androstep_analysis.native import Table, declared
 
 PIECE_BYTES = 8 << 20
 MESSAGE_BYTES = 1 << 20
@@ -56,17 +56,13 @@ class _Octf(ctypes.Structure):
 
 @functools.cache
 def _native() -> ctypes.CDLL:
-    loaded = library()
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    for name, result, arguments in (
+    return declared(
         ("octf_new", ctypes.POINTER(_Octf), (ctypes.c_bool,)),
         ("octf_free", None, (pointer,)),
         ("octf_names", size, (pointer, ctypes.c_char_p, size)),
         ("octf_decode", size, (pointer, ctypes.c_char_p, size, ctypes.c_int32, pointer)),
-    ):
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
+    )
 
 
 def sniff(head: bytes) -> bool:

@@ -100,9 +100,8 @@ class _Versions(ctypes.Structure):
 @functools.cache
 def _library() -> ctypes.CDLL:
     """The compiled library with the functions declared that are used here."""
-    loaded = native.library()
     handle, text, number, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_size_t
-    for name, result, arguments in (
+    return native.declared(
         ("perfetto_new", handle, (handle,)),
         ("perfetto_free", None, (handle,)),
         ("perfetto_slot", ctypes.c_int, (text,)),
@@ -122,10 +121,7 @@ def _library() -> ctypes.CDLL:
         ("perfetto_totals", ctypes.POINTER(Totals), (handle,)),
         ("perfetto_drop_rows", None, (handle, size)),
         ("perfetto_tasks", handle, (handle, ctypes.POINTER(size))),
-    ):
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
+    )
 
 
 @dataclass(frozen=True)

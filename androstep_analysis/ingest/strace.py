@@ -31,7 +31,7 @@ from androstep_analysis.ingest import tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.native import Strings, Table, library
+from androstep_analysis.native import Strings, Table, declared
 
 PIECE_BYTES = 8 << 20
 LINE_BYTES = 64 << 20
@@ -75,9 +75,8 @@ class _Counts(ctypes.Structure):
 
 @functools.cache
 def _native() -> ctypes.CDLL:
-    loaded = library()
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    for name, result, arguments in (
+    return declared(
         ("strace_new", pointer, (ctypes.c_int32, ctypes.c_int64, pointer)),
         ("strace_free", None, (pointer,)),
         ("strace_decode", size, (pointer, ctypes.c_char_p, size, ctypes.c_bool, pointer)),
@@ -86,10 +85,7 @@ def _native() -> ctypes.CDLL:
         ("strace_counts", ctypes.POINTER(_Counts), (pointer,)),
         ("strace_note_count", ctypes.c_uint64, (pointer, size)),
         ("strace_tasks", size, (pointer, size, pointer, pointer, pointer, pointer)),
-    ):
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
+    )
 
 
 def sniff(head: bytes) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -81,21 +80,15 @@ LINES, BLOCK, FS, COMMANDS = range(4)
 @functools.cache
 def library() -> ctypes.CDLL:
     """The compiled library with the functions that all readers of lines share."""
-    loaded = native.library()
     reader, table = ctypes.c_void_p, ctypes.c_void_p
-    declare("text_tables", None, reader, table, table, table, table)
-    declare("text_read", ctypes.c_size_t, reader, ctypes.c_void_p, ctypes.c_size_t)
-    declare("text_torn", ctypes.c_size_t, reader, ctypes.c_char_p)
-    declare("text_threads", ctypes.c_bool, reader)
-    declare("text_told", ctypes.POINTER(Told), reader)
-    declare("text_counts", ctypes.POINTER(ctypes.c_uint64), reader)
-    return loaded
-
-
-def declare(name: str, result: Any, *arguments: Any) -> None:
-    """Say what the C function `name` takes and returns."""
-    function = getattr(native.library(), name)
-    function.restype, function.argtypes = result, arguments
+    return native.declared(
+        ("text_tables", None, (reader, table, table, table, table)),
+        ("text_read", ctypes.c_size_t, (reader, ctypes.c_void_p, ctypes.c_size_t)),
+        ("text_torn", ctypes.c_size_t, (reader, ctypes.c_char_p)),
+        ("text_threads", ctypes.c_bool, (reader,)),
+        ("text_told", ctypes.POINTER(Told), (reader,)),
+        ("text_counts", ctypes.POINTER(ctypes.c_uint64), (reader,)),
+    )
 
 
 class Reader:

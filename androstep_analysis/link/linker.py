@@ -92,9 +92,8 @@ class _CLinked(ctypes.Structure):
 @functools.cache
 def _library() -> ctypes.CDLL:
     """The compiled library with the functions of the linker declared."""
-    loaded = native.library()
     handle, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
-    for name, result, arguments in (
+    return native.declared(
         ("linker_new", handle, ()),
         ("linker_free", None, (handle,)),
         ("linker_device", ctypes.c_bool, (handle, ctypes.c_uint32, ctypes.c_uint32)),
@@ -102,10 +101,7 @@ def _library() -> ctypes.CDLL:
         ("linker_meaning", ctypes.c_bool, (handle, ctypes.c_uint8, ctypes.c_uint8)),
         ("linker_link", number, (handle, ctypes.POINTER(_CEvents), size, ctypes.POINTER(_CLinked))),
         ("linker_finish", number, (handle, ctypes.POINTER(_CLinked))),
-    ):
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
+    )
 
 
 class Part(NamedTuple):

@@ -51,6 +51,9 @@ class _CTable(ctypes.Structure):
     )
 
 
+Prototype = tuple[str, Any, tuple[Any, ...]]
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """The compiled library, with the functions that every table needs declared."""
@@ -60,7 +63,8 @@ def library() -> ctypes.CDLL:
         raise ImportError(
             f"{LIBRARY}: the decoders are not built ({error}); run `make setup` in the checkout"
         ) from None
-    for name, result, arguments in (
+    _declare(
+        loaded,
         ("strings_new", ctypes.c_void_p, ()),
         ("strings_free", None, (ctypes.c_void_p,)),
         ("strings_add", ctypes.c_uint32, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)),
@@ -69,10 +73,21 @@ def library() -> ctypes.CDLL:
         ("strings_copy", None, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),
         ("table_present", ctypes.c_size_t, (ctypes.c_void_p, ctypes.c_size_t)),
         ("table_copy", None, (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)),
-    ):
+    )
+    return loaded
+
+
+def declared(*functions: Prototype) -> ctypes.CDLL:
+    """The library with these functions declared: name, type of the result, types of the arguments."""
+    loaded = library()
+    _declare(loaded, *functions)
+    return loaded
+
+
+def _declare(loaded: ctypes.CDLL, *functions: Prototype) -> None:
+    for name, result, arguments in functions:
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments
-    return loaded
 
 
 class Strings:
