@@ -14,23 +14,11 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis.capture import Capture
+from androstep_analysis.export import blkparse
 from androstep_analysis.export.batches import batches, decimal, one_field, write_lines, zeros
 from androstep_analysis.link import intervals
 
-LETTERS = {
-    "queue": "Q",
-    "getrq": "G",
-    "insert": "I",
-    "issue": "D",
-    "complete": "C",
-    "backmerge": "M",
-    "frontmerge": "F",
-    "remap": "A",
-    "split": "X",
-    "requeue": "R",
-    "bounce": "B",
-    "sleep": "S",
-}
+LETTERS = {action: letter for action, letter in blkparse.LETTERS.items() if action not in ("plug", "unplug")}
 """blkparse's letter of each action that a line can state; plugs, unplugs and merges of requests have no sectors."""
 
 BLOCK_TYPES = {"data": "D", "directory": "D", "journal": "J", "metadata": "M"}
