@@ -171,8 +171,12 @@ def account(place: Path, tid: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_log_tells_what_the_program_did(name: str, program: Path, tmp_path: Path) -> None:
-    log, place = recorded(program, tmp_path, OPTIONS[name], name == "terminal")
-    staging, table = read(log)
+    for attempt in range(5):
+        (directory := tmp_path / str(attempt)).mkdir()
+        log, place = recorded(program, directory, OPTIONS[name], name == "terminal")
+        staging, table = read(log)
+        if name != "terminal" or not staging.losses:  # what the program prints itself may tear strace's lines
+            break
     assert not staging.losses
     tids = sorted(int(path.suffix[1:]) for path in place.glob("account.*"))
     assert len(tids) == 5
