@@ -78,7 +78,10 @@ def _calls(result: pl.DataFrame) -> str:
 
 
 def _called_paths(result: pl.DataFrame) -> str:
-    rows = [[path, f"{count:,}", _kib(read), _kib(written)] for path, count, read, written in result.iter_rows()]
+    rows = [
+        [path, f"{count:,}", *("–" if size is None else _kib(size) for size in moved)]
+        for path, count, *moved in result.iter_rows()
+    ]
     return _top("Paths of system calls", ["path", "calls", "KiB read", "KiB written"], rows)
 
 

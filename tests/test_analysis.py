@@ -821,7 +821,7 @@ def test_calls_and_their_paths():
         ("statx", 1, 0, None, None),
         ("write", 1, 1, 0, 1),
     ]
-    assert analysis.called_paths(table).rows() == [("/b", 2, 0, 512), ("/a", 3, 100, 0)]
+    assert analysis.called_paths(table).rows() == [("/b", 2, None, 512), ("/a", 3, 100, None)]
 
 
 def test_commands_and_counters():

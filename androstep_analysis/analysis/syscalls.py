@@ -42,7 +42,7 @@ def called_paths(syscalls: Table) -> pl.DataFrame:
     """A row for each path that table `syscalls` names, those with most bytes first, then those with most calls.
 
     A call is on what its descriptor is open on, where that is recorded, else on the first path it was given. Columns:
-    path, count (Int64: calls), read and written (Int64, bytes).
+    path, count (Int64: calls), read and written (Int64, bytes; null where no such call is known to be on the path).
     """
     path = pl.coalesce("fd_path", pl.when(pl.col("path") != "").then("path"))
     return (
@@ -52,9 +52,15 @@ def called_paths(syscalls: Table) -> pl.DataFrame:
         .group_by("path")
         .agg(
             count=pl.col("began").sum().cast(pl.Int64),
-            read=pl.col("moved").filter(pl.col("call").is_in(_READS)).sum(),
-            written=pl.col("moved").filter(pl.col("call").is_in(_WRITES)).sum(),
+            read=_sum_of(_READS),
+            written=_sum_of(_WRITES),
         )
-        .sort(pl.col("read") + pl.col("written"), "count", "path", descending=[True, True, False])
+        .sort(pl.sum_horizontal("read", "written"), "count", "path", descending=[True, True, False])
         .collect()
     )
+
+
+def _sum_of(calls: tuple[str, ...]) -> pl.Expr:
+    """What these calls moved; null where there is none of them."""
+    moved = pl.col("moved").filter(pl.col("call").is_in(calls))
+    return pl.when(moved.len() > 0).then(moved.sum())
