@@ -16,7 +16,7 @@ from typing import Any
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 except ImportError:  # run as a program
-    BuildHookInterface = object  # type: ignore[assignment, misc]
+    BuildHookInterface = object
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = Path("androstep_analysis", "native")
@@ -64,7 +64,7 @@ def build(wanted: str, root: Path = ROOT) -> None:
     partial.replace(root / LIBRARY)
 
 
-class NativeHook(BuildHookInterface):  # type: ignore[misc]
+class NativeHook(BuildHookInterface):
     """Puts the library into the wheel and names the platform it is for; nothing in it depends on a Python version."""
 
     def initialize(self, _version: str, build_data: dict[str, Any]) -> None:
