@@ -11,6 +11,7 @@ import ctypes
 import functools
 import re
 import weakref
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ class Stream:
 
 
 @dataclass
-class Recording:
+class Recording(ABC):
     """What a recording says of itself.
 
     `formats` holds (system, format file) of every event; `tsc` multiplier and shift that make nanoseconds of a
@@ -85,9 +86,9 @@ class Recording:
         count, first = self.losses.get(kind, (0, message))
         self.losses[kind] = (count + 1, first)
 
+    @abstractmethod
     def streams(self) -> list[Stream]:
         """The pages of all CPUs of all instances, from the start."""
-        raise NotImplementedError
 
 
 def read(recording: Recording, spool: Spool, title: str) -> Staging:
