@@ -3,8 +3,7 @@
 #define ANDROSTEP_BENCH_WORDS_H
 
 #include "bench.h"
-
-#define WORDS_SIZE 64
+#include "words.h"
 
 struct parameter {
     const char *name;
@@ -16,9 +15,7 @@ struct parameter {
 enum { PARAMETER_PLACE, PARAMETER_LIBRARY, PARAMETERS_OF_A_LINE, NR_PARAMETERS = 42 };
 extern const struct parameter bench_parameters[NR_PARAMETERS];
 
-/* Numbers with a unit: "4 KiB", "1.536 MiB"; "27.1 us"; a second: "104.1", "1.2 MiB/s", "-" for what is no number. */
-void words_bytes(double bytes, char text[WORDS_SIZE]);
-void words_time(double ns, char text[WORDS_SIZE]);
+/* A second: "104.1", "1.2 MiB/s", "-" for what is no number. */
 void words_rate(double rate, char text[WORDS_SIZE]);
 void words_bandwidth(double rate, char text[WORDS_SIZE]);
 

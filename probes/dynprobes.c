@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "btf.h"
@@ -15,8 +16,8 @@
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux"
 #define DIRECT     "__blockdev_direct_IO" /* direct reads and writes of filesystems that do not use iomap */
 
-static const char *const names[] = {"bio_page",    "direct_begin", "direct_end", "name_open",
-                                    "name_unlink", "name_rename",  "name_found", "name_moved"};
+static const char *const names[] = {"bio_page",    "direct_begin", "direct_end", "name_open", "name_unlink",
+                                    "name_rename", "name_found",   "name_moved", "call_path", "call_fd"};
 
 /* First argument of a function where the kernel does not know $arg1 (before 4.20). */
 #if defined(__x86_64__)
@@ -52,9 +53,9 @@ static char *with_registers(const char *arguments)
     return text;
 }
 
-static bool define(int tracefs, char kind, const char *name, const char *place, const char *arguments)
+static bool define(int tracefs, const char *kind, const char *name, const char *place, const char *arguments)
 {
-    char *text = format("%c:" GROUP "/%s %s %s", kind, name, place, arguments);
+    char *text = format("%s:" GROUP "/%s %s %s", kind, name, place, arguments);
     bool defined = command(tracefs, text) == 0 || errno == EEXIST;
     free(text);
     return defined;
@@ -62,10 +63,10 @@ static bool define(int tracefs, char kind, const char *name, const char *place, 
 
 static bool define_kprobe(int tracefs, const char *name, const char *function, const char *arguments)
 {
-    if (define(tracefs, 'p', name, function, arguments))
+    if (define(tracefs, "p", name, function, arguments))
         return true;
     char *older = with_registers(arguments);
-    bool defined = define(tracefs, 'p', name, function, older);
+    bool defined = define(tracefs, "p", name, function, older);
     free(older);
     return defined;
 }
@@ -172,7 +173,7 @@ static bool define_direct_begin(int tracefs, const struct btf *btf)
 static bool define_open(int tracefs)
 {
     return define_kprobe(tracefs, "name_open", "do_filp_open", "name=+0(+0($arg2)):string flags=+0($arg3):u32") ||
-           define(tracefs, 'e', "name_open", "syscalls/sys_enter_openat",
+           define(tracefs, "e", "name_open", "syscalls/sys_enter_openat",
                   "name=+0($filename):ustring flags=$flags:u32");
 }
 
@@ -181,7 +182,7 @@ static bool define_unlink(int tracefs, const struct btf *btf)
     if (btf && btf_argument_is(btf, "do_unlinkat", 1, "filename") &&
         define_kprobe(tracefs, "name_unlink", "do_unlinkat", "name=+0(+0($arg2)):string"))
         return true;
-    return define(tracefs, 'e', "name_unlink", "syscalls/sys_enter_unlinkat", "name=+0($pathname):ustring");
+    return define(tracefs, "e", "name_unlink", "syscalls/sys_enter_unlinkat", "name=+0($pathname):ustring");
 }
 
 static bool define_rename(int tracefs, const struct btf *btf)
@@ -191,7 +192,7 @@ static bool define_rename(int tracefs, const struct btf *btf)
         define_kprobe(tracefs, "name_rename", "do_renameat2",
                       "name=+0(+0($arg2)):string new_name=+0(+0($arg4)):string"))
         return true;
-    return define(tracefs, 'e', "name_rename", "syscalls/sys_enter_renameat2",
+    return define(tracefs, "e", "name_rename", "syscalls/sys_enter_renameat2",
                   "name=+0($oldname):ustring new_name=+0($newname):ustring");
 }
 
@@ -292,12 +293,68 @@ void dynprobes_define(int tracefs, const struct topology *topology, struct selec
         select_if(define_bio_page(tracefs, btf), selection, "bio_page", bio_page_filter(topology));
         bool begins = define_direct_begin(tracefs, btf);
         select_if(begins, selection, "direct_begin", filter_devices(topology, "dev"));
-        select_if(begins && define(tracefs, 'r', "direct_end", DIRECT, "moved=$retval:s64"), selection, "direct_end",
+        select_if(begins && define(tracefs, "r", "direct_end", DIRECT, "moved=$retval:s64"), selection, "direct_end",
                   NULL);
     }
     select_names(tracefs, topology, btf, selection);
-    selection_sort(selection);
     btf_close(btf);
+}
+
+/* struct filename begins with the name and the pointer that the program gave, since Linux 3.7. Compilers split the
+ * function, and then most of its callers call the second part. Many threads may be in it at once, waiting for memory.
+ */
+static bool define_path(int tracefs)
+{
+    static const char *const functions[] = {"getname_flags.part.0", "getname_flags"};
+    static const char *const kinds[] = {"r512", "r"}; /* the number is known since Linux 4.12 */
+    struct utsname name;
+    uname(&name);
+    bool wide = strstr(name.machine, "64") != NULL;
+    const char *arguments =
+        wide ? "user=+8($retval):x64 path=+0(+0($retval)):string" : "user=+4($retval):x32 path=+0(+0($retval)):string";
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+            if (define(tracefs, kinds[kind], "call_path", functions[i], arguments))
+                return true;
+    return false;
+}
+
+/* Fetch arguments of call_fd; NULL where a struct is not as it was in the kernels known. */
+static char *fd_arguments(const struct btf *btf)
+{
+    if (!btf_argument_is(btf, "fd_install", 1, "file"))
+        return NULL;
+    long flags = btf_offset(btf, "file", "f_flags"), inode = btf_offset(btf, "file", "f_inode");
+    long mode = btf_offset(btf, "inode", "i_mode"), size = btf_offset(btf, "inode", "i_size");
+    long generation = btf_offset(btf, "inode", "i_generation"), place = btf_offset(btf, "file", "f_path.dentry");
+    if (flags < 0 || inode < 0 || mode < 0 || size < 0 || generation < 0 || place < 0)
+        return NULL;
+    char *dentry = format("+%ld($arg2)", place), *file = dentry_arguments(btf, dentry);
+    char *arguments = file ? format("fd=$arg1:s32 flags=+%ld($arg2):x32 mode=+%ld(+%ld($arg2)):x16 "
+                                    "size=+%ld(+%ld($arg2)):s64 generation=+%ld(+%ld($arg2)):u32 %s",
+                                    flags, mode, inode, size, inode, generation, inode, file)
+                           : NULL;
+    free(dentry);
+    free(file);
+    return arguments;
+}
+
+static bool define_fd(int tracefs)
+{
+    struct btf *btf = btf_open(KERNEL_BTF);
+    char *arguments = btf ? fd_arguments(btf) : NULL;
+    bool defined = arguments && define_kprobe(tracefs, "call_fd", "fd_install", arguments);
+    free(arguments);
+    btf_close(btf);
+    return defined;
+}
+
+bool dynprobes_define_calls(int tracefs, struct selection *selection)
+{
+    bool paths = define_path(tracefs);
+    select_if(paths, selection, "call_path", filter_others());
+    select_if(define_fd(tracefs), selection, "call_fd", filter_others());
+    return paths;
 }
 
 void dynprobes_remove(int tracefs)

@@ -18,6 +18,15 @@
  *   name_unlink  name
  *   name_rename  name, new_name
  *
+ * For the system calls of calls.h, in the thread that calls and before the call returns:
+ *
+ *   call_path    a path that the call was given: path, and its address in the program (user), by which it is known
+ *                which argument it was. Empty, with user 0, where the kernel refused it.
+ *   call_fd      a number (fd) now stands for an open file, socket or whatever has descriptors: flags (O_..., without
+ *                those that count only while opening), mode (type and permissions), size, generation, and dev, ino,
+ *                parent and names as in name_found. Descriptors that were passed by a socket are told, too; those of
+ *                dup2, dup3 and fork are not. Needs the kernel's BTF.
+ *
  * The definitions are the kernel's, not an instance's: several iotraces share them.
  */
 #ifndef ANDROSTEP_DYNPROBES_H
@@ -27,6 +36,9 @@
 
 /* Defines what the kernel offers of these and adds it to `selection`, the rest to its absent events. */
 void dynprobes_define(int tracefs, const struct topology *topology, struct selection *selection);
+
+/* Defines and adds those of system calls. Returns whether paths will be told. */
+bool dynprobes_define_calls(int tracefs, struct selection *selection);
 
 /* Removes the definitions, but for those that another instance has in use. */
 void dynprobes_remove(int tracefs);

@@ -25,6 +25,14 @@ void *grow(void *items, size_t count, size_t size)
     return grown;
 }
 
+void *zeroed(size_t count, size_t size)
+{
+    void *items = calloc(count ? count : 1, size);
+    if (!items)
+        exit(-complain("no memory left for %zu items of %zu bytes", count, size));
+    return items;
+}
+
 char *format(const char *pattern, ...)
 {
     char *text;

@@ -41,4 +41,7 @@ __attribute__((format(printf, 1, 2))) char *format(const char *pattern, ...);
 /* realloc for `count` items of `size` bytes that ends the program where there is no memory. */
 void *grow(void *items, size_t count, size_t size);
 
+/* calloc in the same way. */
+void *zeroed(size_t count, size_t size);
+
 #endif

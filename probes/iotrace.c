@@ -52,7 +52,9 @@ static const char about[] =
 
 static const char more[] =
     "Presets: block: requests and bios; block+fs: also what maps blocks to files and who dirtied\n"
-    "pages, for the filesystems that are mounted on the devices; block+fs+syscalls: also the calls.\n"
+    "pages, for the filesystems that are mounted on the devices; block+fs+syscalls: also what all\n"
+    "processes call that concerns files, descriptors, mappings and processes (what a replay needs), from\n"
+    "the listing at the start to that at the end, and what each had open before.\n"
     "A device is traced with those it lies on (whole disk, dm slaves) and those that lie on it.\n"
     "Where files are listed, their filesystems are synced before each listing. DIR needs room for the\n"
     "trace twice.\n"

@@ -8,10 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "extmap.h"
 #include "files.h"
 
-static const struct record_type *const types[] = {EXTMAP_TYPES};
+static const struct record_type *const types[] = {EXTMAP_TYPES, &descriptor_type};
 const struct record_probe listing_probe = {"iotrace", types, sizeof types / sizeof *types};
 
 static dev_t device_of(const char *path)
@@ -77,6 +78,8 @@ int listing_write(const struct listing *listing, int dir, const char *name)
     char *path = path_in(dir, name);
     struct record *out = record_open(path, &listing_probe);
     int result = out ? extmap_tasks(out) : -1;
+    if (result == 0 && listing->descriptors)
+        result = descriptors_record(out);
     for (size_t i = 0; out && result == 0 && i < listing->nr; i++)
         if (is_mounted(listing, i))
             result = extmap_tree(listing->paths[i], out);

@@ -1,7 +1,9 @@
-/* before.rec and after.rec: which file has which blocks, and all threads, at the start and at the end. */
+/* before.rec and after.rec: which file has which blocks, all threads, and where calls are recorded what is open, at the
+ * start and at the end. */
 #ifndef ANDROSTEP_LISTING_H
 #define ANDROSTEP_LISTING_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "opts.h"
@@ -15,6 +17,7 @@ struct listing {
     const char **paths;
     dev_t *devs;
     size_t nr;
+    bool descriptors; /* whether to list what processes have open, too */
 };
 
 /* Takes the mount points asked for ("none" is none), or where none is, those of all traced filesystems. */

@@ -207,13 +207,13 @@ static void summarize(const char *path, const struct outcome *outcome)
                  outcome->stopped_by);
 }
 
-int output_pack(const struct output *output, const char *stopped_by, const int *command_status)
+int output_pack(const struct output *output, const char *stopped_by, const int *command_status, pid_t command_pid)
 {
     struct contents begin;
     if (file_read(output->parts, "recording", &begin) < 0)
         return complain("%s/" UNFINISHED "/recording: %s", output->path, strerror(errno));
     struct results results = read_results(output->parts);
-    const struct outcome outcome = {stopped_by, command_status, results.cpus, results.nr_cpus};
+    const struct outcome outcome = {stopped_by, command_status, command_pid, results.cpus, results.nr_cpus};
     int result = pack_trace(output->dir, output->parts, &results);
     if (result == 0)
         result = save_recording(output->dir, &begin, &outcome);

@@ -36,9 +36,9 @@ int output_save_begin(const struct output *output, const struct contents *begin)
 int output_reserve_stats(const struct output *output, unsigned nr_cpus);
 int output_save_stats(const struct output *output, const struct instance *instance);
 
-/* Puts trace.dat and recording.json together from the parts and removes these. `stopped_by` and `command_status` are
- * as in struct outcome. Returns -1 with a sentence on standard error. */
-int output_pack(const struct output *output, const char *stopped_by, const int *command_status);
+/* Puts trace.dat and recording.json together from the parts and removes these. `stopped_by`,
+ * `command_status` and `command_pid` are as in struct outcome. Returns -1 with a sentence on standard error. */
+int output_pack(const struct output *output, const char *stopped_by, const int *command_status, pid_t command_pid);
 
 /* Removes DIR/unfinished and what it holds. */
 void output_discard(const struct output *output);

@@ -19,7 +19,6 @@ enum want {
     UNLISTED, /* with ext4 mounted and no listing at the start: extents that existed before */
     F2FS,     /* with F2FS mounted */
     ANDROID,  /* with filesystems: read and write calls with path, in kernels of Android 7 to 11 */
-    SYSCALLS, /* with preset block+fs+syscalls */
 };
 
 /* How an event tells the device. */
@@ -28,8 +27,7 @@ enum subject {
     DEV,     /* field dev */
     S_DEV,   /* field s_dev */
     CHANGED, /* field dev, and only where a handle changed blocks: most change none */
-    BDI,     /* field name, the backing device as "MAJ:MIN" */
-    OTHERS   /* no device, but our own calls can be left out */
+    BDI      /* field name, the backing device as "MAJ:MIN" */
 };
 
 struct choice {
@@ -60,15 +58,6 @@ static const struct choice choices[] = {
      "f2fs_write_begin f2fs_direct_IO_enter"},
     {F2FS, NO_DEVICE, "f2fs", "f2fs_datawrite_start f2fs_dataread_start"},
     {ANDROID, NO_DEVICE, "android_fs", "android_fs_datawrite_start android_fs_dataread_start"},
-    {SYSCALLS, OTHERS, "syscalls",
-     "sys_enter_openat sys_exit_openat sys_enter_openat2 sys_exit_openat2 sys_enter_open sys_exit_open "
-     "sys_enter_close sys_enter_read sys_exit_read sys_enter_pread64 sys_exit_pread64 sys_enter_readv sys_exit_readv "
-     "sys_enter_preadv sys_exit_preadv sys_enter_write sys_exit_write sys_enter_pwrite64 sys_exit_pwrite64 "
-     "sys_enter_writev sys_exit_writev sys_enter_pwritev sys_exit_pwritev sys_enter_fsync sys_exit_fsync "
-     "sys_enter_fdatasync sys_exit_fdatasync sys_enter_sync_file_range sys_exit_sync_file_range sys_enter_msync "
-     "sys_exit_msync sys_enter_sync sys_exit_sync sys_enter_syncfs sys_exit_syncfs sys_enter_truncate "
-     "sys_enter_ftruncate sys_enter_fallocate sys_exit_fallocate sys_enter_unlink sys_enter_unlinkat "
-     "sys_enter_rename sys_enter_renameat sys_enter_renameat2"},
 };
 
 static const char *const preset_names[] = {"block", "block+fs", "block+fs+syscalls"};
@@ -126,8 +115,6 @@ static bool wanted(enum want want, enum preset preset, const struct needs *needs
         return preset >= PRESET_FS && traces_filesystem(needs->topology, is_ext) && !needs->listed;
     case F2FS:
         return preset >= PRESET_FS && traces_filesystem(needs->topology, is_f2fs);
-    case SYSCALLS:
-        return preset >= PRESET_SYSCALLS;
     }
     return false;
 }
@@ -153,6 +140,11 @@ char *filter_devices(const struct topology *topology, const char *field)
     return filter_each(topology, field, false);
 }
 
+char *filter_others(void)
+{
+    return format("common_pid != %d", (int)getpid());
+}
+
 /* Both conditions in one; takes them. */
 static char *narrowed(char *filter, char *condition)
 {
@@ -165,8 +157,6 @@ static char *narrowed(char *filter, char *condition)
 static char *filter_for(const struct choice *choice, const struct needs *needs)
 {
     char *filter = NULL;
-    if (choice->subject == OTHERS)
-        return format("common_pid != %d", (int)getpid());
     if (choice->subject == DEV || choice->subject == CHANGED)
         filter = filter_each(needs->topology, "dev", false);
     else if (choice->subject == S_DEV)
@@ -176,16 +166,8 @@ static char *filter_for(const struct choice *choice, const struct needs *needs)
     if (filter && choice->subject == CHANGED)
         filter = narrowed(filter, format("dirtied_blocks > 0"));
     if (filter && needs->skip_self && choice->want != BLOCK)
-        filter = narrowed(filter, format("common_pid != %d", (int)getpid()));
+        filter = narrowed(filter, filter_others());
     return filter;
-}
-
-static bool exists(int tracefs, const char *system, const char *name)
-{
-    char *path = format("events/%s/%s/format", system, name);
-    bool there = faccessat(tracefs, path, R_OK, 0) == 0;
-    free(path);
-    return there;
 }
 
 void selection_add(struct selection *selection, const char *system, const char *name, char *filter)
@@ -200,15 +182,21 @@ void selection_miss(struct selection *selection, const char *system, const char 
     selection->absent[selection->nr_absent++] = format("%s/%s", system, name);
 }
 
+void selection_choose(struct selection *selection, int tracefs, const char *system, const char *name, char *filter)
+{
+    if (tracefs_has_event(tracefs, system, name)) {
+        selection_add(selection, system, name, filter);
+        return;
+    }
+    free(filter);
+    selection_miss(selection, system, name);
+}
+
 static void choose(struct selection *selection, int tracefs, const struct choice *choice, const struct needs *needs)
 {
     char *names = format("%s", choice->names);
-    for (char *rest, *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
-        if (exists(tracefs, choice->system, name))
-            selection_add(selection, choice->system, name, filter_for(choice, needs));
-        else
-            selection_miss(selection, choice->system, name);
-    }
+    for (char *rest, *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest))
+        selection_choose(selection, tracefs, choice->system, name, filter_for(choice, needs));
     free(names);
 }
 
@@ -237,7 +225,6 @@ void selection_make(struct selection *selection, int tracefs, enum preset preset
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (wanted(choices[i].want, preset, needs))
             choose(selection, tracefs, &choices[i], needs);
-    selection_sort(selection);
 }
 
 void selection_free(struct selection *selection)

@@ -11,7 +11,7 @@
 enum preset { PRESET_BLOCK, PRESET_FS, PRESET_SYSCALLS };
 
 struct selection {
-    struct event *events; /* sorted by system and name */
+    struct event *events;
     size_t nr_events;
     char **absent; /* what the preset names and this kernel does not have */
     size_t nr_absent;
@@ -24,7 +24,8 @@ struct needs {
     bool skip_self;                  /* whether this process writes to a traced filesystem */
 };
 
-/* The tracepoints of `preset` that `tracefs` has for the filesystems mounted on the traced devices. */
+/* The tracepoints of `preset` that `tracefs` has for the filesystems mounted on the traced devices, without those of
+ * calls.h and dynprobes.h. */
 void selection_make(struct selection *selection, int tracefs, enum preset preset, const struct needs *needs);
 void selection_free(struct selection *selection);
 
@@ -33,10 +34,18 @@ void selection_add(struct selection *selection, const char *system, const char *
 
 /* Adds an event to those that are absent. */
 void selection_miss(struct selection *selection, const char *system, const char *name);
+
+/* Adds an event where `tracefs` has it, else to those that are absent. Takes `filter`. */
+void selection_choose(struct selection *selection, int tracefs, const char *system, const char *name, char *filter);
+
+/* Sorts the events by system and name, after the last was added. */
 void selection_sort(struct selection *selection);
 
 /* `field` is one of the traced devices, as an event filter; NULL where none is traced. */
 char *filter_devices(const struct topology *topology, const char *field);
+
+/* What other processes do and not this one, as an event filter. */
+char *filter_others(void);
 
 /* Whether such a filesystem is mounted on a traced device; also where none is mounted there yet. */
 bool traces_filesystem(const struct topology *topology, bool (*is_type)(const char *fs_type));

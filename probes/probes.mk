@@ -7,8 +7,8 @@ COMMON := clock complain crc json opts procfs record utf8
 LISTING := encryption extmap_tasks extmap_tree filemap inodes mounts packages
 
 extmap := extmap $(COMMON) $(LISTING)
-iotrace := iotrace android btf comms devmapper drain dynprobes files json listing output presets recording ringbuffer \
-  running salvage session topology tracedat tracefs $(COMMON) $(LISTING)
+iotrace := iotrace android btf calls comms descriptors devmapper drain dynprobes files json listing output presets \
+  recording ringbuffer running salvage session topology tracedat tracefs $(COMMON) $(LISTING)
 
 iobench := bench_cache bench_checks bench_crew bench_direct bench_file bench_file_run bench_files bench_fio bench_jobs \
   bench_json bench_json_iobench bench_layout bench_logs bench_meter bench_mobibench bench_modes bench_names \
@@ -17,24 +17,38 @@ iobench := bench_cache bench_checks bench_crew bench_direct bench_file bench_fil
   bench_sqlite bench_sqlite_check bench_sqlite_checkpoint bench_sqlite_connection bench_sqlite_fill bench_sqlite_kept \
   bench_sqlite_keys bench_sqlite_load bench_sqlite_plan bench_sqlite_values bench_sqlite_verify bench_statistics \
   bench_stop bench_storage bench_summary bench_sweep bench_validity bench_witness bench_words bench_worker devmapper \
-  file_mmap file_psync file_ring file_uring files hist iobench mounts rng shell sqlite_library topology $(COMMON)
+  file_mmap file_psync file_ring file_uring files hist iobench mounts rng shell sqlite_library topology words $(COMMON)
 
-PROBES := extmap iobench iotrace
-PROBES_THREADED := iobench
+ioreplay := bench_cache bench_payload files ioreplay jsonread mounts recordread replay_beneath replay_calls replay_check \
+  replay_compare replay_descriptors replay_empty replay_flags replay_mappings replay_moves replay_names replay_order \
+  replay_paths replay_plan replay_populate replay_print replay_program replay_record replay_run replay_sandbox \
+  replay_stop replay_tally replay_target replay_transfer rng sha256 words $(COMMON)
+
+PROBES := extmap iobench ioreplay iotrace
+PROBES_THREADED := iobench ioreplay
 
 test_filemap := $(COMMON) $(LISTING)
 test_hist := hist
 test_inodes := $(COMMON) $(LISTING)
+test_jsonread := files jsonread $(COMMON)
 test_modes := bench_modes $(COMMON)
 test_opts := $(COMMON)
 test_order := bench_order rng
 test_packages := $(COMMON) $(LISTING)
 test_payload := bench_payload rng
 test_record := $(COMMON)
+test_recordread := files jsonread recordread sha256 $(COMMON)
+test_replay_descriptors := replay_descriptors
+test_replay_run := bench_cache bench_payload files mounts replay_beneath replay_calls replay_compare replay_descriptors \
+  replay_empty replay_flags replay_mappings replay_moves replay_names replay_order replay_paths replay_populate \
+  replay_run replay_sandbox replay_stop replay_tally replay_target replay_transfer rng $(COMMON)
 test_results := bench_cache bench_fio bench_json bench_json_iobench bench_logs bench_mobibench bench_modes bench_names \
   bench_print bench_print_sweep bench_record bench_record_run bench_results bench_statistics bench_summary bench_words \
-  files hist shell $(COMMON)
+  files hist shell words $(COMMON)
 test_rng := rng
+test_sandbox := bench_cache bench_payload files mounts replay_beneath replay_empty replay_paths replay_populate \
+  replay_sandbox rng $(COMMON)
+test_sha256 := sha256
 test_shell := shell
 test_sqlite := bench_order bench_sqlite_keys bench_sqlite_plan bench_sqlite_values rng
 test_utf8 := utf8
@@ -77,6 +91,7 @@ $(foreach file,$(iobench),$(PROBES_OUT)/$(1)/obj/$(file).o): | $(SQLITE)/sqlite3
 $(foreach probe,$(5),$(PROBES_OUT)/$(1)/$(probe): $($(probe):%=$(PROBES_OUT)/$(1)/obj/%.o)$(newline))
 $(PROBES_OUT)/$(1)/iobench: $(PROBES_OUT)/$(4)/obj/sqlite3.o
 $(PROBES_OUT)/$(1)/iobench: LIBRARIES := -pthread -ldl -lm
+$(PROBES_OUT)/$(1)/ioreplay: LIBRARIES := -pthread
 $(5:%=$(PROBES_OUT)/$(1)/%):
 	@echo '$$@'
 	@$(2) $$^ $$(LIBRARIES) -o $$@

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "android.h"
+#include "calls.h"
 #include "clock.h"
 #include "record.h"
 
@@ -24,6 +25,7 @@ static const struct {
     {"buffer_kb", "integer", "Ring buffer per CPU in KiB."},
     {"instance", "string", "Name of the trace instance."},
     {"command", "array", "What was run, word by word."},
+    {"directory", "string", "Where the command began: its working directory."},
     {"devices", "array", "Block devices: dev, name, parent, start_sector, nr_sectors, lies_on, traced."},
     {"mounts", "array",
      "Mounted filesystems of block devices: dev, path, fs_type, options, block_bytes (statfs f_bsize; null: cannot be "
@@ -31,11 +33,16 @@ static const struct {
     {"listed", "array", "Mount points that before.rec and after.rec list."},
     {"events", "array", "Events recorded: event as SYSTEM/NAME and the filter in force or null."},
     {"absent", "array", "Events the preset names and the kernel does not have, as SYSTEM/NAME."},
+    {"syscall_numbers", "object",
+     "What the numbers in events of raw_syscalls mean, by name in numbers, for this machine; null where there are "
+     "none. "
+     "narrow: processes that ran 32-bit programs at the start, whose calls have other numbers."},
     {"complete", "bool", "Whether the recording was ended and packed; false while it runs and where it was killed."},
     {"stopped_by", "string",
      "command, time, size, signal, error, or killed (packed by iotrace --finish); null while "
      "it runs."},
     {"command_status", "integer", "Exit status of the command, or minus the signal that ended it; null: none."},
+    {"command_pid", "integer", "Process of the command, from which all others that it ran descend; null: none."},
     {"lost_events", "integer", "Events that are not in trace.dat but should be; null: not known."},
     {"cpus", "array",
      "For each CPU: events in trace.dat and the kernel's counters overrun, commit_overrun, dropped, read_events and "
@@ -155,9 +162,13 @@ void recording_begin(FILE *out, const struct recording *recording)
     json_integer(&json, "buffer_kb", recording->buffer_kb);
     json_string(&json, "instance", recording->instance);
     strings_json(&json, "command", (const char *const *)recording->command, words);
+    char *directory = getcwd(NULL, 0);
+    json_string(&json, "directory", directory);
+    free(directory);
     topology_json(recording->topology, &json);
     strings_json(&json, "listed", recording->listed, recording->nr_listed);
     events_json(&json, recording->selection);
+    calls_json(&json, recording->selection);
 }
 
 static uint64_t lost_on(const struct cpu_result *cpu)
@@ -216,6 +227,10 @@ void recording_outcome(FILE *out, const struct outcome *outcome)
         json_integer(&json, "command_status", *outcome->command_status);
     else
         json_null(&json, "command_status");
+    if (outcome && outcome->command_pid)
+        json_integer(&json, "command_pid", outcome->command_pid);
+    else
+        json_null(&json, "command_pid");
     counter_json(&json, "lost_events", (uint64_t)lost, lost >= 0);
     cpus_json(&json, outcome);
     if (killed)

@@ -31,6 +31,7 @@ struct cpu_result {
 struct outcome {
     const char *stopped_by; /* command, time, size, signal, error or killed */
     const int *command_status;
+    pid_t command_pid; /* 0: none */
     const struct cpu_result *cpus;
     unsigned nr_cpus;
 };

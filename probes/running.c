@@ -133,8 +133,10 @@ static int start_command(struct session *session)
     else if (read(failed[0], &error, sizeof error) < (ssize_t)sizeof error)
         error = 0;
     close(failed[0]);
-    if (error == 0)
+    if (error == 0) {
+        session->command_pid = session->child;
         return 0;
+    }
     if (session->child > 0)
         waitpid(session->child, NULL, 0);
     session->child = 0;
@@ -151,6 +153,8 @@ enum end session_run(struct session *session)
     enum end end = list_beside(session, "before.rec");
     if (end != END_NONE)
         return end;
+    if (session_begin_calls(session) < 0)
+        return END_ERROR;
     session->began_ns = clock_now(CLOCK_RECORD);
     if (session->asked->words[0] && start_command(session) < 0)
         return END_ERROR;
@@ -163,7 +167,7 @@ enum end session_run(struct session *session)
         session->child = 0;
         session->ran = true;
     }
-    if (end != END_ERROR) {
+    if (end != END_ERROR && session_end_calls(session) == 0) {
         enum end broken = list_beside(session, "after.rec");
         end = broken == END_ERROR ? broken : end;
     }

@@ -112,7 +112,7 @@ int salvage_finish(const char *path)
                                     : complain("%s: holds no recording that was broken off", path);
     char *name = file_line(output.parts, "instance");
     int result = name ? save_instance(&output, name) : complain("%s: holds no recording that was broken off", path);
-    if (name && output_pack(&output, "killed", NULL) < 0)
+    if (name && output_pack(&output, "killed", NULL, 0) < 0)
         result = -1;
     free(name);
     output_close(&output);

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "complain.h"
 #include "dynprobes.h"
 #include "recording.h"
@@ -153,27 +154,61 @@ static int save_begin(struct session *session)
     return result;
 }
 
-static int enable_events(struct session *session)
+static void set_filters(struct session *session)
 {
-    struct selection *selection = &session->selection;
+    for (size_t i = 0; i < session->selection.nr_events; i++)
+        instance_filter(&session->instance, &session->selection.events[i]);
+}
+
+static int switch_events(const struct session *session, enum call_part part, bool on)
+{
+    const struct selection *selection = &session->selection;
     for (size_t i = 0; i < selection->nr_events; i++)
-        if (instance_enable(&session->instance, &selection->events[i]) < 0)
+        if (event_call_part(&selection->events[i]) == part &&
+            instance_enable(&session->instance, &selection->events[i], on) < 0)
             return complain("tracefs: event %s/%s: %s", selection->events[i].system, selection->events[i].name,
                             strerror(errno));
     return 0;
 }
 
-static int prepare(struct session *session)
+/* What follows a call's beginning is enabled before and disabled after it, so that no call that is recorded from its
+ * beginning lacks the rest. */
+int session_begin_calls(const struct session *session)
+{
+    return switch_events(session, CALL_GOES_ON, true) < 0 ? -1 : switch_events(session, CALL_BEGINS, true);
+}
+
+int session_end_calls(const struct session *session)
+{
+    return switch_events(session, CALL_BEGINS, false) < 0 ? -1 : switch_events(session, CALL_GOES_ON, false);
+}
+
+static void select_events(struct session *session)
 {
     const struct needs needs = {&session->topology, session->listing.nr > 0, session->asked->same_device};
-    selection_make(&session->selection, session->instance.tracefs, preset_parse(session->asked->preset), &needs);
-    if (preset_parse(session->asked->preset) != PRESET_BLOCK)
-        dynprobes_define(session->instance.tracefs, &session->topology, &session->selection);
+    int tracefs = session->instance.tracefs, preset = preset_parse(session->asked->preset);
+    struct selection *selection = &session->selection;
+    selection_make(selection, tracefs, preset, &needs);
+    if (preset >= PRESET_FS)
+        dynprobes_define(tracefs, &session->topology, selection);
+    if (preset >= PRESET_SYSCALLS) {
+        calls_select(selection, tracefs);
+        if (!dynprobes_define_calls(tracefs, selection))
+            complain("this kernel has no probes that tell the paths of calls; run the command under strace for them: "
+                     "strace -f -yy -o LOG COMMAND");
+    }
+    selection_sort(selection);
+}
+
+static int prepare(struct session *session)
+{
+    select_events(session);
     if (set_clock(session) < 0 || set_buffer(session) < 0 || save_system(session) < 0 ||
         output_reserve_stats(&session->output, session->instance.nr_cpus) < 0)
         return -1;
     comms_add_running(&session->comms);
-    if (enable_events(session) < 0 || save_head(session) < 0 || save_begin(session) < 0)
+    set_filters(session);
+    if (switch_events(session, NO_CALL, true) < 0 || save_head(session) < 0 || save_begin(session) < 0)
         return -1;
     return drain_open(&session->drain, &session->instance, session->output.parts);
 }
@@ -194,6 +229,7 @@ static int begin(struct session *session, int tracefs)
         return -1;
     if (preset_parse(asked->preset) != PRESET_BLOCK || asked->lists.count)
         listing_choose(&session->listing, &asked->lists, &session->topology);
+    session->listing.descriptors = preset_parse(asked->preset) >= PRESET_SYSCALLS;
     if (open_output(session) < 0)
         return -1;
     if (instance_create(&session->instance, tracefs, asked->output) < 0) {
@@ -220,7 +256,8 @@ static int stop(struct session *session, enum end end)
     remove_instance(session);
     session_end_command(session);
     int status = WIFSIGNALED(session->status) ? -WTERMSIG(session->status) : WEXITSTATUS(session->status);
-    return output_pack(&session->output, end_names[end], session->ran ? &status : NULL) < 0 ? -1 : result;
+    const int *known = session->ran ? &status : NULL;
+    return output_pack(&session->output, end_names[end], known, session->command_pid) < 0 ? -1 : result;
 }
 
 static void block_signals(struct session *session)

@@ -36,6 +36,7 @@ struct session {
     struct comms comms;
     char trace_clock[32];
     sigset_t signals, before; /* that end the recording or tell of children; the mask when iotrace began */
+    pid_t command_pid;        /* 0: none was started */
     pid_t child;              /* the command while it runs, else 0 */
     int status;               /* of the command, as waitpid has it */
     bool ran;
@@ -47,6 +48,11 @@ enum end { END_NONE, END_CHILD, END_TIME, END_SIZE, END_SIGNAL, END_ERROR };
 
 /* Records until the end, and packs. Returns -1 with a sentence on standard error. */
 int session_record(const struct asked *asked);
+
+/* Calls are recorded between the listings only, which make more of them than most programs. Return -1 with a sentence
+ * on standard error. */
+int session_begin_calls(const struct session *session);
+int session_end_calls(const struct session *session);
 
 /* Traces, lists and runs the command until a reason to end comes; in running.c. */
 enum end session_run(struct session *session);

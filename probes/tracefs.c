@@ -260,19 +260,31 @@ bool instances_live(int tracefs)
     return live;
 }
 
-int instance_enable(const struct instance *instance, struct event *event)
+bool tracefs_has_event(int tracefs, const char *system, const char *name)
+{
+    char *path = format("events/%s/%s/format", system, name);
+    bool has = faccessat(tracefs, path, R_OK, 0) == 0;
+    free(path);
+    return has;
+}
+
+void instance_filter(const struct instance *instance, struct event *event)
 {
     char *filter = format("events/%s/%s/filter", event->system, event->name);
-    char *enable = format("events/%s/%s/enable", event->system, event->name);
     if (event->filter && file_command(instance->dir, filter, event->filter, 0) < 0) {
         complain("%s/%s: the kernel refuses the filter %s; recorded without it", event->system, event->name,
                  event->filter);
         free(event->filter);
         event->filter = NULL;
     }
-    int result = file_command(instance->dir, enable, "1", 0);
     free(filter);
-    free(enable);
+}
+
+int instance_enable(const struct instance *instance, const struct event *event, bool enable)
+{
+    char *path = format("events/%s/%s/enable", event->system, event->name);
+    int result = file_command(instance->dir, path, enable ? "1" : "0", 0);
+    free(path);
     return result;
 }
 

@@ -49,9 +49,14 @@ struct event {
     char *system, *name, *filter;
 };
 
-/* Records `event` in the instance from now on. Returns -1 with errno set; a filter that the kernel refuses is taken
- * off `event` instead, with a sentence on standard error. */
-int instance_enable(const struct instance *instance, struct event *event);
+/* Whether this kernel has the event. */
+bool tracefs_has_event(int tracefs, const char *system, const char *name);
+
+/* Sets the event's filter; one that the kernel refuses is taken off `event`, with a sentence on standard error. */
+void instance_filter(const struct instance *instance, struct event *event);
+
+/* Records `event` in the instance from now on, or no longer. Returns -1 with errno set. */
+int instance_enable(const struct instance *instance, const struct event *event, bool enable);
 
 /* Leaves what thread `tid` causes out of the event's record, or with 0 nothing that its filter does not. */
 void instance_leave_out(const struct instance *instance, const struct event *event, int tid);

@@ -1,0 +1,21 @@
+/* What a replay came to: sums over its operations. */
+#ifndef ANDROSTEP_REPLAY_TALLY_H
+#define ANDROSTEP_REPLAY_TALLY_H
+
+#include "replay_compare.h"
+#include "replay_run.h"
+
+/* Without the operations that the cleaner inserted, but for their number. */
+struct replay_tally {
+    int64_t operations, done, inserted;
+    int64_t divergences[REPLAY_DIVERGENCES], diverged;
+    int64_t read, written;                          /* bytes */
+    int64_t io_ns;                                  /* sum of the latencies */
+    int64_t late_p50_ns, late_p99_ns, late_most_ns; /* nearest ranks; of those that were due at some time */
+    int64_t nr_due;
+};
+
+/* 0, or -1 after it complained that there is no memory. */
+int replay_tally_make(struct replay_tally *tally, const struct replay_run *run);
+
+#endif
