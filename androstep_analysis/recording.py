@@ -47,6 +47,15 @@ def described(directory: Path) -> Manifest:
         raise InputError(f"{path}: not as iotrace writes it ({error!r}); ingest trace.dat alone") from None
 
 
+def command_pid(path: Path) -> int | None:
+    """The process of the command that a recording.json tells of, where there was one."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8")).get("command_pid")
+    except (ValueError, RecursionError, AttributeError):
+        return None
+    return told if isinstance(told, int) else None
+
+
 def _events(raw: Any) -> list[str] | None:
     """The names of the events that were recorded, without their systems, in order."""
     rows = raw.get("events")

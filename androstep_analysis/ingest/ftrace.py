@@ -22,12 +22,21 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.errors import Loss
-from androstep_analysis.ingest import fs_events, ftrace_block, ftrace_commands, ftrace_format, ftrace_programs, threads
+from androstep_analysis.ingest import (
+    fs_events,
+    ftrace_block,
+    ftrace_calls,
+    ftrace_commands,
+    ftrace_format,
+    ftrace_programs,
+    threads,
+)
 from androstep_analysis.ingest.ftrace_format import Event
 from androstep_analysis.ingest.ftrace_pages import CLayout, CTotals, Layout
-from androstep_analysis.ingest.ftrace_programs import CCode, CField, Code, CProgram, Do, c_field
+from androstep_analysis.ingest.ftrace_programs import CCode, CField, Code, CProgram, Rows, c_field
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.syscall_pairs import Machine, Pairs
 
 UNKNOWN_CPU = -1
 """In place of a CPU's number, where nothing tells it."""
@@ -47,6 +56,9 @@ _LARGEST_STRINGS = 1 << 20
 
 _TOLD_ROWS = 1 << 14
 
+_TABLES = (ftrace_block, fs_events, ftrace_commands)
+"""What turns events into rows of a table that a capture holds; an event is in one of these at most."""
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -62,8 +74,10 @@ class Recording(ABC):
     """What a recording says of itself.
 
     `formats` holds (system, format file) of every event; `tsc` multiplier and shift that make nanoseconds of a
-    clock that counts cycles; `offset_ns` what is to be added to every time. `losses` counts by kind and says of the
-    first of each kind what it is; it may grow while pages are read.
+    clock that counts cycles; `offset_ns` what is to be added to every time. `machine` is what ``uname -m`` told, and
+    `mounts` has where the filesystem on a device is mounted; `narrow` are the processes of 32-bit programs on a machine
+    of 64 bits. `opened` has rows of `syscalls` for what was open before (`opened_before`). `losses` counts by kind and
+    says of the first of each kind what it is; it may grow while pages are read.
     """
 
     name: str
@@ -74,6 +88,10 @@ class Recording(ABC):
     cmdlines: str = ""
     tgids: str = ""
     kernel: str | None = None
+    machine: str | None = None
+    mounts: Mapping[int, str] = field(default_factory=dict)
+    narrow: frozenset[int] = frozenset()
+    opened: pl.DataFrame | None = None
     clock: str = "unknown"
     realtime_offset_ns: int | None = None
     offset_ns: int = 0
@@ -100,10 +118,11 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
     events = formats(recording)
     counted = census(recording, events)
     names = threads.versions(counted.told, counted.seen, pairs(recording.cmdlines), tgids(recording.tgids))
-    wanted = {number: steps for number in counted.kinds if (steps := _steps(events.get(number)))}
+    wanted = _wanted({number: event for number in counted.kinds if (event := events.get(number))})
+    calls: tuple[Loss, ...] = ()
     if wanted:
         losses = dict(recording.losses)
-        _make_tables(recording, spool, events, wanted, names)
+        calls = _make_tables(recording, spool, events, wanted, names)
         recording.losses = losses  # the same pages were read again
     lost_events, losses_said = _losses(recording, counted)
     return Staging(
@@ -115,7 +134,7 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
         clock=recording.clock,
         realtime_offset_ns=recording.realtime_offset_ns,
         lost_events=lost_events,
-        losses=losses_said,
+        losses=(*losses_said, *calls),
         facts={"kernel": recording.kernel} if recording.kernel else {},
     )
 
@@ -126,14 +145,21 @@ def formats(recording: Recording) -> dict[int, Event]:
     return {event.id: event for event in parsed if event is not None}
 
 
-def _steps(event: Event | None) -> tuple[str, list[Do]] | None:
-    """The table that an event is in and how its rows are filled; None for an event that is only counted."""
-    if event is None:
-        return None
-    for table in (ftrace_block, fs_events, ftrace_commands):
-        if steps := table.steps(event):
-            return table.TABLE, steps
-    return None
+def _wanted(events: Mapping[int, Event]) -> dict[int, Rows]:
+    """The rows that are made of each event, by its number; nothing for one that is only counted.
+
+    Events that tell something of calls count only where calls were recorded.
+    """
+    of_calls = {number: ftrace_calls.steps(event) for number, event in events.items()}
+    has_calls = any(ftrace_calls.is_call(event) for event in events.values())
+    wanted: dict[int, Rows] = {}
+    for number, event in events.items():
+        rows = [(table.TABLE, steps) for table in _TABLES if (steps := table.steps(event))][:1]
+        if has_calls and of_calls[number]:
+            rows.append((ftrace_calls.TABLE, of_calls[number]))
+        if rows:
+            wanted[number] = rows
+    return wanted
 
 
 def pairs(saved: str) -> dict[int, str]:
@@ -384,15 +410,20 @@ def _make_tables(
     recording: Recording,
     spool: Spool,
     events: Mapping[int, Event],
-    wanted: Mapping[int, tuple[str, list[Do]]],
+    wanted: Mapping[int, Rows],
     names: pl.DataFrame,
-) -> None:
-    """Rows for all events that are `wanted`, with the names and processes that `names` tells (`threads.versions`)."""
+) -> tuple[Loss, ...]:
+    """Rows for all events that are `wanted`, with the names and processes that `names` tells (`threads.versions`).
+
+    Returns what is missing of calls.
+    """
     decoder = _Decoder(recording, events)
     library, handle = _library(), decoder.handle
     code = Code(wanted, names["comm"].drop_nulls().unique(maintain_order=True).to_list())
-    for place, number in enumerate(code.numbers):
+    for number, place in code.places.items():
         library.ftrace_program(handle, number, place)
+    machine = Machine.of(recording.machine, recording.long_bytes)
+    calls = Pairs(spool, machine, recording.mounts, recording.narrow, recording.opened)
     versions, held = _versions(names, code)
     if not library.ftrace_versions(handle, ctypes.byref(versions)):
         raise MemoryError
@@ -408,7 +439,10 @@ def _make_tables(
 
     def empty() -> None:
         for name, table in tables.items():
-            if table.rows:
+            if name == ftrace_calls.TABLE:
+                calls.take(table)
+                table.clear()
+            elif table.rows:
                 last = int(table.column("ts_ns")[-1])
                 spool.append(name, table.arrow())
                 spool.settle(name, last)  # records come in order of time
@@ -419,6 +453,7 @@ def _make_tables(
     bind()
     decoder.run(empty)
     empty()
+    return calls.finish()
 
 
 def _versions(names: pl.DataFrame, code: Code) -> tuple[_CVersions, object]:

@@ -66,6 +66,8 @@ class What(enum.IntEnum):
     """The first block that the command in the bytes `field` names."""
     SCSI_BLOCKS = 21
     """The number of blocks that it names."""
+    BITS = 22
+    """The bits of the number `field`."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class CProgram(ctypes.Structure):
 
     _fields_ = (
         ("first", ctypes.c_uint32),
+        ("next", ctypes.c_uint32),
         ("count", ctypes.c_uint16),
         ("target", ctypes.c_uint8),
         ("tells", ctypes.c_uint8),
@@ -170,7 +173,7 @@ class _CTarget(ctypes.Structure):
     )
 
 
-_NR_TARGETS = 3
+_NR_TARGETS = 4
 _NO_COLUMN = 255
 
 
@@ -186,23 +189,30 @@ class CCode(ctypes.Structure):
     )
 
 
-class Code:
-    """Programs for C. `programs` are those of the events in order of `numbers`, which are the events' own."""
+Rows = Sequence[tuple[str, Sequence[Do]]]
+"""The rows that are made of an event: of each the table and how it is filled. There are at most two."""
 
-    def __init__(self, wanted: Mapping[int, tuple[str, Sequence[Do]]], names: Sequence[str]) -> None:
-        """`wanted`: for the number of each event the table and how its rows are filled; `names`: other names in use."""
-        self.tables = tuple(dict.fromkeys(table for table, _ in wanted.values()))
+
+class Code:
+    """Programs for C. `places` has for the number of each event where in `programs` the one of its first row is."""
+
+    def __init__(self, wanted: Mapping[int, Rows], names: Sequence[str]) -> None:
+        """`wanted`: the rows of each event, by its number; `names`: other names in use."""
+        self.tables = tuple(dict.fromkeys(table for rows in wanted.values() for table, _ in rows))
         self.names = list(dict.fromkeys([*names, *_names_in(wanted)]))
-        self.numbers = list(wanted)
+        self.places: dict[int, int] = {}
         self._index = {name: number for number, name in enumerate(self.names)}
         self._ops: list[_COp] = []
         self._choices: list[_CChoice] = []
         self._fields: list[CField] = []
-        programs = []
-        for table, steps in wanted.values():
-            first = len(self._ops)
-            self._ops.extend(self._op(table, step) for step in steps)
-            programs.append(CProgram(first, len(steps), self.tables.index(table), 0))
+        programs: list[CProgram] = []
+        for number, rows in wanted.items():
+            self.places[number] = len(programs)
+            for place, (table, steps) in enumerate(rows, 1):
+                first = len(self._ops)
+                self._ops.extend(self._op(table, step) for step in steps)
+                following = len(programs) + 1 if place < len(rows) else 0
+                programs.append(CProgram(first, following, len(steps), self.tables.index(table), 0))
         self.programs = _array(CProgram, programs)
         self._c_ops, self._c_choices = _array(_COp, self._ops), _array(_CChoice, self._choices)
         self._c_fields = _array(CField, self._fields)
@@ -247,8 +257,8 @@ class Code:
         return ord(stands) if step.what == What.FLAGS else self._index[stands]
 
 
-def _names_in(wanted: Mapping[int, tuple[str, Sequence[Do]]]) -> list[str]:
-    steps = [step for _, steps in wanted.values() for step in steps]
+def _names_in(wanted: Mapping[int, Rows]) -> list[str]:
+    steps = [step for rows in wanted.values() for _, steps in rows for step in steps]
     chosen = [stands for step in steps if step.what != What.FLAGS for _, stands in step.choices]
     return [name for name in (*(step.value for step in steps), *chosen) if isinstance(name, str)]
 

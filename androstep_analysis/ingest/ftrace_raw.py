@@ -5,6 +5,7 @@ Any shell copies them, and on a phone nothing need be installed (``/dev`` is in 
     adb shell su -c 'cd /sys/kernel/tracing; d=/dev/raw; mkdir $d; for c in per_cpu/cpu*; do \
         timeout 60 cat $c/trace_pipe_raw > $d/${c##*/}.raw & done; wait; cat per_cpu/cpu*/stats > $d/stats'
     adb shell su -c 'cd /sys/kernel/tracing; d=/dev/raw; cat events/*/*/format > $d/formats; \
+        uname -m > $d/machine; \
         for f in events/header_page saved_cmdlines saved_tgids trace_clock; do cat $f > $d/${f##*/}; done'
     adb pull /dev/raw
 
@@ -12,6 +13,7 @@ The directory holds
 
 - ``cpuN.raw`` for each CPU: the pages, one after the other;
 - ``formats``: the format files of all events, one after the other;
+- where it is there ``machine``: what ``uname -m`` says, by which numbers and flags of system calls are read;
 - where they are there ``header_page``, ``saved_cmdlines``, ``saved_tgids`` (empty unless the option record-tgid was set
   while recording), ``trace_clock`` and ``stats`` (of all CPUs, one after the other): files of tracefs as they are.
 
@@ -34,7 +36,7 @@ from androstep_analysis.ingest.staging import Staging
 
 _PAGES = re.compile(r"cpu(\d{1,5})\.raw(?:\.\w+)?")
 _FORMATS = "formats"
-_SAVED = ("header_page", "saved_cmdlines", "saved_tgids", "trace_clock", "stats")
+_SAVED = ("header_page", "saved_cmdlines", "saved_tgids", "trace_clock", "stats", "machine")
 
 _FORMAT = re.compile(rb"name: \S+\nID: \d+\nformat:\n")
 _USUAL_PAGE = 4096
@@ -109,6 +111,7 @@ def _dump(source: Source) -> _Dump:
         cmdlines=texts.get("saved_cmdlines", ""),
         tgids=texts.get("saved_tgids", ""),
         clock=ftrace.clock_in_use(texts.get("trace_clock", "")),
+        machine=texts.get("machine", "").strip() or None,
         cpu_stats=re.split(r"(?m)^(?=entries:)", texts.get("stats", "")),
     )
     for file in files.values():

@@ -27,6 +27,7 @@ from androstep_analysis.ingest.ftrace_commands import SCSI_STEPS
 from androstep_analysis.ingest.source import HEAD_BYTES, Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.syscall_pairs import Machine, Pairs
 
 ACTIONS = {
     "block_bio_queue": "queue",
@@ -64,6 +65,8 @@ _NAMES_NO_DEVICE = {"block_plug", "block_unplug"}
 _BLOCK, _FS, _COMMAND, _SCSI = range(1, 5)
 """``enum sort`` of native/text_ftrace.c."""
 
+_LONG_BYTES = 8
+
 _ERROR = [column.name for column in schema.table("fs_events").columns].index("error")
 _EVENT_IN_HEAD = re.compile(
     rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +[^ :(\n]"
@@ -96,7 +99,9 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
     whole = iter(pieces)
     first = next(whole, b"")
     trace = _Trace(has_fences=_FENCE.search(first[:HEAD_BYTES]) is not None)
-    reader = text.Reader(trace.handle, spool, ("block_events", "fs_events", "commands"), trace.names, threads=True)
+    # Text does not say of what machine it is.
+    calls = Pairs(spool, Machine(None, _LONG_BYTES))
+    reader = text.Reader(trace.handle, spool, ("block_events", "fs_events", "commands"), trace.names, True, calls)
     torn = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
     told = reader.told
     lost_events, lost = _lost(told)
@@ -116,6 +121,8 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
             *told.refused[text.BLOCK].losses("block events of a known form"),
             *told.refused[text.FS].losses("filesystem events of a known form"),
             *told.refused[text.COMMANDS].losses("commands of a known form"),
+            *told.refused[text.CALLS].losses("system calls of a known form"),
+            *calls.finish(),
         ),
     )
 

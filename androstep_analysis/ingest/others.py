@@ -11,10 +11,6 @@ _IMAGE = re.compile(rb"(?s).{510}\x55\xaa|.{1024}\x10\x20\xf5\xf2|.{1080}\x53\xe
 
 _KINDS = (
     (
-        re.compile(rb"\A\d+ \d+ (?:open|close|p?read|p?write|fsync|fdatasync|access|stat|unlink|rename)\b"),
-        "a script of MobiGen: calls to be made, not a recording; replay it with mobibench -g and record that",
-    ),
-    (
         re.compile(rb"(?m)\A(?:[^\n]*\n){0,20}?(?:READS|WRITES) :\r?\n_+\r?\n"),
         "a report of ioblame: sums without events; give the trace that it was made from",
     ),

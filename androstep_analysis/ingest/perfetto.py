@@ -20,6 +20,7 @@ from androstep_analysis.ingest.perfetto_packets import Clocks, Processes, Record
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.syscall_pairs import Machine, Pairs
 
 _CLOCKS = {0: "boot", 2: "global", 3: "local", 4: "mono_raw"}
 """Names of FtraceClock as tracefs has them; unset, it is CLOCK_BOOTTIME."""
@@ -92,7 +93,7 @@ def read(source: Source, spool: Spool) -> Staging:
     names = first.versions()
     second = _SecondPass(spool, first, events, names)
     second.decoder.read(source.pieces(), second.flush, second.take)
-    second.finish()
+    calls = second.finish()
     packets = {name: n for name, n in first.decoder.packets().items() if name not in _NO_EVENTS}
     realtime = first.clocks.realtime_offset_ns
     times = [*second.span, *((totals.first_ns, totals.last_ns) if totals.events else ())]
@@ -106,7 +107,7 @@ def read(source: Source, spool: Spool) -> Staging:
         clock=_CLOCKS.get(totals.clock, "unknown"),
         realtime_offset_ns=realtime + totals.boot_offset if realtime is not None else None,
         lost_events=max(lost, totals.lost_bundles),
-        losses=tuple(_losses(first, second)),
+        losses=(*_losses(first, second), *calls),
         recorded=first.recorder.recorded(),
         facts=first.recorder.facts,
     )
@@ -167,6 +168,8 @@ class _SecondPass:
         self.untimed = 0
         self.span: tuple[int, ...] = ()
         self._spool = spool
+        self._machine = Machine.of(first.recorder.machine)
+        self._call_events = Spool()
         self._clocks = first.clocks
         self._boot_offset = first.decoder.totals.boot_offset
         self._samples = Samples()
@@ -191,18 +194,25 @@ class _SecondPass:
         self._give(settled_ns)
         for name in ("block_events", "fs_events", "commands"):
             self._spool.settle(name, settled_ns)
+        self._call_events.settle("call_events", settled_ns)
 
-    def finish(self) -> None:
-        """Gives the spool what is left."""
+    def finish(self) -> tuple[Loss, ...]:
+        """Gives the spool what is left; returns what is missing of calls."""
         self._give(None)
         if self._samples.rows:
             self._spool.append("samples", self._samples.take())
+        calls = Pairs(self._spool, self._machine)
+        if self._call_events.rows("call_events"):
+            # A thread goes from CPU to CPU, and its events must come in order of time.
+            for rows in self._call_events.table("call_events").collect_batches(maintain_order=True):
+                calls.take_frame(rows)
+        return calls.finish()
 
     def _give(self, until_ns: int | None) -> None:
         for name in self.decoder.tables:
             # An event of counters makes many rows: they may fill their table before anything is settled.
             if (rows := self.decoder.take(name, until_ns if name != "samples" else None)) is not None:
-                self._spool.append(name, rows)
+                (self._call_events if name == "call_events" else self._spool).append(name, rows)
 
 
 def _tasks(names: pl.DataFrame, processes: Processes) -> pl.DataFrame:

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from androstep_analysis import native, schema
 from androstep_analysis.ingest import fs_events, perfetto_fields
-from androstep_analysis.ingest.perfetto_fields import COMMANDS, EVENTS, PACKETS, TASKS
+from androstep_analysis.ingest.perfetto_fields import CALLS, COMMANDS, EVENTS, PACKETS, TASKS
 from androstep_analysis.native import Strings, Table
 
-TABLES = ("block_events", "fs_events", "commands", "samples")
+TABLES = ("block_events", "fs_events", "commands", "call_events", "samples")
 """The tables that events fill, in the order of ``enum target``."""
 
 _TARGETS = {
@@ -181,6 +181,9 @@ class Decoder:
         for event, roles in COMMANDS.items():
             code = schema.table("commands").column("event").values.index(event)
             self._event(event, "commands", code, roles)
+        for event, (phase, roles) in CALLS.items():
+            code = schema.table("call_events").column("phase").values.index(phase)
+            self._event(event, "call_events", code, roles)
         for event in EVENTS.values():
             self._count(event)
         for event, (target_name, roles) in TASKS.items():

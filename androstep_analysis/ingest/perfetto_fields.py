@@ -251,6 +251,8 @@ _EVENT_FIELDS = {
     "mm_filemap_add_to_page_cache": "pfn i_ino index s_dev page",
     "android_fs_dataread_start": "bytes cmdline i_size ino offset pathbuf",
     "android_fs_datawrite_start": "bytes cmdline i_size ino offset pathbuf",
+    "sys_enter": "id args",
+    "sys_exit": "id ret",
     "ufshcd_command": "dev_name doorbell intr lba opcode str tag transfer_len group_id str_t",
     "scsi_dispatch_cmd_error": "host_no channel id lun rtn opcode - - - - - driver_tag - cmnd",
     "scsi_dispatch_cmd_timeout": "host_no channel id lun result opcode - - - - - driver_tag - - - - cmnd",
@@ -326,6 +328,12 @@ COMMANDS = {
     "scsi_dispatch_cmd_timeout": _SCSI,
 }
 """The events of table `commands`, and what their fields are (the slots of native/perfetto.c)."""
+
+CALLS = {
+    "sys_enter": ("enter", {"id": "number", "args": "argument0"}),
+    "sys_exit": ("exit", {"id": "number", "ret": "result"}),
+}
+"""The events of system calls, the part of a call that each is, and what their fields are; `args` is repeated."""
 
 _WAKE = {"comm": "comm", "pid": "thread"}
 

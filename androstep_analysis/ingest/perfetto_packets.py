@@ -297,6 +297,7 @@ class Recorder:
     refused: set[str] = field(default_factory=set)
     by_category: bool = False
     facts: dict[str, str | int] = field(default_factory=dict)
+    machine: str | None = None
 
     def read_ftrace_statistics(self, statistics: memoryview) -> None:
         """Takes in an FtraceStats, of the start or the end of the recording."""
@@ -334,6 +335,7 @@ class Recorder:
         kernel = _singles(told.get(1, 0))
         if 3 in kernel:
             self.facts["kernel"] = _text(kernel[3])
+        self.machine = _text(kernel.get(4, 0)) or self.machine
         for number, name in _SYSTEM.items():
             if text := _text(told.get(number, 0)):
                 self.facts[name] = text

@@ -93,13 +93,22 @@ def sniff(head: bytes) -> bool:
     return head.startswith(MAGIC)
 
 
+def is_of(head: bytes, probe: str) -> bool:
+    """Whether a file that begins with `head` is a record stream that `probe` wrote."""
+    return sniff(head) and f'"probe":"{probe}"'.encode() in head.replace(b'": "', b'":"')
+
+
 def read(path: str | Path) -> Records:
     """All records of a file, plain or compressed, that can be read; see probes/FORMAT.md for what damage costs.
 
     Raises `InputError` for what is no record stream, for another version of the format, and where no copy of the header
     is left.
     """
-    source = load(Path(path))
+    return of(load(Path(path)))
+
+
+def of(source: Source) -> Records:
+    """All records of `source`, as `read` has them."""
     header = _header(source)
     types = _types(source, header)
     frames, skipped_bytes = _frames(source.data, _seed(source, header))

@@ -11,10 +11,15 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.errors import Loss, printable
+from androstep_analysis.ingest import syscall_pairs
 from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.syscall_pairs import Pairs
 
 _ROWS = 1 << 16
 """Rows of each table that are handed on at once."""
+
+_CALL_ROWS = 1 << 14
+"""Events of system calls that are handed on at once."""
 
 _QUOTED = 64
 
@@ -64,7 +69,7 @@ class Told(ctypes.Structure):
         ("before_start", ctypes.c_uint64),
         ("rounded", ctypes.c_uint64),
         ("realtime_offset_ns", ctypes.c_int64),
-        ("refused", Refused * 4),
+        ("refused", Refused * 5),
     )
 
     @property
@@ -73,7 +78,7 @@ class Told(ctypes.Structure):
         return (self.first_ns, self.last_ns) if self.events else (None, None)
 
 
-LINES, BLOCK, FS, COMMANDS = range(4)
+LINES, BLOCK, FS, COMMANDS, CALLS = range(5)
 """Places in `Told.refused`: lines that are nothing known, and events of an unknown form by the table they belong to."""
 
 
@@ -82,7 +87,7 @@ def library() -> ctypes.CDLL:
     """The compiled library with the functions that all readers of lines share."""
     reader, table = ctypes.c_void_p, ctypes.c_void_p
     return native.declared(
-        ("text_tables", None, (reader, table, table, table, table)),
+        ("text_tables", None, (reader, table, table, table, table, table)),
         ("text_read", ctypes.c_size_t, (reader, ctypes.c_void_p, ctypes.c_size_t)),
         ("text_torn", ctypes.c_size_t, (reader, ctypes.c_char_p)),
         ("text_threads", ctypes.c_bool, (reader,)),
@@ -94,12 +99,19 @@ def library() -> ctypes.CDLL:
 class Reader:
     """A compiled reader at work: `handle` is its C structure, which begins with ``struct reader`` of native/text.h.
 
-    Rows of the tables `names` go to `spool`. `names_of_events` are the strings that the structure was made with. With
-    `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread bore another name than before.
+    Rows of the tables `names` go to `spool`, and events of system calls to `calls`. `names_of_events` are the strings
+    that the structure was made with. With `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread
+    bore another name than before.
     """
 
     def __init__(
-        self, handle: int, spool: Spool, tables: tuple[str, ...], names_of_events: native.Strings, threads: bool = False
+        self,
+        handle: int,
+        spool: Spool,
+        tables: tuple[str, ...],
+        names_of_events: native.Strings,
+        threads: bool = False,
+        calls: Pairs | None = None,
     ) -> None:
         if not handle:
             raise MemoryError
@@ -107,6 +119,8 @@ class Reader:
         self._spool = spool
         self._names = names_of_events
         self._tables = {name: native.Table(name, _ROWS) for name in tables}
+        self._calls = calls
+        self._call_events = native.Table(syscall_pairs.TABLE, _CALL_ROWS) if calls is not None else None
         self._comms = native.Strings()
         self._threads = native.Table("tasks", _ROWS, self._comms) if threads else None
         self._seen: list[pl.DataFrame] = []
@@ -157,6 +171,9 @@ class Reader:
                 # Tools print the CPUs in turn, a little at a time: what comes is seldom older than all of this.
                 self._spool.settle(name, int(table.column("ts_ns").min()))
                 self._tables[name] = native.Table(name, _ROWS)
+        if self._calls is not None and self._call_events is not None and self._call_events.rows:
+            self._calls.take(self._call_events)
+            self._call_events.clear()
         if self._threads is not None and (self._threads.rows > limit or not (self._seen or only_full)):
             rows = pl.DataFrame(self._threads.arrow())
             self._seen.append(
@@ -166,7 +183,8 @@ class Reader:
         self._set_tables()
 
     def _set_tables(self) -> None:
-        tables = [self._tables.get(name) for name in ("block_events", "fs_events", "commands")] + [self._threads]
+        tables = [self._tables.get(name) for name in ("block_events", "fs_events", "commands")]
+        tables += [self._threads, self._call_events]
         library().text_tables(self._handle, *(None if table is None else table.pointer for table in tables))
 
 

@@ -374,7 +374,9 @@ def _read_option(container: Container, option: int, body: _Words) -> None:
         container.cpu_stats.append(body.rest())
     elif option == _UNAME:
         # System, host, release and machine; the host's name is none of ours.
-        container.kernel = next(iter(body.rest().split()[2:3]), None)
+        words = body.rest().split()
+        container.kernel = next(iter(words[2:3]), None)
+        container.machine = words[-1] if len(words) > 3 else None
     elif option == _CLOCK:
         container.clock = ftrace.clock_in_use(body.rest())
     elif option == _OFFSET:

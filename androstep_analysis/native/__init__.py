@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from androstep_analysis import schema
@@ -170,6 +171,20 @@ class Table:
         for column, values in zip(self.columns, self._values, strict=True):
             values[: self.rows] = _KINDS[column.dtype][2]
         self._c.rows = 0
+
+    def fill(self, frame: pl.DataFrame) -> None:
+        """Puts the rows of `frame`, which are as the table's columns and at most its capacity, in place of all."""
+        self._c.rows = frame.height
+        for column, values in zip(self.columns, self._values, strict=True):
+            _, dtype, none = _KINDS[column.dtype]
+            series = frame[column.name]
+            if column.dtype == "enum":
+                series = series.to_physical()
+            elif column.dtype == "string":
+                words = series.unique().drop_nulls()
+                numbers = [self.strings.add(word.encode()) for word in words]
+                series = series.replace_strict(words, numbers, default=None, return_dtype=pl.UInt32)
+            values[: frame.height] = series.cast(pl.Int64).fill_null(none).to_numpy().astype(dtype)
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
         """The values of one column as they lie in memory, rows that hold none included (native.h: NO_...)."""

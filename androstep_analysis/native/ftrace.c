@@ -343,18 +343,21 @@ static uint32_t version_at(struct ftrace *ftrace, uint32_t thread, int64_t ts_ns
     return versions->from_ns[at] <= ts_ns ? at : NO_THREAD;
 }
 
-// Makes a row of the record; false where the table is full.
-static bool decode(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
+static bool has_room(const struct ftrace *ftrace, const struct program *program)
 {
     enum { STRINGS_ROOM = 64 << 20 };
+    const struct table *table = ftrace->code.targets[program->target].table;
+
+    return !table_is_full(table) && strings_bytes(table->strings) <= STRINGS_ROOM;
+}
+
+static void make_row(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
+{
     const struct target *target = &ftrace->code.targets[program->target];
     struct table *table = target->table;
+    size_t row = table_row(table);
     uint32_t version;
-    size_t row;
 
-    if (table_is_full(table) || strings_bytes(table->strings) > STRINGS_ROOM)
-        return false;
-    row = table_row(table);
     put_int64(table, target->ts_ns, row, stream->ts_ns);
     if (target->cpu != NO_COLUMN && stream->cpu != NO_CPU)
         put_int32(table, target->cpu, row, stream->cpu);
@@ -362,10 +365,22 @@ static bool decode(struct ftrace *ftrace, const struct stream *stream, const str
     row_fill(&ftrace->code, program, &stream->record, stream->pages.layout.big_endian, row);
     version = version_at(ftrace, stream->thread, stream->ts_ns);
     if (version == NO_THREAD)
-        return true;
+        return;
     put_int32(table, target->pid, row, ftrace->versions.pids[version]);
     if (((uint32_t *)table->values[target->comm])[row] == NO_STRING && ftrace->versions.names[version] != NO_STRING)
         put_uint32(table, target->comm, row, target->numbers[ftrace->versions.names[version]]);
+}
+
+// Makes the rows of the record; false where one of their tables is full.
+static bool decode(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
+{
+    const struct program *also = program->next ? &ftrace->programs[program->next] : NULL;
+
+    if (!has_room(ftrace, program) || (also && !has_room(ftrace, also)))
+        return false;
+    make_row(ftrace, stream, program);
+    if (also)
+        make_row(ftrace, stream, also);
     return true;
 }
 

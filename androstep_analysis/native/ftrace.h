@@ -140,6 +140,7 @@ enum what {
     OP_ADDRESS,   // the numbers in `count` fields from `value` on, with colons between them
     OP_SCSI_LBA,  // first block in the command bytes `field`
     OP_SCSI_BLOCKS, // number of blocks in them
+    OP_BITS,        // the bits of the number `field`
 };
 
 struct op {
@@ -167,7 +168,7 @@ struct names {
     uint64_t count;
 };
 
-enum { NR_TABLES = 3, NO_COLUMN = 255 };
+enum { NR_TABLES = 4, NO_COLUMN = 255 };
 
 // A table and where in it the columns are that every record fills. `numbers` are those of all names in its strings.
 struct target {
@@ -181,9 +182,11 @@ struct target {
     uint8_t pad[3];
 };
 
-// What is done with the records of one event: `count` ops from `first` on fill a row of a table.
+// What is done with the records of one event: `count` ops from `first` on fill a row of a table, and `next` (0: none)
+// is the program that fills one of another.
 struct program {
     uint32_t first;
+    uint32_t next;
     uint16_t count;
     uint8_t target;
     uint8_t tells; // enum tells; TELLS_ROW: fills a row

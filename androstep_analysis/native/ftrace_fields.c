@@ -105,6 +105,15 @@ static void put_number(const struct row *row, uint8_t column, uint64_t value, bo
     }
 }
 
+// Puts the bits of a number, a pointer or what may be either, whatever its sign.
+static void put_bits(const struct row *row, const struct op *op)
+{
+    uint64_t value;
+
+    if (field_unsigned(row->record, &op->field, row->big_endian, &value))
+        put_int64(row->target->table, op->column, row->number, (int64_t)value);
+}
+
 static void put_text(const struct row *row, uint8_t column, const uint8_t *text, size_t length)
 {
     put_string(row->target->table, column, row->number, text, length);
@@ -353,6 +362,9 @@ void row_fill(const struct code *code, const struct program *program, const stru
         switch (op->what) {
         case OP_CONSTANT:
             put_number(&row, op->column, (uint64_t)op->value, op->value < 0);
+            break;
+        case OP_BITS:
+            put_bits(&row, op);
             break;
         case OP_NAME:
             put_choice(&row, op->column, (uint32_t)op->value);

@@ -44,7 +44,8 @@ enum {
         X(new_name1), X(new_name2), X(new_name3), X(new_name4), X(new_name5), X(new_name6), X(new_name7), X(thread),   \
         X(old_comm), X(new_comm), X(flags), X(filename), X(prev_thread), X(prev_comm), X(device), X(tag), X(opcode),   \
         X(lba), X(transfer_len), X(step_text), X(step_code), X(host), X(channel), X(id), X(lun), X(cdb), X(result),    \
-        X(blocks), X(block_bytes), X(cmd_err), X(data_err), X(stop_err)
+        X(blocks), X(block_bytes), X(cmd_err), X(data_err), X(stop_err), X(phase), X(number), X(argument0),            \
+        X(argument1), X(argument2), X(argument3), X(argument4), X(argument5)
 
 #define SLOT_NUMBER(name) SLOT_##name
 enum slot { SLOTS(SLOT_NUMBER), NR_SLOTS };
@@ -56,6 +57,7 @@ enum target {
     TO_BLOCK,
     TO_FS,
     TO_COMMANDS,
+    TO_CALLS,
     TO_SAMPLES,
     NEW_TASK,
     FORK,

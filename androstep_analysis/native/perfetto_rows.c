@@ -19,6 +19,8 @@ void take_value(struct perfetto *trace, uint8_t role, const struct field *field)
     }
     if (role >= NR_SLOTS)
         return;
+    while (role >= SLOT_argument0 && role < SLOT_argument5 && trace->has[role]) // a repeated field: the next of them
+        role++;
     value = &trace->values[role];
     value->number = field->value;
     value->text.at = value->text.end = NULL;
@@ -382,6 +384,12 @@ static void put_samples(struct perfetto *trace, int64_t ts_ns, struct table *tab
     }
 }
 
+static void put_call(struct perfetto *trace, const struct event *kind, struct table *table)
+{
+    give_value(trace, SLOT_phase, kind->code);
+    put_values(trace, TO_CALLS, table);
+}
+
 void put_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns)
 {
     switch (kind->target) {
@@ -393,6 +401,9 @@ void put_row(struct perfetto *trace, const struct event *kind, struct table *tab
         break;
     case TO_COMMANDS:
         put_command(trace, kind, table);
+        break;
+    case TO_CALLS:
+        put_call(trace, kind, table);
         break;
     default:
         put_samples(trace, ts_ns, table);

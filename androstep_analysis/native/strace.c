@@ -92,7 +92,7 @@ struct line {
 
 // --- threads --------------------------------------------------------------------------------------------------------
 
-enum { FIRST_TASKS = 64 };
+enum { FIRST_TASKS = 64, TASKS_OF_LINE = 4 }; // no line names more
 
 static size_t task_slot(const struct strace *strace, int32_t tid)
 {
@@ -125,6 +125,12 @@ static bool grow_tasks(struct strace *strace)
     for (int number = 0; number < strace->nr_tasks; number++)
         slots[task_slot(strace, tasks[number].tid)] = number;
     return true;
+}
+
+// Tasks do not move while a line is read: the task of the line is still needed after its call made others known.
+static bool reserve_tasks(struct strace *strace)
+{
+    return strace->nr_tasks + TASKS_OF_LINE <= strace->room || grow_tasks(strace);
 }
 
 static struct task *task_of(struct strace *strace, int32_t tid)
@@ -697,7 +703,7 @@ static bool put_line(struct strace *strace, struct table *table, struct span tex
     struct call_text call;
     struct line line;
 
-    if (!take_beginning(strace, text, &line))
+    if (!reserve_tasks(strace) || !take_beginning(strace, text, &line))
         return false;
     text = line.text;
     if (span_starts(text, "--- ") || (span_starts(text, "+++ ") && span_ends(text, "+++"))) {

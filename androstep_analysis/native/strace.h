@@ -73,6 +73,9 @@ size_t call_names_count(void);
 // errno of a name such as ENOENT; 0 for none.
 int errno_find(const struct call_names *names, struct span name);
 
+// Name of an errno; empty where it has none.
+struct span errno_name(int number);
+
 void put_arguments(struct table *table, size_t row, int number, const struct call_text *call, struct scratch *scratch);
 
 // A descriptor and what strace says of it; columns that are not wanted are SYSCALL_NONE.

@@ -327,6 +327,22 @@ int errno_find(const struct call_names *names, struct span name)
     return name_find(&names->errnos, name, 0);
 }
 
+struct span errno_name(int number)
+{
+    bool is_internal = number >= FIRST_KERNEL_ERRNO;
+    const char *at = is_internal ? KERNEL_ERRNOS : ERRNOS;
+
+    for (int n = is_internal ? FIRST_KERNEL_ERRNO : FIRST_ERRNO;; n++) {
+        size_t length = strcspn(at, " ");
+
+        if (n == number)
+            return (struct span){(const uint8_t *)at, (const uint8_t *)at + (*at == '-' ? 0 : length)};
+        if (!at[length])
+            return (struct span){(const uint8_t *)at, (const uint8_t *)at};
+        at += length + 1;
+    }
+}
+
 // --- one argument ---------------------------------------------------------------------------------------------------
 
 static void put_number(struct table *table, size_t column, size_t row, struct span text, bool not_negative)

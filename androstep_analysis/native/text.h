@@ -40,10 +40,10 @@ struct told {
     uint64_t before_start;      // events with times before the start of the trace
     uint64_t rounded;           // requests that do not begin and end at sectors
     int64_t realtime_offset_ns; // NO_INT64 where nothing tells it
-    struct refused refused[4];
+    struct refused refused[5];
 };
 
-enum { REFUSED_LINE, REFUSED_BLOCK, REFUSED_FS, REFUSED_COMMAND };
+enum { REFUSED_LINE, REFUSED_BLOCK, REFUSED_FS, REFUSED_COMMAND, REFUSED_CALL };
 
 // The tables that a reader fills; NULL: rows of that table are not wanted. Of `threads` (table tasks) a row tells in
 // valid_from_ns when a thread was seen.
@@ -52,6 +52,7 @@ struct tables {
     struct table *fs;
     struct table *commands;
     struct table *threads;
+    struct table *calls;
 };
 
 struct thread {

@@ -1,4 +1,6 @@
 // Lines as ftrace prints them (kernel: kernel/trace/trace_output.c, trace_print_context).
+#include "call_events.h"
+#include "text_calls.h"
 #include "text_forms.h"
 #include "text_scsi.h"
 
@@ -462,6 +464,21 @@ static bool read_scsi(struct table *table, const struct event *event, const stru
     return true;
 }
 
+// The beginning or end of a system call; false where it has another form.
+static bool read_call(struct table *table, const struct head *head, struct text fields)
+{
+    size_t row;
+
+    if (!put_call(table, head->event, fields, &row))
+        return false;
+    put_int64(table, CALL_EVENT_TS_NS, row, head->ts_ns);
+    put_int32(table, CALL_EVENT_TID, row, head->tid);
+    put_int32(table, CALL_EVENT_PID, row, head->pid);
+    if (head->comm.at)
+        put_text(table, CALL_EVENT_COMM, row, head->comm);
+    return true;
+}
+
 // CLOCK_REALTIME minus the trace clock, from atrace's first clock mark, which counts milliseconds.
 static void read_clock_mark(struct told *told, const struct head *head, struct text text)
 {
@@ -491,6 +508,11 @@ static void read_event(struct ftrace_text *trace, struct text line, const struct
     }
     see_thread(reader, head->ts_ns, head->tid, head->pid, head->comm);
     if (number >= trace->nr_events || trace->events[number].sort == SORT_OTHER) {
+        if (is_of_call(head->event) && reader->tables.calls) {
+            if (!read_call(reader->tables.calls, head, fields))
+                refuse(&reader->told.refused[REFUSED_CALL], line);
+            return;
+        }
         if (reader->told.realtime_offset_ns == NO_INT64)
             read_clock_mark(&reader->told, head, fields);
         return;

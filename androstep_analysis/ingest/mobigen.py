@@ -1,0 +1,176 @@
+"""Scripts of MobiGen: the calls that its cleaner took from a log of strace, for mobibench -g (Jeong et al., 2013).
+
+A line is ``thread microseconds call arguments result``; the lines of one thread follow each other, and threads are
+numbered in the order in which strace named them. Results are whole, but a failed call is only ``-1``, and how much was
+asked for is not there. Rows are in order of time, equal times in that of the lines.
+
+Two things that the cleaner did are undone here. Before the first read or write of each descriptor number it put an
+``open`` of ``/data/data`` that nobody made, also where the descriptor was open or was a pipe or a socket: those lines
+are no rows. They cannot be mistaken: of a path that was not opened read-only the cleaner kept only the first two parts
+between slashes, so that no other path without quotes begins with one. A path cut so is null here. Where it had no more
+than two parts, the closing quote shows that it is whole; it is taken for absolute, as those of apps are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import Loss, printable
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+FORMAT = "mobigen"
+
+INSERTED_PATH = "/data/data"
+INSERTED_FLAGS = "O_WRONLY|O_CREAT|O_TRUNC|O_LARGEFILE"
+"""What the opens that the cleaner inserted say."""
+
+_INSERTED = "open (inserted)"
+"""The name under which they are counted among the events."""
+
+_PROCESS = 0
+"""Stands for the process that was traced, whose number scripts do not tell."""
+
+_US_NS = 1000
+_QUOTED = 60
+
+_NUMBER = r"-?[0-9]{1,18}"
+_DESCRIPTOR = r"-?[0-9]{1,9}"
+_LINE = (
+    r"^(?P<tid>[0-9]{1,9}) (?P<us>[0-9]{1,15}) (?:"
+    rf"(?P<plain>read|write|close|fsync|fdatasync|fstat(?:64)?) (?P<fd>{_DESCRIPTOR}) (?P<result>{_NUMBER})"
+    rf"|(?P<placed>p(?:read|write)(?:64)?) (?P<placed_fd>{_DESCRIPTOR}) (?P<offset>{_NUMBER}) (?P<moved>{_NUMBER})"
+    rf'|(?P<named>access|l?stat(?:64)?|unlink) "(?P<path>.*)" (?P<found>{_NUMBER})'
+    rf'|(?P<open>open) (?:"(?P<whole>.*)"|(?P<cut>[^ ]+)) (?P<flags>O_[A-Z_|0-9a-fx]+) (?P<opened>{_DESCRIPTOR})'
+    r")$"
+)
+_SHORT = r'^([^"]*)"(?:/nil)?$'
+"""What the cleaner leaves of a path that has no more than two parts."""
+
+_FIRST_LINE = re.compile((_LINE.removesuffix("$") + r"\n").encode())
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` begins with a line of a script."""
+    return _FIRST_LINE.match(head) is not None
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """The calls of a script; `events` counts all of them by name, the inserted ones as ``open (inserted)``."""
+    script = _Script(spool)
+    for text in _texts(source):
+        script.read(text)
+    return script.staging(_torn(source))
+
+
+def _texts(source: Source) -> Iterator[str]:
+    """The whole lines of the script, some at once."""
+    begun = bytearray()
+    for piece in source.pieces():
+        whole, newline, rest = piece.rpartition(b"\n")
+        if newline:
+            yield (begun + whole).decode(errors="backslashreplace")
+            begun.clear()
+        begun += rest
+
+
+def _torn(source: Source) -> tuple[Loss, ...]:
+    if source.read(source.size - 1, 1) == b"\n":
+        return ()
+    return (Loss("torn", 1, "the last line has no end and was dropped"),)
+
+
+class _Script:
+    """A script while it is read."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._lines = 0
+        self._events: Counter[str] = Counter()
+        self._spans: list[int] = []
+        self._tids = pl.Series("tid", [], pl.Int32)
+        self._nameless = 0
+        self._unreadable = 0
+        self._first_unreadable = ""
+
+    def read(self, text: str) -> None:
+        """Some whole lines."""
+        lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n")).explode("text")
+        parsed = lines.with_row_index("line", self._lines + 1).with_columns(
+            pl.col("text").str.extract_groups(_LINE).struct.unnest()
+        )
+        self._lines += parsed.height
+        self._refuse(parsed.filter(pl.col("tid").is_null()))
+        calls = _calls(parsed.filter(pl.col("tid").is_not_null())).sort("ts_ns", maintain_order=True)
+        if calls.is_empty():
+            return
+        self._spans += [calls["ts_ns"][0], calls["ts_ns"][-1]]
+        is_inserted = (pl.col("cut") == INSERTED_PATH) & (pl.col("flags") == INSERTED_FLAGS)
+        rows = calls.filter(is_inserted.fill_null(False).not_())
+        self._events[_INSERTED] += calls.height - rows.height
+        self._events.update(dict(rows["call"].value_counts().rows()))
+        self._nameless += rows.filter(pl.col("cut").is_not_null() & pl.col("path").is_null()).height
+        self._tids = pl.concat([self._tids, rows["tid"]]).unique()
+        self._spool.append("syscalls", schema.complete(rows.drop("cut"), "syscalls"))
+
+    def _refuse(self, lines: pl.DataFrame) -> None:
+        if lines.height and not self._unreadable:
+            line, text = lines.select("line", "text").row(0)
+            self._first_unreadable = f"line {line}: “{printable(text[:_QUOTED])}{'…' * (len(text) > _QUOTED)}”"
+        self._unreadable += lines.height
+
+    def staging(self, torn: tuple[Loss, ...]) -> Staging:
+        """What the reader returns, once all is read."""
+        return Staging(
+            format=FORMAT,
+            events={name: count for name, count in sorted(self._events.items()) if count},
+            first_ns=min(self._spans, default=None),
+            last_ns=max(self._spans, default=None),
+            tasks=_tasks(self._tids.sort()),
+            clock="since the start",
+            losses=(*torn, *self._losses()),
+        )
+
+    def _losses(self) -> Iterator[Loss]:
+        if self._unreadable:
+            message = f"{self._unreadable} lines are no calls of a script; the first is {self._first_unreadable}"
+            yield Loss("unreadable", self._unreadable, message)
+        if inserted := self._events[_INSERTED]:
+            message = (
+                f"{inserted} opens that MobiGen's cleaner inserted were left out: what their descriptors were open"
+            )
+            yield Loss("missing", inserted, f"{message} on is not recorded")
+        if self._nameless:
+            message = f"{self._nameless} opens have no path: MobiGen's cleaner kept only the beginning of it"
+            yield Loss("missing", self._nameless, message)
+
+
+def _calls(lines: pl.DataFrame) -> pl.DataFrame:
+    """Columns of table `syscalls`, and `cut`: a path without quotes, as it stands there."""
+    result = pl.coalesce("result", "moved", "found", "opened").cast(pl.Int64)
+    return lines.select(
+        pl.col("line").cast(pl.Int64),
+        pl.col("tid").cast(pl.Int32),
+        "flags",
+        "cut",
+        ts_ns=pl.col("us").cast(pl.Int64) * _US_NS,
+        call=pl.coalesce("plain", "placed", "named", "open"),
+        state=pl.lit("whole", schema.enum("syscalls", "state")),
+        fd=pl.coalesce("fd", "placed_fd").cast(pl.Int32),
+        path=pl.coalesce("path", "whole", "/" + pl.col("cut").str.extract(_SHORT)),
+        offset_bytes=pl.col("offset").cast(pl.Int64),
+        result=pl.when(result >= 0).then(result),
+        error=pl.when(result < 0).then(pl.lit("?")),
+    )
+
+
+def _tasks(tids: pl.Series) -> pl.DataFrame:
+    """All threads are of one process: they share their descriptors."""
+    kind = pl.lit("other", schema.enum("tasks", "kind"))
+    return schema.complete(pl.DataFrame(tids).with_columns(pid=pl.lit(_PROCESS, pl.Int32), kind=kind), "tasks")
