@@ -8,7 +8,7 @@
 import importlib
 from types import ModuleType
 
-from androstep_analysis import analysis, bench, fs, schema, units
+from androstep_analysis import analysis, bench, fs, replay, schema, units
 from androstep_analysis.capture import Capture, create, open
 from androstep_analysis.errors import InputError, LossWarning
 
@@ -22,6 +22,7 @@ __all__ = [
     "fs",
     "open",
     "plot",
+    "replay",
     "report",
     "schema",
     "units",

@@ -29,8 +29,10 @@ SUMS = "SHA256SUMS"
 
 _PACKAGE = Path(__file__).parent
 
-_NATIVE = ("native/*.py", "native/*.[ch]")
-_DERIVING = ("*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "bench/*.py", "analysis/tables.py", *_NATIVE)
+_DERIVING = (
+    *("*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "bench/*.py", "replay/read.py", "replay/tables.py"),
+    *("analysis/tables.py", "native/*.py", "native/*.[ch]"),
+)
 """Parts of the package on which derived tables depend."""
 
 

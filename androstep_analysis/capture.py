@@ -17,19 +17,21 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, cache, ingest, manifest, recording, schema
-from androstep_analysis.bench import Results, beside, read
-from androstep_analysis.bench.read import sniff
+from androstep_analysis import analysis, beside, cache, ingest, manifest, recording, results, schema
 from androstep_analysis.derivation import TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest import record
+from androstep_analysis.ingest.source import head
 from androstep_analysis.ingest.staging import TABLES as STAGED
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.manifest import Manifest, Source
 from androstep_analysis.markup import el, visible
+from androstep_analysis.replay import program
+from androstep_analysis.results import Results
 
 
 def open(path: str | PathLike[str], *, csv_columns: str | None = None) -> Capture:
-    """The capture in a directory, or a foreign trace or benchmark result as a capture of its own.
+    """The capture in a directory, or a foreign trace or a result as a capture of its own.
 
     A directory's derived tables are used where they were made from the same sources by the same code, and made again
     otherwise. `csv_columns` tells what stands in the columns of a CSV (`ingest.block_csv.Columns`). Raises
@@ -39,10 +41,10 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None) -> Captur
     if path.is_dir() and not recording.is_one(path) and ingest.files(path) == (path,):
         return _open_directory(path)
     described = replace(_described([path]), csv_columns=csv_columns)
-    results = _results(described, _in_place)
+    found = _results(described, _in_place)
     spool = ingest.Spool()
-    staging = _staging(described, _in_place, results, spool)
-    tables, about = _derived(staging, results, _witnesses(described, _in_place), spool)
+    staging = _staging(described, _in_place, found, spool)
+    tables, about = _derived(staging, found, _witnesses(described, _in_place), spool)
     return Capture(path.name, replace(described, facts=_facts(staging, described)), tables, about)
 
 
@@ -61,15 +63,15 @@ def create(
 ) -> Capture:
     """Make capture directory `out` from trace files or a directory of iotrace, and what is known of the filesystem.
 
-    Results of benchmarks (`androstep_analysis.bench`) are sources like traces, alone or beside one. Traces, results and
-    listings (of extmap) are copied to ``raw/``; images stay where they are, named by path and sha256. `device`
+    Results of benchmarks and of replays are sources like traces, alone or beside one, and so are the programs of the
+    replays beside their results. Traces, results, programs and listings (of extmap) are copied to ``raw/``; images stay
+    where they are, named by path and sha256. `device`
     (``MAJ:MIN``) says whose image it is where the trace has requests of several devices. `extents` names the kinds of
     evidence (`manifest.EXTENTS`) to attribute by, `facts` what is known of the recording (`manifest.FACTS`) and in no
     file; `csv_columns` is that of `open`. `out` must not exist yet; it appears only when everything is in it.
     """
     out = Path(out)
-    if out.exists():
-        raise InputError(f"{out}: exists already; choose another name for the capture, or remove it first")
+    refuse_existing(out)
     images = {"image_before": image_before, "image_after": image_after}
     listings = {"listing_before": listing_before, "listing_after": listing_after}
     given = {role: Path(path) for role, path in (images | listings).items() if path is not None}
@@ -83,25 +85,29 @@ def create(
     with _staged_directory(out) as directory:
         raw = directory / "raw"
         raw.mkdir()
-        results = _results(described, _in_place)
+        found = _results(described, _in_place)
         with cache.scratch(directory / "tables") as place:
             spool = ingest.Spool(place)
-            staging = _staging(described, _in_place, results, spool)
+            staging = _staging(described, _in_place, found, spool)
             described = replace(
                 described,
                 sources=tuple(
                     source if source.role in images else _keep(source, raw, number)
                     for number, source in enumerate(described.sources)
                 ),
-                facts=_facts(staging, described)
-                | (beside.facts(results) if results else {})
-                | {**facts, "clock": staging.clock},
+                facts=_facts(staging, described) | beside.facts(found) | {**facts, "clock": staging.clock},
                 realtime_offset_ns=staging.realtime_offset_ns,
                 lost_events=staging.lost_events,
             )
             manifest.write(described, directory)
-            _store(staging, results, described, directory, spool, place)
+            _store(staging, found, described, directory, spool, place)
     return _open_directory(out)
+
+
+def refuse_existing(out: Path) -> None:
+    """Raises `InputError` where `out`, which is to become a capture, is there already."""
+    if out.exists():
+        raise InputError(f"{out}: exists already; choose another name for the capture, or remove it first")
 
 
 def _described(
@@ -118,7 +124,7 @@ def _described(
             raise InputError(f"{path}: no such file")
         if not path.is_file() and not path.is_dir():  # which may have no end
             raise InputError(f"{path}: a file was expected, and this is a pipe or a device; copy it into a file")
-    traces = [manifest.in_place(path, "bench" if sniff(path) else "trace") for path in paths if not path.is_dir()]
+    traces = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
     kept = [source for source in described.sources if source.role not in given]
     added = [
         manifest.in_place(path, role, device if role.startswith("image") else None) for role, path in given.items()
@@ -126,13 +132,20 @@ def _described(
     return replace(described, sources=(*traces, *kept, *added))
 
 
+def _role(path: Path) -> str:
+    """What a file is: results, a replay program, or else a trace."""
+    if record.is_of(head(path), program.PROBE):
+        return "program"
+    return next((role for role, kind in beside.KINDS.items() if kind.sniff(path)), "trace")
+
+
 class Capture:
     """One recording of one device, with every table that follows from it.
 
-    `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` where there are results of a
-    benchmark. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count for
-    every event name in the files), clock, rows (of each table) and coverage; bench is None, or the tests and the
-    number of runs and of invalid runs.
+    `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` and `replay.TABLES` where there are
+    such results. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count
+    for every event name in the files), clock, rows (of each table) and coverage; bench is None, or the tests and the
+    number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and interrupted.
     """
 
     def __init__(
@@ -205,9 +218,21 @@ class Capture:
 
         `InputError` where the capture has none.
         """
-        if not self.about["bench"]:
-            raise InputError(f"{self.title}: a capture without results of a benchmark; make one with `androstep bench`")
-        return {name: self.tables[name].collect() for name in bench.TABLES}
+        return self._of_kind("bench")
+
+    @property
+    def replay(self) -> dict[str, pl.DataFrame]:
+        """The tables of replays (`replay.TABLES`), read, as the functions of `androstep_analysis.replay` take.
+
+        `InputError` where the capture has none.
+        """
+        return self._of_kind("replay")
+
+    def _of_kind(self, role: str) -> dict[str, pl.DataFrame]:
+        kind = beside.KINDS[role]
+        if not self.about[role]:
+            raise InputError(f"{self.title}: a capture without {kind.noun}; make one with `{kind.command}`")
+        return {name: self.tables[name].collect() for name in kind.tables}
 
     @property
     def format(self) -> str:
@@ -317,7 +342,8 @@ class Capture:
         )
         derived, about = derive(staging, witnesses, ingest.Spool())
         tables = self.tables | derived
-        about = about | {"bench": self.about["bench"], "rows": self.about["rows"] | about["rows"]}
+        about = about | {role: self.about[role] for role in beside.KINDS}
+        about["rows"] = self.about["rows"] | about["rows"]
         return Capture(self.title, self.manifest, tables, about)
 
     def __repr__(self) -> str:
@@ -337,8 +363,11 @@ class Capture:
             yield "tests", ", ".join(self.about["bench"]["tests"])
             yield "runs", f"{self.about['bench']['runs']:,}"
             yield "invalid", f"{self.about['bench']['invalid']:,}"
-            if not self.manifest.of_role("trace"):
-                return
+        if told := self.about["replay"]:
+            yield "replays", f"{told['runs']:,} on {', '.join(told['fs_types'])}"
+            yield "operations", f"{told['done']:,} of {told['operations']:,} done, {told['diverged']:,} diverged"
+        if not self.manifest.of_role("trace") and any(self.about[role] for role in beside.KINDS):
+            return
         rows = self.about["rows"] if self._window is None else {}
         has_requests = rows.get("requests", 0) > 0
         named = {"requests": "requests", "pieces": "io", "system calls": "syscalls", "commands": "commands"}
@@ -361,10 +390,10 @@ def _open_directory(directory: Path) -> Capture:
     known = cache.load(_names(described), directory / "tables", _key(described))
     if known is None:
         find = functools.partial(manifest.verify, directory=directory)
-        results = _results(described, find)
+        found = _results(described, find)
         with cache.scratch(directory / "tables") as place:
             spool = ingest.Spool(place)
-            known = _store(_staging(described, find, results, spool), results, described, directory, spool, place)
+            known = _store(_staging(described, find, found, spool), found, described, directory, spool, place)
     return Capture(directory.name, described, *known)
 
 
@@ -379,15 +408,18 @@ def _in_place(source: Source) -> Path:
 
 def _names(described: Manifest) -> tuple[str, ...]:
     """The tables of a capture with this manifest."""
-    return (*TABLES, *bench.TABLES) if described.of_role("bench") else TABLES
+    return (*TABLES, *(name for role, kind in beside.KINDS.items() if described.of_role(role) for name in kind.tables))
 
 
-def _staging(described: Manifest, find: Find, results: Results | None, spool: ingest.Spool) -> Staging:
-    """The recording as its traces and the manifest tell it, or as benchmark results do where there is no trace."""
+def _staging(described: Manifest, find: Find, found: Mapping[str, Results], spool: ingest.Spool) -> Staging:
+    """The recording as its traces and the manifest tell it, or as results do where there is no trace."""
     traces = [find(source) for source in described.of_role("trace")]
+    programs = described.of_role("program")
+    if programs and not found and not traces:
+        raise InputError(f"{programs[0].path}: a replay program; replay it with `androstep replay`")
     staging = (
-        beside.alone(results)
-        if results is not None and not traces
+        beside.alone(found)
+        if found and not traces
         else ingest.read(*traces, spool=spool, csv_columns=described.csv_columns)
     )
     told = described.realtime_offset_ns
@@ -405,19 +437,20 @@ def _facts(staging: Staging, described: Manifest) -> dict[str, Any]:
     return {**staging.facts, **{name: value for name, value in described.facts.items() if value is not None}}
 
 
-def _results(described: Manifest, find: Find) -> Results | None:
-    """The benchmark results of a capture; warns of what was lost of them."""
-    sources = described.of_role("bench")
-    return read(*(find(source) for source in sources)) if sources else None
+def _results(described: Manifest, find: Find) -> dict[str, Results]:
+    """The results of a capture by their role; warns of what was lost of them."""
+    return {
+        role: results.read(kind, [find(source) for source in sources])
+        for role, kind in beside.KINDS.items()
+        if (sources := described.of_role(role))
+    }
 
 
 def _derived(
-    staging: Staging, results: Results | None, witnesses: Witnesses, spool: ingest.Spool
+    staging: Staging, found: Mapping[str, Results], witnesses: Witnesses, spool: ingest.Spool
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """All tables, and what is told of them."""
-    tables, about = derive(staging, witnesses, spool)
-    about |= {"bench": None}
-    return (tables, about) if results is None else beside.add(results, tables, about)
+    return beside.add(found, *derive(staging, witnesses, spool))
 
 
 def _witnesses(described: Manifest, find: Find) -> Witnesses:
@@ -459,7 +492,7 @@ def _key(described: Manifest) -> str:
 
 def _store(
     staging: Staging,
-    results: Results | None,
+    found: Mapping[str, Results],
     described: Manifest,
     directory: Path,
     spool: ingest.Spool,
@@ -467,7 +500,7 @@ def _store(
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """The tables of the capture, kept in it where it can be written; `place` is where `spool` leaves its own."""
     witnesses = _witnesses(described, functools.partial(manifest.verify, directory=directory))
-    tables, about = _derived(staging, results, witnesses, spool)
+    tables, about = _derived(staging, found, witnesses, spool)
     if place is None:
         return tables, about
     return cache.store(tables, about, place, directory / "tables", _key(described)), about

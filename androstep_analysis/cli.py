@@ -1,4 +1,4 @@
-"""The command line: `androstep ingest|tables|summary|lookup|report|export|bench|doctor` (docs/commands.md)."""
+"""The command line: `androstep ingest|tables|summary|lookup|report|export|bench|program|…` (docs/commands.md)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,7 @@ from androstep_analysis import (
     link,
     manifest,
     most,
+    recording,
     schema,
     terminal,
     units,
@@ -36,6 +38,13 @@ from androstep_analysis import (
 from androstep_analysis.bench.run import run as run_bench
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.markup import visible
+from androstep_analysis.replay import device as device_replay
+from androstep_analysis.replay.clean import clean
+from androstep_analysis.replay.processes import descendants
+from androstep_analysis.replay.program import Program
+from androstep_analysis.replay.run import run as run_replay
+from androstep_analysis.replay.statistics import statistics
+from androstep_analysis.replay.tables import TABLES as REPLAY_TABLES
 from androstep_analysis.summary import summary
 
 EPILOG = """\
@@ -49,6 +58,8 @@ start here:
   androstep report mycapture -o report.html         the same as a page with figures
   androstep lookup data.img 81920                   what sector 81920 of an image holds
   androstep bench /data -o mybench -- --rw randwrite  how fast the storage below a directory is
+  androstep program app.strace -o app.rec           what an app did to its files, to be replayed
+  androstep replay app.rec /mnt/test -o myreplay    do again there what a program recorded
 """
 
 
@@ -81,8 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments; what stands behind `--` of `bench` is left as it is, for iobench."""
-    at = words.index("--") if "bench" in words[:1] and "--" in words else len(words)
+    """The arguments; what stands behind `--` of `bench` and `replay` is left as it is, for the probe."""
+    at = words.index("--") if words[:1] in (["bench"], ["replay"]) and "--" in words else len(words)
     return _parser().parse_args(words[:at], argparse.Namespace(options=list(words[at + 1 :])))
 
 
@@ -104,7 +115,18 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_ingest, _add_tables, _add_summary, _add_lookup, _add_report, _add_export, _add_bench, _add_doctor):
+    for add in (
+        _add_ingest,
+        _add_tables,
+        _add_summary,
+        _add_lookup,
+        _add_report,
+        _add_export,
+        _add_bench,
+        _add_program,
+        _add_replay,
+        _add_doctor,
+    ):
         add(commands)
     return parser
 
@@ -204,16 +226,20 @@ def _add_tables(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "table",
         nargs="?",
-        choices=(*derivation.TABLES, *bench.TABLES),
+        choices=_TABLES,
         metavar="TABLE",
-        help=", ".join((*derivation.TABLES, *bench.TABLES)),
+        help=", ".join(_TABLES),
     )
     command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
+
+
+_TABLES = (*derivation.TABLES, *bench.TABLES, *REPLAY_TABLES)
 
 
 def _tables(arguments: argparse.Namespace) -> None:
     if arguments.output is not None and arguments.table is None:
         arguments.wrong_usage("-o writes one table; name it before -o")
+    _keep_source(arguments)
     opened = capture.open(arguments.path)
     if arguments.table is not None and arguments.table not in opened.tables:
         raise InputError(f"{arguments.path}: has no table {arguments.table}; it has {', '.join(opened.tables)}")
@@ -372,12 +398,20 @@ def _export(arguments: argparse.Namespace) -> None:
         arguments.wrong_usage(f"{arguments.to} takes no {', '.join(unknown)}; that is for oraclegeneral")
     if arguments.output is None and not target.is_text:
         arguments.wrong_usage(f"{arguments.to} is no text; name a file with -o")
+    _keep_source(arguments)
     opened = capture.open(arguments.path)
     if arguments.output is None:
         target.write(opened, sys.stdout.buffer, **options)
         return
     with _new_file(arguments.output) as file:
         target.write(opened, file, **options)
+
+
+def _keep_source(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` where the file to write is the one that is read."""
+    output, source = arguments.output, Path(arguments.path)
+    if output is not None and output.exists() and source.exists() and output.samefile(source):
+        raise InputError(f"{output}: is the recording itself; name another file with -o")
 
 
 @contextlib.contextmanager
@@ -432,6 +466,150 @@ def _bench(arguments: argparse.Namespace) -> int:
     if done.capture is not None:
         print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
     return done.status
+
+
+def _add_program(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _program,
+        "program",
+        "Make a replay program: what a recording tells of files, to be done again.",
+        """
+        Takes system calls (of strace, iotrace, ioshark, MobiGen), leaves out what is not done to files, and closes the
+        rest so that `androstep replay` can do it in an empty directory. Prints what that came to, and what was left
+        out and why. With --device the program is made of the requests of that block device, to be replayed to another
+        device or a file. The contents of files are not in a program. docs/replay.md says more.
+
+        example: androstep program app.strace -o app.rec
+        """,
+    )
+    command.add_argument("path", metavar="SOURCE", help="capture directory or trace file")
+    command.add_argument("-o", "--output", required=True, metavar="FILE", type=Path, help="program to make (.rec)")
+    command.add_argument(
+        "--device", metavar="MAJ:MIN", type=_device, help="take the requests of this device, not the system calls"
+    )
+    command.add_argument(
+        "--process",
+        metavar="PID",
+        type=_process,
+        action="append",
+        help="keep this process only; may be given again; all: every process (default: in a recording of iotrace those"
+        " of its command, else all)",
+    )
+    command.add_argument(
+        "--unknown-as-files",
+        action="store_true",
+        help="take descriptors that nothing tells of for files without a name (default: leave them out)",
+    )
+    command.add_argument(
+        "--hash-names",
+        metavar="SALTFILE",
+        type=Path,
+        help="replace all names by hashes keyed with this file's bytes, and leave out processes",
+    )
+
+
+def _program(arguments: argparse.Namespace) -> None:
+    if arguments.device and (arguments.process or arguments.unknown_as_files):
+        arguments.wrong_usage("--process and --unknown-as-files are for system calls, which --device does without")
+    _keep_source(arguments)
+    salt = arguments.hash_names.read_bytes() if arguments.hash_names else None
+    opened = capture.open(arguments.path)
+    made, told = _device_program(opened, arguments.device) if arguments.device else _cleaned(opened, arguments)
+    digests = [source.sha256 for source in opened.manifest.sources if source.role == "trace"]
+    made = replace(made, source_sha256=digests[0] if len(digests) == 1 else None)
+    made = made if salt is None else made.hashed(salt)
+    if made.operations.is_empty():
+        print(told)
+        raise InputError(f"{arguments.path}: nothing that was done to files is left; record the app while it uses some")
+    with _new_file(arguments.output):
+        made.write(arguments.output)
+    print(told)
+
+
+def _device_program(opened: capture.Capture, device: str) -> tuple[Program, str]:
+    requests, dev = opened.requests, units.parse_dev(device)
+    made = device_replay.program(requests, dev=dev)
+    return made, terminal.program(made, None, device_replay.left_out(requests, dev=dev))
+
+
+def _cleaned(opened: capture.Capture, arguments: argparse.Namespace) -> tuple[Program, str]:
+    if not opened.about["rows"]["syscalls"]:
+        hint = "name a block device with --device" if opened.about["rows"]["requests"] else "record them with strace"
+        raise InputError(f"{arguments.path}: a recording with system calls was expected; {hint}")
+    processes = _processes(opened, Path(arguments.path), arguments.process)
+    cleaned = clean(
+        opened.syscalls,
+        opened.tables["tasks"],
+        processes=processes,
+        unknown="files" if arguments.unknown_as_files else "leave out",
+    )
+    if processes is not None and cleaned.program.operations.is_empty():
+        named = ", ".join(map(str, processes))
+        raise InputError(f"{arguments.path}: no file operation of process {named} is recorded; --process all keeps all")
+    measured = statistics(opened.syscalls, cleaned.program.operations)
+    told = terminal.program(cleaned.program, measured, cleaned.left_out, cleaned.conflicts)
+    kept = (
+        ""
+        if processes is None
+        else f"Kept: process {', '.join(map(str, processes))}; --process all keeps every one\n\n"
+    )
+    return cleaned.program, kept + told
+
+
+def _processes(opened: capture.Capture, path: Path, asked: Sequence[int | None] | None) -> list[int] | None:
+    """Which processes to keep of the capture at `path`; None: all of them."""
+    if asked:
+        return None if None in asked else [pid for pid in asked if pid is not None]
+    recordings = [source.path for source in opened.manifest.sources if source.role == "recording"]
+    pid = recording.command_pid(path / recordings[0]) if recordings else None
+    return None if pid is None else descendants(opened.syscalls, opened.tables["tasks"], pid)
+
+
+def _process(text: str) -> int | None:
+    """A process, or None for all."""
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit() and 0 <= int(text) < 1 << 31):
+        raise argparse.ArgumentTypeError(f"{text!r} is no process number and not all")
+    return int(text)
+
+
+def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands,
+        _replay,
+        "replay",
+        "Do again what a program recorded, on the filesystem of a directory.",
+        """
+        Runs ioreplay there and keeps program and results as a capture. DIRECTORY must be empty or not be there, and is
+        left so; nothing outside of it is touched. For a program made from the requests of a device it is the file or
+        the device to write to. What stands behind -- are ioreplay's options: --mode as-fast, --mode scaled --scale 2,
+        --dry-run (docs/replay.md). Exit status 0 only if every operation was done.
+
+        example: androstep replay app.rec /mnt/test -o build/ext4 --repeats 5 -- --mode as-fast
+        """,
+    )
+    command.add_argument("program", metavar="PROGRAM", help="file that `androstep program` made")
+    command.add_argument("directory", metavar="DIRECTORY", help="where to replay it")
+    command.add_argument(
+        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: replay-DATE-TIME, in UTC)"
+    )
+    command.add_argument("--repeats", metavar="N", type=_count, default=1, help="how many times (default: 1)")
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    out = arguments.output or Path(f"replay-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    done = run_replay(arguments.program, arguments.directory, arguments.options, out=out, repeats=arguments.repeats)
+    if done.capture is not None:
+        print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
+    return done.status
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 10_000):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10,000")
+    return int(text)
 
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -22,9 +22,12 @@ T = TypeVar("T")
 
 FILE_NAME = "capture.json"
 VERSION = 1
-ROLES = ("trace", "image_before", "image_after", "listing_before", "listing_after", "recording", "bench")
+ROLES = (
+    *("trace", "image_before", "image_after", "listing_before", "listing_after", "recording"),
+    *("bench", "replay", "program"),
+)
 """What a source is: a trace, an image of the filesystem, a listing of it by extmap, what iotrace said of the device,
-results of a benchmark."""
+results of a benchmark or of a replay, a replay program."""
 
 EXTENTS = ("tracepoint", "image", "fiemap", "journal")
 """Kinds of evidence for which file a block belongs to."""

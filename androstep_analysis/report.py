@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis import analysis, plot, schema, units
+from androstep_analysis import analysis, plot, replay, schema, units
 from androstep_analysis.markup import Element, el
 from androstep_analysis.plot import paper
+from androstep_analysis.replay.tables import ALIKE
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -68,7 +69,11 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
     """
     words, results = _results(capture)
     beside = _beside_requests(capture)
-    parts = () if beside and results["points"].is_empty() else SECTIONS
+    has_more = beside or capture.about["replay"]
+    parts = () if has_more and results["points"].is_empty() else SECTIONS
+    if capture.about["replay"]:
+        parts = (REPLAY, *parts)
+        results |= _replay_results(capture)
     provenance = _provenance(capture)
     page = _page(
         capture.title,
@@ -115,6 +120,20 @@ def _results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]
         "device": requests.filter(pl.col("dev") == busiest).select(POINTS).collect(),
     }
     return {"bin": _duration(bin_ns), "device": units.format_dev(busiest)}, results
+
+
+def _replay_results(capture: Capture) -> dict[str, pl.DataFrame]:
+    """The result tables of section `REPLAY`."""
+    tables = capture.replay
+    measured = replay.metrics(tables)
+    are_alike = tables["replay_runs"].select(ALIKE).n_unique() == 1
+    of_place = measured.with_columns(place=pl.col("fs_type").fill_null("unknown") if are_alike else "run_id")
+    return {
+        "replays": measured.filter(pl.col("call").is_null()),
+        "replay_io_time": replay.over_repetitions(of_place).filter(metric="io_time"),
+        "replay_latency": measured.filter(pl.col("call").is_not_null()),
+        "replay_lateness": replay.lateness_distribution(tables),
+    }
 
 
 POINTS: Final = ("dev", "sector", "nr_sectors", "op", "queue_ns", "issue_ns", "complete_ns")
@@ -181,7 +200,8 @@ def _coverage(capture: Capture) -> list[Element]:
             0, el("li", f"The recorder lost {capture.lost_events:,} events: what they would have told is missing.")
         )
     rows = capture.about["rows"]
-    of_requests = rows["requests"] or not any(rows[name] for name in ("syscalls", "commands", "samples"))
+    has_more = capture.about["replay"] or any(rows[name] for name in ("syscalls", "commands", "samples"))
+    of_requests = rows["requests"] or not has_more
     return [
         el("h2", "How far it can be trusted"),
         *([el("ul", *statements), *_definitions(("coverage", "counted"))] if of_requests else []),
@@ -461,6 +481,52 @@ def _table(cells: pl.DataFrame, names: int) -> Element:
     return el("table", el("thead", el("tr", *head)), el("tbody", *body))
 
 
+def _replays(table: pl.DataFrame) -> list[Element]:
+    """A row for each replay, of the metrics of its whole."""
+    name = pl.concat_str("metric", pl.coalesce(pl.col("quantile").cast(pl.String), pl.lit("")), separator=" ")
+    diverged = table.filter(metric="divergences").group_by("run_id", "fs_type").agg(pl.col("value").sum())
+    rows = pl.concat(
+        [
+            table.filter(pl.col("metric") != "divergences").select(
+                "run_id", "fs_type", "value", name=name.str.strip_chars()
+            ),
+            diverged.select("run_id", "fs_type", "value", name=pl.lit("divergences")),
+        ]
+    )
+    wide = rows.pivot("name", index=["run_id", "fs_type"], values="value", maintain_order=True)
+    cells = wide.select(
+        pl.col("run_id").alias("Replay"),
+        pl.col("fs_type").alias("Filesystem"),
+        *(
+            _formatted(name, format_).alias(title)
+            for name, (title, format_) in _OF_REPLAYS.items()
+            if name in wide.columns
+        ),
+    )
+    return [_table(cells, 2)]
+
+
+def _replayed_calls(table: pl.DataFrame) -> list[Element]:
+    """A row for each call, of all replays together; the quantiles are those of the slowest replay."""
+    sums = table.filter(pl.col("metric").is_in(["operations", "io_time", "divergences"]))
+    wide = sums.group_by("call", "metric").agg(pl.col("value").sum()).pivot("metric", index="call", values="value")
+    slowest = (
+        table.filter(metric="latency")
+        .group_by("call", "quantile")
+        .agg(pl.col("value").max())
+        .pivot("quantile", index="call", values="value")
+    )
+    rows = wide.join(slowest, on="call").sort("io_time", "call", descending=[True, False])
+    cells = rows.select(
+        pl.col("call").cast(pl.String).alias("Call"),
+        _formatted("operations", _count).alias("Operations"),
+        _formatted("io_time", _duration).alias("I/O time"),
+        *(_formatted(name, _duration).alias(name) for name in ("p50", "p99", "max")),
+        _formatted("divergences", _count).alias("Diverged"),
+    )
+    return [_table(cells, 1), el("p", "Quantiles are those of the replay in which they are greatest.")]
+
+
 def _known(table: pl.DataFrame) -> list[Element]:
     """The coverage of a result, where it is one number and not simply everything."""
     values = table["coverage"].drop_nulls().unique()
@@ -501,6 +567,20 @@ def _duration(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
+_OF_REPLAYS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
+    "elapsed": ("Elapsed", _duration),
+    "recorded": ("Recorded", _duration),
+    "io_time": ("I/O time", _duration),
+    "operations": ("Operations", _count),
+    "divergences": ("Diverged", _count),
+    "lateness p50": ("Late p50", _duration),
+    "lateness p99": ("p99", _duration),
+    "lateness max": ("max", _duration),
+    "cpu_ratio": ("CPU", _per_cent),
+}
+"""Metrics of a replay, and how a table shows them."""
+
+
 # --- The report -----------------------------------------------------------------------------------------------------
 
 
@@ -515,6 +595,35 @@ def _four(name: str, result: str, draw: Callable[..., Axes], what: str) -> tuple
         )
     )
 
+
+def _lateness(table: pl.DataFrame) -> Axes:
+    """Of one replay the parts of its lateness, of several the lateness of each."""
+    return plot.replay_lateness(table, series="part" if table["run_id"].n_unique() == 1 else "run_id")
+
+
+REPLAY: Final = Section(
+    "Replay",
+    ("replay_io_time", "replay_lateness", "replay_divergence", "replay_cpu"),
+    (("replays", _replays), ("replay_latency", _replayed_calls)),
+    (
+        Figure(
+            "replay_io_time",
+            "replay_io_time",
+            plot.replay_io_time,
+            "Total I/O time of a replay, and of the calls that take most of it: median of the replays on each "
+            "filesystem, with the interval of the median (below six replays: least and greatest). Replays of "
+            "different programs or modes stand apart.",
+        ),
+        Figure(
+            "replay_lateness",
+            "replay_lateness",
+            _lateness,
+            "Cumulative distribution of lateness, of operations that were due: of one replay with the parts it is made "
+            "of, of several a line each. Time is logarithmic; what began within 1 µs stands at the left end.",
+        ),
+    ),
+)
+"""What a report of replays begins with."""
 
 SECTIONS: Final = (
     Section(

@@ -10,6 +10,7 @@ import polars as pl
 from androstep_analysis import analysis, bench, most
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.most import lines
+from androstep_analysis.replay.metrics import metrics
 
 
 def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
@@ -21,7 +22,8 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     block_types and file_types (per operation and type: count, bytes), coverage (shares of bytes: matched, mapped,
     inferred, owned; and requests never completed: unfinished), map_sources and owners_via (per operation and kind of
     evidence: count, bytes; `unknown` where nothing tells), bench (None, or runs, invalid and measures: a list with the
-    rows of `bench.summarise`). With ``compat="most"`` block_types and file_types are
+    rows of `bench.summarise`), replay (None, or runs, fs_types, operations, done, diverged, interrupted and measures: a
+    list with the rows of `replay.metrics`). With ``compat="most"`` block_types and file_types are
     counted as the MOST Viewer did (`most.counts`).
     """
     types = (
@@ -46,21 +48,25 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "map_sources": _nested(_told(analysis.evidence(capture.io, "map_source"), "map_source"), "map_source"),
         "owners_via": _nested(analysis.evidence(capture.io, "owner_via"), "owner_via"),
         "bench": _bench(capture) if capture.about["bench"] else None,
+        "replay": _replay(capture) if capture.about["replay"] else None,
         "coverage": dict(capture.coverage.select("metric", "value").iter_rows()) | {"unfinished": _unfinished(capture)},
     }
 
 
 def _bench(capture: Capture) -> dict[str, Any]:
-    """The benchmark results, without what is not known of a configuration."""
-    measures = bench.summarise(capture.bench).with_columns(pl.col(pl.Enum).cast(pl.String))
     told = capture.about["bench"]
-    return {
-        "runs": told["runs"],
-        "invalid": told["invalid"],
-        "measures": [
-            {name: value for name, value in row.items() if value is not None} for row in measures.iter_rows(named=True)
-        ],
-    }
+    measures = _rows(bench.summarise(capture.bench))
+    return {"runs": told["runs"], "invalid": told["invalid"], "measures": measures}
+
+
+def _replay(capture: Capture) -> dict[str, Any]:
+    return {**capture.about["replay"], "measures": _rows(metrics(capture.replay))}
+
+
+def _rows(measures: pl.DataFrame) -> list[dict[str, Any]]:
+    """The rows, each without the columns that are null in it."""
+    rows = measures.with_columns(pl.col(pl.Enum).cast(pl.String)).iter_rows(named=True)
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def _events_by_rwbs(capture: Capture) -> dict[str, int]:

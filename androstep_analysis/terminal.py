@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
@@ -9,6 +10,9 @@ import polars as pl
 from androstep_analysis import analysis, bench, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
+from androstep_analysis.replay.metrics import QUANTILES
+from androstep_analysis.replay.metrics import metrics as replay_metrics
+from androstep_analysis.replay.program import Program
 
 TOP = 10
 """Rows shown of processes and of files."""
@@ -30,8 +34,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def summary(capture: Capture) -> str:
     """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
-    measured = [_bench(capture.bench)] if capture.about["bench"] else []
-    told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses), *measured]
+    told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses)]
+    told += [_bench(capture.bench)] if capture.about["bench"] else []
+    told += _replay(capture.replay) if capture.about["replay"] else []
     told += [part for part in _beside_requests(capture) if part]
     if not capture.about["rows"]["requests"]:
         return "\n\n".join(told)
@@ -203,6 +208,110 @@ def _reasons(runs: pl.DataFrame) -> list[str]:
         runs.filter(~pl.col("valid")).group_by("invalid").agg(n=pl.len()).sort("n", "invalid", descending=[True, False])
     )
     return [f"invalid: {visible(reason or 'no reason given')} ({n:,})" for reason, n in invalid.iter_rows()]
+
+
+def _replay(tables: Mapping[str, pl.DataFrame]) -> list[str]:
+    """Each replay in a line, and the calls over all of them."""
+    measured = replay_metrics(tables)
+    has_calls = not measured.filter(pl.col("call").is_not_null()).is_empty()
+    return [
+        f"Replays, without inserted operations; lateness in µs\n{_replays(tables, measured)}",
+        *([f"Calls of all replays; latencies in µs\n{_replayed_calls(tables, measured)}"] if has_calls else []),
+        *_replays_cut_short(tables["replay_runs"]),
+    ]
+
+
+def _replays(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
+    whole = measured.filter(pl.col("call").is_null(), pl.col("file_type").is_null())
+    found = {
+        (run, metric, quantile): value
+        for run, metric, quantile, value in whole.select("run_id", "metric", "quantile", "value").iter_rows()
+    }
+    rows = [
+        [
+            *(run["fs_type"] or "–", run["mode"].replace("_", " ")),
+            *(_number(found.get((run["run_id"], name, None)), 1e9, 3) for name in ("elapsed", "recorded", "io_time")),
+            *(f"{run[name]:,}" for name in ("operations", "done", "diverged")),
+            *(_number(found.get((run["run_id"], "lateness", name)), 1e3, 0) for name in ("p50", "p99", "max")),
+            _percent(found.get((run["run_id"], "cpu_ratio", None))),
+        ]
+        for run in tables["replay_runs"].iter_rows(named=True)
+    ]
+    times = ["elapsed s", "recorded s", "I/O time s"]
+    counts = ["operations", "done", "diverged"]
+    return table(["on", "mode", *times, *counts, "late p50", "p99", "max", "CPU"], rows)
+
+
+def _replayed_calls(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
+    """Of each call the sums over all replays, and quantiles of the latency of all of its operations together."""
+    runs = tables["replay_runs"]["run_id"].n_unique()
+    sums = (
+        measured.filter(pl.col("call").is_not_null(), pl.col("metric").is_in(["operations", "io_time", "divergences"]))
+        .group_by("call", "metric")
+        .agg(pl.col("value").sum())
+        .pivot("metric", index="call", values="value")
+    )
+    ops = tables["replay_ops"].filter(~pl.col("inserted"))
+    latency = pl.col("latency_ns")
+    quantiles = ops.group_by("call").agg(
+        **{name: latency.quantile(share, "equiprobable") for name, share in QUANTILES.items()}
+    )
+    rows = [
+        [
+            row["call"],
+            f"{row['operations'] / runs:,.0f}",
+            _number(row["io_time"] / runs, 1e6, 3),
+            *(_number(row[name], 1e3, 1) for name in QUANTILES),
+            f"{row['divergences']:,.0f}",
+        ]
+        for row in sums.join(quantiles, on="call")
+        .sort("io_time", "call", descending=[True, False])
+        .iter_rows(named=True)
+    ]
+    return table(["call", "per replay", "ms per replay", *QUANTILES, "diverged"], rows)
+
+
+def _replays_cut_short(runs: pl.DataFrame) -> list[str]:
+    """Why replays ended early."""
+    early = runs.filter(pl.col("interrupted") | (pl.col("result") < 0))
+    return [
+        f"ended early: {'interrupted' if row['interrupted'] else os.strerror(-row['result'])} "
+        f"({row['done']:,} of {row['operations']:,} operations done)"
+        for row in early.iter_rows(named=True)
+    ]
+
+
+def program(made: Program, measured: pl.DataFrame | None, left_out: pl.DataFrame, conflicts: int = 0) -> str:
+    """What a replay program was made of (`measured`: `replay.statistics`), and what was left out of it and why."""
+    parts = [visible(repr(made).strip("<>"))]
+    if measured is not None:
+        parts.append(f"Recording and program\n{_cleaning(measured)}")
+    rows = [
+        [reason, call, f"{count:,}", f"{_kib(size or 0)}"]
+        for reason, call, count, size in left_out.select("reason", "call", "count", "bytes").iter_rows()
+    ]
+    total = f"Left out ({left_out['count'].sum():,})"
+    parts.append(f"{total}\n{table(['reason', 'call', 'count', 'KiB'], rows)}" if rows else "Nothing was left out.")
+    if unknown := left_out.filter(pl.col("reason") == "unknown path")["count"].sum():
+        parts.append(f"{unknown:,} calls name files by paths that were not recorded; strace records all paths")
+    if conflicts:
+        parts.append(
+            f"{conflicts:,} results cannot have come about by the recorded calls alone; a replay differs there"
+        )
+    return "\n\n".join(parts)
+
+
+def _cleaning(measured: pl.DataFrame) -> str:
+    """Table 3 of the paper: a column for the recording and one for the program."""
+    scales = {"s": (1.0, 3, " s"), "1": (1.0, 0, ""), "B": (1e6, 2, " MB")}
+    wide = measured.pivot("stage", index=["metric", "unit"], values="value", maintain_order=True)
+    stages = wide.columns[2:]
+    rows = []
+    for metric, unit, *values in wide.iter_rows():
+        scale, digits, suffix = scales[unit]
+        cells = [_number(value, scale, digits) + (suffix if value is not None else "") for value in values]
+        rows.append([metric.replace("_", " "), *cells])
+    return table(["", *stages], rows)
 
 
 def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> str:

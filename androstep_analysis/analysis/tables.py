@@ -14,8 +14,11 @@ Table: TypeAlias = pl.LazyFrame | pl.DataFrame | Any
 """A LazyFrame, a DataFrame, or anything with `__arrow_c_stream__` (pyarrow, pandas, DuckDB)."""
 
 
-def lazy(table: Table) -> pl.LazyFrame:
-    """The table as a LazyFrame; `TypeError` for something that is no table.
+_NAMES = ("requests", "io")
+
+
+def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
+    """The table, which is one of those called `names`, as a LazyFrame; `TypeError` for something that is no table.
 
     Columns that another library holds in types of its own (pandas: categories for enums, floats for integers with
     nulls) get the types of schemas/*.json back, and with them the order of the enums. A value that is none of the
@@ -25,16 +28,16 @@ def lazy(table: Table) -> pl.LazyFrame:
         if not hasattr(table, "__arrow_c_stream__"):
             raise TypeError(f"{type(table).__name__} is no table; give a polars, pandas or Arrow table")
         table = pl.DataFrame(table).lazy()
-    types = _types()
+    types = _types(names)
     return table.cast(
         {name: types[name] for name, have in table.collect_schema().items() if have != types.get(name, have)}
     )
 
 
 @functools.cache
-def _types() -> dict[str, pl.DataType]:
-    """The type of every column of tables `requests` and `io`; a name that both have is of one type."""
-    return {column.name: column.polars for name in ("requests", "io") for column in schema.table(name).columns}
+def _types(names: tuple[str, ...]) -> dict[str, pl.DataType]:
+    """The type of every column of these tables; a name that several have is of one type."""
+    return {column.name: column.polars for name in names for column in schema.table(name).columns}
 
 
 def counted(table: Table) -> pl.LazyFrame:

@@ -11,6 +11,7 @@ from androstep_analysis.bench.compare import compare
 from androstep_analysis.bench.measures import measures
 from androstep_analysis.bench.read import read
 from androstep_analysis.bench.summarise import distribution, latencies, series, summarise
-from androstep_analysis.bench.tables import TABLES, Results
+from androstep_analysis.bench.tables import TABLES
+from androstep_analysis.results import Results
 
 __all__ = ["TABLES", "Results", "compare", "distribution", "latencies", "measures", "read", "series", "summarise"]

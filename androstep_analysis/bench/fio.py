@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from androstep_analysis.bench.tables import Part, Results, foreign
+from androstep_analysis.bench.tables import Part, foreign
 from androstep_analysis.errors import Loss
+from androstep_analysis.results import Results
 
 TESTS: Final = {
     "read": "seq_read",

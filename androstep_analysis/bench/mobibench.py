@@ -6,7 +6,8 @@ import hashlib
 import re
 from typing import Any, Final
 
-from androstep_analysis.bench.tables import Part, Results, foreign
+from androstep_analysis.bench.tables import Part, foreign
+from androstep_analysis.results import Results
 
 SETUP: Final = "[mobibench measurement setup]"
 

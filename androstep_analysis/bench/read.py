@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from androstep_analysis import manifest
+from androstep_analysis import results
 from androstep_analysis.bench import fio, mobibench, records
-from androstep_analysis.bench.tables import RUN, TABLES, Results
-from androstep_analysis.errors import InputError, LossWarning, printable
+from androstep_analysis.bench.tables import RUN, TABLES
+from androstep_analysis.errors import InputError, printable
 from androstep_analysis.ingest.source import head, load
+from androstep_analysis.results import Kind, Results
 
 
 @dataclass(frozen=True)
@@ -61,45 +62,7 @@ def read(*paths: str | os.PathLike[str]) -> Results:
     invalid. Warns (`LossWarning`) of what could not be read. Raises `InputError` for a file that is of no known tool,
     or damaged beyond use, and where the same results are given twice.
     """
-    files = [file for path in paths for file in _files(Path(path))]
-    if not files:
-        raise InputError("no file with results was given; name one, or a capture of `androstep bench`")
-    found = together([read_file(file) for file in files])
-    if found.losses:
-        warnings.warn("; ".join(loss.message for loss in found.losses), LossWarning, stacklevel=2)
-    return found
-
-
-def together(parts: list[Results]) -> Results:
-    """The results of several files as one; their clocks must be the same, or none is told."""
-    tables = {name: pl.concat([part.tables[name] for part in parts]) for name in TABLES}
-    doubled = tables["bench_runs"].filter(pl.struct(RUN).is_duplicated())
-    if not doubled.is_empty():
-        raise InputError(f"run {doubled['run_id'][0]} is in two of the files; give each result once")
-    clocks = {part.clock for part in parts}
-    return Results(
-        format=", ".join(dict.fromkeys(part.format for part in parts)),
-        tables=tables,
-        losses=tuple(loss for part in parts for loss in part.losses),
-        clock=clocks.pop() if len(clocks) == 1 else "unknown",
-        monotonic_offset_ns=_same([part.monotonic_offset_ns for part in parts]),
-        realtime_offset_ns=_same([part.realtime_offset_ns for part in parts]),
-    )
-
-
-def _same(values: list[int | None]) -> int | None:
-    """The value that all have: of one file, or of none."""
-    return values[0] if len(set(values)) == 1 else None
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    described = manifest.read(path)
-    files = [manifest.verify(source, path) for source in described.of_role("bench")]
-    if not files:
-        raise InputError(f"{path}: a capture without results of a benchmark; make one with `androstep bench`")
-    return files
+    return results.read(KIND, paths)
 
 
 def read_file(path: Path) -> Results:
@@ -110,3 +73,24 @@ def read_file(path: Path) -> Results:
             return format.read(path)
     known = ", ".join(format.title for format in FORMATS)
     raise InputError(f"{printable(str(path))}: no results of a benchmark that is known; known are {known}")
+
+
+def _told(runs: pl.DataFrame) -> dict[str, Any]:
+    return {
+        "tests": sorted(runs["test"].cast(pl.String).unique()),
+        "runs": runs.height,
+        "invalid": runs.filter(~pl.col("valid")).height,
+    }
+
+
+KIND = Kind(
+    role="bench",
+    noun="results of a benchmark",
+    command="androstep bench",
+    tables=TABLES,
+    key=RUN,
+    facts={"kernel": "kernel", "fs_type": "fs_type", "storage_model": "device_model", "workload": "command"},
+    sniff=sniff,
+    read_file=read_file,
+    told=_told,
+)

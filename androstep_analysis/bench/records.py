@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.bench.tables import RUN, Results, fit
+from androstep_analysis.bench.tables import RUN
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.ingest import record
+from androstep_analysis.results import Results, fit
 
 PROBE = "iobench"
 
@@ -22,7 +23,7 @@ _FROM_RUN = ("run_id", "test", "sync_mode", "journal_mode", "block_bytes", "file
 
 def sniff(head: bytes) -> bool:
     """Whether a file that begins with `head` is a record stream of iobench."""
-    return record.sniff(head) and b'"probe":"iobench"' in head.replace(b'": "', b'":"')
+    return record.is_of(head, PROBE)
 
 
 def read(path: Path) -> Results:

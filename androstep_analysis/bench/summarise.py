@@ -32,22 +32,31 @@ def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
     """
     runs = tables["bench_runs"]
     dims = dimensions(runs) if by is None else list(by)
-    found = measures(tables)
-    valid = (
-        found.filter("valid")
-        .group_by("metric", *dims)
-        .agg(unit=pl.col("unit").first(), n=pl.len().cast(pl.Int64), values=pl.col("value").sort())
+    found = medians(measures(tables).filter("valid"), dims)
+    return _tidy(pl.concat([found, _invalid(runs, dims)]), dims, [*UNITS, "invalid_runs"])
+
+
+def medians(measured: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
+    """Median of every metric and configuration `dims` with its interval, as `summarise` says; in no order.
+
+    Takes columns metric, `dims`, value and unit, a row for each repetition.
+    """
+    gathered = measured.group_by("metric", *dims).agg(
+        unit=pl.col("unit").first(), n=pl.len().cast(pl.Int64), values=pl.col("value").sort()
     )
-    ranks = [rank(n) for n in valid["n"]]
-    medians = valid.with_columns(
-        value=pl.col("values").list.median(),
-        rank=pl.Series([place for place, _ in ranks], dtype=pl.Int64),
-        confidence=pl.Series([confidence for _, confidence in ranks], dtype=pl.Float64),
-    ).with_columns(
-        lo=pl.when(pl.col("n") > 1).then(pl.col("values").list.get(pl.col("rank") - 1)),
-        hi=pl.when(pl.col("n") > 1).then(pl.col("values").list.get(pl.col("n") - pl.col("rank"))),
+    ranks = [rank(n) for n in gathered["n"]]
+    return (
+        gathered.with_columns(
+            value=pl.col("values").list.median(),
+            rank=pl.Series([place for place, _ in ranks], dtype=pl.Int64),
+            confidence=pl.Series([confidence for _, confidence in ranks], dtype=pl.Float64),
+        )
+        .with_columns(
+            lo=pl.when(pl.col("n") > 1).then(pl.col("values").list.get(pl.col("rank") - 1)),
+            hi=pl.when(pl.col("n") > 1).then(pl.col("values").list.get(pl.col("n") - pl.col("rank"))),
+        )
+        .select(_columns(dims))
     )
-    return _tidy(pl.concat([medians.select(_columns(dims)), _invalid(runs, dims)]), dims, [*UNITS, "invalid_runs"])
 
 
 def latencies(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:

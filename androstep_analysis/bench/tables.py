@@ -8,7 +8,8 @@ from typing import Any, Final
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.errors import Loss
+from androstep_analysis.results import Results, fit
 
 TABLES: Final = ("bench_runs", "bench", "bench_series", "bench_ops")
 
@@ -48,23 +49,6 @@ ALWAYS: Final = ("test", "sync_mode", "block_bytes", "journal_mode", "synchronou
 
 
 @dataclass(frozen=True)
-class Results:
-    """The results of one file.
-
-    `tables` has a DataFrame for each name of `TABLES`, in the schema's columns and types. `losses` says what of the
-    file could not be read. Times are of `clock`; `monotonic_offset_ns` and `realtime_offset_ns` are CLOCK_MONOTONIC
-    and CLOCK_REALTIME minus it, where the file tells.
-    """
-
-    format: str
-    tables: dict[str, pl.DataFrame]
-    losses: tuple[Loss, ...] = ()
-    clock: str = "unknown"
-    monotonic_offset_ns: int | None = None
-    realtime_offset_ns: int | None = None
-
-
-@dataclass(frozen=True)
 class Part:
     """A row of table bench that a foreign tool's output tells, without what its run knows (see `foreign`)."""
 
@@ -73,19 +57,6 @@ class Part:
     ops: int | None = None
     bytes: int | None = None
     known: dict[str, Any] = field(default_factory=dict)
-
-
-def fit(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The columns of `frame` that table `name` has, in its types, and null in the others.
-
-    `InputError` where a value is none that the schema knows: a newer tool wrote it.
-    """
-    columns = [column for column in schema.table(name).columns if column.name in frame.columns]
-    try:
-        fitted = frame.select(pl.col(column.name).cast(column.polars) for column in columns)
-        return schema.complete(fitted, name)
-    except (pl.exceptions.InvalidOperationError, schema.SchemaError) as error:
-        raise InputError(f"table {name}: {str(error).splitlines()[0]}; update androstep or iobench") from None
 
 
 def foreign(format: str, runs: list[dict[str, Any]], parts: list[list[Part]], losses: tuple[Loss, ...]) -> Results:

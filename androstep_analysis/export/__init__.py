@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from androstep_analysis.capture import Capture
-from androstep_analysis.export import blkparse, blktrace, fio, most, msr, oraclegeneral, perfetto
+from androstep_analysis.export import blkparse, blktrace, fio, mobigen, most, msr, oraclegeneral, perfetto
 
 Write = Callable[..., None]
 
@@ -68,6 +68,11 @@ TARGETS = {
         oraclegeneral.write,
         is_text=False,
         options=("block_bytes", "objects", "op"),
+    ),
+    "mobigen": Target(
+        "a script of MobiGen for mobibench -g: the system calls that it can replay, by thread",
+        "other calls, most of each path, descriptors that were opened before the recording; block I/O",
+        mobigen.write,
     ),
     "msr": Target(
         "CSV of the MSR Cambridge traces (SNIA), for simulators",

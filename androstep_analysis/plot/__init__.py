@@ -1,9 +1,10 @@
 """Figures: one function per result, tidy table in, matplotlib Axes out.
 
 Every function takes a result table of `androstep_analysis.analysis` (or the table `requests` or `io`), those whose
-name begins with bench one of `androstep_analysis.bench`, and `ax`, the axes to draw in; without it, it makes a figure
-one column wide. Nothing is shown and no global style is changed. A notebook displays what a function returns. An empty
-table gives axes that say "no data"; a table whose dimensions are not those of the figure is refused with `ValueError`.
+name begins with bench or replay one of that part of `androstep_analysis`, and `ax`, the axes to draw in; without it, it
+makes a figure one column wide. Nothing is shown and no global style is changed. A notebook displays what a function
+returns. An empty table gives axes that say "no data"; a table whose dimensions are not those of the figure is refused
+with `ValueError`.
 """
 
 from androstep_analysis.plot.bars import (
@@ -28,6 +29,7 @@ from androstep_analysis.plot.bench import (
 )
 from androstep_analysis.plot.output import save
 from androstep_analysis.plot.paper import png, style
+from androstep_analysis.plot.replay import replay_io_time, replay_lateness, replay_timeline
 from androstep_analysis.plot.scatter import sector_over_time, size_over_time
 from androstep_analysis.plot.series import cumulative, latency_cdf, rate
 
@@ -48,6 +50,9 @@ __all__ = [
     "mix",
     "png",
     "rate",
+    "replay_io_time",
+    "replay_lateness",
+    "replay_timeline",
     "rwbs_bars",
     "save",
     "sector_over_time",

@@ -7,7 +7,7 @@ and repetitions left out because they are invalid are marked: × at the foot of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -41,10 +41,6 @@ TESTS: Final = {
     "sqlite_mixed": "#E69F00",
     "postmark": "#777777",
 }
-FILESYSTEMS: Final = {"ext4": "#0072B2", "xfs": "#D55E00", "btrfs": "#14A37C", "f2fs": "#8C3B66", "tmpfs": "#777777"}
-
-_OTHERS: Final = ("#0072B2", "#D55E00", "#14A37C", "#E69F00", "#8C3B66", "#56B4E9", "#222222", "#B5739D")
-"""Hues of Okabe and Ito for series without a colour of their own, in order."""
 
 _MARKERS: Final = "osD^vPX*"
 """Series differ in their marker as well: colours alone do not stay apart for every eye, nor in print."""
@@ -85,7 +81,7 @@ def bench_devices(
     ax: Axes | None = None,
 ) -> Axes:
     """Rate on each device or filesystem, named by column `device` (ME13, Figure 6); else as `bench_sync_modes`."""
-    return _categories(table, device, tuple(FILESYSTEMS), metric, series, "", ax)
+    return _categories(table, device, tuple(paper.FILESYSTEMS), metric, series, "", ax)
 
 
 def bench_threads(
@@ -150,7 +146,7 @@ def bench_latency(table: pl.DataFrame, *, part: str = "op", series: str = "test"
         ax.set_xscale("log")
         ax.set_yscale("log")
         furthest = 10.0
-        for number, name in enumerate(_order(data[series], _known(series))):
+        for number, name in enumerate(paper.first_known(data[series], _known(series))):
             line = data.filter(pl.col(series) == name).sort("latency_ns")
             below = np.concatenate([[0.0], line["value"].to_numpy()[:-1]])
             # A bucket holds the percentiles from those of all before it on; the last operation has none above it.
@@ -196,7 +192,7 @@ def bench_series(table: pl.DataFrame, *, metric: Literal["iops", "bandwidth"] = 
             ax.plot(
                 line["at"].to_numpy() / divisor,
                 line["value"].to_numpy() / scale,
-                color=_OTHERS[number % len(_OTHERS)] if valid else "#999999",
+                color=paper.SERIES[number % len(paper.SERIES)] if valid else "#999999",
                 linestyle="-" if valid else (0, (2, 1.5)),
                 marker="." if line.height < 40 else "",
                 markersize=3,
@@ -236,17 +232,11 @@ def _unique(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFra
     return rows.with_columns(pl.col(name).cast(pl.String) for name in dims if table[name].dtype == pl.Enum)
 
 
-def _order(values: Iterable[object], known: Mapping[str, str]) -> list[str]:
-    """The distinct values: those of `known` in its order, then the others in that of the table."""
-    present = dict.fromkeys(str(value) for value in values)
-    return [value for value in known if value in present] + [value for value in present if value not in known]
-
-
 def _known(series: str) -> Mapping[str, str]:
     """The values of a column that have a colour of their own, in order."""
     return {
         "test": TESTS,
-        "fs_type": FILESYSTEMS,
+        "fs_type": paper.FILESYSTEMS,
         "sync_mode": dict.fromkeys(SYNC_MODES, ""),
         "journal_mode": dict.fromkeys(JOURNAL_MODES, ""),
         "synchronous": dict.fromkeys(SYNCHRONOUS, ""),
@@ -254,7 +244,7 @@ def _known(series: str) -> Mapping[str, str]:
 
 
 def _colour(value: str, series: str, number: int) -> str:
-    return _known(series).get(value) or _OTHERS[number % len(_OTHERS)]
+    return _known(series).get(value) or paper.SERIES[number % len(paper.SERIES)]
 
 
 def _scale(metric: str) -> float:
@@ -278,10 +268,10 @@ def _categories(
     with paper.drawing(ax) as ax:
         if data.is_empty() and invalid.is_empty():
             return paper.no_data(ax)
-        names = _order([*data[category], *invalid[category]], dict.fromkeys(known, ""))
+        names = paper.first_known([*data[category], *invalid[category]], dict.fromkeys(known, ""))
         place = {name: float(number) for number, name in enumerate(names)}
         wide = not data.is_empty() and _is_wide(data["value"])
-        kinds = _order(data[series], _known(series))
+        kinds = paper.first_known(data[series], _known(series))
         width = 0.8 / max(1, len(kinds))
         for number, kind in enumerate(kinds):
             line = data.filter(pl.col(series) == kind)
@@ -292,7 +282,7 @@ def _categories(
                 ax.plot(x, y, linestyle="", marker=_MARKERS[number % len(_MARKERS)], markersize=4, color=colour)
             else:
                 ax.bar(x, y, width * 0.92, color=colour)
-            _error_bars(ax, x, line, _scale(metric), "#222222" if not wide else colour)
+            paper.error_bars(ax, x, line, _scale(metric), "#222222" if not wide else colour)
             ax.plot(
                 [],
                 [],
@@ -327,7 +317,7 @@ def _is_wide(values: pl.Series) -> bool:
 
 def _lines(ax: Axes, data: pl.DataFrame, x: str, series: str, scale: float) -> None:
     """A line with markers and intervals for each value of `series`."""
-    for number, kind in enumerate(_order(data[series], _known(series))):
+    for number, kind in enumerate(paper.first_known(data[series], _known(series))):
         line = data.filter(pl.col(series) == kind).sort(x)
         colour = _colour(kind, series, number)
         at = line[x].to_numpy().astype(float)
@@ -335,20 +325,7 @@ def _lines(ax: Axes, data: pl.DataFrame, x: str, series: str, scale: float) -> N
         ax.plot(
             at, line["value"].to_numpy() / scale, color=colour, marker=marker, markersize=3, label=paper.words(kind)
         )
-        _error_bars(ax, at, line, scale, colour)
-
-
-def _error_bars(ax: Axes, x: np.ndarray, line: pl.DataFrame, scale: float, colour: str) -> None:
-    """The intervals of rows that have one."""
-    if "lo" not in line.columns:
-        return
-    known = (line["lo"].is_not_null() & line["hi"].is_not_null()).to_numpy()
-    rows = line.filter(known)
-    value, lo, hi = (rows[name].to_numpy() / scale for name in ("value", "lo", "hi"))
-    if len(value):
-        ax.errorbar(
-            x[known], value, yerr=[value - lo, hi - value], fmt="none", ecolor=colour, elinewidth=0.7, capsize=1.5
-        )
+        paper.error_bars(ax, at, line, scale, colour)
 
 
 def _rate_axis(ax: Axes, metric: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Literal, cast
 
 import matplotlib.style
+import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -64,6 +65,16 @@ FILE_TYPE_HATCHES: Final = dict.fromkeys(("package", "audio"), ".....") | dict.f
 """Sixteen colours do not stay apart for every eye: these types are hatched as well."""
 LOCALITY: Final = {"consecutive": "#00573F", "forward": "#9ADBC6", "random": "#E69F00"}
 SYNC: Final = {"sync": "#8C3B66", "buffered": "#E8B7D2"}
+FILESYSTEMS: Final = {
+    "ext4": "#0072B2",
+    "xfs": "#D55E00",
+    "btrfs": "#14A37C",
+    "f2fs": "#8C3B66",
+    "nilfs2": "#E69F00",
+    "tmpfs": "#777777",
+}
+SERIES: Final = ("#0072B2", "#D55E00", "#14A37C", "#E69F00", "#8C3B66", "#56B4E9", "#222222", "#B5739D")
+"""Hues of Okabe and Ito for series without a colour of their own, in order."""
 FALLBACK: Final = "#444444"
 """Colour of a kind that no palette knows."""
 
@@ -195,6 +206,19 @@ def legend(ax: Axes, *, above: bool = False, columns: int = 4, **options: Any) -
     ax.legend(**place, borderaxespad=0.0, **options)
 
 
+def error_bars(ax: Axes, x: np.ndarray, line: pl.DataFrame, scale: float, colour: str) -> None:
+    """The intervals of rows that have one (columns value, lo, hi, in units of `scale`), at the places `x`."""
+    if "lo" not in line.columns:
+        return
+    known = (line["lo"].is_not_null() & line["hi"].is_not_null()).to_numpy()
+    rows = line.filter(known)
+    value, lo, hi = (rows[name].to_numpy() / scale for name in ("value", "lo", "hi"))
+    if len(value):
+        ax.errorbar(
+            x[known], value, yerr=[value - lo, hi - value], fmt="none", ecolor=colour, elinewidth=0.7, capsize=1.5
+        )
+
+
 def count_axis(ax: Axes, axis: str) -> None:
     """Whole numbers with thousands separators on `axis` ("x" or "y")."""
     target = ax.xaxis if axis == "x" else ax.yaxis
@@ -206,6 +230,13 @@ def ordered(kinds: Iterable[str], palette: Mapping[str, str]) -> list[str]:
     """The distinct `kinds` in the order of `palette`; those it does not know follow, sorted."""
     present = set(kinds)
     return [kind for kind in palette if kind in present] + sorted(present - set(palette))
+
+
+def first_known(values: Iterable[object], known: Iterable[str]) -> list[str]:
+    """The distinct values: those of `known` in its order, then the others in their own."""
+    present = dict.fromkeys(str(value) for value in values)
+    known = list(known)
+    return [value for value in known if value in present] + [value for value in present if value not in known]
 
 
 def colour(kind: str, palette: Mapping[str, str]) -> str:

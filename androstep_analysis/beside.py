@@ -1,0 +1,87 @@
+"""Results of a benchmark or of replays as part of a capture: in its clock, counted in what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.bench.read import KIND as BENCH
+from androstep_analysis.errors import InputError
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.replay.read import KIND as REPLAY
+from androstep_analysis.results import Kind, Results
+
+KINDS: Final[Mapping[str, Kind]] = {kind.role: kind for kind in (BENCH, REPLAY)}
+"""The kinds of results that a capture can have, by the role of their files."""
+
+
+def alone(found: Mapping[str, Results]) -> Staging:
+    """The recording of a capture that has results and no trace: nothing, while they were made."""
+    clocks = {results.clock for results in found.values()}
+    offsets = {results.realtime_offset_ns for results in found.values()}
+    spans = pl.concat(
+        _runs(role, results).select(first="ts_ns", last=pl.col("ts_ns") + pl.col("duration_ns").fill_null(0))
+        for role, results in found.items()
+    ).drop_nulls()
+    return Staging(
+        format=", ".join(dict.fromkeys(results.format for results in found.values())),
+        tasks=schema.empty("tasks"),
+        events={},
+        first_ns=None if spans.is_empty() else int(spans["first"].to_numpy().min()),
+        last_ns=None if spans.is_empty() else int(spans["last"].to_numpy().max()),
+        clock=clocks.pop() if len(clocks) == 1 else "unknown",
+        realtime_offset_ns=offsets.pop() if len(offsets) == 1 else None,
+    )
+
+
+def add(
+    found: Mapping[str, Results], tables: dict[str, pl.LazyFrame], about: dict[str, Any]
+) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
+    """The tables of a recording and what is told of it, with the results of each role.
+
+    Raises `InputError` where nothing tells how the clocks of the two lie to each other.
+    """
+    about = about | dict.fromkeys(KINDS)
+    for role, results in found.items():
+        timed = _in_clock(results, about["clock"]) if about["events"] else results.tables
+        losses = [{"kind": loss.kind, "count": loss.count, "message": loss.message} for loss in results.losses]
+        tables = tables | {name: table.lazy() for name, table in timed.items()}
+        about = about | {
+            role: KINDS[role].told(timed[KINDS[role].tables[0]]),
+            "losses": about["losses"] + losses,
+            "rows": about["rows"] | {name: table.height for name, table in timed.items()},
+        }
+    return tables, about
+
+
+def facts(found: Mapping[str, Results]) -> dict[str, Any]:
+    """Facts of the machine (`manifest.FACTS`) that all runs agree on."""
+    return {
+        fact: runs[column][0]
+        for role, results in found.items()
+        for runs in (_runs(role, results),)
+        for fact, column in KINDS[role].facts.items()
+        if runs[column].n_unique() == 1
+    }
+
+
+def _runs(role: str, results: Results) -> pl.DataFrame:
+    return results.tables[KINDS[role].tables[0]]
+
+
+def _in_clock(results: Results, clock: str) -> dict[str, pl.DataFrame]:
+    """The tables with their times in this clock; results of an unknown clock have no times."""
+    if results.clock in (clock, "unknown"):
+        return results.tables
+    if clock != "mono" or results.monotonic_offset_ns is None:
+        raise InputError(
+            f"the trace's clock is {clock} and that of the results {results.clock}, and nothing tells how they lie to "
+            "each other; ingest them apart"
+        )
+    shift = pl.col("ts_ns") + results.monotonic_offset_ns
+    return {
+        name: table.with_columns(shift) if "ts_ns" in table.columns else table for name, table in results.tables.items()
+    }

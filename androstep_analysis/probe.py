@@ -1,0 +1,129 @@
+"""The programs of probes/ on this machine: where one is, and running it with a bar that shows its progress."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tqdm.auto import tqdm
+
+from androstep_analysis.errors import InputError
+from androstep_analysis.markup import visible
+
+Runner: TypeAlias = Callable[[Sequence[str], Path, Callable[[str], None]], int]
+"""Runs a probe with these options, wherever that is, and brings its records to a path: the options say nothing of
+records. Calls the function with each line that the probe writes to standard error, without its end. Returns the probe's
+exit status. What is raised meanwhile ends the probe as Ctrl-C does, and is raised on when it has cleaned up."""
+
+_BUILT = "build/probes/native"
+_KEPT_HERE = ("-o", "--record")
+
+
+def find(name: str) -> Path:
+    """The program: $ANDROSTEP_NAME, that of the checkout, or that on PATH; `InputError` where there is none."""
+    variable = f"ANDROSTEP_{name.upper()}"
+    named = os.environ.get(variable)
+    if named:
+        if not os.access(named, os.X_OK):
+            raise InputError(f"{named}: named by {variable}, but no program; build one with `make probes`")
+        return Path(named)
+    built = Path(__file__).parents[1] / _BUILT / name
+    on_path = shutil.which(name)
+    if os.access(built, os.X_OK):
+        return built
+    if on_path is None:
+        raise InputError(f"there is no program {name}; build it with `make probes`, or name it in {variable}")
+    return Path(on_path)
+
+
+def local(name: str, *operands: str | Path) -> Runner:
+    """`Runner` on this machine, with `operands` behind the options.
+
+    What the probe prints is shown only where it writes no records, as for ``--help``.
+    """
+    return partial(_run_here, name, operands)
+
+
+def record(name: str, options: Sequence[str], path: Path, runner: Runner, *, of: str = "") -> int:
+    """Run a probe by `runner` with a bar that shows its progress, its records kept at `path`; its exit status.
+
+    `of` stands beside the bar's name. Raises `InputError` where the options name another place for the records.
+    """
+    if given := next((word for word in options if word.startswith(_KEPT_HERE)), None):
+        raise InputError(f"{given}: the records are kept in the capture; name that with -o before --")
+    with tqdm(total=100, unit="%", desc=f"{name}{of}", disable=None, leave=False) as bar:
+        return runner(options, path, _show(name, bar))
+
+
+def this_machine(name: str, options: Sequence[str]) -> dict[str, Any]:
+    """What is known of the machine that a probe ran on, where it is this one (`manifest.FACTS`)."""
+    return {
+        "device": platform.node() or None,
+        "kernel": platform.release(),
+        "rooted": os.geteuid() == 0,
+        "workload": " ".join([name, *options]),
+    }
+
+
+def _show(name: str, bar: tqdm[Any]) -> Callable[[str], None]:
+    """Moves the bar by the probe's progress, and passes on everything else that it says."""
+    progress = re.compile(rf"{re.escape(name)}: +(\d+) % (.*)")
+
+    def show(line: str) -> None:
+        if found := progress.fullmatch(line):
+            bar.set_postfix_str(found[2], refresh=False)
+            bar.update(int(found[1]) - bar.n)
+        else:
+            with bar.external_write_mode():
+                print(visible(line), file=sys.stderr)
+
+    return show
+
+
+def _run_here(
+    name: str, operands: Sequence[str | Path], options: Sequence[str], path: Path, progress: Callable[[str], None]
+) -> int:
+    command = [str(word) for word in (find(name), *options, "--record", path, *operands)]
+    with tempfile.TemporaryFile() as printed:
+        with _running(command, printed.fileno()) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                progress(line.rstrip("\n"))
+        if not path.exists():
+            printed.seek(0)
+            sys.stdout.write(printed.read().decode("utf-8", "replace"))
+    return 128 - process.returncode if process.returncode < 0 else process.returncode
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str], output: int) -> Iterator[subprocess.Popen[str]]:
+    """The program at work; it has ended, and removed its files, when this is left by whatever way."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    assert process.stderr is not None
+    try:
+        yield process
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()  # a full pipe would keep it from ending
+        raise
+    finally:
+        process.wait()
+        process.stderr.close()

@@ -1,0 +1,43 @@
+"""Replay: what an app did to files, cleaned of everything else, done again elsewhere, and what came of it.
+
+>>> capture = androstep.open("app.strace")
+>>> cleaned = clean(capture.syscalls, capture.tables["tasks"])
+>>> cleaned.program.write("app.rec")
+>>> done = run("app.rec", "/mnt/test", out="build/ext4")
+>>> metrics(done.capture.replay)
+
+`Program` is what `ioreplay` replays; ``replay.device.program`` makes one of the requests of a block device.
+"""
+
+from androstep_analysis.replay import device, program
+from androstep_analysis.replay.clean import REASONS, Cleaned, clean
+from androstep_analysis.replay.compare import compare, over_repetitions, summarise
+from androstep_analysis.replay.dependencies import dependencies
+from androstep_analysis.replay.metrics import file_types, lateness_distribution, metrics, timeline
+from androstep_analysis.replay.program import Program
+from androstep_analysis.replay.read import read
+from androstep_analysis.replay.run import Run, run
+from androstep_analysis.replay.statistics import statistics
+from androstep_analysis.replay.tables import TABLES
+
+__all__ = [
+    "REASONS",
+    "TABLES",
+    "Cleaned",
+    "Program",
+    "Run",
+    "clean",
+    "compare",
+    "dependencies",
+    "device",
+    "file_types",
+    "lateness_distribution",
+    "metrics",
+    "over_repetitions",
+    "program",
+    "read",
+    "run",
+    "statistics",
+    "summarise",
+    "timeline",
+]

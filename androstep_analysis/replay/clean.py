@@ -1,0 +1,337 @@
+"""The cleaner: what traced threads did to files, closed so that it can be done again in an empty directory.
+
+Calls are taken in the order in which they begin; what a call does to names and descriptor numbers counts from its end
+on (a close from its beginning), because no other thread can rely on it before. Where calls of several threads overlap
+on one open file, the places of each are not known and stay null, but the position after them is.
+
+- Which file a path leads to follows from all calls that make, rename, link and remove names; links are followed where
+  symlink or readlink told what they say. What the recording itself tells of a descriptor (strace -y) comes before that.
+- A descriptor is a file where a call made it one, where the recording says so, or where a call succeeded that succeeds
+  on files only (lseek, pread, ftruncate, getdents, mmap, …). Others are left out, and counted by what they are.
+- What was used and not made was there at the start. A file that open with O_CREAT made or found was there only if
+  something shows it: its size or contents before anything was written, or an earlier call that found it.
+- What comes or goes between recorded calls is made (as large as later reads and stats show) or removed by inserted
+  operations, and counted. What a call that failed for no recorded reason asked for was not there.
+- Calls that change names and failed for rights, for room, or for no recorded reason are left out: in an empty directory
+  of one's own they would succeed.
+- ``/dev/shm`` is memory; nothing in ``/dev``, ``/proc`` and ``/sys`` is a file. chroot and mounts are not followed.
+
+Logs without times get 1 µs from one call to the next.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import InputError
+from androstep_analysis.native import Strings, Table, declared
+from androstep_analysis.replay.program import PATH_BYTES, Program
+from androstep_analysis.replay.words import FLAGS, REQUESTS
+
+REASONS = (
+    *("socket", "pipe", "eventfd/anon", "memfd", "ashmem", "device", "proc/sys", "memory", "unknown descriptor"),
+    *("unknown path", "process", "unsupported call", "no effect on files", "unfinished", "filtered"),
+)
+"""Why rows are left out, in the order of ``enum left`` of native/calls.h (which begins with: not at all)."""
+
+UNNAMED = ".unnamed"
+"""Directory of files whose name is not known."""
+
+STEP_NS = 1000
+"""Time from one call to the next in logs without times."""
+
+_NO_CODE = (1 << 8) - 1
+_NO_STRING = (1 << 32) - 1
+_NO_INT32 = -(1 << 31)
+_NO_INT64 = -(1 << 63)
+_NO_TID = -1
+
+_ON_FILES = (
+    *("close", "read", "write", "pread64", "pwrite64", "lseek", "_llseek", "fsync", "fdatasync", "mmap", "mmap2"),
+    *("mapped_pread", "mapped_pwrite"),
+)
+"""Calls on descriptors that a recording without descriptors (ioshark) has."""
+
+_PATHS = ("path", "path2", "fd_path", "fd2_path", "result_path")
+_LAST_ERRNO = 4095
+"""Results from minus this on are errors (linux/err.h, MAX_ERRNO)."""
+
+_TRANSFERS = (
+    r"^(?:(?:mapped_)?p?(?:read|write)(?:v2?|64)?|send(?:to|m?msg|file|file64)?|recv(?:from|m?msg)?"
+    r"|splice|copy_file_range)$"
+)
+"""Calls whose result is a number of bytes."""
+
+
+@dataclass(frozen=True, repr=False)
+class Cleaned:
+    """What became of table `syscalls`.
+
+    `left_out` has a row for each `reason` (one of `REASONS`) and `call` (as recorded): `count` rows, and the `bytes`
+    that they moved (Int64). Rows of `syscalls` = operations that are not inserted + the sum of `count`. `conflicts`
+    counts what cannot have been done by the recorded calls alone: a file that is there after it was removed, or is not
+    although nobody removed it (inserted operations make or remove it), or a number that is opened while it is open.
+    """
+
+    program: Program
+    left_out: pl.DataFrame
+    conflicts: int
+
+    def __repr__(self) -> str:
+        return f"<Cleaned: {self.program!r}, {self.left_out['count'].sum()} rows left out, {self.conflicts} conflicts>"
+
+
+class _CInput(ctypes.Structure):
+    """``struct calls_input`` of native/calls.h."""
+
+    _fields_ = (
+        ("rows", ctypes.c_size_t),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                *("ts_ns", "duration_ns", "tid", "pid", "call", "state", "fd_kind", "failed", "fd", "fd2"),
+                *("request", "mode", "path", "path2", "fd_path", "fd2_path", "result_path", "dev", "flags"),
+                *("offset_bytes", "offset2_bytes", "bytes", "address", "ino", "size", "result"),
+                *("text", "text_starts"),
+            )
+        ),
+        ("nr_texts", ctypes.c_size_t),
+    )
+
+
+class _CCounts(ctypes.Structure):
+    """``struct calls_counts`` of native/calls_output.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_size_t) for name in ("operations", "files", "threads")),
+        ("conflicts", ctypes.c_uint64),
+        ("unnamed", ctypes.c_uint32),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    return declared(
+        ("calls_number", ctypes.c_uint8, (ctypes.c_char_p,)),
+        ("calls_clean", pointer, (pointer, pointer, pointer, pointer, size, ctypes.c_bool)),
+        ("calls_count", None, (pointer, ctypes.POINTER(_CCounts))),
+        ("calls_tables", ctypes.c_bool, (pointer, pointer, pointer, pointer)),
+        ("calls_free", None, (pointer,)),
+    )
+
+
+def clean(
+    syscalls: pl.DataFrame | pl.LazyFrame,
+    tasks: pl.DataFrame | pl.LazyFrame,
+    *,
+    processes: Sequence[int] | None = None,
+    unknown: Literal["leave out", "files"] = "leave out",
+) -> Cleaned:
+    """The program of table `syscalls`, whose rows are in order of time.
+
+    `tasks` tells the processes and names of threads. With `processes` only these are kept; what others did to names
+    and descriptors is still followed, and an open or dup of theirs that a kept process depends on is inserted.
+    `unknown` says what becomes of descriptors of which nothing shows what they are: left out, or each a file
+    ``.unnamed/N``. Raises InputError for rows that are out of order.
+    """
+    if unknown not in ("leave out", "files"):
+        raise ValueError(f"unknown: {unknown!r} is neither 'leave out' nor 'files'")
+    rows, known = _with_descriptors(_timed(syscalls.lazy().collect())), tasks.lazy().collect()
+    columns = _columns(rows, known)
+    reasons = np.zeros(rows.height, np.uint8)
+    strings = Strings()
+    pids = np.array(sorted(set(processes or ())), np.int32)
+    if processes is not None and not len(pids):
+        raise InputError("processes: none is named; leave it out to keep all")
+    told, texts = _told(rows, columns)
+    state = _library().calls_clean(
+        ctypes.byref(told), strings.handle, reasons.ctypes.data, pids.ctypes.data, len(pids), unknown == "files"
+    )
+    if not state:
+        raise MemoryError
+    try:
+        operations, files, threads, conflicts = _tables(state, strings)
+    finally:
+        _library().calls_free(state)
+        texts.clear()
+    end = operations.select((pl.col("ts_ns") + pl.col("duration_ns").fill_null(0).clip(0, 1 << 62)).max()).item()
+    populated = _populated(files)
+    if processes is not None:
+        populated = _used(populated, operations)
+    program = Program.make(operations, populated, _named(threads, known), int(end or 0))
+    return Cleaned(program, _left_out(rows, reasons), conflicts)
+
+
+def _timed(rows: pl.DataFrame) -> pl.DataFrame:
+    """`rows` with times in all of them."""
+    if rows["ts_ns"].null_count() == rows.height:
+        return rows.with_columns(ts_ns=pl.int_range(pl.len(), dtype=pl.Int64) * STEP_NS)
+    times = rows["ts_ns"]
+    if times.null_count():
+        raise InputError("syscalls: some rows have no time; give times to all, or to none")
+    if not times.is_sorted():
+        raise InputError("syscalls: rows are not in order of time; sort them by ts_ns")
+    if rows.height and int(times[-1]) - int(times[0]) >= 1 << 62:
+        raise InputError("syscalls: times are more than 146 years apart; cut the recording")
+    return rows
+
+
+def _with_descriptors(rows: pl.DataFrame) -> pl.DataFrame:
+    """`rows`, with a descriptor for each file of a thread where calls name files instead (ioshark)."""
+    names_files = pl.col("fd").is_null() & pl.col("path").is_not_null() & pl.col("call").is_in(_ON_FILES)
+    if not rows.select(names_files.any()).item():
+        return rows
+    is_open = pl.col("call") == "open"
+    named = names_files | is_open
+    path = "/" + pl.col("path")
+    return rows.with_columns(
+        fd=pl.when(named).then(pl.col("path").rank("dense").over("tid").cast(pl.Int32)).otherwise("fd"),
+        path=pl.when(is_open).then(path).when(~named).then("path"),
+        fd_path=pl.when(names_files).then(path).otherwise("fd_path"),
+    )
+
+
+def _columns(rows: pl.DataFrame, tasks: pl.DataFrame) -> dict[str, npt.NDArray[np.generic]]:
+    """The columns of ``struct calls_input`` but for the texts."""
+    failed = pl.col("error").is_not_null() | pl.col("result").is_between(-_LAST_ERRNO, -1)
+    told = failed | pl.col("result").is_not_null()
+    prepared = rows.select(
+        *(_filled(name, pl.Int64, _NO_INT64) for name in ("ts_ns", "duration_ns", "bytes", "address", "ino", "size")),
+        *(_filled(name, pl.Int64, _NO_INT64) for name in ("offset_bytes", "offset2_bytes", "result")),
+        *(_filled(name, pl.Int32, _NO_INT32) for name in ("fd", "fd2", "mode")),
+        _filled("tid", pl.Int32, _NO_TID),
+        _filled("dev", pl.UInt32, _NO_STRING),
+        pl.col("state").to_physical().cast(pl.UInt8),
+        pl.col("fd_kind").to_physical().cast(pl.UInt8).fill_null(_NO_CODE),
+        pl.when(told).then(failed.cast(pl.UInt8)).otherwise(_NO_CODE).cast(pl.UInt8).alias("failed"),
+    )
+    columns = {name: prepared[name].to_numpy() for name in prepared.columns}
+    columns["pid"] = _pids(rows, tasks)
+    columns["call"] = _numbered(rows["call"], lambda name: _library().calls_number(name.encode()), np.uint8, _NO_CODE)
+    columns["flags"] = _numbered(rows["flags"], FLAGS.number, np.int64, _NO_INT64)
+    columns["request"] = _numbered(rows["request"], REQUESTS.number, np.int32, _NO_INT32)
+    return {name: np.ascontiguousarray(values) for name, values in columns.items()}
+
+
+def _filled(name: str, dtype: type[pl.DataType], none: int) -> pl.Expr:
+    return pl.col(name).cast(dtype).fill_null(pl.lit(none, dtype))
+
+
+def _numbered(
+    texts: pl.Series, number: Callable[[str], int], dtype: type[np.generic], none: int
+) -> npt.NDArray[np.generic]:
+    """`number` of each text, of which few differ."""
+    words = texts.drop_nulls().unique().sort()
+    numbers = np.array([*map(number, words), none], dtype)
+    return numbers[_codes(texts, words, len(words))]
+
+
+def _codes(texts: pl.Series, words: pl.Series, none: int) -> npt.NDArray[np.uint32]:
+    """Which of `words` each text is."""
+    codes = texts.cast(pl.Enum(words)).to_physical().cast(pl.UInt32).fill_null(none)
+    return np.ascontiguousarray(codes.to_numpy())
+
+
+def _pids(rows: pl.DataFrame, tasks: pl.DataFrame) -> npt.NDArray[np.generic]:
+    """The process of each row, where the row or table `tasks` tells it of its thread."""
+    told = tasks.drop_nulls(["pid", "tid"]).group_by("tid").agg(pl.col("pid").unique())
+    of_threads = told.filter(pl.col("pid").list.len() == 1)
+    pids = of_threads.select(pl.col("tid").cast(pl.Int32), known=pl.col("pid").list.first().cast(pl.Int32))
+    joined = rows.select("tid", "pid").join(pids, on="tid", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("pid", "known").fill_null(pl.lit(_NO_INT32, pl.Int32)))["pid"].to_numpy()
+
+
+def _told(rows: pl.DataFrame, columns: dict[str, npt.NDArray[np.generic]]) -> tuple[_CInput, list[object]]:
+    """``struct calls_input``, and what must live as long as it does."""
+    texts = pl.concat([rows[name].rename("text").unique() for name in _PATHS]).drop_nulls().unique().sort()
+    columns |= {name: _codes(rows[name], texts, _NO_STRING) for name in _PATHS}
+    letters = np.frombuffer("".join(texts).encode() or b"\0", np.uint8)
+    starts = np.concatenate(([0], texts.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy())).astype(np.int64)
+    told = _CInput(rows=rows.height, nr_texts=len(texts), text=letters.ctypes.data, text_starts=starts.ctypes.data)
+    for name, values in columns.items():
+        setattr(told, name, values.ctypes.data)
+    return told, [letters, starts, columns]
+
+
+def _tables(state: int, strings: Strings) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, int]:
+    counts = _CCounts()
+    _library().calls_count(state, ctypes.byref(counts))
+    operations = Table("operations", counts.operations, strings)
+    files = Table("replay_files", counts.files, strings)
+    threads = Table("replay_threads", counts.threads, strings)
+    if not _library().calls_tables(state, operations.pointer, files.pointer, threads.pointer):
+        raise MemoryError
+    _library().calls_count(state, ctypes.byref(counts))  # what cannot have been at the start is found with the tables
+    tables = [
+        schema.conform(pl.DataFrame(table.arrow()).cast(schema.table(name).polars), name)
+        for name, table in (("operations", operations), ("replay_files", files), ("replay_threads", threads))
+    ]
+    return tables[0], tables[1], tables[2], int(counts.conflicts)
+
+
+def _populated(files: pl.DataFrame) -> pl.DataFrame:
+    """Table `replay_files`, directories before what is in them, and each path once: what was seen there first."""
+    once = files.filter(pl.col("path").str.len_bytes() <= PATH_BYTES).unique("path", keep="first", maintain_order=True)
+    unnamed = once.filter(pl.col("path").str.starts_with(f"{UNNAMED}/"))
+    if unnamed.height:  # a recorded file of that name must not keep all of them from being made
+        once = once.filter((pl.col("path") != UNNAMED) | (pl.col("inode_type") == "directory"))
+    if unnamed.height and UNNAMED not in once["path"]:
+        inode_type = pl.Series("inode_type", ["directory"], schema.enum("replay_files", "inode_type"))
+        directory = pl.DataFrame({"path": [UNNAMED], "inode_type": inode_type})
+        once = pl.concat([once, schema.complete(directory, "replay_files")])
+    while True:  # what is in something that is no directory cannot be made: two files were seen at that path
+        directories = once.filter(pl.col("inode_type") == "directory")["path"]
+        parent = pl.col("path").str.extract(r"(?s)^(.*)/[^/]*$")
+        kept = once.filter(parent.is_null() | parent.is_in(directories.implode()))
+        if kept.height == once.height:
+            return kept.sort("path")
+        once = kept
+
+
+def _used(files: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
+    """`files` without the directories that lead to no path of `operations` and to no other file."""
+    links = files.filter(pl.col("inode_type") == "symlink").select("path", "target").iter_rows()
+    led_to = [posixpath.normpath(posixpath.join("/", posixpath.dirname(path), target))[1:] for path, target in links]
+    others = files.filter(pl.col("inode_type") != "directory")["path"]
+    named = pl.concat([others, operations["path"], operations["path2"]]).drop_nulls().unique()
+    used: set[str] = set()
+    for path in (*named, *led_to):
+        while path and path not in used:
+            used.add(path)
+            path = posixpath.dirname(path)
+    return files.filter((pl.col("inode_type") != "directory") | pl.col("path").is_in(list(used)))
+
+
+def _named(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Table `replay_threads` with the last name that each thread bore."""
+    names = tasks.drop_nulls("comm").unique("tid", keep="last", maintain_order=True).select("tid", name="comm")
+    named = threads.with_columns(tid=pl.when(pl.col("tid") != _NO_TID).then("tid"))
+    named = named.join(names, on="tid", how="left", maintain_order="left")
+    named = named.with_columns(comm=pl.coalesce("comm", "name"))
+    return named.drop("name").sort("thread")
+
+
+def _left_out(rows: pl.DataFrame, reasons: npt.NDArray[np.uint8]) -> pl.DataFrame:
+    moved = pl.when(pl.col("call").str.contains(_TRANSFERS)).then(pl.col("result").clip(0)).fill_null(0)
+    numbers = pl.Series("reason", reasons)
+    counted = (
+        rows.select("call", moved.alias("bytes"))
+        .with_columns(numbers)
+        .filter(pl.col("reason") > 0)
+        .group_by("reason", "call")
+        .agg(pl.len().cast(pl.Int64).alias("count"), pl.col("bytes").sum())
+        .sort("reason", "call")
+    )
+    names = pl.col("reason").replace_strict(range(1, len(REASONS) + 1), REASONS, return_dtype=pl.String)
+    return counted.select(names, "call", "count", "bytes")

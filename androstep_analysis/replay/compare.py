@@ -1,0 +1,121 @@
+"""Replays of one program side by side: on several filesystems, kernels or devices, each repeated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.bench.compare import ratio
+from androstep_analysis.bench.summarise import medians
+from androstep_analysis.replay.metrics import DIMENSIONS, UNITS, metrics
+from androstep_analysis.replay.read import read
+from androstep_analysis.replay.tables import ALIKE
+
+VERDICTS: Final = ("faster", "slower", "no difference shown", "insufficient data")
+
+COMPARED: Final = ("io_time", "latency", "elapsed")
+"""The metrics of which less is better."""
+
+_DIMS: Final = tuple(name for name in DIMENSIONS if name not in ("run_id", "fs_type"))
+
+Paths = Sequence[str | os.PathLike[str]]
+"""Captures or files with the repetitions of one side."""
+
+
+def summarise(sides: Mapping[str, Paths]) -> pl.DataFrame:
+    """Median of every metric of each side over its repetitions, with its confidence interval.
+
+    `sides` names what is compared, a filesystem for instance, and gives the captures or files with its replays.
+    Columns: metric, place (String: the side's name), call, file_type, divergence, quantile (Enum, as in `metrics`),
+    value (Float64), unit, n (Int64, repetitions), lo, hi (Float64), confidence (Float64). The interval is that of
+    `bench.summarise`: least and greatest below six repetitions, none for one.
+
+    Raises `ValueError` where the sides replayed different programs, or one in different modes, and `InputError` for
+    what cannot be read.
+    """
+    return over_repetitions(_measured(sides))
+
+
+def over_repetitions(measured: pl.DataFrame) -> pl.DataFrame:
+    """What `summarise` gives, of the rows of `metrics` with a column place; places in the order of their rows."""
+    places = pl.Enum(measured["place"].unique(maintain_order=True))
+    order = [pl.col("metric").cast(pl.Enum(list(UNITS))), pl.col("place").cast(places)]
+    return medians(measured, ["place", *_DIMS]).sort(*order, *_DIMS, nulls_last=False)
+
+
+def compare(sides: Mapping[str, Paths]) -> pl.DataFrame:
+    """How much more or less time each side takes than the first one.
+
+    `sides` as in `summarise`. Columns: metric (io_time, latency, elapsed), place (String: the side compared with the
+    first), call, file_type, divergence, quantile (Enum), value (Float64: median of the side over median of the first),
+    unit (``1``), n (Int64, repetitions on both sides), lo, hi (Float64), verdict (Enum `VERDICTS`), first, second
+    (Float64, the medians), n_first, n_second (Int64).
+
+    Interval and verdict are those of `bench.compare` (Moses): 95 % confidence, no assumption about the distribution,
+    and none where repetitions are too few for it (less than 4 and 4, 3 and 5, 2 and 8): the verdict then is
+    ``insufficient data``. What only one side did, such as a call that failed early, is left out. Raises as `summarise`.
+    """
+    measured = _measured(sides).filter(pl.col("metric").is_in(COMPARED))
+    values = measured.group_by("metric", "place", *_DIMS).agg("value")
+    first, *others = sides
+    joined = (
+        values.filter(place=first)
+        .drop("place")
+        .join(values.filter(pl.col("place").is_in(others)), on=["metric", *_DIMS], nulls_equal=True, suffix="_second")
+    )
+    rows = [_row(row) for row in joined.iter_rows(named=True)]
+    types = {name: values.schema[name] for name in _DIMS}
+    result = pl.DataFrame(rows, schema={"metric": pl.String, "place": pl.String, **types, **_MEASURED}, orient="row")
+    order = [pl.col("metric").cast(pl.Enum(COMPARED)), pl.col("place").cast(pl.Enum(others))]
+    return result.sort(*order, *_DIMS, nulls_last=False)
+
+
+_MEASURED: Final[Mapping[str, Any]] = {
+    **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64, "lo": pl.Float64, "hi": pl.Float64},
+    "verdict": pl.Enum(VERDICTS),
+    **{"first": pl.Float64, "second": pl.Float64, "n_first": pl.Int64, "n_second": pl.Int64},
+}
+
+
+def _measured(sides: Mapping[str, Paths]) -> pl.DataFrame:
+    """The metrics of every replay, with column place; all of one program and mode."""
+    found = {name: read(*paths).tables for name, paths in sides.items()}
+    if not found:
+        raise ValueError("nothing to compare: name at least one side")
+    runs = pl.concat([tables["replay_runs"] for tables in found.values()])
+    for column in ALIKE:
+        if runs[column].n_unique() > 1:
+            raise ValueError(f"the replays differ in {column}: compare those of one program, replayed in one way")
+    return pl.concat([metrics(tables).with_columns(place=pl.lit(name)) for name, tables in found.items()])
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    first, second = row["value"], row["value_second"]
+    value, lo, hi = ratio(first, second)
+    return {
+        "metric": row["metric"],
+        "place": row["place"],
+        **{name: row[name] for name in _DIMS},
+        "value": value,
+        "unit": "1",
+        "n": len(first) + len(second),
+        "lo": lo,
+        "hi": hi,
+        "verdict": _verdict(lo, hi),
+        "first": float(np.median(first)),
+        "second": float(np.median(second)),
+        "n_first": len(first),
+        "n_second": len(second),
+    }
+
+
+def _verdict(lo: float | None, hi: float | None) -> str:
+    if lo is None or hi is None:
+        return "insufficient data"
+    if lo <= 1 <= hi:
+        return "no difference shown"
+    return "slower" if lo > 1 else "faster"

@@ -1,0 +1,213 @@
+"""The orders between threads that a replay keeps, from what each operation does to descriptors, files and names.
+
+Two operations of different threads are in order where one of these holds and the earlier one (by number) had ended
+when the later one began. What overlapped in time was concurrent, and stays so. An operation ends after its duration,
+at once where that is not known, and at the latest when its thread begins the next one.
+
+- A descriptor is made before it is used, and used before it is closed. This holds also where the times overlap: a
+  tracer notes the end of a call late.
+- A file that was made by the first operation on it is made before it is used, likewise: what found it found it made.
+- read, write, lseek, getdents and the like on one descriptor or its duplicates share a position, and keep their order.
+- What changes a file (write, truncate, fallocate, an open with O_TRUNC, chmod …) is in order with all else that is done
+  to its contents or asked of it; reads, fsync and stat are free among each other. mmap and munmap are in order with
+  accesses to memory mapped to the file.
+- What makes or removes a name (mkdir, unlink, rename, an open with O_CREAT …) is in order with all that looks this name
+  up, also on the way to one beneath it. What failed only looked it up.
+- getdents and fsync of a directory, and an rmdir of it or a rename to it that failed, are in order with what makes or
+  removes names in it.
+- sync and syncfs come after all changes of files and names before them.
+
+The first operations of a thread that was made by fork are in order with its parent's only by these rules.
+
+Orders that follow from others and from the order within threads are left out (native/dependencies.c): of each other
+thread an operation waits at most for one operation, and only where its thread is not behind that already.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis import native, schema
+
+_O_CREAT = 0o100
+_O_TRUNC = 0o1000
+_LONGEST_NS = 1 << 62
+
+
+class Does(enum.IntFlag):
+    """What an operation does beside using its descriptors: ``enum operation_does`` of native/dependencies.h."""
+
+    MAKE = 1 << 0
+    CLOSE = 1 << 1
+    DUPLICATE = 1 << 2
+    SEEK = 1 << 3
+    SEEK2 = 1 << 4
+    SEE = 1 << 5
+    CHANGE = 1 << 6
+    CHANGE2 = 1 << 7
+    MAP = 1 << 8
+    ACCESS_MAP = 1 << 9
+    LOOK_UP = 1 << 10
+    LOOK_UP2 = 1 << 11
+    CHANGE_NAME = 1 << 12
+    CHANGE_NAME2 = 1 << 13
+    LIST = 1 << 14
+    SYNC = 1 << 15
+    LIST_PATH = 1 << 16
+    LIST_PATH2 = 1 << 17
+
+
+DOES = {
+    "open": Does.MAKE | Does.SEE | Does.LOOK_UP,
+    "close": Does.CLOSE,
+    "dup": Does.DUPLICATE,
+    "lseek": Does.SEE | Does.SEEK,
+    **dict.fromkeys(("read", "readv"), Does.SEE | Does.SEEK),
+    **dict.fromkeys(("write", "writev"), Does.CHANGE | Does.SEEK),
+    **dict.fromkeys(("pread", "preadv", "fadvise", "readahead", "fstat"), Does.SEE),
+    **dict.fromkeys(("pwrite", "pwritev", "ftruncate", "fallocate", "fchmod", "futimens"), Does.CHANGE),
+    **dict.fromkeys(("sendfile", "splice", "copy_file_range"), Does.SEE | Does.SEEK | Does.CHANGE2),
+    **dict.fromkeys(("fsync", "fdatasync", "sync_file_range"), Does.SEE | Does.LIST),
+    **dict.fromkeys(("sync", "syncfs"), Does.SYNC),
+    **dict.fromkeys(("truncate", "chmod", "utimens"), Does.LOOK_UP | Does.CHANGE),
+    "mmap": Does.SEE | Does.MAP,
+    "munmap": Does.MAP,
+    "msync": Does.SEE | Does.ACCESS_MAP,
+    "mapped_read": Does.SEE | Does.ACCESS_MAP,
+    "mapped_write": Does.CHANGE | Does.ACCESS_MAP,
+    **dict.fromkeys(("stat", "lstat"), Does.LOOK_UP | Does.SEE),
+    **dict.fromkeys(("access", "readlink", "statfs"), Does.LOOK_UP),
+    "getdents": Does.SEEK | Does.LIST,
+    **dict.fromkeys(("mkdir", "rmdir", "unlink", "symlink"), Does.CHANGE_NAME),
+    "rename": Does.CHANGE_NAME | Does.CHANGE_NAME2,
+    "link": Does.LOOK_UP | Does.CHANGE_NAME2,
+}
+"""What each call does beside using its descriptors, as far as its name tells."""
+
+DOES_FAILED = {
+    **dict.fromkeys(("mkdir", "unlink", "symlink"), Does.LOOK_UP),
+    "rmdir": Does.LOOK_UP | Does.LIST_PATH,
+    "rename": Does.LOOK_UP | Does.LOOK_UP2 | Does.LIST_PATH2,
+    "link": Does.LOOK_UP | Does.LOOK_UP2,
+}
+"""The calls that do something else where they fail; a directory that is not empty is why some of them do."""
+
+_COLUMNS = {
+    "begin_ns": np.int64,
+    "end_ns": np.int64,
+    "thread": np.uint32,
+    "does": np.uint32,
+    "descriptor": np.int32,
+    "descriptor2": np.int32,
+    "file": np.int32,
+    "file2": np.int32,
+    "path": np.int32,
+    "path2": np.int32,
+}
+"""Columns of ``struct operations`` of native/dependencies.h."""
+
+
+class _COperations(ctypes.Structure):
+    """``struct operations`` of native/dependencies.h."""
+
+    _fields_ = (
+        ("rows", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in _COLUMNS),
+        ("nr_threads", ctypes.c_size_t),
+        ("nr_paths", ctypes.c_size_t),
+        ("texts", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+    )
+
+
+def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
+    """Table `replay_dependencies` of table `operations`, in order of `operation` and `after`."""
+    paths = pl.concat([operations["path"], operations["path2"]]).drop_nulls().unique(maintain_order=True)
+    texts = np.frombuffer("".join(paths).encode(), np.uint8)
+    offsets = np.concatenate(([0], paths.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy()))
+    columns = _columns(operations, paths)
+    told = _COperations(
+        operations.height,
+        *(columns[name].ctypes.data for name in _COLUMNS),
+        operations["thread"].n_unique(),
+        len(paths),
+        texts.ctypes.data,
+        offsets.ctypes.data,
+    )
+    found = _library().dependencies_new(ctypes.byref(told))
+    if not found:
+        raise MemoryError
+    try:
+        rows = int(_library().dependencies_count(found))
+        operation, after = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        _library().dependencies_copy(found, operation.ctypes.data, after.ctypes.data)
+    finally:
+        _library().dependencies_free(found)
+    numbers = operations["operation"].to_numpy()
+    table = pl.DataFrame({"operation": numbers[operation], "after": numbers[after]}).sort("operation", "after")
+    return schema.conform(table, "replay_dependencies")
+
+
+def _columns(operations: pl.DataFrame, paths: pl.Series) -> dict[str, npt.NDArray[np.generic]]:
+    """The columns that the compiled function takes."""
+    numbers = pl.DataFrame({"text": paths, "number": np.arange(len(paths), dtype=np.int32)})
+    table = operations.select(
+        pl.col("ts_ns").alias("begin_ns"),
+        pl.min_horizontal(
+            pl.col("ts_ns") + pl.col("duration_ns").fill_null(0).clip(0, _LONGEST_NS),
+            pl.col("ts_ns").shift(-1).over("thread"),
+        ).alias("end_ns"),
+        pl.col("thread").rank("dense").cast(pl.UInt32) - 1,
+        _does().alias("does"),
+        *(pl.col(name).fill_null(-1) for name in ("descriptor", "descriptor2", "file", "file2")),
+        *(_number_of(operations[name], numbers) for name in ("path", "path2")),
+    )
+    return {name: np.ascontiguousarray(table[name].to_numpy(), dtype) for name, dtype in _COLUMNS.items()}
+
+
+def _number_of(texts: pl.Series, numbers: pl.DataFrame) -> pl.Series:
+    looked_up = texts.to_frame("text").join(numbers, on="text", how="left", maintain_order="left")
+    return looked_up["number"].fill_null(-1).alias(texts.name)
+
+
+def _does() -> pl.Expr:
+    """The bits of `Does` of each operation."""
+    call = pl.col("call").cast(pl.String)
+    flags = pl.col("flags").fill_null(0)
+    failed = pl.col("failed").fill_null(False)
+    is_open = (call == "open") & failed.not_()
+    seeks = call.is_in(["pread", "pwrite", "preadv", "pwritev"]) & pl.col("offset_bytes").is_null()
+    seeks2 = call.is_in(["sendfile", "splice", "copy_file_range"]) & pl.col("offset2_bytes").is_null()
+    return (
+        pl.when(failed).then(_bits(call, DOES | DOES_FAILED)).otherwise(_bits(call, DOES))
+        | _bit(is_open & (flags // _O_CREAT % 2 == 1), Does.CHANGE_NAME)
+        | _bit(is_open & (flags // _O_TRUNC % 2 == 1), Does.CHANGE)
+        | _bit(seeks, Does.SEEK)
+        | _bit(seeks2, Does.SEEK2)
+    )
+
+
+def _bits(call: pl.Expr, of_calls: Mapping[str, Does]) -> pl.Expr:
+    return call.replace_strict({name: int(does) for name, does in of_calls.items()}, return_dtype=pl.UInt32)
+
+
+def _bit(condition: pl.Expr, does: Does) -> pl.Expr:
+    return pl.when(condition).then(pl.lit(int(does), pl.UInt32)).otherwise(pl.lit(0, pl.UInt32))
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle = ctypes.c_void_p
+    return native.declared(
+        ("dependencies_new", handle, (ctypes.POINTER(_COperations),)),
+        ("dependencies_free", None, (handle,)),
+        ("dependencies_count", ctypes.c_size_t, (handle,)),
+        ("dependencies_copy", None, (handle, ctypes.c_void_p, ctypes.c_void_p)),
+    )

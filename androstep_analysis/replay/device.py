@@ -1,0 +1,278 @@
+"""Replay programs of block devices: the requests of a capture, done again with pread, pwrite and fdatasync.
+
+A request begins when it was queued (Q): that is when someone asked for it. What it then waited for, a scheduler or a
+plug, was the recorded system's doing, and the replay goes through the same layers anew. Where the recording does not
+tell, it begins when it was inserted, else issued, else completed.
+
+Requests that were on their way at the same time are on different threads, so that the recorded depth is kept: as many
+threads as there were requests at a time. A request of which the recording does not tell when it ended holds nothing up.
+
+Where the recording shows the flushes that the device got (REQ_OP_FLUSH, `FF` in rwbs: since Linux 4.11), these are done
+again, and REQ_PREFLUSH of a write is none beside them: the write begins when it was issued, after its flush. REQ_FUA
+counts where it reached the device; else the flush that took its place is among the requests. Other recordings tell of
+flushes by these flags only.
+
+Flushes keep their meaning: a flush waits for the writes and discards that had ended when it began, and what began after
+a flush had ended waits for that flush. All else is ordered by time alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis import native, schema, units
+from androstep_analysis.errors import InputError
+from androstep_analysis.link import rwbs
+from androstep_analysis.replay.program import Program
+
+PATH = "device"
+"""What the one file of such a program is called."""
+
+MAX_BYTES = 1 << 30
+"""The longest read or write that a program can have."""
+
+_O_RDWR, _O_DIRECT = 0o2, 0o40000
+_RWF_DSYNC = 0x2
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 0x1, 0x2
+_DOES_WRITE, _DOES_FLUSH = 1, 2  # native/lanes.c
+
+_CALLS = {
+    "read": "pread",
+    "write": "pwrite",
+    "flush": "fdatasync",
+    "discard": "fallocate",
+    "secure_erase": "fallocate",
+}
+
+_DISCARDS = ("discard", "secure_erase")
+
+
+def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
+    """A program of table `requests`: of device `dev` (``major<<20|minor``), or of the only one there is.
+
+    Reads are pread and writes pwrite at the recorded place, with O_DIRECT; with REQ_FUA a write is pwritev with
+    RWF_DSYNC, to which Linux adds a flush on a block device, and with REQ_PREFLUSH an inserted fdatasync stands before
+    it, if the recording does not show that flush itself. A flush is fdatasync. A discard is fallocate that punches a
+    hole, which Linux does to a block device by writing zeroes without data, not by a discard.
+    What is left out, `left_out` says. Raises `InputError` for several devices, one that is not there, and where nothing
+    is left.
+    """
+    asked = _asked(requests, _device(requests, dev)).filter(pl.col("reason").is_null()).drop("reason")
+    if asked.is_empty():
+        raise InputError("the capture has no request that can be replayed; record block events with iotrace")
+    lanes = _lanes(asked)
+    operations = _operations(asked.with_columns(thread=pl.Series(lanes.on)))
+    end_ns = pl.max_horizontal(pl.col("ts_ns"), pl.col("ts_ns") + pl.col("duration_ns"))
+    return Program(
+        operations=schema.conform(operations.drop("row", "is_last"), "operations"),
+        files=_files(asked),
+        threads=schema.complete(pl.DataFrame({"thread": np.arange(lanes.count, dtype=np.int32)}), "replay_threads"),
+        dependencies=_dependencies(operations, lanes),
+        duration_ns=int(operations.select(end_ns.max()).item()),
+        is_device=True,
+    )
+
+
+def left_out(requests: pl.LazyFrame, *, dev: int | None = None) -> pl.DataFrame:
+    """What of the requests is not in their `program`: columns reason, call (the operation), count, bytes."""
+    return (
+        _asked(requests, _device(requests, dev))
+        .filter(pl.col("reason").is_not_null())
+        .group_by("reason", call="op")
+        .agg(count=pl.len().cast(pl.Int64), bytes=pl.col("bytes").sum())
+        .sort("reason", "call")
+    )
+
+
+def _device(requests: pl.LazyFrame, dev: int | None) -> int:
+    devices = requests.select(pl.col("dev").unique().sort()).collect().to_series().to_list()
+    names = ", ".join(units.format_dev(device) for device in devices)
+    if not devices:
+        raise InputError("the capture has no requests of block devices; record block events with iotrace")
+    if dev is None and len(devices) > 1:
+        raise InputError(f"the capture has requests of several devices ({names}); name one with --device")
+    if dev is not None and dev not in devices:
+        raise InputError(f"no request is of device {units.format_dev(dev)}; there are those of {names}")
+    return int(devices[0]) if dev is None else dev
+
+
+def _asked(requests: pl.LazyFrame, dev: int) -> pl.DataFrame:
+    """Columns op, call, flags, is_preflushed, start_ns, end_ns (null: unknown), offset_bytes, bytes, error, reason.
+
+    In the order in which they began; `reason` says why one is left out.
+    """
+    of_device = requests.filter(pl.col("dev") == dev).with_columns(pl.col("op").cast(pl.String)).collect()
+    op = pl.col("op")
+    is_flush = op == "flush"
+    shows_flushes = not of_device.filter(
+        is_flush, pl.col("queue_ns").is_null(), pl.col("issue_ns").is_not_null()
+    ).is_empty()
+    is_forced = (op == "write") & (_reached_fua(of_device) if shows_flushes else pl.col("fua"))
+    start_ns = pl.coalesce("queue_ns", "insert_ns", "issue_ns", "complete_ns")
+    if shows_flushes:
+        start_ns = pl.when("preflush").then(pl.coalesce("issue_ns", start_ns)).otherwise(start_ns)
+    length = pl.col("nr_sectors") * units.SECTOR_BYTES
+    return (
+        of_device.select(
+            "op",
+            "error",
+            "request_id",
+            reason=_reason(length),
+            call=pl.when(is_forced).then(pl.lit("pwritev")).otherwise(op.replace_strict(_CALLS, default=None)),
+            flags=pl.when(is_forced)
+            .then(pl.lit(_RWF_DSYNC, pl.Int64))
+            .when(op.is_in(_DISCARDS))
+            .then(pl.lit(_FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE, pl.Int64)),
+            is_preflushed=pl.col("preflush") & is_flush.not_() & pl.lit(not shows_flushes),
+            offset_bytes=pl.when(is_flush.not_()).then(pl.col("sector") * units.SECTOR_BYTES),
+            bytes=pl.when(is_flush.not_()).then(length),
+            start_ns=start_ns,
+            end_ns=pl.when(pl.col("complete_ns").is_not_null()).then(pl.max_horizontal("complete_ns", start_ns)),
+        )
+        .sort("start_ns", "request_id")
+        .drop("request_id")
+    )
+
+
+def _reached_fua(requests: pl.DataFrame) -> pl.Expr:
+    """Whether the request that the device got had REQ_FUA."""
+    letters = requests["rwbs"].drop_nulls().unique().to_list()
+    return pl.col("rwbs").is_in([word for word in letters if rwbs.meaning(word).fua])
+
+
+def _reason(length: pl.Expr) -> pl.Expr:
+    """Why a request of so many bytes is left out, or null."""
+    op = pl.col("op")
+    is_placed = pl.col("sector").is_not_null() & (pl.col("nr_sectors") > 0)
+    return (
+        pl.when(op.is_in(list(_CALLS)).not_())
+        .then(pl.lit("no such call"))
+        .when((op != "flush") & is_placed.not_())
+        .then(pl.lit("no place"))
+        .when(op.is_in(["read", "write"]) & (length > MAX_BYTES))
+        .then(pl.lit("longer than 1 GiB"))
+    )
+
+
+# -- threads ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """On which of `count` threads each request is, and which `requests` wait for the end of which others (`after`)."""
+
+    on: npt.NDArray[np.int32]
+    count: int
+    requests: npt.NDArray[np.int64]
+    after: npt.NDArray[np.int64]
+
+
+def _lanes(asked: pl.DataFrame) -> _Lanes:
+    op, is_known = pl.col("op"), pl.col("end_ns").is_not_null()
+    writes = op.is_in(["write", *_DISCARDS]) & is_known
+    flushes = ((op == "flush") | pl.col("is_preflushed")) & is_known
+    does = asked.select((writes.cast(pl.UInt8) * _DOES_WRITE + flushes.cast(pl.UInt8) * _DOES_FLUSH).cast(pl.UInt8))
+    start = np.ascontiguousarray(asked["start_ns"].to_numpy())
+    end = np.ascontiguousarray(asked.select(pl.coalesce("end_ns", "start_ns")).to_series().to_numpy())
+    bits = np.ascontiguousarray(does.to_series().to_numpy())
+    on = np.empty(asked.height, np.int32)
+    library = _library()
+    found = library.lanes_new(asked.height, start.ctypes.data, end.ctypes.data, bits.ctypes.data, on.ctypes.data)
+    if not found:
+        raise MemoryError
+    try:
+        rows = int(library.lanes_orders(found))
+        request, after = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        library.lanes_copy(found, request.ctypes.data, after.ctypes.data)
+        return _Lanes(on, int(library.lanes_count(found)), request, after)
+    finally:
+        library.lanes_free(found)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle, array = ctypes.c_void_p, ctypes.c_void_p
+    return native.declared(
+        ("lanes_new", handle, (ctypes.c_size_t, array, array, array, array)),
+        ("lanes_free", None, (handle,)),
+        ("lanes_count", ctypes.c_size_t, (handle,)),
+        ("lanes_orders", ctypes.c_size_t, (handle,)),
+        ("lanes_copy", None, (handle, array, array)),
+    )
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _operations(asked: pl.DataFrame) -> pl.DataFrame:
+    """Table `operations`, with columns row (of its request; null: of none) and is_last (of its request).
+
+    The first one opens the device for all threads.
+    """
+    first_ns = int(asked["start_ns"][0])
+    failed = pl.col("error") < 0
+    numbered = asked.select(
+        "thread",
+        "call",
+        "flags",
+        "offset_bytes",
+        "bytes",
+        "is_preflushed",
+        row=pl.int_range(pl.len(), dtype=pl.Int64),
+        ts_ns=pl.col("start_ns") - first_ns,
+        duration_ns=pl.col("end_ns") - pl.col("start_ns"),
+        failed=failed,
+        result=pl.when(failed)
+        .then(pl.col("error").cast(pl.Int64))
+        .when(pl.col("error") == 0)
+        .then(pl.when(pl.col("call").str.starts_with("p")).then("bytes").otherwise(0)),
+    )
+    before = numbered.filter("is_preflushed").select(
+        "thread", "row", "ts_ns", call=pl.lit("fdatasync"), inserted=True, is_last=False
+    )
+    opened = pl.DataFrame({"thread": [0], "ts_ns": [0], "call": ["open"], "inserted": [True], "is_last": [False]})
+    opened = opened.with_columns(
+        pl.col("thread").cast(pl.Int32), path=pl.lit(PATH), flags=pl.lit(_O_RDWR | _O_DIRECT, pl.Int64)
+    )
+    themselves = numbered.drop("is_preflushed").with_columns(inserted=False, is_last=True)
+    rows = pl.concat([opened, before, themselves], how="diagonal").sort("row", "is_last", nulls_last=False)
+    numbers = {"operation": pl.int_range(pl.len(), dtype=pl.Int64), "descriptor": pl.lit(0, pl.Int32)}
+    rows = rows.with_columns(
+        **numbers, file=pl.lit(0, pl.Int32), call=pl.col("call").cast(schema.enum("operations", "call"))
+    )
+    table = schema.complete(rows.drop("row", "is_last"), "operations")
+    return table.with_columns(rows["row"], rows["is_last"])
+
+
+def _files(asked: pl.DataFrame) -> pl.DataFrame:
+    end = int(asked.select((pl.col("offset_bytes") + pl.col("bytes")).max().fill_null(0)).item())
+    row = pl.DataFrame(
+        {"path": [PATH], "inode_type": ["file"], "file": [0], "size_bytes": [end], "size_from": ["reads"]}
+    )
+    types = schema.table("replay_files").polars
+    return schema.complete(row.select(pl.col(name).cast(types[name]) for name in row.columns), "replay_files")
+
+
+def _dependencies(operations: pl.DataFrame, lanes: _Lanes) -> pl.DataFrame:
+    """All threads wait for the open; a request waits with its first operation for the last one of another."""
+    own = (
+        operations.filter(pl.col("row").is_not_null())
+        .group_by("row")
+        .agg(first=pl.col("operation").min(), last=pl.col("operation").max())
+        .sort("row")
+    )
+    waits = own["first"].to_numpy()[lanes.requests]
+    opened = operations.filter(pl.col("thread") > 0).group_by("thread").agg(pl.col("operation").min())["operation"]
+    table = pl.DataFrame(
+        {
+            "operation": np.concatenate([opened.to_numpy(), waits]),
+            "after": np.concatenate([np.zeros(len(opened), np.int64), own["last"].to_numpy()[lanes.after]]),
+        }
+    )
+    return schema.conform(table.sort("operation", "after"), "replay_dependencies")

@@ -1,0 +1,53 @@
+"""Names replaced by hashes, so that a program can be given away: who has the salt gets the same names again."""
+
+from __future__ import annotations
+
+import hmac
+import re
+
+import polars as pl
+
+from androstep_analysis.errors import InputError
+from androstep_analysis.link.filetype import rules
+
+_HASH_BYTES = 8
+
+
+def hashed(names: pl.Series, salt: bytes) -> pl.DataFrame:
+    """Columns name, hashed: each of these distinct paths, or texts of links, with its components hashed.
+
+    ``/``, ``.`` and ``..`` stay. Of a component stay the suffixes by which files are told apart (filetypes.toml): what
+    SQLite appends (``-journal``, ``-wal``, ``-shm``) and a known extension before it, so that the files of one database
+    still have one name. Everything else becomes 16 hexadecimal digits of HMAC-SHA-256 with key `salt`; names that do
+    not begin with the same suffix, such as that of a package, do not show it. Raises `InputError` for an empty salt.
+    """
+    if not salt:
+        raise InputError("the salt for names is empty; give a file with some random bytes")
+    parts = pl.DataFrame({"name": names}).with_columns(part=pl.col("name").str.split("/"))
+    distinct = parts["part"].explode(empty_as_null=False).unique(maintain_order=True)
+    known = pl.DataFrame({"part": distinct, "own": [_component(part, salt) for part in distinct]})
+    rows = parts.with_row_index().explode("part").join(known, on="part", how="left", maintain_order="left")
+    return (
+        rows.group_by("index", maintain_order=True)
+        .agg(pl.col("name").first(), hashed=pl.col("own").str.join("/"))
+        .drop("index")
+    )
+
+
+def _component(name: str, salt: bytes) -> str:
+    if name in ("", ".", ".."):
+        return name
+    stem, suffix = _split(name)
+    return hmac.digest(salt, stem.encode(), "sha256")[:_HASH_BYTES].hex() + suffix
+
+
+def _split(name: str) -> tuple[str, str]:
+    """What identifies a file, and the suffixes that only say what it is."""
+    found = _suffixes().search(name)
+    return (name[: found.start()], found[0]) if found else (name, "")
+
+
+def _suffixes() -> re.Pattern[str]:
+    extensions = sorted({suffix for group in rules()["suffixes"].values() for suffix in group})
+    companions = sorted(rules()["companions"].values())
+    return re.compile(rf"(?<=.)(?:\.(?:{'|'.join(extensions)}))?(?:-(?:{'|'.join(companions)}))?$", re.I | re.S)

@@ -1,0 +1,27 @@
+"""Which processes belong to a recorded command: it, and what it started."""
+
+from __future__ import annotations
+
+import polars as pl
+
+_CALLS = ("clone", "clone3", "fork", "vfork")
+
+
+def descendants(syscalls: pl.LazyFrame, tasks: pl.LazyFrame, pid: int) -> list[int]:
+    """`pid` and every process that it or one of its threads made, by the results of clone and fork, in order."""
+    of_tids = tasks.drop_nulls(["tid", "pid"]).select("tid", process="pid").unique("tid", keep="none").collect()
+    # Threads are made by the same calls, and belong to the process of their maker.
+    made = (
+        syscalls.filter(pl.col("call").is_in(list(_CALLS)) & (pl.col("result") > 0))
+        .select("tid", "pid", child=pl.col("result").cast(pl.Int32, strict=False))
+        .collect()
+        .join(of_tids, on="tid", how="left", maintain_order="left")
+        .select(parent=pl.coalesce("pid", "process", "tid"), child="child")
+        .join(of_tids.rename({"tid": "child", "process": "of"}), on="child", how="left", maintain_order="left")
+        .select("parent", child=pl.coalesce("of", "child"))
+        .drop_nulls()
+    )
+    known = {pid}
+    while new := set(made.filter(pl.col("parent").is_in(list(known)))["child"]) - known:
+        known |= new
+    return sorted(known)

@@ -1,0 +1,90 @@
+"""Reading what `ioreplay` recorded of replays: record streams (probes/FORMAT.md), a file for each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from androstep_analysis import results
+from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.ingest import record
+from androstep_analysis.ingest.source import head
+from androstep_analysis.replay.tables import RUN, TABLES
+from androstep_analysis.results import Kind, Results
+
+PROBE = "ioreplay"
+
+
+def sniff(path: Path) -> bool:
+    """Whether a file, plain or compressed, holds the results of a replay."""
+    return record.is_of(head(path), PROBE)
+
+
+def read(*paths: str | os.PathLike[str]) -> Results:
+    """The replays in files or capture directories, together.
+
+    Tables are replay_runs and replay_ops as in schemas/; those of several files are told apart by `run_id`. Warns
+    (`LossWarning`) of what could not be read. Raises `InputError` for a file that ioreplay did not write, or that is
+    damaged beyond use, and where the same replay is given twice.
+    """
+    return results.read(KIND, paths)
+
+
+def read_file(path: Path) -> Results:
+    """The replay in one file; like `read`, but losses are told in the answer only.
+
+    Raises `InputError` also where the file does not tell what was replayed: ioreplay writes that at the end.
+    """
+    records = record.read(path)
+    shown = printable(str(path))
+    if records.header.get("probe") != PROBE or {"replay_run", "replay_op"} - records.tables.keys():
+        probe = printable(str(records.header.get("probe")))
+        raise InputError(f"{shown}: a record stream of {probe}, not of {PROBE}; give its --record")
+    run = records.tables["replay_run"]
+    if run.height != 1:
+        raise InputError(f"{shown}: tells of {run.height} replays, not of one: it was cut or damaged; replay again")
+    name = pl.lit(run["run_id"][0], pl.String)
+    operations = records.tables["replay_op"].with_columns(run_id=name).sort("operation")
+    lost = int(run["done"][0] + run["inserted"][0]) - operations.height
+    torn = (Loss("torn", lost, f"{lost} operations that were done are not in the file"),) if lost > 0 else ()
+    return Results(
+        format="ioreplay records",
+        tables={
+            "replay_runs": results.fit(run, "replay_runs"),
+            "replay_ops": results.fit(operations, "replay_ops"),
+        },
+        losses=(*records.losses, *torn),
+        clock="boot",
+        monotonic_offset_ns=records.header.get("monotonic_offset_ns"),
+        realtime_offset_ns=records.header.get("realtime_offset_ns"),
+    )
+
+
+def tells_of_none(path: Path) -> bool:
+    """Whether ioreplay found before the first operation that it could not replay: its file is made before that."""
+    records = record.read(path)
+    return records.complete and records.tables["replay_run"].is_empty()
+
+
+def _told(runs: pl.DataFrame) -> dict[str, Any]:
+    return {
+        "runs": runs.height,
+        "fs_types": sorted(runs["fs_type"].fill_null("unknown").unique()),
+        **{name: int(runs[name].sum()) for name in ("operations", "done", "diverged", "interrupted")},
+    }
+
+
+KIND = Kind(
+    role="replay",
+    noun="results of a replay",
+    command="androstep replay",
+    tables=TABLES,
+    key=RUN,
+    facts={"fs_type": "fs_type"},
+    sniff=sniff,
+    read_file=read_file,
+    told=_told,
+)

@@ -1,0 +1,79 @@
+"""Replaying a program, here or elsewhere, and keeping what came of it as a capture."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# The module, not what is in it: reading captures needs this package, which is therefore loaded first.
+from androstep_analysis import capture, probe
+from androstep_analysis.errors import InputError
+from androstep_analysis.probe import Runner
+from androstep_analysis.replay import program as programs
+from androstep_analysis.replay.read import PROBE, tells_of_none
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+_COMPLAINED = 1
+"""The exit status of a probe that said why it failed."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What replaying came to: ioreplay's exit status (0: every operation was done), and the results, if any."""
+
+    status: int
+    capture: Capture | None
+
+
+def run(
+    program: str | PathLike[str],
+    directory: str | PathLike[str],
+    options: Sequence[str] = (),
+    *,
+    out: str | PathLike[str],
+    repeats: int = 1,
+    runner: Runner | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Run:
+    """Replay a program's file in `directory` and keep the results in the new capture directory `out`.
+
+    `directory` must be empty or not be there; ioreplay empties it again at the end of each of the `repeats`. For a
+    program made from the requests of a device it is the file or block device to write to. `options` are ioreplay's.
+    `runner` says where it runs (`probe.Runner`), by default on this machine; `facts` what is known of the machine
+    (`manifest.FACTS`), by default of this one. A bar shows the progress. The capture holds the program and a file with
+    the results of each repetition in ``raw/``; there is none where ioreplay wrote no results. The first repetition
+    that does not do every operation is the last.
+
+    Raises `InputError` where `program` is none, `out` exists, and for an option that only the caller can give, and
+    `ValueError` for no repetitions.
+    """
+    if repeats < 1:
+        raise ValueError(f"repeats is {repeats}: replay once or more")
+    program, out = Path(program), Path(out)
+    capture.refuse_existing(out)
+    if repeats > 1 and "--keep" in options:
+        raise InputError("--keep leaves files in the directory, and each repetition needs an empty one; leave out one")
+    is_device = programs.read(program).is_device
+    operands = ("--target", directory, program) if is_device else (program, directory)
+    runner = runner or probe.local(PROBE, *operands)
+    known = probe.this_machine(PROBE, [*options, *map(str, operands)]) if facts is None else facts
+    with tempfile.TemporaryDirectory(prefix="androstep-replay-") as scratch:
+        records: list[Path] = []
+        status = 0
+        for number in range(repeats):
+            record = Path(scratch) / ("replay.rec" if repeats == 1 else f"replay-{number}.rec")
+            of = f" {number + 1}/{repeats}" if repeats > 1 else ""
+            status = probe.record(PROBE, options, record, runner, of=of)
+            if record.exists() and not (status == _COMPLAINED and tells_of_none(record)):
+                records.append(record)
+            if status:
+                break
+        if not records:
+            return Run(status, None)
+        return Run(status, capture.create([*records, program], out, facts=known))

@@ -1,0 +1,113 @@
+"""Results that a tool measured, and kinds of them: reading those of files and captures as one."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from androstep_analysis import manifest, schema
+from androstep_analysis.errors import InputError, Loss, LossWarning
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one file, or of several together.
+
+    `tables` has a DataFrame for each table of their kind, in the schema's columns and types. `losses` says what of the
+    file could not be read. Times are of `clock`; `monotonic_offset_ns` and `realtime_offset_ns` are CLOCK_MONOTONIC
+    and CLOCK_REALTIME minus it, where the file tells.
+    """
+
+    format: str
+    tables: dict[str, pl.DataFrame]
+    losses: tuple[Loss, ...] = ()
+    clock: str = "unknown"
+    monotonic_offset_ns: int | None = None
+    realtime_offset_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of results.
+
+    `role` is that of its files in a capture (`manifest.ROLES`), `noun` what they are called, `command` what makes them.
+    The first of `tables` has a row for each run, which the columns `key` name. `facts` maps facts of the machine
+    (`manifest.FACTS`) to its columns, and `told` gives what a capture tells of it at once (JSON values).
+    """
+
+    role: str
+    noun: str
+    command: str
+    tables: tuple[str, ...]
+    key: tuple[str, ...]
+    facts: Mapping[str, str]
+    sniff: Callable[[Path], bool]
+    read_file: Callable[[Path], Results]
+    told: Callable[[pl.DataFrame], dict[str, Any]]
+
+
+def read(kind: Kind, paths: Sequence[str | os.PathLike[str]]) -> Results:
+    """The results in files or capture directories, together.
+
+    Warns (`LossWarning`) of what could not be read. Raises `InputError` for a file that holds no such results, or is
+    damaged beyond use, and where the same results are given twice.
+    """
+    files = [file for path in paths for file in _files(kind, Path(path))]
+    if not files:
+        raise InputError(f"no file with results was given; name one, or a capture of `{kind.command}`")
+    found = together(kind, [kind.read_file(file) for file in files])
+    if found.losses:
+        warnings.warn("; ".join(loss.message for loss in found.losses), LossWarning, stacklevel=3)
+    return found
+
+
+def together(kind: Kind, parts: Sequence[Results]) -> Results:
+    """The results of several files as one; their clocks must be the same, or none is told."""
+    tables = {name: pl.concat([part.tables[name] for part in parts]) for name in kind.tables}
+    runs = tables[kind.tables[0]]
+    doubled = runs.filter(pl.struct(kind.key).is_duplicated())
+    if not doubled.is_empty():
+        raise InputError(f"run {doubled['run_id'][0]} is in two of the files; give each result once")
+    clocks = {part.clock for part in parts}
+    return Results(
+        format=", ".join(dict.fromkeys(part.format for part in parts)),
+        tables=tables,
+        losses=tuple(loss for part in parts for loss in part.losses),
+        clock=clocks.pop() if len(clocks) == 1 else "unknown",
+        monotonic_offset_ns=_same([part.monotonic_offset_ns for part in parts]),
+        realtime_offset_ns=_same([part.realtime_offset_ns for part in parts]),
+    )
+
+
+def fit(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The columns of `frame` that table `name` has, in its types, and null in the others.
+
+    `InputError` where a value is none that the schema knows: a newer tool wrote it.
+    """
+    columns = [column for column in schema.table(name).columns if column.name in frame.columns]
+    try:
+        fitted = frame.select(pl.col(column.name).cast(column.polars) for column in columns)
+        return schema.complete(fitted, name)
+    except (pl.exceptions.InvalidOperationError, schema.SchemaError) as error:
+        raise InputError(f"table {name}: {str(error).splitlines()[0]}; update androstep or the probe") from None
+
+
+def _same(values: list[int | None]) -> int | None:
+    """The value that all have: of one file, or of none."""
+    return values[0] if len(set(values)) == 1 else None
+
+
+def _files(kind: Kind, path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    described = manifest.read(path)
+    files = [manifest.verify(source, path) for source in described.of_role(kind.role)]
+    if not files:
+        raise InputError(f"{path}: a capture without {kind.noun}; make one with `{kind.command}`")
+    return files
