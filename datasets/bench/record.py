@@ -15,26 +15,21 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import hashlib
 import json
-import lzma
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
-from harness import guest
+from harness import guest, places
 
 STATIC = Path(__file__).resolve().parents[2] / "build" / "probes" / f"{os.uname().machine}-linux-musl" / "iobench"
 """The build for devices: the same program on the host and in the guest."""
 
-IMAGE_BYTES = 512 << 20
 ALWAYS = "--repeats 5 --interval 10000 -q"
 
 EXPERIMENTS = {
@@ -57,8 +52,6 @@ compare, and the rate by record size."""
 COMPARED = ("modes", "journal_modes")
 """What is measured everywhere; to measure everything everywhere would make too large a data set."""
 
-MKFS_EXT4 = ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0")
-
 
 @dataclass(frozen=True)
 class Place:
@@ -71,51 +64,26 @@ class Place:
 
 
 PLACES = {
-    "ext4_disk": Place("ext4", "disk", MKFS_EXT4, EXPERIMENTS),
-    "xfs_disk": Place("xfs", "disk", ("mkfs.xfs", "-q", "-f")),
-    "btrfs_disk": Place("btrfs", "disk", ("mkfs.btrfs", "-q", "-f")),
-    "ext4_memory": Place("ext4", "memory", MKFS_EXT4),
+    "ext4_disk": Place("ext4", "disk", places.MKFS["ext4"], EXPERIMENTS),
+    "xfs_disk": Place("xfs", "disk", places.MKFS["xfs"]),
+    "btrfs_disk": Place("btrfs", "disk", places.MKFS["btrfs"]),
+    "ext4_memory": Place("ext4", "memory", places.MKFS["ext4"]),
     "f2fs_guest": Place("f2fs", "guest", ()),
 }
-
-
-def run(*command: str | Path) -> str:
-    """What a program that ends well prints; the recording ends with what it said otherwise."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{shlex.join(map(str, command))}: status {done.returncode}: {done.stderr.strip()}")
-    return done.stdout.strip()
 
 
 def words(experiment: str) -> str:
     return f"{EXPERIMENTS[experiment]} {ALWAYS}"
 
 
-@contextmanager
-def mounted(place: Place, directory: Path) -> Iterator[Path]:
-    """A new filesystem in an image file, mounted until the end."""
-    image, top = directory / "image", directory / "top"
-    top.mkdir()
-    with image.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, IMAGE_BYTES)
-    run(*place.mkfs, image)
-    direct = ("--direct-io=on",) if place.backing == "disk" else ()
-    device = run("losetup", "--find", "--show", *direct, image)
-    try:
-        run("mount", "-o", "noatime", device, top)
-        try:
-            yield top
-        finally:
-            run("umount", top)
-    finally:
-        run("losetup", "--detach", device)
-
-
 def record_here(place: Place, scratch: Path, out: Path) -> None:
     """The experiments of one filesystem of this machine."""
-    with tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as name, mounted(place, Path(name)) as top:
+    with (
+        tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as name,
+        places.mounted(place.mkfs, Path(name), past_cache=place.backing == "disk") as top,
+    ):
         for experiment in place.experiments:
-            run(STATIC, *shlex.split(words(experiment)), "-p", top, "-o", out / f"{experiment}.rec")
+            places.run(STATIC, *shlex.split(words(experiment)), "-p", top, "-o", out / f"{experiment}.rec")
 
 
 def record_in_guest(place: Place, scratch: Path, out: Path) -> None:
@@ -126,16 +94,7 @@ def record_in_guest(place: Place, scratch: Path, out: Path) -> None:
         script = f"set -x\nmount -t {place.fs_type} -o noatime /dev/vda /mnt && {command} && umount /mnt || return\n"
         with tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as directory:
             guest.run(Path(directory), place.fs_type, [STATIC], script, cpus=os.cpu_count() or 1, log_writes=False)
-            run("cp", Path(directory) / name, out / name)
-
-
-def pack(directory: Path) -> dict[str, str]:
-    """Compresses the recordings; their sha256 by name."""
-    for path in directory.glob("*.rec"):
-        packed = lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
-        path.with_suffix(".rec.xz").write_bytes(packed)
-        path.unlink()
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("*.xz"))}
+            places.run("cp", Path(directory) / name, out / name)
 
 
 def main() -> None:
@@ -158,7 +117,7 @@ def main() -> None:
             record_in_guest(place, options.disk, out)
         else:
             record_here(place, options.disk if place.backing == "disk" else Path("/dev/shm"), out)
-        recorded["places"][name] = {"recorded": f"{begun:%Y-%m-%d %H:%M} UTC", "sha256": pack(out)}
+        recorded["places"][name] = {"recorded": f"{begun:%Y-%m-%d %H:%M} UTC", "sha256": places.pack(out)}
     recorded["host"] = {"kernel": os.uname().release, "machine": os.uname().machine, "cpus": os.cpu_count()}
     recorded["commands"] = {experiment: f"iobench {words(experiment)}" for experiment in EXPERIMENTS}
     manifest.write_text(json.dumps(recorded, indent=1) + "\n")
