@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import derivation, schema
+from androstep_analysis import beside, derivation, schema
 from androstep_analysis.capture import Capture
 from androstep_analysis.manifest import Manifest, Source
 
@@ -64,7 +64,7 @@ def of_tables(tables: dict[str, pl.DataFrame], **about: Any) -> Capture:
         "losses": [],
         "rows": {name: rows.height for name, rows in tables.items()},
         "coverage": [],
-        "bench": None,
+        **dict.fromkeys(beside.KINDS),
     }
     source = Source("made", "trace", 0, "0" * 64)
     return Capture("made", Manifest(sources=(source,)), {n: t.lazy() for n, t in tables.items()}, told | about)

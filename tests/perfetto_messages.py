@@ -37,7 +37,8 @@ FtraceEvent: timestamp=1:uint64 pid=2:uint32 sched_switch=4:SchedSwitch sched_wa
   ext4_evict_inode=160:Ext4Evict ext4_unlink_enter=217:Ext4Unlink task_newtask=235:TaskNewtask
   task_rename=236:TaskRename sched_process_exec=237:SchedExec sched_process_exit=238:SchedExit
   sched_process_fork=239:SchedFork f2fs_iget=248:F2fsInode f2fs_new_inode=250:F2fsNew f2fs_unlink_enter=268:F2fsUnlink
-  f2fs_iostat=419:F2fsIostat android_fs_datawrite_start=434:AndroidFs generic=327:Generic ufshcd_command=406:Ufs
+  f2fs_iostat=419:F2fsIostat android_fs_datawrite_start=434:AndroidFs generic=327:Generic sys_enter=329:SysEnter
+  sys_exit=330:SysExit ufshcd_command=406:Ufs
   scsi_dispatch_cmd_timeout=598:ScsiTimeout described_a=65536:bytes described_b=65537:bytes
 SchedSwitch: prev_comm=1:string prev_pid=2:int32 prev_prio=3:int32 prev_state=4:int64 next_comm=5:string
   next_pid=6:int32
@@ -76,6 +77,8 @@ Ufs: dev_name=1:string doorbell=2:uint32 intr=3:uint32 lba=4:uint64 opcode=5:uin
   transfer_len=8:int32 group_id=9:uint32 str_t=10:uint32
 ScsiTimeout: host_no=1:uint32 channel=2:uint32 id=3:uint32 lun=4:uint32 result=5:int32 opcode=6:uint32
   driver_tag=12:int32 cmnd=17:bytes
+SysEnter: id=1:int64 args*=2:uint64
+SysExit: id=1:int64 ret=2:int64
 Generic: event_name=1:string field*=2:GenericField
 GenericField: name=1:string str_value=3:string int_value=4:int64 uint_value=5:uint64
 ProcessTree: processes*=1:Process threads*=2:Thread

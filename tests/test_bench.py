@@ -24,13 +24,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import androstep_analysis as androstep
-from androstep_analysis import bench, schema
+from androstep_analysis import bench, beside, schema
 from androstep_analysis.bench import fio, tables
 from androstep_analysis.bench.compare import moses, ratio
 from androstep_analysis.bench.measures import QUANTILES
 from androstep_analysis.bench.summarise import rank
-from androstep_analysis.bench.tables import Part, Results, foreign
+from androstep_analysis.bench.tables import Part, foreign
 from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.results import Results
 
 # -- results of others: two archives of a Pixel phone ------------------------------------------------------------------
 
@@ -747,15 +748,13 @@ def test_results_beside_a_trace(recorded: Path, tmp_path: Path) -> None:
 
 
 def test_times_of_results_are_in_the_clock_of_the_trace(recorded: Path, tmp_path: Path) -> None:
-    from androstep_analysis.bench import beside
-
     found = bench.read(recorded)
     assert found.monotonic_offset_ns is not None
     about = {"clock": "mono", "events": {"x": 1}, "losses": [], "rows": {}}
-    shifted, told = beside.add(found, {}, about)
+    shifted, told = beside.add({"bench": found}, {}, about)
     assert told["bench"] == {"tests": ["rand_write"], "runs": 6, "invalid": 0}
     for name in bench.TABLES:
         difference = shifted[name].lazy().collect()["ts_ns"] - found.tables[name]["ts_ns"]
         assert set(difference) == {found.monotonic_offset_ns}
-    same, _ = beside.add(found, {}, about | {"clock": "boot"})
+    same, _ = beside.add({"bench": found}, {}, about | {"clock": "boot"})
     assert same["bench"].lazy().collect().equals(found.tables["bench"])

@@ -19,8 +19,7 @@ import polars as pl
 import pytest
 
 import androstep_analysis as androstep
-from androstep_analysis import bench, cli
-from androstep_analysis.bench import program
+from androstep_analysis import bench, cli, probe
 from androstep_analysis.bench.run import run
 from androstep_analysis.errors import InputError
 
@@ -132,17 +131,17 @@ def test_iobenchs_own_help_is_shown(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_where_the_program_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, iobench: Path) -> None:
-    assert program.find() == iobench
+    assert probe.find("iobench") == iobench
     monkeypatch.setenv("ANDROSTEP_IOBENCH", str(tmp_path / "missing"))
     with pytest.raises(InputError, match=r"missing: named by ANDROSTEP_IOBENCH, but no program; .*make probes"):
-        program.find()
+        probe.find("iobench")
     monkeypatch.delenv("ANDROSTEP_IOBENCH")
-    monkeypatch.setattr(program, "_PROGRAM", "build/nowhere/iobench")
+    monkeypatch.setattr(probe, "_BUILT", "build/nowhere")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="there is no program iobench; build it with `make probes`"):
-        program.find()
+        probe.find("iobench")
     shutil.copy(iobench, tmp_path / "iobench")
-    assert program.find() == tmp_path / "iobench"
+    assert probe.find("iobench") == tmp_path / "iobench"
 
 
 def test_a_capture_that_is_there_stays(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +159,7 @@ def test_another_runner(place: Path, tmp_path: Path) -> None:
     def elsewhere(options: Sequence[str], record: Path, progress: Callable[[str], None]) -> int:
         asked.append(options)
         progress("iobench:  50 % point 1/1 repeat 2/3 1000 ops/s")
-        return program.local([*options, "--directory", str(place)], record, progress)
+        return probe.local("iobench")([*options, "--directory", str(place)], record, progress)
 
     done = run(SMALL, tmp_path / "out", runner=elsewhere, facts={"device": "a phone", "sdk": 35})
     assert asked == [SMALL] and done.status == 0 and done.capture is not None
@@ -174,7 +173,7 @@ def test_another_runner(place: Path, tmp_path: Path) -> None:
 def test_progress_is_passed_on_line_by_line(place: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     options = ["--size", "256k", "--runtime", "500ms", "--cache", "any", "--repeats", "2", "--directory", str(place)]
-    status = program.local(options, tmp_path / "x.rec", lines.append)
+    status = probe.local("iobench")(options, tmp_path / "x.rec", lines.append)
     assert status == 0 and (tmp_path / "x.rec").exists()
     shares = [int(found[1]) for line in lines if (found := re.fullmatch(r"iobench: +(\d+) % .+", line))]
     assert shares and shares == sorted(set(shares)) and shares[0] >= 0 and shares[-1] <= 100

@@ -26,7 +26,7 @@ from androstep_analysis import capture, cli, derivation, fs, link
 DEMO = ROOT / "datasets/demo"
 KEPT = ["trace.dat.zst", "before.rec.zst", "after.rec.zst", "recording.json", "before.img.zst", "after.img.zst"]
 PROGRAM = Path(sys.executable).with_name("androstep")
-COMMANDS = ("ingest", "tables", "summary", "lookup", "report", "export", "bench", "doctor")
+COMMANDS = ("ingest", "tables", "summary", "lookup", "report", "export", "bench", "program", "replay", "doctor")
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def test_help_of_a_command_shows_an_example_that_its_parser_takes(androstep: And
 
 def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
     shown = examples(androstep("--help").out)
-    assert len(shown) == 6
+    assert len(shown) == 8
     for example in shown:
         cli._parsed(example)
 

@@ -156,7 +156,6 @@ def test_garbage_is_refused(tmp_path: Path, contents: bytes) -> None:
 @pytest.mark.parametrize(
     ("head", "told"),
     [
-        (b"1 0 open /data/data O_WRONLY|O_CREAT 36\n1 0 write 36 4\n", "a script of MobiGen"),
         (b"adbd is already running as root\n\nREADS :\n_______\n\nFILE VIEW:\n", "a report of ioblame"),
         (b"# proto-message: Trace\npacket {\n  timestamp: 1\n}\n", "a Perfetto trace as text"),
         (b'{\n "tool": "blkparse",\n "events": 3\n}\n', "JSON"),

@@ -862,3 +862,14 @@ def test_cut_anywhere(program: Path, tmp_path: Path) -> None:
         (tmp_path / "cut").write_bytes(data[:place])
         for row in read(tmp_path / "cut")[1].filter(state="whole").iter_rows(named=True):
             assert row == known[row["line"]]
+
+
+def test_forks_that_others_interrupt_make_any_number_of_threads_known(tmp_path: Path) -> None:
+    forks = "".join(
+        f"{tid}  vfork( <unfinished ...>\n{tid}  <... vfork resumed>) = {tid + 1}\n" for tid in range(1, 1000)
+    )
+    staging, table = of_text(tmp_path, forks)
+    assert table["state"].unique().to_list() == ["whole"]
+    assert table["result"].to_list() == list(range(2, 1001))
+    assert staging.tasks is not None
+    assert sorted(staging.tasks["tid"].to_list()) == list(range(1, 1001))

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import built
+import calls_oracle
 import loops
 import pytest
+import ziglang
+from harness import build, guest, kernel
 from tree import ROOT
 
 from androstep_analysis.ingest import ftrace, record, source, tracedat_file
@@ -489,6 +492,138 @@ def test_the_build_for_phones_says_the_same(option: str) -> None:
         pytest.skip("no qemu-aarch64-static")
     arm = built.run("qemu-aarch64-static", built.program("iotrace", "aarch64-linux-musl"), option)
     assert arm.stdout == built.run(built.program("iotrace"), option).stdout
+
+
+# -- system calls: what strace sees of the same run -------------------------------------------------------------------
+
+
+def calls_differ(recording: Path, log: Path) -> list[str]:
+    """Where iotrace's calls are not those in strace's log; paths and new descriptors count where they were recorded."""
+    facts = json.loads((recording / "recording.json").read_text("utf-8"))
+    numbers = (facts["syscall_numbers"] or {"numbers": {}})["numbers"]
+    names = [row["event"].partition("/sys_enter_")[2] for row in facts["events"] if "/sys_enter_" in row["event"]]
+    names = names or [*numbers]
+    seen = calls_oracle.traced(recording / "trace.dat", {number: name for name, number in numbers.items()})
+    expected = calls_oracle.logged(log.read_bytes())
+    assert facts["lost_events"] == 0 and len(expected) == 6
+    assert {"openat", "pwrite64", "recvmsg", "renameat2", "execve"} <= {*names}
+    return calls_oracle.differences(seen, expected, names, "androstep/call_path" not in facts["absent"])
+
+
+def callers() -> Path:
+    for program in ("strace", "trace-cmd"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program}")
+    try:
+        return build.callers()
+    except OSError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.root
+def test_calls_are_those_that_strace_sees(disk: Disk, tmp_path: Path) -> None:
+    strace = ["strace", "-f", "-s", "16", "-o", str(tmp_path / "log")]
+    said = disk.iotrace("--preset", "block+fs+syscalls", "--", *strace, callers(), disk.top)
+    assert calls_differ(disk.out, tmp_path / "log") == []
+    recorded = "androstep/call_path" not in disk.recording()["absent"]
+    assert ("no probes that tell the paths of calls" in said) != recorded
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("preset", ["block+fs", "block+fs+syscalls"])
+def test_what_was_open_before_calls_were_recorded_is_listed(disk: Disk, preset: str) -> None:
+    path = disk.top / "open"
+    path.write_bytes(b"0123456789")
+    with path.open("rb", buffering=0) as file:
+        os.set_inheritable(file.fileno(), True)
+        command = ["sh", "-c", "cd /proc/self && echo && exec sleep 60"]
+        holder = subprocess.Popen(command, close_fds=False, stdout=subprocess.PIPE)
+        assert holder.stdout is not None and holder.stdout.readline() == b"\n"
+        try:
+            file.seek(4)
+            disk.iotrace("--preset", preset, "--", "true")
+        finally:
+            holder.kill()
+            holder.communicate()
+        status = os.fstat(file.fileno())
+        listed = record.read(disk.out / "before.rec").tables["descriptor"].rows(named=True)
+        rows = {row["fd"]: row for row in listed if row["pid"] == holder.pid}
+        if preset == "block+fs":
+            assert not listed
+            return
+        row = rows[file.fileno()]
+    dev = os.major(status.st_dev) << 20 | os.minor(status.st_dev)
+    assert (row["dev"], row["ino"], row["mode"], row["position"]) == (dev, status.st_ino, status.st_mode, 4)
+    assert row["path"] == str(path) and row["flags"] & os.O_ACCMODE == os.O_RDONLY
+    assert rows[1]["path"].startswith("pipe:[") and rows[-100]["path"] == f"/proc/{holder.pid}"
+
+
+def narrow_program(directory: Path) -> subprocess.Popen[bytes]:
+    """A running program of 32 bits, which does nothing (29 is pause)."""
+    (directory / "narrow.c").write_text('void _start(void) { for (;;) __asm__ volatile("int $0x80" ::"a"(29)); }')
+    command = ["gcc", "-m32", "-nostdlib", "-static", "-o", directory / "narrow", directory / "narrow.c"]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("gcc makes no 32-bit programs")
+    try:
+        return subprocess.Popen([directory / "narrow"])
+    except OSError as error:
+        pytest.skip(f"no 32-bit programs run here: {error}")
+
+
+@pytest.mark.root
+def test_calls_by_number_where_the_kernel_has_no_event_for_each(disk: Disk, tmp_path: Path) -> None:
+    events = Path("/sys/kernel/tracing/events/syscalls")
+    if not events.is_dir():
+        pytest.skip("tracefs is not where it can be covered")
+    (tmp_path / "nothing").mkdir()
+    covered = ["unshare", "--mount", "sh", "-c", f"mount --bind '{tmp_path}/nothing' {events} && exec \"$@\"", "sh"]
+    strace = ["strace", "-f", "-s", "16", "-o", tmp_path / "log", callers(), disk.top]
+    iotrace = [built.program("iotrace"), "-o", disk.out, "--device", disk.device, "--preset", "block+fs+syscalls"]
+    narrow = narrow_program(tmp_path)
+    try:
+        built.run(*covered, *iotrace, "--", *strace)
+    finally:
+        narrow.kill()
+        narrow.wait()
+    numbers = disk.recording()["syscall_numbers"]
+    assert numbers["machine"] == os.uname().machine
+    assert narrow.pid in numbers["narrow"] and os.getpid() not in numbers["narrow"]
+    assert calls_differ(disk.out, tmp_path / "log") == []
+
+
+@pytest.mark.parametrize(("column", "headers"), [(0, "x86-linux-any"), (1, "aarch64-linux-any"), (2, "arm-linux-any")])
+def test_numbers_of_calls_are_those_of_the_kernels_headers(column: int, headers: str, tmp_path: Path) -> None:
+    text = (ROOT / "probes" / "calls.c").read_text()
+    rows = re.findall(r'{"(\w+)", (?:NULL|"\w+"), {(-?\d+), (-?\d+), (-?\d+)}}', text)
+    assert len(rows) > 130
+    numbers = {row[0]: int(row[1 + column]) for row in rows if row[1 + column] != "-1"}
+    lines = ["#include <asm/unistd.h>"]
+    for name in sorted({row[0] for row in rows}):
+        if name in numbers:
+            lines.append(f'_Static_assert(__NR_{name} == {numbers[name]}, "{name}");')
+        else:
+            lines += [f"#ifdef __NR_{name}", f"#error {name} is lacking", "#endif"]
+    (tmp_path / "numbers.c").write_text("\n".join(lines))
+    kernels = Path(ziglang.__file__).parent / "lib" / "libc" / "include"
+    command = ["gcc", "-fsyntax-only", "-nostdinc", "-D__ARM_EABI__", "-I", kernels / headers]
+    done = subprocess.run([*command, "-I", kernels / "any-linux-any", tmp_path / "numbers.c"], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_calls_and_their_paths_in_a_guest_are_those_that_strace_sees(tmp_path: Path) -> None:
+    program = callers()
+    iotrace = built.program("iotrace", "x86_64-linux-musl")
+    lacking = guest.missing()
+    if lacking is not None:
+        pytest.skip(lacking)
+    try:
+        kernel.debian()
+    except OSError as error:
+        pytest.skip(str(error))
+    guest.record_calls(tmp_path, "ext4", iotrace, [program], ["callers", "/mnt"], options=["-s", "16"], cpus=2)
+    facts = json.loads((tmp_path / "recording" / "recording.json").read_text("utf-8"))
+    assert not {"androstep/call_path", "androstep/call_fd"} & {*facts["absent"]}
+    assert calls_differ(tmp_path / "recording", tmp_path / "app.strace") == []
 
 
 # -- BTF: offsets by the compiler that also wrote the type information -------------------------------------------------

@@ -18,12 +18,13 @@ import matplotlib
 import numpy as np
 import polars as pl
 import pytest
+import replayed
 from matplotlib import _pylab_helpers
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
 
-from androstep_analysis import analysis, bench, plot, schema
+from androstep_analysis import analysis, bench, plot, replay, schema
 from androstep_analysis.plot import bench as plot_bench
 from androstep_analysis.plot import paper, scatter, series, text
 
@@ -600,10 +601,84 @@ def test_a_series_is_a_line_for_each_repetition() -> None:
 
 def test_every_test_and_filesystem_has_a_colour_of_its_own() -> None:
     assert set(plot_bench.TESTS) == set(schema.table("bench_runs").column("test").values)
-    assert len(set(plot_bench.FILESYSTEMS.values())) == len(plot_bench.FILESYSTEMS)
+    assert len(set(paper.FILESYSTEMS.values())) == len(paper.FILESYSTEMS)
+
+
+# -- replays ----------------------------------------------------------------------------------------------------------
+
+
+def io_times(*rows: tuple[str, str | None, float, float | None, float | None]) -> pl.DataFrame:
+    """A table of `replay.summarise`; a row is place, call, median of io_time in ms, lo, hi."""
+    calls = schema.enum("replay_ops", "call")
+    columns = {"place": pl.String, "call": calls, "value": pl.Float64, "lo": pl.Float64, "hi": pl.Float64}
+    table = pl.DataFrame(rows, schema=columns, orient="row").with_columns(pl.col("value", "lo", "hi") * 1e6)
+    return table.with_columns(metric=pl.lit("io_time"), unit=pl.lit("ns"), n=pl.lit(6, pl.Int64))
+
+
+def test_io_time_has_a_group_for_each_filesystem_and_the_longest_calls() -> None:
+    rows = [
+        *(("f2fs", None, 20.0, 18.0, 25.0), ("f2fs", "fsync", 12.0, 11.0, 13.0), ("f2fs", "read", 5.0, 5.0, 5.0)),
+        *(("ext4", None, 30.0, 29.0, 31.0), ("ext4", "fsync", 22.0, 20.0, 24.0), ("ext4", "read", 6.0, 6.0, 6.0)),
+        ("ext4", "stat", 1.0, None, None),
+    ]
+    ax = plot.replay_io_time(io_times(*rows), top=2)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["ext4", "f2fs"]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [words.get_text() for words in legend.get_texts()] == ["all calls", "fsync", "read"]
+    assert legend.get_title().get_text() == "1 further calls are part of the first bar only"
+    heights = {round(bar.get_x() + bar.get_width() / 2, 2): bar.get_height() for bar in ax.patches}
+    assert [height for _, height in sorted(heights.items())] == [30, 22, 6, 20, 12, 5]
+    assert ax.get_ylabel() == "Total I/O time [ms]"
+    with pytest.raises(ValueError, match="one value for each place and call"):
+        plot.replay_io_time(io_times(*rows[:1], *rows[:1]))
+
+
+def test_lateness_is_a_rising_line_for_each_part() -> None:
+    due = [replayed.operation(number, start_ns=number * 1000 + late) for number, late in enumerate((0, 50_000, 2_000))]
+    ax = plot.replay_lateness(replay.lateness_distribution(replayed.tables(due)))
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [words.get_text() for words in legend.get_texts()] == ["lateness", "busy", "waited", "own"]
+    x, y = (np.asarray(values) for values in ax.lines[0].get_data())
+    assert x[1:-1].tolist() == [1e-6, 2e-6, 5e-5] and y[1:-1].tolist() == pytest.approx([100 / 3, 200 / 3, 100])
+
+
+def test_lateness_of_several_replays() -> None:
+    parts = [
+        replayed.tables([replayed.operation(0)], run_id=name, fs_type=fs) for name, fs in (("a", "f2fs"), ("b", "ext4"))
+    ]
+    both = {name: pl.concat([part[name] for part in parts]) for name in parts[0]}
+    curve = replay.lateness_distribution(both)
+    legend = plot.replay_lateness(curve, series="fs_type").get_legend()
+    assert legend is not None
+    assert [words.get_text() for words in legend.get_texts()] == ["ext4", "f2fs"]
+    with pytest.raises(ValueError, match="run_id"):
+        plot.replay_lateness(curve)
+    same = replay.lateness_distribution(
+        {name: pl.concat([table, table.with_columns(run_id=pl.lit("c"))]) for name, table in parts[0].items()}
+    )
+    with pytest.raises(ValueError, match="several replays have the same fs_type"):
+        plot.replay_lateness(same, series="fs_type")
+
+
+def test_the_timeline_has_a_row_for_each_thread(tmp_path: Path) -> None:
+    program = replayed.program(tmp_path / "app.rec")
+    done = program.operations.select("operation", "thread", "call", "inserted").iter_rows(named=True)
+    ops = [replayed.operation(row["operation"], **row) for row in done]
+    ax = plot.replay_timeline(replay.timeline(replayed.tables(ops), program))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["writer (0)", "1"]
+    recorded, replayed_bars = ax.collections
+    assert len(recorded.get_paths()) == len(replayed_bars.get_paths()) == len(ops) - 1
+    few = plot.replay_timeline(replay.timeline(replayed.tables(ops), program), top=1)
+    legend = few.get_legend()
+    assert legend is not None and legend.get_title().get_text() == "1 of 2 threads"
 
 
 # -- any figure -------------------------------------------------------------------------------------------------------
+
+
+PROGRAM_TABLES = ("operations", "replay_files", "replay_threads")
 
 
 def empty() -> dict[str, Axes]:
@@ -611,6 +686,9 @@ def empty() -> dict[str, Axes]:
     requests, io = schema.empty("requests"), schema.empty("io")
     results = {name: schema.empty(name) for name in bench.TABLES}
     medians = bench.summarise(results)
+    replays = replayed.tables([])
+    measured = replay.metrics(replays).with_columns(place=pl.col("fs_type"))
+    nothing = replay.Program.make(*(schema.empty(name) for name in PROGRAM_TABLES), duration_ns=0)
     return {
         "bench_devices": plot.bench_devices(medians),
         "bench_journal_modes": plot.bench_journal_modes(medians),
@@ -625,6 +703,9 @@ def empty() -> dict[str, Axes]:
         "mix": plot.mix(analysis.mix(requests)),
         "sync_bars": plot.sync_bars(analysis.sync(io)),
         "locality": plot.locality(analysis.locality(requests)),
+        "replay_io_time": plot.replay_io_time(replay.over_repetitions(measured)),
+        "replay_lateness": plot.replay_lateness(replay.lateness_distribution(replays)),
+        "replay_timeline": plot.replay_timeline(replay.timeline(replays, nothing)),
         "rwbs_bars": plot.rwbs_bars(analysis.rwbs(requests)),
         "size_histogram": plot.size_histogram(analysis.sizes(requests)),
         "top_volume": plot.top_volume(analysis.volume(io)),

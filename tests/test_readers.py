@@ -61,6 +61,7 @@ INPUTS: dict[str, Make] = {
     "Perfetto": of_corpus("perfetto/difftest_f2fs_iostat.pb"),
     "Open-CAS in tar": of_corpus("block_csv/opencas_sample_trace.tar.xz"),
     "ioshark in tar": of_corpus("ioshark/wl.tar"),
+    "MobiGen script": of_corpus("androstep/mobigen.out.twitter"),
     "systrace HTML in zip": of_corpus("ftrace_text/systrace_wangzherongyao.html.zip"),
     "atrace": of_corpus("ftrace_text/catapult_atrace_data"),
     "atrace, compressed": of_corpus("ftrace_text/catapult_compressed_atrace_data.txt"),

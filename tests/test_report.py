@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import androstep_analysis.capture
-from androstep_analysis import analysis, derivation, markup, report, schema
+from androstep_analysis import analysis, beside, derivation, markup, report, schema
 from androstep_analysis.capture import Capture
 from androstep_analysis.manifest import Manifest, Source
 
@@ -137,6 +137,7 @@ def hostile_capture(number: int = 400) -> Capture:
         "fs_type": HOSTILE[1],
         "lost_events": 12345,
         "losses": [{"kind": "torn", "count": 678, "message": f"{name} is cut"} for name in HOSTILE],
+        **dict.fromkeys(beside.KINDS),
         "rows": dict.fromkeys(derivation.TABLES, 0) | {"requests": number, "io": number},
         "coverage": analysis.coverage(requests, io).to_dicts(),
     }
@@ -318,6 +319,7 @@ def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
     about |= {
         "lost_events": 0,
         "losses": [],
+        **dict.fromkeys(beside.KINDS),
         "rows": dict.fromkeys(derivation.TABLES, 0),
         "coverage": analysis.coverage(requests, io).to_dicts(),
     }

@@ -17,6 +17,7 @@ FAMILIES = {
     "ftrace text in HTML": (f"{DAMAGED} and systrace", "tests/test_readers.py"),
     "blktrace": (f"{DAMAGED} and blktrace", "tests/test_readers.py"),
     "Perfetto": (f"{DAMAGED} and Perfetto", "tests/test_readers.py"),
+    "system calls of ftrace": ("not recorded_here", "tests/test_ingest_ftrace_syscalls.py"),
     "strace and ioshark": (f"{DAMAGED} and (strace or ioshark)", "tests/test_readers.py"),
     "other text": (f"{DAMAGED} and (CSV or MOST or blkparse)", "tests/test_readers.py"),
     "Open-CAS": (f"{DAMAGED} and CAS", "tests/test_readers.py"),
@@ -26,7 +27,9 @@ FAMILIES = {
         "tests/test_export_perfetto.py",
         "tests/test_export_oraclegeneral.py",
     ),
+    "dependencies of a replay": ("descriptor or all_pairs or anything", "tests/test_replay_dependencies.py"),
     "linking": ("garbage or damaged or at_once", "tests/test_requests.py"),
+    "cleaning of calls": ("not truth and not right_file and not same_again", "tests/test_replay_clean.py"),
 }
 """For each family which tests run, and the files they are in."""
 

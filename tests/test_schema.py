@@ -49,6 +49,8 @@ def test_every_table_of_the_design_has_a_schema() -> None:
         *("block_events", "fs_events", "captures", "requests", "extents", "files"),
         *("tasks", "io", "samples", "bench", "bench_runs", "bench_series", "bench_ops", "syscalls"),
         *("commands", "bios"),
+        *("operations", "replay_files", "replay_threads", "replay_dependencies", "replay_runs", "replay_ops"),
+        "call_events",
     }
     assert schema.names() == tuple(TABLES)
 

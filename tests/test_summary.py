@@ -11,6 +11,7 @@ from typing import Any
 import corpus
 import pytest
 import readers
+import replayed
 from tree import ROOT
 
 from androstep_analysis import capture
@@ -156,6 +157,7 @@ BY = {
     "owners_via": "op",
     "owners_via.<op>": "rule",
     "bench.measures[]": "column",
+    "replay.measures[]": "column",
 }
 
 
@@ -169,6 +171,7 @@ def test_the_page_names_every_key_and_no_other(tmp_path: Path) -> None:
     }
     (tmp_path / "bench.txt").write_text("[mobibench measurement setup]\nIO size : 4 KB\nIO count : 1\n")
     (tmp_path / "strace.txt").write_text("1 0.000001 close(3) = 0 <0.000001>\n")
-    names = ("cut.txt", "bench.txt", "strace.txt")
+    replayed.write(tmp_path / "replay.rec", [replayed.operation(0)])
+    names = ("cut.txt", "bench.txt", "strace.txt", "replay.rec")
     found = [summarised(path) for path in (DEMO, *(tmp_path / name for name in names))]
     assert {name for summary in found for name in leaves(summary)} | by_most == documented

@@ -44,11 +44,26 @@ def workload() -> Path:
     target = OUT / "workload"
     with exclusive():
         if _is_older(target, sources):
-            sqlite = sqlite_source()
-            amalgamation = OUT / "sqlite3.o"
-            if not amalgamation.exists():
-                _compile(amalgamation, "-c", *SQLITE_FLAGS, str(sqlite / "sqlite3.c"))
-            _compile(target, *FLAGS, "-static", f"-I{sqlite}", *map(str, sources), str(amalgamation), "-lm")
+            _compile(target, *FLAGS, "-static", f"-I{sqlite_source()}", *map(str, sources), str(_sqlite()), "-lm")
+    return target
+
+
+def callers() -> Path:
+    """The program that makes every kind of call, linked statically as the workload is."""
+    return _of_one_file("callers")
+
+
+def app() -> Path:
+    """The small app whose I/O datasets/replay has recorded, linked statically as the workload is."""
+    return _of_one_file("app")
+
+
+def _of_one_file(name: str) -> Path:
+    source = SOURCES / f"{name}.c"
+    target = OUT / name
+    with exclusive():
+        if _is_older(target, [source]):
+            _compile(target, *FLAGS, "-static", f"-I{sqlite_source()}", str(source), str(_sqlite()), "-lm", "-pthread")
     return target
 
 
@@ -60,6 +75,14 @@ def disklog() -> Path:
         if _is_older(target, [source]):
             _compile(target, *FLAGS, str(source))
     return target
+
+
+def _sqlite() -> Path:
+    """SQLite, compiled; the caller holds the lock."""
+    amalgamation = OUT / "sqlite3.o"
+    if not amalgamation.exists():
+        _compile(amalgamation, "-c", *SQLITE_FLAGS, str(sqlite_source() / "sqlite3.c"))
+    return amalgamation
 
 
 def _is_older(target: Path, sources: list[Path]) -> bool:

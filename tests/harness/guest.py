@@ -5,9 +5,11 @@ The disk under test is behind QEMU's blklogwrites; a second disk takes a tar arc
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness import build, kernel
@@ -24,9 +26,15 @@ MKFS = {
     "f2fs": ("mkfs.f2fs", "-q", "-f"),
     "vfat": ("mkfs.vfat", "-F", "32", "-s", "8"),
     "exfat": ("mkfs.exfat", "-c", "4K"),
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+    "btrfs": ("mkfs.btrfs", "-q", "-f"),
+    "nilfs2": ("mkfs.nilfs2", "-q", "-f"),
 }
 
-MOUNT = {"ext4": "noatime", "f2fs": "noatime", "vfat": "noatime", "exfat": "noatime"}
+TESTED = ("ext4", "f2fs", "vfat", "exfat")
+"""The filesystems that tests need; datasets are also recorded on the others."""
+
+MOUNT = dict.fromkeys(MKFS, "noatime")
 
 INIT = """#!/bin/sh
 export PATH=/bin
@@ -54,10 +62,15 @@ iotrace -o /tmp/out/recording --device /dev/vda --preset {preset} -- sh -c '
 '
 """
 
+RUN_CALLS = """set -x
+mount -t {fs_type} -o {options} /dev/vda /mnt || return
+iotrace -o /tmp/out/recording --device /dev/vda --preset block+fs+syscalls -- {strace} {command}
+"""
+
 
 def missing() -> str | None:
     """Why there can be no guest here, or None."""
-    programs = ("qemu-system-x86_64", "busybox", "cpio", "gcc", "dpkg-deb", *(command[0] for command in MKFS.values()))
+    programs = ("qemu-system-x86_64", "busybox", "cpio", "gcc", "dpkg-deb", *(MKFS[name][0] for name in TESTED))
     lacking = [program for program in programs if shutil.which(program) is None]
     return f"needs {', '.join(lacking)}" if lacking else None
 
@@ -79,6 +92,27 @@ def record(
     run(directory, fs_type, [build.workload(), iotrace], script, cpus)
 
 
+def record_calls(
+    directory: Path,
+    fs_type: str,
+    iotrace: Path,
+    programs: list[Path],
+    command: Sequence[str],
+    *,
+    options: Sequence[str] = ("-yy", "-ttt", "-T", "-s", "16"),
+    cpus: int = 1,
+) -> None:
+    """Leaves in `directory` recording/ and app.strace: what iotrace and strace saw of one run of `command`.
+
+    Its first word is one of `programs`; the filesystem is mounted on /mnt. `options` are strace's.
+    """
+    program = shutil.which("strace")
+    assert program is not None
+    strace = shlex.join(["strace", "-f", "-o", "/tmp/out/app.strace", *options])
+    script = RUN_CALLS.format(fs_type=fs_type, options=MOUNT[fs_type], strace=strace, command=shlex.join(command))
+    run(directory, fs_type, [iotrace, Path(program), *programs], script, cpus, log_writes=False)
+
+
 def run(
     directory: Path, fs_type: str, programs: list[Path], script: str, cpus: int = 1, *, log_writes: bool = True
 ) -> None:
@@ -98,7 +132,7 @@ def run(
     with result.open("wb") as file:
         file.truncate(RESULT_BYTES)
     (directory / "disk.log").touch()
-    booted = kernel.debian()
+    booted = kernel.debian(() if fs_type in TESTED else (fs_type,))
     initramfs = _initramfs(directory, booted, programs, script)
     _boot(directory, booted.vmlinuz, initramfs, cpus, log_writes)
     with tarfile.open(result) as files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +27,11 @@ class Kernel(NamedTuple):
     modules: tuple[Path, ...]
 
 
-def debian() -> Kernel:
-    """The kernel that linux-image-amd64 stands for, fetched once; `OSError` where apt cannot get it."""
+def debian(further: Sequence[str] = ()) -> Kernel:
+    """The kernel that linux-image-amd64 stands for, fetched once, with `further` modules.
+
+    `OSError` where apt cannot get it.
+    """
     directory = build.OUT / "kernel"
     with build.exclusive():
         directory.mkdir(exist_ok=True)
@@ -40,7 +44,7 @@ def debian() -> Kernel:
             subprocess.run(["dpkg-deb", "-x", package, part], check=True)
             part.rename(unpacked)
     (vmlinuz,) = unpacked.glob("boot/vmlinuz-*")
-    return Kernel(package.name, vmlinuz, _load_order(unpacked))
+    return Kernel(package.name, vmlinuz, _load_order(unpacked, [*MODULES, *further]))
 
 
 def _download(directory: Path) -> None:
@@ -53,8 +57,11 @@ def _download(directory: Path) -> None:
         raise OSError(f"apt cannot download {found[1]}: {got.stderr.decode(errors='replace').strip()}")
 
 
-def _load_order(unpacked: Path) -> tuple[Path, ...]:
-    """MODULES with what they depend on before them. The package has no modules.dep: each module names its own."""
+def _load_order(unpacked: Path, names: Sequence[str]) -> tuple[Path, ...]:
+    """The modules `names` with what they depend on before them.
+
+    The package has no modules.dep: each module names its own.
+    """
     files = {path.stem.replace("-", "_"): path for path in unpacked.glob("lib/modules/*/kernel/**/*.ko")}
     order: list[Path] = []
 
@@ -67,6 +74,6 @@ def _load_order(unpacked: Path) -> tuple[Path, ...]:
             add(needed)
         order.append(path)
 
-    for name in MODULES:
+    for name in names:
         add(name)
     return tuple(order)

@@ -1,0 +1,61 @@
+"""Filesystems of this machine to record on, in image files, and packing what was recorded. Needs root."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+IMAGE_BYTES = 512 << 20
+
+MKFS = {
+    "ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+    "btrfs": ("mkfs.btrfs", "-q", "-f"),
+}
+
+
+def run(*command: str | Path) -> str:
+    """What a program that ends well prints; the recording ends with what it said otherwise."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{shlex.join(map(str, command))}: status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+@contextmanager
+def mounted(mkfs: Sequence[str], directory: Path, *, past_cache: bool = True) -> Iterator[Path]:
+    """A new filesystem in an image file in `directory`, mounted until the end.
+
+    `past_cache`: the loop device reads and writes the image past the page cache.
+    """
+    image, top = directory / "image", directory / "top"
+    top.mkdir()
+    with image.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, IMAGE_BYTES)
+    run(*mkfs, image)
+    direct = ("--direct-io=on",) if past_cache else ()
+    device = run("losetup", "--find", "--show", *direct, image)
+    try:
+        run("mount", "-o", "noatime", device, top)
+        try:
+            yield top
+        finally:
+            run("umount", top)
+    finally:
+        run("losetup", "--detach", device)
+
+
+def pack(directory: Path) -> dict[str, str]:
+    """Compresses the record streams in a directory; their sha256 by name."""
+    for path in directory.glob("*.rec"):
+        packed = lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
+        path.with_suffix(".rec.xz").write_bytes(packed)
+        path.unlink()
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("*.xz"))}
