@@ -1,0 +1,1 @@
+"""The commands of `androstep`, a module each: `add` puts it on the command line."""

@@ -1,0 +1,48 @@
+"""`androstep bench`: how fast the storage below a directory is."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from androstep_analysis import bench, terminal
+from androstep_analysis.bench.run import run as run_bench
+from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.markup import visible
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "bench",
+        "Measure the storage below a directory, or compare two measurements.",
+        """
+        Runs iobench there and keeps the results as a capture. What stands behind -- are iobench's options; see
+        androstep bench -- --help. Its exit status is passed on: 0 only if every repetition is valid. --compare takes
+        results that are there already: captures, files of iobench, output of fio or Mobibench (docs/bench.md).
+
+        example: androstep bench /data -o mybench -- --rw randwrite --mode fsync --size 64m --repeats 5
+        """,
+    )
+    command.add_argument("directory", nargs="?", metavar="DIR", help="where to measure (default: here)")
+    command.add_argument(
+        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: bench-DATE-TIME, in UTC)"
+    )
+    command.add_argument("--compare", nargs=2, metavar=("A", "B"), help="is B faster or slower than A?")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.compare:
+        if arguments.directory or arguments.output or arguments.options:
+            arguments.wrong_usage("--compare measures nothing: leave out DIR, -o and options of iobench")
+        first, second = (bench.read(path).tables for path in arguments.compare)
+        print(terminal.comparison(first, second))
+        return 0
+    place = ["--directory", arguments.directory] if arguments.directory else []
+    out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    done = run_bench([*arguments.options, *place], out)
+    if done.capture is not None:
+        print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
+    return done.status

@@ -1,0 +1,67 @@
+"""`androstep export`: a capture in another tool's format."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from androstep_analysis import capture, export
+from androstep_analysis.commands.command import Commands, keep_source, new_command, new_file
+
+
+def add(commands: Commands) -> None:
+    targets = "\n".join(
+        f"{name}\n    {target.purpose}\n    not in it: {target.lost}" for name, target in export.TARGETS.items()
+    )
+    command = new_command(
+        commands,
+        run,
+        "export",
+        "Write a capture in another tool's format.",
+        f"""
+docs/export.md tells how to go on with each. The formats:
+
+{targets}
+
+example: androstep export mycapture --to perfetto -o trace.pftrace
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    command.add_argument(
+        "--to", required=True, choices=export.TARGETS, metavar="FORMAT", help=f"one of {', '.join(export.TARGETS)}"
+    )
+    command.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="file to write (default: standard output, where it is text)"
+    )
+    caches = command.add_argument_group("for oraclegeneral")
+    caches.add_argument(
+        "--block-size", metavar="BYTES", type=_positive, dest="block_bytes", help="size of an object (default: 4096)"
+    )
+    caches.add_argument(
+        "--objects", choices=["blocks", "files"], help="blocks of the device (default), or of files where known"
+    )
+    caches.add_argument("--op", choices=["read", "write"], help="only these accesses")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    target = export.TARGETS[arguments.to]
+    given = {name: getattr(arguments, name) for name in ("block_bytes", "objects", "op")}
+    options = {name: value for name, value in given.items() if value is not None}
+    if unknown := sorted(set(options) - set(target.options)):
+        arguments.wrong_usage(f"{arguments.to} takes no {', '.join(unknown)}; that is for oraclegeneral")
+    if arguments.output is None and not target.is_text:
+        arguments.wrong_usage(f"{arguments.to} is no text; name a file with -o")
+    keep_source(arguments)
+    opened = capture.open(arguments.path)
+    if arguments.output is None:
+        target.write(opened, sys.stdout.buffer, **options)
+        return
+    with new_file(arguments.output) as file:
+        target.write(opened, file, **options)
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 32):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes")
+    return int(text)

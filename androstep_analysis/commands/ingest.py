@@ -1,0 +1,79 @@
+"""`androstep ingest`: a capture directory from traces and filesystem images."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from androstep_analysis import capture, manifest
+from androstep_analysis.commands.command import Commands, block_device, new_command
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "ingest",
+        "Make a capture directory from traces and filesystem images.",
+        """
+        The format of a trace is told by its contents (docs/formats.md); a CSV of any other form opens with
+        --csv-columns. The traces are copied into the capture; images stay where they are and are read only. A directory
+        that iotrace wrote is a recording with all that belongs to it. docs/capture.md says what each source proves;
+        --extents leaves only some of them, to see what they are worth.
+
+        example: androstep ingest trace.txt.gz --image-before a.img --image-after b.img --device 259:13 -o capture
+        """,
+    )
+    command.add_argument(
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="trace file (several are one recording), directory or common name of blktrace's files, or of iotrace",
+    )
+    command.add_argument("--image-before", metavar="IMG", help="image of the filesystem before the recording")
+    command.add_argument("--image-after", metavar="IMG", help="image of the filesystem after it, unmounted or synced")
+    command.add_argument("--listing-before", metavar="REC", help="extmap's listing of it before the recording")
+    command.add_argument("--listing-after", metavar="REC", help="extmap's listing of it afterwards")
+    command.add_argument(
+        "--extents",
+        metavar="SOURCE,…",
+        type=_extents,
+        default=manifest.EXTENTS,
+        help=f"attribute blocks by these sources only: {', '.join(manifest.EXTENTS)} (default: all)",
+    )
+    command.add_argument(
+        "--device", metavar="MAJ:MIN", type=block_device, help="device of the images, where the trace has several"
+    )
+    command.add_argument(
+        "--csv-columns",
+        metavar="WORD,…",
+        help="what stands in the columns of a CSV, as time:s,dev,op,offset:B,size:B,response:us",
+    )
+    command.add_argument("-o", "--output", required=True, metavar="CAPTURE", help="directory to make")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.device and not (arguments.image_before or arguments.image_after):
+        print(
+            "androstep: note: --device names the device of an image; there is none, so it is not used", file=sys.stderr
+        )
+    made = capture.create(
+        arguments.sources,
+        arguments.output,
+        image_before=arguments.image_before,
+        image_after=arguments.image_after,
+        listing_before=arguments.listing_before,
+        listing_after=arguments.listing_after,
+        extents=arguments.extents,
+        device=arguments.device,
+        csv_columns=arguments.csv_columns,
+    )
+    print(made)
+
+
+def _extents(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in manifest.EXTENTS]:
+        known = ", ".join(manifest.EXTENTS)
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no source of extents; the sources are {known}")
+    return names

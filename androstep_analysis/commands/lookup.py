@@ -1,0 +1,59 @@
+"""`androstep lookup`: what sectors of a filesystem image hold."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis import fs, link, terminal
+from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.errors import InputError
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "lookup",
+        "Say what sectors of a filesystem image hold.",
+        """
+        Sectors are of 512 bytes and count from the start of the filesystem. @FILE takes them from a file, separated
+        by spaces or line ends.
+
+        example: androstep lookup data.img 81920 @sectors.txt --json
+        """,
+    )
+    command.add_argument("image", metavar="IMAGE", help="filesystem image, also .gz, .xz or .zst")
+    command.add_argument("sectors", nargs="+", metavar="SECTOR", help="sector number, or @FILE with many")
+    command.add_argument("--json", action="store_true", help="a JSON list instead of a table")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    sectors = [sector for argument in arguments.sectors for sector in _sectors(argument)]
+    image = Path(arguments.image)
+    if not image.exists():
+        raise InputError(f"{image}: no such file; give a filesystem image")
+    with fs.opened(image) as plain:
+        found = fs.lookup(link.classified(fs.read(plain, dev=0, source="image_after")), sectors)
+    rows = found.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        print(terminal.table(found.columns, [["" if v is None else str(v) for v in row.values()] for row in rows]))
+
+
+def _sectors(argument: str) -> list[int]:
+    """The sectors that one argument names."""
+    words, origin = [argument], "argument"
+    if argument.startswith("@"):
+        origin = argument[1:]
+        words = Path(origin).read_text(encoding="utf-8", errors="replace").split()
+    for word in words:
+        if not (word.isascii() and word.isdigit() and len(word) <= 18):
+            raise InputError(
+                f"{origin}: {word!r} is no sector number; give whole numbers, or @FILE with a list of them"
+            )
+    return [int(word) for word in words]

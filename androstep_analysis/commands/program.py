@@ -1,0 +1,124 @@
+"""`androstep program`: what a recording tells of files, to be done again."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from androstep_analysis import capture, recording, terminal, units
+from androstep_analysis.commands.command import Commands, block_device, keep_source, new_command, new_file
+from androstep_analysis.errors import InputError
+from androstep_analysis.replay import device as device_replay
+from androstep_analysis.replay.clean import clean
+from androstep_analysis.replay.processes import descendants
+from androstep_analysis.replay.program import Program
+from androstep_analysis.replay.statistics import statistics
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "program",
+        "Make a replay program: what a recording tells of files, to be done again.",
+        """
+        Takes system calls (of strace, iotrace, ioshark, MobiGen), leaves out what is not done to files, and closes the
+        rest so that `androstep replay` can do it in an empty directory. Prints what that came to, and what was left
+        out and why. With --device the program is made of the requests of that block device, to be replayed to another
+        device or a file. The contents of files are not in a program. docs/replay.md says more.
+
+        example: androstep program app.strace -o app.rec
+        """,
+    )
+    command.add_argument("path", metavar="SOURCE", help="capture directory or trace file")
+    command.add_argument("-o", "--output", required=True, metavar="FILE", type=Path, help="program to make (.rec)")
+    command.add_argument(
+        "--device", metavar="MAJ:MIN", type=block_device, help="take the requests of this device, not the system calls"
+    )
+    command.add_argument(
+        "--process",
+        metavar="PID",
+        type=_process,
+        action="append",
+        help="keep this process only; may be given again; all: every process (default: in a recording of iotrace those"
+        " of its command, else all)",
+    )
+    command.add_argument(
+        "--unknown-as-files",
+        action="store_true",
+        help="take descriptors that nothing tells of for files without a name (default: leave them out)",
+    )
+    command.add_argument(
+        "--hash-names",
+        metavar="SALTFILE",
+        type=Path,
+        help="replace all names by hashes keyed with this file's bytes, and leave out processes",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.device and (arguments.process or arguments.unknown_as_files):
+        arguments.wrong_usage("--process and --unknown-as-files are for system calls, which --device does without")
+    keep_source(arguments)
+    salt = arguments.hash_names.read_bytes() if arguments.hash_names else None
+    opened = capture.open(arguments.path)
+    made, told = _device_program(opened, arguments.device) if arguments.device else _cleaned(opened, arguments)
+    digests = [source.sha256 for source in opened.manifest.sources if source.role == "trace"]
+    made = replace(made, source_sha256=digests[0] if len(digests) == 1 else None)
+    made = made if salt is None else made.hashed(salt)
+    if made.operations.is_empty():
+        print(told)
+        raise InputError(f"{arguments.path}: nothing that was done to files is left; record the app while it uses some")
+    with new_file(arguments.output):
+        made.write(arguments.output)
+    print(told)
+
+
+def _device_program(opened: capture.Capture, device: str) -> tuple[Program, str]:
+    requests, dev = opened.requests, units.parse_dev(device)
+    made = device_replay.program(requests, dev=dev)
+    return made, terminal.program(made, None, device_replay.left_out(requests, dev=dev))
+
+
+def _cleaned(opened: capture.Capture, arguments: argparse.Namespace) -> tuple[Program, str]:
+    if not opened.about["rows"]["syscalls"]:
+        hint = "name a block device with --device" if opened.about["rows"]["requests"] else "record them with strace"
+        raise InputError(f"{arguments.path}: a recording with system calls was expected; {hint}")
+    processes = _processes(opened, Path(arguments.path), arguments.process)
+    cleaned = clean(
+        opened.syscalls,
+        opened.tables["tasks"],
+        processes=processes,
+        unknown="files" if arguments.unknown_as_files else "leave out",
+    )
+    if processes is not None and cleaned.program.operations.is_empty():
+        named = ", ".join(map(str, processes))
+        raise InputError(f"{arguments.path}: no file operation of process {named} is recorded; --process all keeps all")
+    measured = statistics(opened.syscalls, cleaned.program.operations)
+    told = terminal.program(cleaned.program, measured, cleaned.left_out, cleaned.conflicts)
+    kept = (
+        ""
+        if processes is None
+        else f"Kept: process {', '.join(map(str, processes))}; --process all keeps every one\n\n"
+    )
+    return cleaned.program, kept + told
+
+
+def _processes(opened: capture.Capture, path: Path, asked: Sequence[int | None] | None) -> list[int] | None:
+    """Which processes to keep of the capture at `path`; None: all of them."""
+    if asked:
+        return None if None in asked else [pid for pid in asked if pid is not None]
+    recordings = [source.path for source in opened.manifest.sources if source.role == "recording"]
+    pid = recording.command_pid(path / recordings[0]) if recordings else None
+    return None if pid is None else descendants(opened.syscalls, opened.tables["tasks"], pid)
+
+
+def _process(text: str) -> int | None:
+    """A process, or None for all."""
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit() and 0 <= int(text) < 1 << 31):
+        raise argparse.ArgumentTypeError(f"{text!r} is no process number and not all")
+    return int(text)

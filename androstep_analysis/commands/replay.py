@@ -1,0 +1,49 @@
+"""`androstep replay`: do again what a program recorded."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from androstep_analysis import terminal
+from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.markup import visible
+from androstep_analysis.replay.run import run as run_replay
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "replay",
+        "Do again what a program recorded, on the filesystem of a directory.",
+        """
+        Runs ioreplay there and keeps program and results as a capture. DIRECTORY must be empty or not be there, and is
+        left so; nothing outside of it is touched. For a program made from the requests of a device it is the file or
+        the device to write to. What stands behind -- are ioreplay's options: --mode as-fast, --mode scaled --scale 2,
+        --dry-run (docs/replay.md). Exit status 0 only if every operation was done.
+
+        example: androstep replay app.rec /mnt/test -o build/ext4 --repeats 5 -- --mode as-fast
+        """,
+    )
+    command.add_argument("program", metavar="PROGRAM", help="file that `androstep program` made")
+    command.add_argument("directory", metavar="DIRECTORY", help="where to replay it")
+    command.add_argument(
+        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: replay-DATE-TIME, in UTC)"
+    )
+    command.add_argument("--repeats", metavar="N", type=_count, default=1, help="how many times (default: 1)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = arguments.output or Path(f"replay-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    done = run_replay(arguments.program, arguments.directory, arguments.options, out=out, repeats=arguments.repeats)
+    if done.capture is not None:
+        print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
+    return done.status
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 10_000):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10,000")
+    return int(text)

@@ -1,0 +1,39 @@
+"""`androstep summary`: what a capture holds and who caused what."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from androstep_analysis import capture, export, most, terminal
+from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.summary import summary
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "summary",
+        "Print what a capture holds and who caused what.",
+        """
+        --json gives one stable object (docs/summary.md). --compat most counts as the MOST Viewer did and prints its
+        eight data files.
+
+        example: androstep summary trace.po --compat most
+        """,
+    )
+    command.add_argument("path", metavar="PATH", help="capture directory or trace file")
+    command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    command.add_argument("--compat", choices=["most"], help="count as this older tool did")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    opened = capture.open(arguments.path)
+    if arguments.json:
+        print(json.dumps(summary(opened, compat=arguments.compat), indent=2))
+    elif arguments.compat == "most":
+        for name, content in most.viewer_tables(most.counts(export.most.lines(opened))).items():
+            print(f"{name}\n{content}")
+    else:
+        print(terminal.summary(opened))

@@ -1,0 +1,64 @@
+"""`androstep tables`: what tables a capture has, and one of them as a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from androstep_analysis import bench, capture, csvfile, derivation, schema, terminal
+from androstep_analysis.commands.command import Commands, keep_source, new_command
+from androstep_analysis.errors import InputError
+from androstep_analysis.replay.tables import TABLES as REPLAY_TABLES
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "tables",
+        "List the tables of a capture, or write one of them.",
+        """
+        docs/tables.md explains every column. Without -o a table's first rows are printed.
+
+        example: androstep tables mycapture io -o io.parquet
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    command.add_argument(
+        "table",
+        nargs="?",
+        choices=_TABLES,
+        metavar="TABLE",
+        help=", ".join(_TABLES),
+    )
+    command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
+
+
+_TABLES = (*derivation.TABLES, *bench.TABLES, *REPLAY_TABLES)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.output is not None and arguments.table is None:
+        arguments.wrong_usage("-o writes one table; name it before -o")
+    keep_source(arguments)
+    opened = capture.open(arguments.path)
+    if arguments.table is not None and arguments.table not in opened.tables:
+        raise InputError(f"{arguments.path}: has no table {arguments.table}; it has {', '.join(opened.tables)}")
+    if arguments.table is None:
+        rows = [[name, f"{opened.about['rows'][name]:,}", schema.table(name).description] for name in opened.tables]
+        print(terminal.table(["table", "rows", "one row is"], rows))
+    elif arguments.output is None:
+        table = opened.tables[arguments.table].head(20).collect()
+        rows = [["" if value is None else str(value) for value in row] for row in table.iter_rows()]
+        print(terminal.table(table.columns, rows))
+    elif arguments.output.suffix == ".csv":
+        csvfile.write(opened.tables[arguments.table], arguments.output)
+    else:
+        opened.tables[arguments.table].collect().write_parquet(arguments.output, compression="zstd")
+
+
+def _table_file(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".parquet", ".csv"):
+        raise argparse.ArgumentTypeError(f"{text!r} must end in .parquet or .csv")
+    return path
