@@ -10,12 +10,11 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-TRACEFS = Path("/sys/kernel/tracing")
+import tracing
+
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "syscalls"
 
@@ -46,7 +45,7 @@ def record(directory: Path, group: str = "syscalls") -> Recorded:
     program, place = compiled(directory), directory / "place"
     place.mkdir()
     recorded = Recorded(directory / "pages", directory / "trace.txt", directory / "strace.log")
-    with _instance() as instance:
+    with tracing.instance(directory) as instance:
         (instance / "trace_clock").write_text("mono")
         (instance / "buffer_size_kb").write_text("16384")
         for option in ("event-fork", "record-tgid"):
@@ -63,16 +62,6 @@ def record(directory: Path, group: str = "syscalls") -> Recorded:
     return recorded
 
 
-@contextmanager
-def _instance() -> Iterator[Path]:
-    path = TRACEFS / "instances" / f"androstep-test-{os.getpid()}"
-    path.mkdir()
-    try:
-        yield path
-    finally:
-        path.rmdir()
-
-
 def _keep_pages(instance: Path, directory: Path, group: str) -> None:
     """What `androstep_analysis.ingest.ftrace_raw` reads."""
     directory.mkdir()
@@ -83,7 +72,7 @@ def _keep_pages(instance: Path, directory: Path, group: str) -> None:
     formats = [*(instance / "events" / group).glob("*/format"), *(instance / "events" / "task").glob("*/format")]
     (directory / "formats").write_text("".join(file.read_text() for file in sorted(formats)))
     for name in _SAVED:
-        file = instance / name if (instance / name).exists() else TRACEFS / name
+        file = instance / name if (instance / name).exists() else instance.parents[1] / name
         (directory / file.name).write_text(file.read_text())
     (directory / "machine").write_text(os.uname().machine)
 

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+import tracing
 
 from androstep_analysis import ingest, units
 from androstep_analysis.ingest import record
@@ -145,17 +146,12 @@ def test_bundled_capture_tells_nothing_of_the_recording_machine(tmp_path: Path) 
 
 
 @pytest.fixture
-def tracing(tmp_path: Path) -> Iterator[Path]:
+def tracefs(tmp_path: Path) -> Iterator[Path]:
     """tracefs, mounted for the test alone; skips where recording is impossible."""
-    if "tracefs" not in Path("/proc/filesystems").read_text().split():
-        pytest.skip("the kernel has no tracefs")
     if not Path("/dev/loop-control").exists() or shutil.which("mke2fs") is None:
         pytest.skip("no loop devices or no e2fsprogs")
-    directory = tmp_path / "tracing"
-    directory.mkdir()
-    subprocess.run(["mount", "-t", "tracefs", "nodev", directory], check=True)
-    yield directory
-    subprocess.run(["umount", directory], check=True)
+    with tracing.mounted(tmp_path) as top:
+        yield top
 
 
 def start(output: Path, rounds: int, path: str = os.environ.get("PATH", os.defpath)) -> subprocess.Popen[str]:
@@ -172,19 +168,19 @@ def left_behind(pid: int) -> list[str]:
     return [text for text in (*loops, *mounts, *directories) if name in text]
 
 
-def instances(pid: int, tracing: Path) -> list[Path]:
+def instances(pid: int, tracefs: Path) -> list[Path]:
     """The trace instances of the programs that process `pid` runs."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [path for child in children for path in (tracing / "instances").glob(f"androstep.{child}.*")]
+    return [path for child in children for path in (tracefs / "instances").glob(f"androstep.{child}.*")]
 
 
 @pytest.mark.root
-def test_recording(tmp_path: Path, tracing: Path) -> None:
+def test_recording(tmp_path: Path, tracefs: Path) -> None:
     recorder = start(tmp_path / "capture", rounds=2)
     _, errors = recorder.communicate(timeout=120)
     assert (recorder.returncode, errors) == (0, "")
     assert left_behind(recorder.pid) == []
-    assert not (tracing / "instances" / told(tmp_path / "capture")["instance"]).exists()
+    assert not (tracefs / "instances" / told(tmp_path / "capture")["instance"]).exists()
 
     check_manifest(tmp_path / "capture")
     check_trace(tmp_path / "capture")
@@ -197,7 +193,7 @@ def test_recording(tmp_path: Path, tracing: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: Path, tracing: Path) -> None:
+def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: Path, tracefs: Path) -> None:
     recorder = start(tmp_path / "capture", rounds=60)
     installed = f"androstep-demo-{recorder.pid}-*/root/data/app/com.example.game-0"
     deadline = time.monotonic() + 60
@@ -206,7 +202,7 @@ def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: 
         assert time.monotonic() < deadline, "the workload did not start"
         time.sleep(0.05)
     assert len(left_behind(recorder.pid)) >= 4  # loop, mounts, directory: the check sees what there is
-    (instance,) = instances(recorder.pid, tracing)
+    (instance,) = instances(recorder.pid, tracefs)
 
     recorder.send_signal(number)
     _, errors = recorder.communicate(timeout=60)
@@ -217,7 +213,7 @@ def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: 
 
 
 @pytest.mark.root
-def test_failed_recording_says_why_and_leaves_nothing(tmp_path: Path, tracing: Path) -> None:
+def test_failed_recording_says_why_and_leaves_nothing(tmp_path: Path, tracefs: Path) -> None:
     """Without mke2fs it fails with its own /proc already mounted."""
     programs = tmp_path / "programs"
     programs.mkdir()

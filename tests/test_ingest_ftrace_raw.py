@@ -16,13 +16,12 @@ from pathlib import Path
 import corpus
 import pytest
 import readers
+import tracing
 from tracedat_files import MACHINES, File, Machine, random_file
 
 from androstep_analysis import ingest
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import ftrace_raw
-
-TRACEFS = Path("/sys/kernel/tracing")
 
 
 def dump(directory: Path, file: File, **saved: str) -> Path:
@@ -120,16 +119,9 @@ def test_nothing_else_is_taken_for_pages() -> None:
 
 
 @pytest.fixture
-def instance() -> Iterator[Path]:
-    """A trace instance of this test alone."""
-    path = TRACEFS / "instances" / f"test_raw_{os.getpid()}"
-    try:
-        path.mkdir()
-    except OSError as error:
-        pytest.skip(f"no trace instance can be made: {error}")
-    yield path
-    (path / "tracing_on").write_text("0")
-    path.rmdir()
+def instance(tmp_path: Path) -> Iterator[Path]:
+    with tracing.instance(tmp_path) as path:
+        yield path
 
 
 @pytest.mark.root
@@ -153,7 +145,7 @@ def test_a_recording_of_this_kernel(tmp_path: Path, instance: Path) -> None:
     (directory / "formats").write_text("".join(formats))
     (directory / "stats").write_text("".join(stats))
     for name in ("events/header_page", "saved_cmdlines", "trace_clock"):
-        at = instance / name if (instance / name).exists() else TRACEFS / name
+        at = instance / name if (instance / name).exists() else instance.parents[1] / name
         (directory / at.name).write_bytes(at.read_bytes())
     read = readers.read(directory)
     said = sum(int(number) for text in stats for number in re.findall(r"^read events: (\d+)$", text, re.M))

@@ -159,8 +159,8 @@ def test_tasks_have_processes() -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("group", ["syscalls", "raw_syscalls"])
 def test_recorded_here(group: str, tmp_path: Path) -> None:
-    if not (shutil.which("strace") and shutil.which("gcc") and syscall_recording.TRACEFS.is_dir()):
-        pytest.skip("needs strace, gcc and tracefs")
+    if not (shutil.which("strace") and shutil.which("gcc")):
+        pytest.skip("needs strace and gcc")
     recorded = syscall_recording.record(tmp_path, group)
     assert_equal_to_strace(read(recorded.pages), read(recorded.log))
 

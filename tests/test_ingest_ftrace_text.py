@@ -19,6 +19,7 @@ import corpus
 import polars as pl
 import pytest
 import readers
+import tracing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -398,9 +399,8 @@ def test_name_that_is_no_utf8(tmp_path: Path) -> None:
 @contextlib.contextmanager
 def recording(directory: Path) -> Iterator[tuple[Path, Path]]:
     """A loop device over a file, and a tracefs instance of its own that records all block events."""
-    backing, tracing = directory / "backing", directory / "tracing"
+    backing = directory / "backing"
     backing.write_bytes(bytes(1 << 20))
-    tracing.mkdir()
     with contextlib.ExitStack() as undo:
 
         def run(*command: str | Path) -> str:
@@ -411,11 +411,7 @@ def recording(directory: Path) -> Iterator[tuple[Path, Path]]:
 
         device = run("losetup", "-f", "--show", backing)
         undo.callback(run, "losetup", "-d", device)
-        run("mount", "-t", "tracefs", "nodev", tracing)
-        undo.callback(run, "umount", tracing)
-        instance = tracing / "instances" / f"androstep_test_{os.getpid()}"
-        instance.mkdir()
-        undo.callback(instance.rmdir)
+        instance = undo.enter_context(tracing.instance(directory))
         (instance / "events/block/enable").write_text("1")
         undo.callback((instance / "events/block/enable").write_text, "0")
         yield Path(device), instance

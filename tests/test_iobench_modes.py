@@ -17,6 +17,7 @@ import built
 import loops
 import polars as pl
 import pytest
+import tracing
 
 from androstep_analysis.ingest import record as record_file
 
@@ -397,28 +398,19 @@ def test_io_uring_writes_every_record(tmp_path: Path, mode: list[str], access: s
 @pytest.mark.parametrize(("option", "datasync"), [("--fsync", "0"), ("--fdatasync", "1")])
 def test_io_uring_syncs_after_each_write(tmp_path: Path, option: str, datasync: str) -> None:
     """Counted by ext4's own trace event: io_uring's requests are no system calls that strace could see."""
-    tracefs = Path("/sys/kernel/tracing")
-    instance = tracefs / "instances" / f"iobench-{os.getpid()}"
     image = tmp_path / "sync.img"
     loops.make_ext4(image)
-    with loops.mounted(image) as disk:
+    with loops.mounted(image) as disk, tracing.instance(tmp_path) as instance:
         words = uring(disk.top, "--rw", "write", "--iodepth", 4, option, 1, "--end_fsync", 0)
-        try:
-            instance.mkdir()
-        except OSError as error:
-            pytest.skip(f"no trace instance: {error}")
-        try:
-            device = disk.top.stat().st_dev
-            (instance / "events/ext4/ext4_sync_file_enter/filter").write_text(
-                f"dev == {os.major(device) << 20 | os.minor(device)}"
-            )
-            (instance / "events/ext4/ext4_sync_file_enter/enable").write_text("1")
-            (instance / "tracing_on").write_text("1")
-            built.run(*iobench(), *words)
-            (instance / "tracing_on").write_text("0")
-            seen = (instance / "trace").read_text("utf-8")
-        finally:
-            instance.rmdir()
+        device = disk.top.stat().st_dev
+        (instance / "events/ext4/ext4_sync_file_enter/filter").write_text(
+            f"dev == {os.major(device) << 20 | os.minor(device)}"
+        )
+        (instance / "events/ext4/ext4_sync_file_enter/enable").write_text("1")
+        (instance / "tracing_on").write_text("1")
+        built.run(*iobench(), *words)
+        (instance / "tracing_on").write_text("0")
+        seen = (instance / "trace").read_text("utf-8")
     assert re.findall(r"iou-wrk-\d+-\d+ .* ext4_sync_file_enter: .*datasync (\d)", seen) == [datasync] * RECORDS
 
 

@@ -20,6 +20,7 @@ import built
 import calls_oracle
 import loops
 import pytest
+import tracing
 import ziglang
 from harness import build, guest, kernel
 from tree import ROOT
@@ -96,15 +97,8 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 @pytest.fixture
 def tracefs(tmp_path: Path) -> Iterator[Path]:
-    """tracefs, seen at a place of our own."""
-    top = tmp_path / "tracefs"
-    top.mkdir()
-    if subprocess.run(["mount", "-t", "tracefs", "none", top], capture_output=True).returncode:
-        pytest.skip("no tracefs")
-    try:
+    with tracing.mounted(tmp_path) as top:
         yield top
-    finally:
-        subprocess.run(["umount", top], check=True)
 
 
 def instances_of(tracefs: Path, pid: int) -> list[str]:

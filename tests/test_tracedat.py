@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import gzip
 import json
-import os
 import random
 import re
 import shutil
@@ -21,6 +20,7 @@ import polars as pl
 import pytest
 import readers
 import tracedat_files
+import tracing
 from tracedat_files import FORMAT, MACHINES, File, Machine, event_format, everything, random_file
 
 from androstep_analysis import ingest
@@ -202,17 +202,9 @@ def same(one: readers.Read, two: readers.Read) -> None:
 
 
 @pytest.fixture
-def instance() -> Iterator[Path]:
-    """A trace instance of this test alone, which trace-cmd may take away."""
-    path = Path(f"/sys/kernel/tracing/instances/test_dat_{os.getpid()}")
-    try:
-        path.mkdir()
-    except OSError as error:
-        pytest.skip(f"no trace instance can be made: {error}")
-    yield path
-    if path.is_dir():
-        (path / "tracing_on").write_text("0")
-        path.rmdir()
+def instance(tmp_path: Path) -> Iterator[Path]:
+    with tracing.instance(tmp_path) as path:
+        yield path
 
 
 @pytest.mark.root
