@@ -5,6 +5,7 @@
 #ifndef ANDROSTEP_EXTMAP_H
 #define ANDROSTEP_EXTMAP_H
 
+#include "packages.h"
 #include "record.h"
 
 extern const struct record_type filesystem_type, file_type, extent_type, task_type;
@@ -21,5 +22,11 @@ int extmap_tree(const char *root, struct record *out);
 
 /* Records every thread in /proc. Returns as extmap_tree does. */
 int extmap_tasks(struct record *out);
+
+/* Records the first thread of a process, if that has not ended. Returns 0, or -1 when `out` cannot be written. */
+int extmap_process(struct record *out, int32_t pid, const struct packages *packages);
+
+/* The (real) user of a process; RECORD_NULL_INT32: it has ended. */
+int32_t extmap_user(int32_t pid);
 
 #endif

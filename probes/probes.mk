@@ -7,7 +7,7 @@ COMMON := clock complain crc json opts procfs record utf8
 LISTING := encryption extmap_tasks extmap_tree filemap inodes mounts packages
 
 extmap := extmap $(COMMON) $(LISTING)
-iotrace := iotrace android btf calls comms descriptors devmapper drain dynprobes files json listing output presets \
+iotrace := iotrace android btf calls command comms descriptors devmapper drain dynprobes files json listing output presets \
   recording ringbuffer running salvage session topology tracedat tracefs $(COMMON) $(LISTING)
 
 iobench := bench_cache bench_checks bench_crew bench_direct bench_file bench_file_run bench_files bench_fio bench_jobs \
@@ -24,7 +24,10 @@ ioreplay := bench_cache bench_payload files ioreplay jsonread mounts recordread 
   replay_paths replay_plan replay_populate replay_print replay_program replay_record replay_run replay_sandbox \
   replay_stop replay_tally replay_target replay_transfer rng sha256 words $(COMMON)
 
-PROBES := extmap iobench ioreplay iotrace
+procmon := command files procmon procmon_processes procmon_run procmon_series procmon_tables procmon_text \
+  procmon_values $(COMMON) $(LISTING)
+
+PROBES := extmap iobench ioreplay iotrace procmon
 PROBES_THREADED := iobench ioreplay
 
 test_filemap := $(COMMON) $(LISTING)
@@ -37,6 +40,9 @@ test_order := bench_order rng
 test_packages := $(COMMON) $(LISTING)
 test_payload := bench_payload rng
 test_record := $(COMMON)
+test_procmon_tables := files procmon_series procmon_tables procmon_text $(COMMON) $(LISTING)
+test_procmon_text := procmon_text
+test_procmon_values := files procmon_series procmon_text procmon_values $(COMMON) $(LISTING)
 test_recordread := files jsonread recordread sha256 $(COMMON)
 test_replay_descriptors := replay_descriptors
 test_replay_run := bench_cache bench_payload files mounts replay_beneath replay_calls replay_compare replay_descriptors \

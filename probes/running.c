@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "command.h"
 #include "complain.h"
 #include "session.h"
 
@@ -113,34 +114,10 @@ static enum end list_beside(struct session *session, const char *name)
     return end == END_CHILD ? END_NONE : end;
 }
 
-/* Starts the command. A pipe that exec closes tells whether it began. */
 static int start_command(struct session *session)
 {
-    int failed[2], error = 0;
-    if (pipe2(failed, O_CLOEXEC) < 0)
-        return complain("pipe: %s", strerror(errno));
-    session->child = fork();
-    if (session->child == 0) {
-        child_begins(session);
-        execvp(session->asked->words[0], session->asked->words);
-        error = errno;
-        write_all(failed[1], &error, sizeof error);
-        _exit(127);
-    }
-    close(failed[1]);
-    if (session->child < 0)
-        error = errno;
-    else if (read(failed[0], &error, sizeof error) < (ssize_t)sizeof error)
-        error = 0;
-    close(failed[0]);
-    if (error == 0) {
-        session->command_pid = session->child;
-        return 0;
-    }
-    if (session->child > 0)
-        waitpid(session->child, NULL, 0);
-    session->child = 0;
-    return complain("%s: %s; the command cannot be run", session->asked->words[0], strerror(error));
+    session->child = session->command_pid = command_start(session->asked->words, &session->before);
+    return session->child ? 0 : -1;
 }
 
 enum end session_run(struct session *session)

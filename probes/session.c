@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "calls.h"
+#include "command.h"
 #include "complain.h"
 #include "dynprobes.h"
 #include "recording.h"
@@ -45,23 +46,6 @@ static int choose_devices(struct session *session)
         if (topology->devices[i].traced)
             return 0;
     return complain("no filesystem of a block device is mounted; name what to trace with --device");
-}
-
-/* Whether execvp would find a program: asked before anything is recorded. */
-static bool is_runnable(const char *word)
-{
-    if (strchr(word, '/'))
-        return access(word, X_OK) == 0;
-    const char *path = getenv("PATH");
-    char *places = format("%s", path ? path : "/bin:/usr/bin");
-    bool found = false;
-    for (char *rest, *place = strtok_r(places, ":", &rest); place && !found; place = strtok_r(NULL, ":", &rest)) {
-        char *program = format("%s/%s", place, word);
-        found = access(program, X_OK) == 0;
-        free(program);
-    }
-    free(places);
-    return found;
 }
 
 static int open_output(struct session *session)
@@ -223,7 +207,7 @@ static void remove_instance(struct session *session)
 static int begin(struct session *session, int tracefs)
 {
     const struct asked *asked = session->asked;
-    if (asked->words[0] && !is_runnable(asked->words[0]))
+    if (asked->words[0] && !command_is_runnable(asked->words[0]))
         return complain("%s: no such program; the command cannot be run", asked->words[0]);
     if (choose_devices(session) < 0)
         return -1;

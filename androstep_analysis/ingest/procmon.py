@@ -1,0 +1,155 @@
+"""What procmon samples: readings of the kernel's counters, as a record stream (probes/FORMAT.md).
+
+A file has the counters (`series`) and their readings (`reading`) apart, and how each tick went (`tick`), which become
+counters of procmon itself. It is a recording of its own, or lies beside one, in whose clock it then is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest import record, tasks
+from androstep_analysis.ingest.record import Records
+from androstep_analysis.ingest.source import Source, load
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+PROBE = "procmon"
+
+sniff = partial(record.is_of, probe=PROBE)
+
+_SERIES = {
+    "series": pl.UInt32,
+    "dev": pl.UInt32,
+    "pid": pl.Int32,
+    **dict.fromkeys(("scope", "counter", "unit", "instance"), pl.String),
+}
+_READING = {"ts_ns": pl.Int64, "value": pl.Int64, "series": pl.UInt32}
+_TICK = {
+    "ts_ns": pl.Int64,
+    **dict.fromkeys(("late_ns", "took_ns", "cpu_ns"), pl.Int64),
+    **dict.fromkeys(("missed", "processes", "began", "ended"), pl.UInt32),
+}
+_TASK = {
+    **dict.fromkeys(("started_ns", "listed_ns"), pl.Int64),
+    **dict.fromkeys(("pid", "tid", "uid"), pl.Int32),
+    **dict.fromkeys(("comm", "cmdline", "package"), pl.String),
+}
+_TYPES: Mapping[str, Mapping[str, type[pl.DataType]]] = {
+    "series": _SERIES,
+    "reading": _READING,
+    "tick": _TICK,
+    "task": _TASK,
+}
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """All of a file: table samples, and the processes as tasks."""
+    return _read(source, spool, 0)
+
+
+def beside(recorded: Staging, path: Path, spool: Spool) -> Staging:
+    """`recorded` with the samples of the file at `path` in its clock; its span stays as it is.
+
+    `spool` is that of the recording and holds its tables still. Raises `InputError` where nothing tells how the
+    recording's clock stands to that of the samples.
+    """
+    source = load(path)
+    header = record.of(source).header
+    offsets = {"boot": 0, "mono": header.get("monotonic_offset_ns"), "realtime": header.get("realtime_offset_ns")}
+    offset = offsets.get(recorded.clock)
+    if not isinstance(offset, int):
+        raise InputError(
+            f"{source.name}: samples are in the clock boot, the recording beside them is in {recorded.clock}, and "
+            "nothing tells how they stand to each other; ingest them apart"
+        )
+    samples = _read(source, spool, offset)
+    known = [part.tasks for part in (recorded, samples) if part.tasks is not None]
+    return replace(
+        recorded,
+        events=recorded.events | samples.events,
+        tasks=pl.concat(known).unique(maintain_order=True),
+        losses=(*recorded.losses, *samples.losses),
+        facts={**samples.facts, **recorded.facts},
+    )
+
+
+def _read(source: Source, spool: Spool, offset_ns: int) -> Staging:
+    records = record.of(source)
+    tables = {name: _checked(source, records, name) for name in _TYPES}
+    rows, losses = _joined(tables["series"], tables["reading"])
+    samples = pl.concat([rows, _of_ticks(tables["tick"])]).with_columns(pl.col("ts_ns") + offset_ns)
+    spool.append("samples", schema.conform(samples, "samples"))
+    times = samples["ts_ns"]
+    kernel = records.header.get("kernel")
+    realtime_offset_ns = records.header.get("realtime_offset_ns")
+    return Staging(
+        format="procmon samples",
+        events={"procmon reading": rows.height, "procmon tick": tables["tick"].height} if rows.height else {},
+        first_ns=None if times.is_empty() else int(times.to_numpy().min()),
+        last_ns=None if times.is_empty() else int(times.to_numpy().max()),
+        tasks=tasks.listed(tables["task"].select(list(_TASK)), offset_ns),
+        clock="boot",
+        realtime_offset_ns=realtime_offset_ns if isinstance(realtime_offset_ns, int) else None,
+        losses=(*records.losses, *losses),
+        facts={"kernel": kernel} if isinstance(kernel, str) else {},
+    )
+
+
+def _checked(source: Source, records: Records, name: str) -> pl.DataFrame:
+    """The records of one type; `InputError` where they are not what procmon writes."""
+    have = records.tables.get(name, pl.DataFrame())
+    if any(have.schema.get(column) != dtype for column, dtype in _TYPES[name].items()):
+        raise InputError(
+            f"{source.name}: its {name} records do not have the fields that procmon's have; record again with a probe "
+            "that fits"
+        )
+    return have
+
+
+def _joined(series: pl.DataFrame, readings: pl.DataFrame) -> tuple[pl.DataFrame, list[Loss]]:
+    """Table samples of these readings, and what of them could not be used."""
+    scope = schema.enum("samples", "scope")
+    known = series.unique("series", keep="first", maintain_order=True).select(
+        "series",
+        pl.col("scope").cast(scope, strict=False),
+        pl.when(pl.col("dev") != 0).then("dev").alias("dev"),
+        *("pid", "instance", "counter", "unit"),
+    )
+    rows = (
+        readings.join(known, on="series", how="inner", maintain_order="left")
+        .drop("series")
+        .drop_nulls(["ts_ns", "value", "scope", "counter", "unit"])
+        .select(list(schema.table("samples").polars))
+    )
+    missing = readings.height - rows.height
+    message = f"{missing} readings are of counters whose names are lost or damaged"
+    return rows, [Loss("nameless", missing, message)] if missing else []
+
+
+def _of_ticks(ticks: pl.DataFrame) -> pl.DataFrame:
+    """Counters of procmon itself, of the moments when it ended its ticks."""
+    types = schema.table("samples").polars
+    told = {"late_ns": "ns", "took_ns": "ns", "cpu_ns": "ns"}
+    counts = {name: "count" for name, dtype in _TICK.items() if dtype == pl.UInt32}
+    parts = [
+        ticks.drop_nulls(["ts_ns", "late_ns", "took_ns", name]).select(
+            ts_ns=pl.col("ts_ns") + pl.col("late_ns") + pl.col("took_ns"),
+            scope=pl.lit("system", types["scope"]),
+            dev=pl.lit(None, types["dev"]),
+            pid=pl.lit(None, types["pid"]),
+            instance=pl.lit(None, pl.String),
+            counter=pl.lit(f"{PROBE}.{name.removesuffix('_ns')}"),
+            value=pl.col(name).cast(pl.Int64),
+            unit=pl.lit(unit),
+        )
+        for name, unit in (told | counts).items()
+    ]
+    return pl.concat(parts)
