@@ -1,4 +1,4 @@
-"""Results of a benchmark or of replays as part of a capture: in its clock, counted in what is told of it."""
+"""Results of tools and workloads as part of a capture: in its clock, counted in what is told of it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from androstep_analysis.errors import InputError
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.replay.read import KIND as REPLAY
 from androstep_analysis.results import Kind, Results
+from androstep_analysis.steps import GUI, STEPS
 
-KINDS: Final[Mapping[str, Kind]] = {kind.role: kind for kind in (BENCH, REPLAY)}
+KINDS: Final[Mapping[str, Kind]] = {kind.role: kind for kind in (BENCH, REPLAY, STEPS, GUI)}
 """The kinds of results that a capture can have, by the role of their files."""
 
 
@@ -23,7 +24,7 @@ def alone(found: Mapping[str, Results]) -> Staging:
     clocks = {results.clock for results in found.values()}
     offsets = {results.realtime_offset_ns for results in found.values()}
     spans = pl.concat(
-        _runs(role, results).select(first="ts_ns", last=pl.col("ts_ns") + pl.col("duration_ns").fill_null(0))
+        _runs(role, results).select(first="ts_ns", last=_end_ns(_runs(role, results)))
         for role, results in found.items()
     ).drop_nulls()
     return Staging(
@@ -46,7 +47,7 @@ def add(
     """
     about = about | dict.fromkeys(KINDS)
     for role, results in found.items():
-        timed = _in_clock(results, about["clock"]) if about["events"] else results.tables
+        timed = _in_clock(results, about["clock"], about["realtime_offset_ns"]) if about["events"] else results.tables
         losses = [{"kind": loss.kind, "count": loss.count, "message": loss.message} for loss in results.losses]
         tables = tables | {name: table.lazy() for name, table in timed.items()}
         about = about | {
@@ -72,16 +73,29 @@ def _runs(role: str, results: Results) -> pl.DataFrame:
     return results.tables[KINDS[role].tables[0]]
 
 
-def _in_clock(results: Results, clock: str) -> dict[str, pl.DataFrame]:
-    """The tables with their times in this clock; results of an unknown clock have no times."""
+def _end_ns(runs: pl.DataFrame) -> pl.Expr:
+    """When each run, step or snapshot ended."""
+    return pl.col("end_ns") if "end_ns" in runs.columns else pl.col("ts_ns") + pl.col("duration_ns").fill_null(0)
+
+
+def _in_clock(results: Results, clock: str, realtime_offset_ns: int | None) -> dict[str, pl.DataFrame]:
+    """The tables with their times in this clock, which CLOCK_REALTIME is that much ahead of.
+
+    Results of an unknown clock have no times.
+    """
     if results.clock in (clock, "unknown"):
         return results.tables
-    if clock != "mono" or results.monotonic_offset_ns is None:
+    if clock == "mono" and results.monotonic_offset_ns is not None:
+        shift = results.monotonic_offset_ns
+    elif clock != "unknown" and results.realtime_offset_ns is not None and realtime_offset_ns is not None:
+        shift = results.realtime_offset_ns - realtime_offset_ns
+    else:
         raise InputError(
             f"the trace's clock is {clock} and that of the results {results.clock}, and nothing tells how they lie to "
             "each other; ingest them apart"
         )
-    shift = pl.col("ts_ns") + results.monotonic_offset_ns
+    times = ("ts_ns", "end_ns")
     return {
-        name: table.with_columns(shift) if "ts_ns" in table.columns else table for name, table in results.tables.items()
+        name: table.with_columns(pl.col(time) + shift for time in times if time in table.columns)
+        for name, table in results.tables.items()
     }

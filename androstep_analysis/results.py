@@ -73,7 +73,8 @@ def together(kind: Kind, parts: Sequence[Results]) -> Results:
     runs = tables[kind.tables[0]]
     doubled = runs.filter(pl.struct(kind.key).is_duplicated())
     if not doubled.is_empty():
-        raise InputError(f"run {doubled['run_id'][0]} is in two of the files; give each result once")
+        name = kind.key[0]
+        raise InputError(f"{name.removesuffix('_id')} {doubled[name][0]} is in two of the files; give each result once")
     clocks = {part.clock for part in parts}
     return Results(
         format=", ".join(dict.fromkeys(part.format for part in parts)),

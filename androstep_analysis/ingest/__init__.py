@@ -14,10 +14,11 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from androstep_analysis import schema
 from androstep_analysis.errors import InputError, Loss, LossWarning, printable
 from androstep_analysis.ingest import (
     atrace,
@@ -32,6 +33,7 @@ from androstep_analysis.ingest import (
     opencas,
     others,
     perfetto,
+    procmon,
     staging,
     strace,
     systrace_html,
@@ -78,6 +80,7 @@ FORMATS: tuple[Format, ...] = (
     Format("blkparse text", blkparse_text.sniff, blkparse_text.read),
     Format("ftrace text", ftrace_text.sniff, ftrace_text.read),
     Format("strace log", strace.sniff, strace.read),
+    Format("procmon samples", procmon.sniff, procmon.read),
 )
 """All formats, in the order in which they are tried: containers before what they contain."""
 
@@ -104,13 +107,19 @@ def _firsts(path: Path) -> list[Path]:
     return blktrace.first_members(path) or ftrace_raw.first_members(path) or [path]
 
 
-def read(*paths: str | os.PathLike[str], spool: Spool | None = None, csv_columns: str | None = None) -> Staging:
+def read(
+    *paths: str | os.PathLike[str],
+    spool: Spool | None = None,
+    csv_columns: str | None = None,
+    samples: Sequence[Path] = (),
+) -> Staging:
     """The recording in one file, or in several of one format, whatever the format and compression.
 
     Of a set of files any one will do, or its directory or common name (`files`). Rows go through `spool`, which leaves
     tables where it was told to. `csv_columns` says that the files are CSV, and what stands in their columns
-    (`block_csv.Columns.parse`). Warns once for each file (`LossWarning`) if part of it was lost. Raises `InputError`
-    if a format is not known or if nothing in a file is an event.
+    (`block_csv.Columns.parse`). `samples` are files of procmon beside the recording. Warns once for each file
+    (`LossWarning`) if part of it was lost. Raises `InputError` if a format is not known or if nothing in a file is an
+    event.
     """
     spool = spool or Spool()
     parts: list[Staging] = []
@@ -121,9 +130,25 @@ def read(*paths: str | os.PathLike[str], spool: Spool | None = None, csv_columns
             parts.append(part)
             done.update(first.with_name(name) for name in members)
     merged = staging.merge(parts)
-    tables = {name: spool.table(name) for name in staging.TABLES if spool.rows(name)}
-    seen = merged.tasks if merged.tasks is not None else tasks.seen(replace(merged, tables=tables).block)
-    return replace(merged, tables=tables, tasks=seen)
+    if merged.tasks is None:
+        block = spool.table("block_events") if spool.rows("block_events") else schema.empty("block_events")
+        merged = replace(merged, tasks=tasks.seen(block))
+    return with_samples(merged, samples, spool)
+
+
+def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> Staging:
+    """`recorded`, whose rows are in `spool`, with the samples in these files of procmon, and with its tables.
+
+    Warns (`LossWarning`) if part of a file was lost, and raises `InputError` where its clock is of no use beside that
+    of the recording.
+    """
+    for path in samples:
+        known = recorded.losses
+        recorded = procmon.beside(recorded, path, spool)
+        if losses := recorded.losses[len(known) :]:
+            message = "; ".join(loss.message for loss in losses)
+            warnings.warn(f"{printable(str(path))}: {message}", LossWarning, stacklevel=3)
+    return replace(recorded, tables={name: spool.table(name) for name in staging.TABLES if spool.rows(name)})
 
 
 def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, tuple[str, ...]]:

@@ -30,8 +30,8 @@ def rows(listed: pl.DataFrame, machine: str | None, recorder: int | None, comman
 
     The command is a process (`command`) that the `recorder` made, and has what that had open, as far as exec keeps it.
     """
-    inherited = listed.filter(pl.col("pid") == recorder, (pl.col("flags").fill_null(0) & _CLOEXEC) == 0)
-    others = listed.filter((pl.col("pid") != recorder) & (pl.col("pid") != command))
+    inherited = listed.filter(pl.col("pid").eq_missing(recorder), (pl.col("flags").fill_null(0) & _CLOEXEC) == 0)
+    others = listed.filter(pl.col("pid").ne_missing(recorder), pl.col("pid").ne_missing(command))
     told = pl.concat([inherited.with_columns(pid=pl.lit(command, pl.Int32)), others]).drop_nulls(["pid", "fd", "path"])
     is_file = pl.col("fd") >= 0
     texts = {flags: _text(flags, machine) for flags in told["flags"].drop_nulls().unique()}

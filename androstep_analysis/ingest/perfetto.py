@@ -1,8 +1,8 @@
 """Perfetto traces (`.pftrace`, `.perfetto-trace`): packets of Protocol Buffers, decoded without any library for them.
 
 What counts here are the events of ftrace, which bear the kernel's own names and fields, so that they become the same
-rows as from a `trace.dat`. Times stay in the clock that was traced. The file is read twice: first for the names of
-threads, which may be told at its end, then for the rows.
+rows as from a `trace.dat`, and the frames that Android drew. Times stay in the clock that was traced. The file is read
+twice: first for the names of threads, which may be told at its end, then for the rows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from androstep_analysis.errors import Loss
 from androstep_analysis.ingest import block_io, tasks, threads
 from androstep_analysis.ingest.perfetto_decoder import EXEC, FORK, NEW, RENAME, SEEN, Decoder, Packet
 from androstep_analysis.ingest.perfetto_fields import PACKETS
+from androstep_analysis.ingest.perfetto_frames import frames
 from androstep_analysis.ingest.perfetto_packets import Clocks, Processes, Recorder, Samples, walk
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
@@ -166,10 +167,11 @@ class _SecondPass:
         self.decoder = Decoder(block_io.actions(events))
         self.decoder.name_threads(names)
         self.untimed = 0
+        self.untimed_frames = 0
         self.span: tuple[int, ...] = ()
         self._spool = spool
         self._machine = Machine.of(first.recorder.machine)
-        self._call_events = Spool()
+        self._inner = Spool()  # what becomes a table only when it is whole
         self._clocks = first.clocks
         self._boot_offset = first.decoder.totals.boot_offset
         self._samples = Samples()
@@ -183,7 +185,7 @@ class _SecondPass:
             self.untimed += 1
             return
         ts_ns = boot_ns - self._boot_offset
-        self.span = (min(ts_ns, *self.span), max(ts_ns, *self.span)) if self.span else (ts_ns, ts_ns)
+        self._widen(ts_ns, ts_ns)
         self._samples.read(packet.data, ts_ns)
         if len(self._samples.rows) >= _SAMPLES:
             self._spool.append("samples", self._samples.take())
@@ -194,7 +196,7 @@ class _SecondPass:
         self._give(settled_ns)
         for name in ("block_events", "fs_events", "commands"):
             self._spool.settle(name, settled_ns)
-        self._call_events.settle("call_events", settled_ns)
+        self._inner.settle("call_events", settled_ns)
 
     def finish(self) -> tuple[Loss, ...]:
         """Gives the spool what is left; returns what is missing of calls."""
@@ -202,17 +204,31 @@ class _SecondPass:
         if self._samples.rows:
             self._spool.append("samples", self._samples.take())
         calls = Pairs(self._spool, self._machine)
-        if self._call_events.rows("call_events"):
+        if self._inner.rows("call_events"):
             # A thread goes from CPU to CPU, and its events must come in order of time.
-            for rows in self._call_events.table("call_events").collect_batches(maintain_order=True):
+            for rows in self._inner.table("call_events").collect_batches(maintain_order=True):
                 calls.take_frame(rows)
+        if self._inner.rows("frame_events"):
+            self._finish_frames(self._inner.table("frame_events").collect())
         return calls.finish()
+
+    def _finish_frames(self, events: pl.DataFrame) -> None:
+        rows, self.untimed_frames = frames(events, self._clocks, self._boot_offset)
+        if rows.height:
+            times = pl.concat([rows["ts_ns"], rows["end_ns"].drop_nulls()]).to_numpy()
+            self._widen(int(times.min()), int(times.max()))
+        self._spool.append("frames", rows)
+
+    def _widen(self, first_ns: int, last_ns: int) -> None:
+        self.span = (min(first_ns, *self.span), max(last_ns, *self.span)) if self.span else (first_ns, last_ns)
 
     def _give(self, until_ns: int | None) -> None:
         for name in self.decoder.tables:
-            # An event of counters makes many rows: they may fill their table before anything is settled.
-            if (rows := self.decoder.take(name, until_ns if name != "samples" else None)) is not None:
-                (self._call_events if name == "call_events" else self._spool).append(name, rows)
+            # An event of counters makes many rows: they may fill their table before anything is settled. Frames are
+            # of another clock than events.
+            until = None if name in ("samples", "frame_events") else until_ns
+            if (rows := self.decoder.take(name, until)) is not None:
+                (self._inner if name in ("call_events", "frame_events") else self._spool).append(name, rows)
 
 
 def _tasks(names: pl.DataFrame, processes: Processes) -> pl.DataFrame:
@@ -241,6 +257,7 @@ def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
         ("missing", totals.stateless, "packets need what was lost with an earlier one"),
         ("unread", totals.foreign, "packets are of another machine"),
         ("clock", second.untimed, "packets of counters have no time in a clock that the trace relates to others"),
+        ("clock", second.untimed_frames, "frames have no time in a clock that the trace relates to others"),
         ("clock", totals.mixed_clocks, "pieces are of another clock than the first: their times do not fit"),
     )
     for kind, count, what in said:

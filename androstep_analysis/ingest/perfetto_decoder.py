@@ -19,8 +19,8 @@ from androstep_analysis.ingest import fs_events, perfetto_fields
 from androstep_analysis.ingest.perfetto_fields import CALLS, COMMANDS, EVENTS, PACKETS, TASKS
 from androstep_analysis.native import Strings, Table
 
-TABLES = ("block_events", "fs_events", "commands", "call_events", "samples")
-"""The tables that events fill, in the order of ``enum target``."""
+TABLES = ("block_events", "fs_events", "commands", "call_events", "frame_events", "samples")
+"""The tables that events and frames fill, in the order of ``enum target``."""
 
 _TARGETS = {
     name: number for number, name in enumerate(("nothing", *TABLES, "new", "fork", "rename", "exec", "switch", "wake"))

@@ -222,13 +222,13 @@ def _tid(value: Value) -> int:
 _CPU_TIMES = {2: "user", 3: "nice", 4: "system", 5: "idle", 6: "iowait", 7: "irq", 8: "softirq", 9: "steal"}
 _DISK = {
     2: ("read_sectors", "512 B sectors"),
-    3: ("read_time", "ms"),
+    3: ("read_ticks", "ms"),
     4: ("write_sectors", "512 B sectors"),
-    5: ("write_time", "ms"),
+    5: ("write_ticks", "ms"),
     6: ("discard_sectors", "512 B sectors"),
-    7: ("discard_time", "ms"),
-    8: ("flushes", "I/Os"),
-    9: ("flush_time", "ms"),
+    7: ("discard_ticks", "ms"),
+    8: ("flush_ios", "I/Os"),
+    9: ("flush_ticks", "ms"),
 }
 _PRESSURE = {1: "cpu.some", 2: "cpu.full", 3: "io.some", 4: "io.full", 5: "memory.some", 6: "memory.full"}
 _TOTALS = {4: "processes", 5: "intr", 7: "softirq"}
@@ -238,43 +238,43 @@ _TOTALS = {4: "processes", 5: "intr", 7: "softirq"}
 class Samples:
     """Rows of table `samples` under construction."""
 
-    rows: list[tuple[int, str, str, int, str]] = field(default_factory=list)
+    rows: list[tuple[int, str, str | None, str, int, str]] = field(default_factory=list)
 
     def read(self, counters: memoryview, ts_ns: int) -> None:
-        """Takes in a SysStats of that time. CPUs and disks stand in the counter's name: the packet has no numbers."""
+        """Takes in a SysStats of that time. Disks have names only: the packet has no numbers of devices."""
         for number, value in fields(counters):
-            for scope, counter, amount, unit in _counters(number, value):
+            for scope, instance, counter, amount, unit in _counters(number, value):
                 if amount < 1 << 63:
-                    self.rows.append((ts_ns, scope, counter, amount, unit))
+                    self.rows.append((ts_ns, scope, instance, counter, amount, unit))
 
     def take(self) -> pl.DataFrame:
         """The rows so far, which are forgotten."""
-        names = ("ts_ns", "scope", "counter", "value", "unit")
+        names = ("ts_ns", "scope", "instance", "counter", "value", "unit")
         types = schema.table("samples").polars
         frame = pl.DataFrame(self.rows, schema={name: types[name] for name in names}, orient="row")
         self.rows.clear()
         return schema.complete(frame, "samples")
 
 
-def _counters(number: int, value: Value) -> Iterator[tuple[str, str, int, str]]:
-    """Scope, counter, value and unit of what a field of SysStats tells."""
+def _counters(number: int, value: Value) -> Iterator[tuple[str, str | None, str, int, str]]:
+    """Scope, instance, counter, value and unit of what a field of SysStats tells, by the names that procmon has."""
     told = _singles(value)
     if number == 1 and (counter := MEMINFO.get(_number(told.get(1, 0)))):
-        yield "system", f"meminfo.{counter}", _number(told.get(2, 0)), "kB"
+        yield "system", None, f"meminfo.{counter}", _number(told.get(2, 0)), "kB"
     elif number == 2 and (counter := VMSTAT.get(_number(told.get(1, 0)))):
-        yield "system", f"vmstat.{counter}", _number(told.get(2, 0)), "count"
+        yield "system", None, f"vmstat.{counter}", _number(told.get(2, 0)), "count"
     elif number == 3:
         for place, time in _CPU_TIMES.items():
             if place in told:
-                yield "cpu", f"cpu{_number(told.get(1, 0))}.{time}", _number(told[place]), "ns"
+                yield "cpu", str(_number(told.get(1, 0))), f"stat.{time}", _number(told[place]), "ns"
     elif number in _TOTALS:
-        yield "system", f"stat.{_TOTALS[number]}", _number(value), "count"
+        yield "system", None, f"stat.{_TOTALS[number]}", _number(value), "count"
     elif number == 13:
         for place, (name, unit) in _DISK.items():
             if place in told:
-                yield "device", f"{_text(told.get(1, 0))}.{name}", _number(told[place]), unit
+                yield "device", _text(told.get(1, 0)), f"diskstats.{name}", _number(told[place]), unit
     elif number == 14 and (counter := _PRESSURE.get(_number(told.get(1, 0)))):
-        yield "system", f"pressure.{counter}", _number(told.get(2, 0)), "ns"
+        yield "system", None, f"pressure.{counter}", _number(told.get(2, 0)), "ns"
 
 
 # --- the recorder ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.errors import InputError, Loss
 
-TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples")
+TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames")
 """The tables that readers fill."""
 
 
@@ -72,6 +72,11 @@ class Staging:
     def samples(self) -> pl.LazyFrame:
         """Table `samples`: counters over time."""
         return self.table("samples")
+
+    @property
+    def frames(self) -> pl.LazyFrame:
+        """Table `frames`: Android's frames, as planned and as they came."""
+        return self.table("frames")
 
     def with_tables(self, **tables: pl.LazyFrame | pl.DataFrame) -> Staging:
         """The recording with other tables under these names."""

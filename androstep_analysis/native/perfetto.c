@@ -14,6 +14,7 @@ enum packet_field {
     PACKET_COMPRESSED = 50,
     PACKET_CLOCK = 58,
     PACKET_DEFAULTS = 59,
+    PACKET_FRAME = 76,
     PACKET_FIRST = 87,
     PACKET_MACHINE = 98,
     PACKET_ZSTD = 133,
@@ -189,6 +190,8 @@ static enum status read_packet(struct perfetto *trace, const struct packet *open
 
     if (output->nr_notes == output->note_places)
         return FULL;
+    if (packet.number == PACKET_FRAME && output->tables[TO_FRAMES] && table_is_full(output->tables[TO_FRAMES]))
+        return FULL;
     if (packet.number == PACKET_FTRACE && !packet.is_foreign && cursor->is_inside)
         return read_bundle(trace, packet.data, output, cursor) ? DONE : FULL;
     is_whole = follow_sequence(trace, &packet);
@@ -200,10 +203,17 @@ static enum status read_packet(struct perfetto *trace, const struct packet *open
     }
     if (packet.number == PACKET_FTRACE)
         return read_bundle(trace, packet.data, output, cursor) ? DONE : FULL;
-    if (!is_noted(packet.number))
+    if (!is_noted(packet.number) && packet.number != PACKET_FRAME)
         return DONE;
     if (!is_whole) {
         trace->totals.stateless++;
+        return DONE;
+    }
+    if (packet.number == PACKET_FRAME) {
+        if (packet.is_timed)
+            read_frame(trace, packet.data, packet.timestamp, packet.clock, output->tables[TO_FRAMES]);
+        else
+            trace->totals.unreadable_packets++;
         return DONE;
     }
     note = &output->notes[output->nr_notes++];

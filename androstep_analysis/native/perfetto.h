@@ -1,7 +1,8 @@
 // Perfetto traces: packets, bundles of ftrace events and their fields, into tables of columns.
 //
 // perfetto_kinds.c knows what events and fields mean, perfetto_threads.c who bore which name, perfetto_rows.c makes
-// rows of an event's values, perfetto_events.c reads bundles of events and perfetto.c the packets they come in.
+// rows of an event's values, perfetto_events.c reads bundles of events, perfetto_frames.c the timeline of frames and
+// perfetto.c the packets they come in.
 //
 // Field numbers follow protos/perfetto/trace of github.com/google/perfetto, v58. What an event is called, which table
 // it goes to and what its fields mean is told by the caller (ingest/perfetto_fields.py).
@@ -58,6 +59,7 @@ enum target {
     TO_FS,
     TO_COMMANDS,
     TO_CALLS,
+    TO_FRAMES,
     TO_SAMPLES,
     NEW_TASK,
     FORK,
@@ -210,6 +212,7 @@ struct perfetto {
     size_t task_places;
 
     struct cursor cursors[2]; // of the file, of a compressed packet
+    int64_t nr_frames;        // rows of the frame timeline so far
 
     uint8_t in_round[MAX_CPUS / 8];
     int32_t round_cpu;
@@ -301,6 +304,11 @@ void put_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t
 
 // A row of the event at hand, of a kind that makes rows. There must be room.
 void put_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns);
+
+// --- frames (perfetto_frames.c) ---
+
+// A FrameTimelineEvent into `table`, which must have room; without one it is only looked at for damage.
+void read_frame(struct perfetto *trace, struct wire message, uint64_t timestamp, uint32_t clock, struct table *table);
 
 // --- events (perfetto_events.c) ---
 
