@@ -1,0 +1,163 @@
+"""`androstep whatif`: what a trace's requests would take on a device, also without journal or fsyncs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis import bench, capture, terminal, units, whatif
+from androstep_analysis.commands.command import Commands, block_device, new_command
+from androstep_analysis.errors import InputError
+from androstep_analysis.replay import device as device_replay
+
+_WITHOUT = ("sqlite-fsync", "fs-journal")
+"""In the order in which they are taken away: what SQLite asks for decides which commits there are."""
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "whatif",
+        "Predict what a trace's requests would take on a measured device, also after a change.",
+        """
+        Says what a change removes and adds, and, with --model, what the requests would take before and after it on the
+        device that iobench measured: direct reads and writes by size, and flushes. Each change is a model with
+        assumptions; docs/whatif.md says which, and how far predictions were from real replays.
+
+        example: androstep whatif mycapture --without fs-journal --model mybench
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file with block requests")
+    command.add_argument(
+        "--without",
+        choices=_WITHOUT,
+        action="append",
+        default=[],
+        help="leave out the filesystem's journal, or the fsyncs of SQLite; may be given again",
+    )
+    command.add_argument("--log-structured", action="store_true", help="with a controller that makes all writes linear")
+    command.add_argument(
+        "--spare", metavar="PERCENT", type=_percent, default=7.0, help="what that controller has to spare (default: 7)"
+    )
+    command.add_argument(
+        "--model",
+        metavar="BENCH",
+        nargs="+",
+        type=Path,
+        help="results of iobench on the device: captures or record files, or one table device_model (.parquet)",
+    )
+    command.add_argument(
+        "--mode",
+        choices=["as-fast", "as-recorded"],
+        default="as-fast",
+        help="when requests are asked for, as in `androstep replay` (default: as-fast)",
+    )
+    command.add_argument("--device", metavar="MAJ:MIN", type=block_device, help="take the requests of this device only")
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="write the requests after the change (table requests, .parquet)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if not (arguments.without or arguments.log_structured or arguments.model):
+        arguments.wrong_usage("name a change (--without, --log-structured), a device (--model), or both")
+    opened = capture.open(arguments.path)
+    before = _of_device(opened, arguments.device)
+    model = _model(arguments.model) if arguments.model else None
+    after, told = _changed(before, opened, arguments)
+    if model is not None:
+        told.append(_predicted(before, after, model, arguments.mode.replace("-", "_")))
+    if arguments.output is not None:
+        after.write_parquet(arguments.output)
+        told.append(f"{after.height:,} requests are in {arguments.output}")
+    print("\n\n".join(told))
+
+
+def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
+    requests = opened.requests.collect()
+    if requests.is_empty():
+        raise InputError(f"{opened.title}: no requests of block devices; record block events with iotrace")
+    if device is None:
+        return requests
+    found = requests.filter(pl.col("dev") == units.parse_dev(device))
+    if found.is_empty():
+        names = ", ".join(units.format_dev(dev) for dev in requests["dev"].unique().sort())
+        raise InputError(f"{opened.title}: no request is of device {device}; there are those of {names}")
+    return found
+
+
+def _model(paths: list[Path]) -> pl.DataFrame:
+    if len(paths) == 1 and paths[0].suffix == ".parquet":
+        return whatif.read_model(paths[0])
+    return whatif.fit(bench.read(*paths).tables)
+
+
+def _changed(
+    before: pl.DataFrame, opened: capture.Capture, arguments: argparse.Namespace
+) -> tuple[pl.DataFrame, list[str]]:
+    """The requests after all changes, and what each did."""
+    io = opened.io.filter(pl.col("request_id").is_in(before["request_id"].implode())).collect()
+    after, told = before, []
+    for name in _WITHOUT:
+        if name not in arguments.without:
+            continue
+        extents = opened.extents.collect()
+        made = whatif.without_journal(after, io) if name == "fs-journal" else whatif.without_fsync(after, io, extents)
+        after, io = made.requests, made.io
+        told.append(f"Without {name}\n{_account(made)}")
+    if arguments.log_structured:
+        made = whatif.log_structured(after, spare_ratio=arguments.spare / 100)
+        amplified = whatif.write_amplification(made)
+        ratio = "" if amplified is None else f"; {amplified:.3f} bytes written for each one of the host"
+        after = made.requests
+        told.append(f"Log-structured, {arguments.spare:g} % to spare{ratio}\n{_account(made)}")
+    return after, told
+
+
+def _account(made: whatif.Changed) -> str:
+    rows = [
+        [effect, change, op, f"{count:,}", f"{size / 1024:,.0f}"]
+        for effect, change, op, count, size in made.account.rows()
+    ]
+    return terminal.table(["", "what", "op", "requests", "KiB"], rows)
+
+
+def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, mode: whatif.Mode) -> str:
+    """Times before and after, side by side, and what the model says nothing of."""
+    sides = [whatif.predict(device_replay.program(requests.lazy()), model, mode) for requests in (before, after)]
+    first, second = (side.totals.iter_rows(named=True) for side in sides)
+    rows = []
+    for one, other in zip(first, second, strict=True):
+        name = one["metric"].replace("_", " ") + (f" {one['quantile']}" if one["quantile"] else "")
+        cells = [_ms(side[value]) for side in (one, other) for value in ("value", "lo", "hi")]
+        rows.append([name, *cells, f"{other['value'] / one['value']:.3f}" if one["value"] else "–"])
+    header = ["ms", "before", "from", "to", "after", "from", "to", "ratio"]
+    parts = [f"Predicted, {mode.replace('_', ' ')}\n{terminal.table(header, rows)}"]
+    for name, side in zip(("before", "after"), sides, strict=True):
+        for call, _, count, size in whatif.unknown(side).rows():
+            parts.append(
+                f"{name}: {count:,} × {call} ({(size or 0) / 1024:,.0f} KiB) of a kind or size that was not measured:"
+                " they take no time in the prediction"
+            )
+    return "\n".join(parts)
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value / 1e6:,.3f}"
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1,000")
+    return value

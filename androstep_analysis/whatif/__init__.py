@@ -1,0 +1,37 @@
+"""What if: the requests of a trace after a change, and what they would take on a device that was measured.
+
+>>> capture = androstep.open("mycapture")
+>>> without = whatif.without_journal(capture.requests, capture.io)
+>>> model = whatif.fit(androstep.open("mybench").bench)
+>>> whatif.predict(replay.device.program(without.requests.lazy()), model).totals
+
+The changes are those that papers ask about: no filesystem journal and no fsync of SQLite (Luo et al.), and a virtual
+controller that makes all writes linear (EasyCo's slides). Each states its model; each gives table `requests` and an
+account of what it removed and changed.
+"""
+
+from androstep_analysis.whatif.accuracy import accuracy
+from androstep_analysis.whatif.changed import Changed
+from androstep_analysis.whatif.journal import without_journal
+from androstep_analysis.whatif.log_structured import log_structured, write_amplification
+from androstep_analysis.whatif.model import curve, fit, service
+from androstep_analysis.whatif.model import read as read_model
+from androstep_analysis.whatif.predict import Mode, Prediction, predict, unknown
+from androstep_analysis.whatif.sqlite import without_fsync
+
+__all__ = [
+    "Changed",
+    "Mode",
+    "Prediction",
+    "accuracy",
+    "curve",
+    "fit",
+    "log_structured",
+    "predict",
+    "read_model",
+    "service",
+    "unknown",
+    "without_fsync",
+    "without_journal",
+    "write_amplification",
+]

@@ -1,0 +1,99 @@
+"""Which flushes belong to which writes: commits of the journal, and flushes that someone asked for by themselves.
+
+A write with REQ_PREFLUSH waits for a flush that begins after it was queued and ends before it is issued; REQ_FUA is,
+where the device does not do it, a flush behind the write. Linux does these flushes as requests of their own
+(block/blk-flush.c) which name nobody. Of several such flushes the last one before the write and the first one behind it
+are taken. A flush that serves no write was asked for as such, as fsync does when the journal has nothing to commit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.link import rwbs
+
+COMMIT_INTERVAL_NS: Final = 5_000_000_000
+"""How long ext4 waits before it commits by itself (mount option ``commit``, by default 5 s): a commit that comes sooner
+after another was asked for."""
+
+
+def journal_pieces(io: pl.DataFrame) -> pl.DataFrame:
+    """The pieces of table `io` that write the filesystem's journal."""
+    return io.filter(pl.col("block_type") == "journal", pl.col("op") == "write", pl.col("nr_sectors") > 0)
+
+
+def commits(requests: pl.DataFrame, io: pl.DataFrame) -> pl.DataFrame:
+    """The requests that write the journal, by commit.
+
+    Columns request_id, dev, commit (Int64, from 0 for each device), begun_ns (Int64, of the commit: when its first
+    request was asked for), is_record (Boolean: the commit record, which ends it), is_forced (Boolean: it came sooner
+    after the one before than it would by itself; null of the first). Requests behind the last record are a commit too.
+    """
+    of_journal = journal_pieces(io).select("request_id").unique()
+    asked = pl.coalesce("queue_ns", "insert_ns", "issue_ns", "complete_ns")
+    rows = (
+        requests.join(of_journal, on="request_id", how="semi")
+        .with_columns(asked_ns=asked, is_record="preflush")
+        .sort("dev", "asked_ns", "request_id")
+    )
+    number = pl.col("is_record").cast(pl.Int64).cum_sum().over("dev") - pl.col("is_record").cast(pl.Int64)
+    rows = rows.with_columns(commit=number)
+    rows = rows.with_columns(begun_ns=pl.col("asked_ns").min().over("dev", "commit"))
+    starts = rows.select("dev", "commit", "begun_ns").unique().sort("dev", "commit")
+    gap = pl.col("begun_ns") - pl.col("begun_ns").shift(1).over("dev", order_by="commit")
+    starts = starts.with_columns(is_forced=gap < COMMIT_INTERVAL_NS)
+    return rows.join(starts.drop("begun_ns"), on=["dev", "commit"], maintain_order="left").select(
+        "request_id", "dev", "commit", "begun_ns", "is_record", "is_forced"
+    )
+
+
+def served(requests: pl.DataFrame) -> pl.DataFrame:
+    """Which flush each write with REQ_PREFLUSH or REQ_FUA waited for.
+
+    Columns request_id (of the write), flush_id (of the flush), is_behind (Boolean: the flush that takes the place of
+    REQ_FUA). No rows where the recording does not show the flushes.
+    """
+    flushes = requests.filter(pl.col("op") == "flush", pl.col("issue_ns").is_not_null()).select(
+        "dev", "issue_ns", "complete_ns", flush_id="request_id"
+    )
+    writes = requests.filter(pl.col("op") == "write", pl.col("issue_ns").is_not_null())
+    queued = pl.coalesce("queue_ns", "insert_ns", "issue_ns")
+    before = (
+        writes.filter("preflush")
+        .select("dev", "request_id", queued_ns=queued, at="issue_ns")
+        .sort("at")
+        .join_asof(
+            flushes.filter(pl.col("complete_ns").is_not_null()).with_columns(at="complete_ns").sort("at"),
+            on="at",
+            by="dev",
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .filter(pl.col("issue_ns") >= pl.col("queued_ns"))
+    )
+    behind = (
+        writes.filter(_is_fua_done_by_flush(writes), pl.col("complete_ns").is_not_null())
+        .select("dev", "request_id", at="complete_ns")
+        .sort("at")
+        .join_asof(
+            flushes.with_columns(at="issue_ns").sort("at"),
+            on="at",
+            by="dev",
+            strategy="forward",
+            check_sortedness=False,
+        )
+        .filter(pl.col("flush_id").is_not_null())
+    )
+    return pl.concat(
+        part.select("request_id", "flush_id", is_behind=pl.lit(is_behind))
+        for part, is_behind in ((before, False), (behind, True))
+    )
+
+
+def _is_fua_done_by_flush(writes: pl.DataFrame) -> pl.Expr:
+    """Whether a write asked for REQ_FUA and the request that the device got did not have it."""
+    letters = writes["rwbs"].drop_nulls().unique().to_list()
+    reached = [word for word in letters if rwbs.meaning(word).fua]
+    return pl.col("fua") & ~pl.col("rwbs").is_in(reached).fill_null(False)

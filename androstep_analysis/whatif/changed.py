@@ -1,0 +1,154 @@
+"""A stream of requests after a change, and the account of what the change did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis import schema, units
+
+EFFECTS: Final = ("before", "removed", "added", "after", "moved", "unknown")
+"""What a row of an account is about: before − removed + added = after. What is moved in place or in time, or kept
+because nothing tells whether it belongs to what is changed, is part of `after`."""
+
+
+_EFFECT: Final = pl.Enum(EFFECTS)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Table `requests` after a change, and what the change did.
+
+    `account` has the columns effect (Enum, `EFFECTS`), change (String, in words), op (Enum), count (Int64, requests),
+    bytes (Int64). The requests are in the order of their issue, numbered anew; `io` are those pieces of table `io` of
+    which the requests are still there as they were, under their new numbers, for a further change.
+    """
+
+    requests: pl.DataFrame
+    account: pl.DataFrame
+    io: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Part:
+    """Requests (columns op, nr_sectors) that a change treats alike."""
+
+    effect: str
+    change: str
+    requests: pl.DataFrame
+
+
+def changed(
+    before: pl.DataFrame, after: pl.DataFrame, parts: Sequence[Part], io: pl.DataFrame | None = None
+) -> Changed:
+    """The change of table `before` to the rows `after`, of which `parts` tell.
+
+    Requests that a change cuts or joins are told as removed or added without bytes.
+    """
+    every = [Part("before", "as recorded", before), *parts, Part("after", "after the change", after)]
+    rows = pl.concat(_row(part) for part in every)
+    sign = pl.col("effect").replace_strict({"before": 1, "removed": -1, "added": 1, "after": -1}, default=0)
+    left = rows.group_by("op").agg((pl.col("count", "bytes") * sign).sum())
+    assert not (left["bytes"] != 0).any(), "a change must tell of every byte"
+    cut = left.filter(pl.col("count") != 0).select(
+        effect=pl.when(pl.col("count") > 0).then(pl.lit("removed")).otherwise(pl.lit("added")).cast(_EFFECT),
+        change=pl.lit("number of requests, by cutting and joining"),
+        op="op",
+        count=pl.col("count").abs(),
+        bytes=pl.lit(0, pl.Int64),
+    )
+    ordered = _ordered(after)
+    pieces = schema.empty("io") if io is None else _still_there(io, ordered)
+    return Changed(_numbered(ordered), pl.concat([rows, cut]).sort("effect", "change", "op"), pieces)
+
+
+def _row(part: Part) -> pl.DataFrame:
+    counts = part.requests.group_by("op").agg(
+        count=pl.len().cast(pl.Int64), bytes=pl.col("nr_sectors").sum().cast(pl.Int64) * units.SECTOR_BYTES
+    )
+    return counts.select(
+        pl.lit(part.effect).cast(_EFFECT).alias("effect"), pl.lit(part.change).alias("change"), pl.all()
+    )
+
+
+def _ordered(requests: pl.DataFrame) -> pl.DataFrame:
+    """In the order of issue, of queueing where there is none."""
+    time = pl.coalesce("issue_ns", "insert_ns", "queue_ns", "complete_ns")
+    return requests.sort(time, "request_id", nulls_last=True, maintain_order=True)
+
+
+def _numbered(requests: pl.DataFrame) -> pl.DataFrame:
+    """Table `requests`, numbered from 0 in its order."""
+    rows = requests.with_columns(request_id=pl.int_range(pl.len(), dtype=pl.Int64))
+    return schema.conform(rows, "requests")
+
+
+def _still_there(io: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
+    """The pieces that lie in a request of the same number, with the number that it gets."""
+    places = requests.select(
+        "request_id",
+        first="sector",
+        end=pl.col("sector") + pl.col("nr_sectors"),
+        number=pl.int_range(pl.len(), dtype=pl.Int64),
+    )
+    inside = pl.col("sector").is_null() | (
+        (pl.col("sector") >= pl.col("first")) & (pl.col("sector") + pl.col("nr_sectors") <= pl.col("end"))
+    )
+    found = io.join(places, on="request_id", maintain_order="left").filter(inside)
+    return schema.conform(found.with_columns(request_id="number").drop("first", "end", "number"), "io")
+
+
+def without_pieces(requests: pl.DataFrame, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Table `requests` without these pieces (columns request_id, sector, nr_sectors), and the pieces as requests.
+
+    Pieces that touch are one request.
+
+    A request that is only in part made of them is cut: what is left of it are requests of its own, each one run of
+    sectors, with the times and flags of the whole.
+    """
+    whole = requests.filter(pl.col("request_id").is_in(pieces["request_id"].implode()))
+    taken = _runs(pieces)
+    kept = requests.filter(~pl.col("request_id").is_in(pieces["request_id"].implode()))
+    removed = taken.join(whole.drop("sector", "nr_sectors"), on="request_id").with_columns(
+        part_sector=pl.lit(None, pl.Int64)
+    )
+    return pl.concat([kept, _rests(whole, taken)]), removed.select(requests.columns)
+
+
+def _runs(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Pieces of a request that touch as one: columns request_id, sector, nr_sectors."""
+    end = (pl.col("sector") + pl.col("nr_sectors")).shift(1).over("request_id", order_by="sector")
+    rows = pieces.select("request_id", "sector", "nr_sectors").sort("request_id", "sector")
+    runs = rows.with_columns(run=(pl.col("sector") != end).fill_null(value=True).cum_sum())
+    return (
+        runs.group_by("request_id", "run", maintain_order=True)
+        .agg(pl.col("sector").first(), pl.col("nr_sectors").sum())
+        .drop("run")
+    )
+
+
+def _rests(whole: pl.DataFrame, taken: pl.DataFrame) -> pl.DataFrame:
+    """The runs of sectors of each request that are not taken."""
+    end = pl.col("sector") + pl.col("nr_sectors")
+    begins = taken.select("request_id", from_sector="sector", to_sector=end)
+    last = whole.select("request_id", from_sector=end, to_sector=end)
+    gaps = (
+        pl.concat([begins, last])
+        .sort("request_id", "from_sector")
+        .join(whole.select("request_id", first="sector"), on="request_id")
+        .with_columns(
+            left=pl.max_horizontal(
+                "first", pl.col("to_sector").cum_max().shift(1).over("request_id", order_by="from_sector")
+            )
+        )
+        .filter(pl.col("from_sector") > pl.col("left"))
+        .select("request_id", sector="left", nr_sectors=pl.col("from_sector") - pl.col("left"))
+    )
+    shift = pl.col("sector_new") - pl.col("sector")
+    rests = whole.join(gaps.rename({"sector": "sector_new", "nr_sectors": "nr_new"}), on="request_id")
+    return rests.with_columns(
+        part_sector=pl.col("part_sector") + shift, sector="sector_new", nr_sectors="nr_new"
+    ).select(whole.columns)

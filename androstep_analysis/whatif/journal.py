@@ -1,0 +1,65 @@
+"""Without the filesystem's journal: what is left of the requests (Luo et al., EXT4_NO_JOURNAL).
+
+Removed: all that was written to the journal, and the flushes that its commits waited for. Kept: one flush of each
+commit that somebody asked for (`barriers.COMMIT_INTERVAL_NS`), since an fsync without a journal ends in a flush of its
+own (ext4_sync_file); it is the last one of the commit. Everything else stays where and when it was. That is an
+assumption: without a journal an fsync writes the inode in place at once, where with it this is done later, once for
+several commits; docs/whatif.md has how much that is. Reads of the journal (recovery at mount) are no part of it.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis.analysis.tables import Table, lazy
+from androstep_analysis.errors import InputError
+from androstep_analysis.whatif import barriers
+from androstep_analysis.whatif.changed import Changed, Part, changed, without_pieces
+
+
+def without_journal(requests: Table, io: Table) -> Changed:
+    """Tables `requests` and `io` without the journal of ext4.
+
+    What is of no known block type is kept and told as `unknown`. Raises `InputError` where no request is known to
+    write a journal, as on F2FS: what its checkpoints and node blocks do, a journal does not.
+    """
+    before, pieces = lazy(requests, ("requests",)).collect(), lazy(io, ("io",)).collect()
+    of_journal = barriers.journal_pieces(pieces)
+    if of_journal.is_empty():
+        raise InputError(
+            "no request is known to write a filesystem's journal: the trace shows none, or of a filesystem that has"
+            " none (F2FS), or nothing tells what its blocks hold; give an image of the filesystem with --image-after"
+        )
+    kept, removed = without_pieces(before, of_journal)
+    dropped, moved = _flushes(before, pieces)
+    unknown = pieces.filter(pl.col("block_type") == "unknown", pl.col("op") == "write")
+    after = kept.filter(~pl.col("request_id").is_in(dropped.implode()))
+    parts = [
+        Part("removed", "written to the journal", removed),
+        Part("removed", "flush of a commit", before.filter(pl.col("request_id").is_in(dropped.implode()))),
+        Part("moved", "flush of a commit, kept as the fsync's own", before.filter(_in(moved))),
+        Part("unknown", "written, of unknown block type", unknown),
+    ]
+    return changed(before, after, parts, pieces)
+
+
+def _in(ids: pl.Series) -> pl.Expr:
+    return pl.col("request_id").is_in(ids.implode())
+
+
+def _flushes(requests: pl.DataFrame, io: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    """The flushes that are dropped, and those that are kept in place of an fsync's."""
+    commits = barriers.commits(requests, io)
+    served = barriers.served(requests)
+    of_commits = served.join(commits, on="request_id")
+    shared = served.join(commits, on="request_id", how="anti")["flush_id"]
+    own = of_commits.filter(~pl.col("flush_id").is_in(shared.implode()))
+    last = (
+        own.filter(pl.col("is_forced").fill_null(True))
+        .sort("is_behind", "flush_id")
+        .group_by("dev", "commit")
+        .agg(pl.col("flush_id").last())["flush_id"]
+        .unique()
+    )
+    dropped = own.filter(~pl.col("flush_id").is_in(last.implode()))["flush_id"].unique()
+    return dropped, last

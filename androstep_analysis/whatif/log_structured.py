@@ -1,0 +1,216 @@
+"""Writes made log-structured: a virtual controller between host and device (EasyCo's Flash SuperCharger).
+
+Every write goes where the last one ended, in pages of 4 KiB, from segment to segment; a map tells where each page is.
+Reads go through the map, so that a sequential read may become several. A page of which only a part is written is read
+first. When a segment is full, the next free one is taken; when it is the last free one, the segment that has the fewest
+pages in use is cleaned into it: they are read, and written again.
+
+What the slides do not tell, and what is taken here: the map is in memory and costs no I/O; cleaning is greedy and waits
+for nothing (it is done when it is needed, and the write that needs it waits); a flush stays a flush; discards forget
+pages; before the trace, pages lie where the host says.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis import native
+from androstep_analysis.analysis.locality import order_ns
+from androstep_analysis.analysis.tables import Table, lazy
+from androstep_analysis.errors import InputError
+from androstep_analysis.units import SECTOR_BYTES, format_dev
+from androstep_analysis.whatif.changed import Changed, Part, changed
+
+PAGE_BYTES: Final = 4096
+SEGMENT_BYTES: Final = 4 << 20
+
+KINDS: Final = ("host", "partial", "cleaning", "unmapped")
+"""Why the layer reads or writes: for the host; because a page is written in part; to clean a segment; not at all,
+because nothing was written there, or it was discarded."""
+
+_OPS: Final = {"read": 0, "write": 1, "discard": 2, "secure_erase": 2}
+_PAGE_SECTORS: Final = PAGE_BYTES // SECTOR_BYTES
+_MOST_PAGES: Final = 1 << 31
+
+Use = Literal["all", "read"]
+
+
+def log_structured(
+    requests: Table,
+    *,
+    capacity_bytes: int | None = None,
+    spare_ratio: float = 0.07,
+    segment_bytes: int = SEGMENT_BYTES,
+    in_use: Use = "all",
+) -> Changed:
+    """Table `requests`, of one device, as the layer passes them on.
+
+    `capacity_bytes` is the size that the layer shows to the host (default: up to the last sector of the trace);
+    `spare_ratio` how much more of it the device has, two segments at least. `in_use` says what of it holds data before
+    the trace: ``all`` (the worst there is: cleaning begins when the spare segments are written), or only what the trace
+    reads before it writes it (``read``). Requests carry the times of those that caused them and are not longer than
+    1 MiB. What is not a read, write, discard or flush stays as it is. Raises `InputError` for several devices and where
+    the trace goes beyond the capacity.
+    """
+    before = lazy(requests, ("requests",)).collect()
+    moved = before.filter(pl.col("op").is_in(list(_OPS)), pl.col("sector").is_not_null(), pl.col("nr_sectors") > 0)
+    moved = moved.sort(order_ns(), "request_id", nulls_last=True)
+    rest = before.join(moved.select("request_id"), on="request_id", how="anti")
+    _one_device(before)
+    done = accesses(
+        moved,
+        capacity_bytes=capacity_bytes,
+        spare_ratio=spare_ratio,
+        segment_bytes=segment_bytes,
+        in_use=in_use,
+    )
+    after = _as_requests(moved, done.filter(pl.col("kind") != "unmapped"))
+    discards = moved.filter(pl.col("op").is_in(["discard", "secure_erase"]))
+    data = pl.col("op").is_in(["read", "write"])
+    parts = [
+        Part("removed", "read or written where the host says", moved.filter(data)),
+        Part("removed", "discarded: the layer forgets the pages", discards),
+        *(Part("added", change, done.filter(pl.col("kind") == kind)) for kind, change in _TOLD.items()),
+        Part(
+            "unknown", "read and never written: the layer has nothing there", done.filter(pl.col("kind") == "unmapped")
+        ),
+    ]
+    return changed(before, pl.concat([rest, after]), parts)
+
+
+_TOLD: Final = {
+    "host": "read or written where the layer says",
+    "partial": "read to write a page in part",
+    "cleaning": "read and written to clean segments",
+}
+
+
+def write_amplification(made: Changed) -> float | None:
+    """Bytes that the layer of `log_structured` writes for each byte that the host writes; None where it writes none."""
+    written = made.account.filter(pl.col("op") == "write")
+    host = int(written.filter(pl.col("effect") == "removed")["bytes"].sum())
+    layer = int(written.filter(pl.col("effect") == "added")["bytes"].sum())
+    return layer / host if host else None
+
+
+def accesses(
+    requests: pl.DataFrame,
+    *,
+    capacity_bytes: int | None = None,
+    spare_ratio: float = 0.07,
+    segment_bytes: int = SEGMENT_BYTES,
+    in_use: Use = "all",
+) -> pl.DataFrame:
+    """What the layer reads and writes for these rows of table `requests`, which have sectors, in their order.
+
+    Columns row (Int64, of the request), kind (Enum, `KINDS`), op (Enum of `requests`), page (Int64, the first page as
+    the host numbers them), sector (on the device; of what is unmapped the host's), nr_sectors (Int64).
+    """
+    ends = (requests["sector"] + requests["nr_sectors"]).max()
+    end = int(ends) if isinstance(ends, int) else 0
+    pages = -(-end // _PAGE_SECTORS)
+    if capacity_bytes is not None and capacity_bytes < pages * PAGE_BYTES:
+        raise InputError(
+            f"the trace goes up to byte {pages * PAGE_BYTES:,} of the device, beyond the capacity of"
+            f" {capacity_bytes:,}; give a greater one, or none"
+        )
+    pages = pages if capacity_bytes is None else capacity_bytes // PAGE_BYTES
+    per_segment = segment_bytes // PAGE_BYTES
+    if per_segment < 1 or segment_bytes % PAGE_BYTES or spare_ratio < 0:
+        raise ValueError("segments are of whole pages of 4 KiB, one or more, and the spare ratio is not negative")
+    filled = -(-pages // per_segment)
+    segments = filled + max(2, int(np.ceil(filled * spare_ratio)))
+    if segments * per_segment >= _MOST_PAGES:
+        raise InputError(f"the device has {pages * PAGE_BYTES:,} bytes; the layer maps less than 8 TiB")
+    codes = requests["op"].cast(pl.String).replace_strict(_OPS, return_dtype=pl.UInt8)
+    op = np.ascontiguousarray(codes.to_numpy())
+    sector = np.ascontiguousarray(requests["sector"].to_numpy())
+    nr_sectors = np.ascontiguousarray(requests["nr_sectors"].to_numpy())
+    used = np.ones(pages, np.uint8) if in_use == "all" else _read_first(op, sector, nr_sectors, pages)
+    return _run(op, sector, nr_sectors, used, per_segment, segments, requests.schema["op"])
+
+
+def _one_device(requests: pl.DataFrame) -> None:
+    devices = requests["dev"].unique().sort().to_list()
+    if len(devices) > 1:
+        names = ", ".join(map(format_dev, devices))
+        raise InputError(f"the trace has requests of several devices ({names}); choose one with --device")
+
+
+def _read_first(
+    op: npt.NDArray[np.uint8], sector: npt.NDArray[np.int64], nr_sectors: npt.NDArray[np.int64], pages: int
+) -> npt.NDArray[np.uint8]:
+    """Which pages are read, or written in part, before all of them is written or discarded."""
+    seen = np.zeros(pages, np.uint8)
+    arguments = (values.ctypes.data for values in (op, sector, nr_sectors, seen))
+    _library().layer_first_use(len(op), *arguments)
+    in_use: npt.NDArray[np.uint8] = (seen == 1).astype(np.uint8)
+    return in_use
+
+
+def _run(
+    op: npt.NDArray[np.uint8],
+    sector: npt.NDArray[np.int64],
+    nr_sectors: npt.NDArray[np.int64],
+    used: npt.NDArray[np.uint8],
+    per_segment: int,
+    segments: int,
+    ops: pl.DataType,
+) -> pl.DataFrame:
+    library = _library()
+    layer = library.layer_new(len(used), per_segment, segments, used.ctypes.data)
+    if not layer:
+        raise MemoryError
+    try:
+        if not library.layer_run(layer, len(op), op.ctypes.data, sector.ctypes.data, nr_sectors.ctypes.data):
+            raise MemoryError
+        rows = int(library.layer_count(layer))
+        numbers = {name: np.empty(rows, np.int64) for name in ("row", "page", "sector", "nr_sectors")}
+        codes = {name: np.empty(rows, np.uint8) for name in ("kind", "op")}
+        outputs = [*(values.ctypes.data for values in numbers.values()), *(code.ctypes.data for code in codes.values())]
+        library.layer_copy(layer, *outputs)
+    finally:
+        library.layer_free(layer)
+    words = {"kind": KINDS, "op": ("read", "write")}
+    enums: dict[str, pl.DataType] = {"kind": pl.Enum(KINDS), "op": ops}
+    return (
+        pl.DataFrame(numbers)
+        .with_columns(
+            pl.Series(name, values).replace_strict(range(len(words[name])), words[name], return_dtype=enums[name])
+            for name, values in codes.items()
+        )
+        .select("row", "kind", "op", "page", "sector", "nr_sectors")
+    )
+
+
+def _as_requests(requests: pl.DataFrame, done: pl.DataFrame) -> pl.DataFrame:
+    """What the layer does as rows of table `requests`, with times and flags of the request that caused it."""
+    like = requests.drop("op", "sector", "nr_sectors").with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    number = pl.int_range(pl.len()).over("row")
+    ends = done.with_columns(is_first=number == 0, is_last=number == pl.len().over("row") - 1)
+    rows = ends.join(like, on="row", how="left", maintain_order="left")
+    return rows.with_columns(
+        preflush=pl.col("preflush") & pl.col("is_first"),
+        fua=pl.col("fua") & pl.col("is_last"),
+        part_sector=pl.lit(None, pl.Int64),
+        rwbs=pl.when(pl.col("kind") == "host").then("rwbs"),
+    ).select(requests.columns)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle, array, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
+    return native.declared(
+        ("layer_new", handle, (size, size, size, array)),
+        ("layer_first_use", None, (size, array, array, array, array)),
+        ("layer_free", None, (handle,)),
+        ("layer_run", ctypes.c_bool, (handle, size, array, array, array)),
+        ("layer_count", size, (handle,)),
+        ("layer_copy", None, (handle, array, array, array, array, array, array)),
+    )

@@ -1,0 +1,180 @@
+"""What a device takes for a request, fitted from results of iobench, and what it would take for requests.
+
+Times are looked up by kind of access and size: between sizes that were measured on a straight line, after sizes that
+took longer than a greater one have been evened out (isotonic regression: a request cannot take less because it is
+longer). Outside of what was measured nothing is known, and nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy.optimize import isotonic_regression
+
+from androstep_analysis import bench, schema
+from androstep_analysis.bench.measures import measures
+from androstep_analysis.bench.summarise import medians
+from androstep_analysis.bench.tables import RUN
+from androstep_analysis.errors import InputError
+
+ACCESSES: Final = ("seq_read", "rand_read", "seq_write", "rand_write")
+
+BOUNDS: Final = ("service_ns", "lo_ns", "hi_ns")
+
+_HOW: Final = (
+    "measure the device with `androstep bench -- file --direct 1 --sweep rw=read,randread,write,randwrite"
+    " --sweep bs=4k..1m`, and flushes with `--direct 1 --rw write --fdatasync 1`"
+)
+
+
+def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Table `device_model` of one device, from tables bench_runs and bench (``bench.read(…).tables``).
+
+    Taken are valid runs of files with O_DIRECT: of one thread and depth 1 the times, of several threads or depths how
+    many requests are served at a time, of those with fdatasync or fsync behind every write the time of a flush (part
+    sync). Raises `InputError` where there is no direct read or write by one thread.
+    """
+    runs = tables["bench_runs"].filter("valid", pl.col("workload") == "file")
+    test = pl.col("test").cast(pl.String)
+    direct = runs.filter(pl.col("sync_mode") == "direct", test.is_in(ACCESSES))
+    at_a_time = pl.col("threads") * pl.col("depth").fill_null(1)
+    single = direct.filter(at_a_time == 1)
+    if single.is_empty():
+        raise InputError(f"the results have no direct reads or writes by one thread; {_HOW}")
+    flushes = runs.filter(pl.col("sync_mode").is_in(["direct+fdatasync", "direct+fsync"]), at_a_time == 1)
+    depths = _depths(tables, direct.with_columns(at_a_time=at_a_time))
+    parts = [
+        _times(tables, single.with_columns(access=test), "op"),
+        _times(tables, flushes.with_columns(access=pl.lit("flush"), block_bytes=pl.lit(None, pl.Int64)), "sync"),
+    ]
+    rows = pl.concat(parts).with_columns(pl.col("access").cast(schema.enum("device_model", "access")))
+    direction = pl.col("access").cast(pl.String).str.split("_").list.last()
+    rows = rows.with_columns(direction=direction).sort("block_bytes")
+    rows = rows.join_asof(
+        depths.sort("block_bytes"), on="block_bytes", by="direction", strategy="backward", check_sortedness=False
+    )
+    return schema.conform(rows.drop("direction").sort("access", "block_bytes"), "device_model")
+
+
+def _times(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame, part: str) -> pl.DataFrame:
+    """The rows of the model without depth, of runs with a column access."""
+    dims = ["access", "block_bytes"]
+    of_runs = tables["bench"].filter(pl.col("thread") == -1, pl.col("part").cast(pl.String) == part, pl.col("ops") > 0)
+    measured = (
+        of_runs.drop("block_bytes")
+        .join(runs.select(*RUN, *dims), on=RUN)
+        .select(
+            *RUN, *dims, "ops", value=pl.col("latency_sum_ns") / pl.col("ops"), unit=pl.lit("ns"), metric=pl.lit("mean")
+        )
+    )
+    found = medians(measured, dims)
+    counted = measured.group_by(dims).agg(operations=pl.col("ops").sum())
+    known = {"bench_runs": runs.with_columns(access=pl.col("access").cast(pl.String)), "bench": tables["bench"]}
+    spread = bench.latencies(known, by=dims).filter(pl.col("part").cast(pl.String) == part)
+    quantiles = [
+        spread.filter(pl.col("quantile").cast(pl.String) == name).select(*dims, pl.col("value").alias(f"{name}_ns"))
+        for name in ("p50", "p99")
+    ]
+    for other in (counted, *quantiles):
+        found = found.join(other, on=dims, how="left", nulls_equal=True)
+    return found.select(
+        *dims,
+        *(
+            pl.col(value).round().cast(pl.Int64).alias(name)
+            for name, value in {"service_ns": "value", "lo_ns": "lo", "hi_ns": "hi"}.items()
+        ),
+        *(pl.col(name).round().cast(pl.Int64) for name in ("p50_ns", "p99_ns")),
+        repeats="n",
+        operations="operations",
+    )
+
+
+def _depths(tables: Mapping[str, pl.DataFrame], direct: pl.DataFrame) -> pl.DataFrame:
+    """Columns direction, block_bytes, depth (Int32): the highest rate over that of one request at a time, rounded."""
+    several = direct.filter(pl.col("at_a_time") > 1)
+    place = ["test", "block_bytes"]
+    compared = direct.join(several.select(place).unique(), on=place)
+    dims = [*place, "at_a_time"]
+    rates = measures({"bench_runs": compared, "bench": tables["bench"]}).filter(pl.col("metric") == "iops")
+    median = rates.group_by(dims).agg(pl.col("value").median())
+    # A device that serves one after the other may seem to serve fewer when asked by many.
+    ratio = (
+        pl.col("value").filter(pl.col("at_a_time") > 1).max() / pl.col("value").filter(pl.col("at_a_time") == 1).max()
+    )
+    return (
+        median.group_by(place)
+        .agg(ratio=ratio)
+        .filter(pl.col("ratio").is_not_null())
+        .with_columns(direction=pl.col("test").cast(pl.String).str.split("_").list.last())
+        .group_by("direction", "block_bytes")
+        .agg(depth=pl.col("ratio").max().round().clip(lower_bound=1).cast(pl.Int32))
+    )
+
+
+def read(path: str | Path) -> pl.DataFrame:
+    """Table `device_model` from a Parquet file; `InputError` where it holds another table."""
+    try:
+        return schema.conform(pl.read_parquet(path), "device_model")
+    except (pl.exceptions.PolarsError, schema.SchemaError) as error:
+        raise InputError(
+            f"{path}: no table device_model ({str(error).splitlines()[0]}); write what whatif.fit gives"
+        ) from None
+
+
+def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
+    """What the device takes for requests (columns access: Enum or String, block_bytes), in their order.
+
+    Columns service_ns, lo_ns, hi_ns (Int64, null: unknown) and depth (Int32, null: unknown).
+    """
+    access = wanted["access"].cast(pl.String)
+    sizes = wanted["block_bytes"].cast(pl.Float64).to_numpy()
+    times = {name: np.full(len(wanted), np.nan) for name in BOUNDS}
+    depth = np.full(len(wanted), np.nan)
+    for (kind,), rows in model.with_columns(pl.col("access").cast(pl.String)).group_by("access"):
+        of_kind = (access == kind).fill_null(value=False).to_numpy()
+        if kind == "flush":
+            for name in BOUNDS:
+                times[name][of_kind] = rows[name].fill_null(rows["service_ns"])[0]
+            depth[of_kind] = 1
+            continue
+        rows = rows.sort("block_bytes")
+        for name in BOUNDS:
+            times[name][of_kind] = _between(rows, rows[name].fill_null(rows["service_ns"]), sizes[of_kind])
+        at = np.searchsorted(rows["block_bytes"].to_numpy(), sizes[of_kind], side="right") - 1
+        depth[of_kind] = rows["depth"].cast(pl.Float64).to_numpy()[np.clip(at, 0, None)]
+    found = pl.DataFrame({**times, "depth": depth}).fill_nan(None)
+    return found.with_columns(pl.col(BOUNDS).round().cast(pl.Int64), pl.col("depth").cast(pl.Int32))
+
+
+def _between(rows: pl.DataFrame, times: pl.Series, sizes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The time of each size; NaN outside of the measured ones."""
+    weights = rows["operations"].cast(pl.Float64).to_numpy()
+    evened = isotonic_regression(times.cast(pl.Float64).to_numpy(), weights=weights).x
+    found: npt.NDArray[np.float64] = np.interp(sizes, rows["block_bytes"].to_numpy(), evened, left=np.nan, right=np.nan)
+    return found
+
+
+def curve(model: pl.DataFrame) -> pl.DataFrame:
+    """Requests per second by size (EasyCo's figure), as `plot.bench_sizes` draws it.
+
+    Columns metric (iops), test (the access), block_bytes, value (Float64), unit, n (repetitions), lo, hi.
+    """
+    return (
+        model.filter(pl.col("block_bytes").is_not_null(), pl.col("service_ns") > 0)
+        .select(
+            pl.lit("iops").alias("metric"),
+            test=pl.col("access").cast(pl.String),
+            block_bytes="block_bytes",
+            value=1e9 / pl.col("service_ns"),
+            unit=pl.lit("1/s"),
+            n="repeats",
+            lo=1e9 / pl.col("hi_ns"),
+            hi=1e9 / pl.col("lo_ns"),
+        )
+        .sort("test", "block_bytes")
+    )

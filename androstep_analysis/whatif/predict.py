@@ -1,0 +1,175 @@
+"""What the requests of a trace would take on a device, by its model: alone, and waiting for one another.
+
+A request takes what the model says of its kind and size. It is sequential if it begins where the one before of the same
+operation ended. Requests are asked for as `androstep replay` asks for them: by the threads of a replay program
+(`replay.device`), at the recorded times or as soon as those that they wait for have ended. They wait in one queue,
+first come, first served; the first one begins when fewer are being served than the device serves of its kind at a time.
+A request of which the model says nothing takes no time in the prediction and is counted: then the times are too low.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis import native
+from androstep_analysis.replay.program import Program
+from androstep_analysis.whatif import model as models
+
+Mode = Literal["as_fast", "as_recorded"]
+
+_RWF_DSYNC: Final = 0x2
+_DIRECTIONS: Final = {"pread": "read", "pwrite": "write", "pwritev": "write"}
+QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What becomes of each operation of a program, and of all together.
+
+    `operations` has columns operation, call, access (String: of `device_model.access`; null: what the model has no kind
+    for), bytes, service_ns (null: unknown), ready_ns (when it is asked for), start_ns, end_ns (Int64, since the start).
+    `totals` is tidy: metric (elapsed: until the last has ended; io_time: sum of the times from asking to end, as
+    `replay.metrics` has it; busy: sum of the times at the device; latency), quantile (Enum, of
+    latency), value (Float64), unit, n (Int64, operations), lo, hi (Float64: with the ends of the model's intervals).
+    """
+
+    operations: pl.DataFrame
+    totals: pl.DataFrame
+
+
+def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Prediction:
+    """What a program made of a device's requests would take on the device of table `device_model`.
+
+    Raises `ValueError` for a program that does not come from a device's requests.
+    """
+    if not program.is_device:
+        raise ValueError("the program is of files: only one of a device's requests can be predicted")
+    asked = _asked(program)
+    found = models.service(model, asked)
+    flush = models.service(model, asked.select(access=pl.lit("flush"), block_bytes=pl.lit(None, pl.Int64)))
+    times = found.with_columns(
+        pl.when(asked["is_forced"]).then(pl.col(name) + flush[name]).otherwise(pl.col(name)).alias(name)
+        for name in models.BOUNDS
+    )
+    operations = asked.with_columns(times)
+    runs = {name: _queue(program, operations, operations[name], mode) for name in models.BOUNDS}
+    totals = {name: _totals(run, operations[name]) for name, run in runs.items()}
+    done = operations.filter("is_asked").select("operation", "call", "access", "bytes", "service_ns")
+    timed = done.join(runs["service_ns"].drop("inserted"), on="operation", how="left", maintain_order="left")
+    return Prediction(timed, _tidy(totals))
+
+
+def _asked(program: Program) -> pl.DataFrame:
+    """The operations with access, block_bytes, is_forced (a flush behind the write), is_asked (not of the cleaner)."""
+    call = pl.col("call").cast(pl.String)
+    direction = call.replace_strict(_DIRECTIONS, default=None, return_dtype=pl.String)
+    end = pl.col("offset_bytes") + pl.col("bytes")
+    rows = program.operations.with_columns(direction=direction)
+    before = rows.filter(pl.col("direction").is_not_null()).select(
+        "operation", is_next=pl.col("offset_bytes") == end.shift(1).over("direction", order_by="operation")
+    )
+    rows = rows.join(before, on="operation", how="left", maintain_order="left")
+    place = pl.when(pl.col("is_next").fill_null(value=False)).then(pl.lit("seq_")).otherwise(pl.lit("rand_"))
+    access = pl.when(call == "fdatasync").then(pl.lit("flush")).otherwise(place + pl.col("direction"))
+    return rows.select(
+        "operation",
+        "thread",
+        "ts_ns",
+        "call",
+        "bytes",
+        "inserted",
+        access=access,
+        block_bytes=pl.when(pl.col("direction").is_not_null()).then("bytes"),
+        is_forced=((pl.col("flags") & _RWF_DSYNC) != 0).fill_null(value=False) & (call == "pwritev"),
+        # An open that the program adds is no request; a flush of REQ_PREFLUSH that it adds is one.
+        is_asked=call != "open",
+    )
+
+
+def _queue(program: Program, operations: pl.DataFrame, service: pl.Series, mode: Mode) -> pl.DataFrame:
+    """Columns operation, inserted, ready_ns, start_ns, end_ns of each operation, in order."""
+    rows = operations.height
+    due = operations["ts_ns"].to_numpy() if mode == "as_recorded" else np.zeros(rows, np.int64)
+    limit = operations.select(pl.when("is_asked").then(pl.col("depth").fill_null(1)).otherwise(0).cast(pl.Int32))
+    inputs = [
+        _flat(operations["thread"].to_numpy(), np.int32),
+        _flat(due, np.int64),
+        _flat(service.fill_null(0).to_numpy(), np.int64),
+        _flat(limit.to_series().to_numpy(), np.int32),
+    ]
+    waits = [_flat(program.dependencies[name].to_numpy(), np.int64) for name in ("operation", "after")]
+    times = {name: np.empty(rows, np.int64) for name in ("ready_ns", "start_ns", "end_ns")}
+    thread, *others = (values.ctypes.data for values in inputs)
+    done = _library().queue_run(
+        rows,
+        thread,
+        program.threads.height,
+        *others,
+        program.dependencies.height,
+        *(values.ctypes.data for values in waits),
+        *(values.ctypes.data for values in times.values()),
+    )
+    if not done:
+        raise MemoryError
+    return operations.select("operation", "inserted").with_columns(**{n: pl.Series(v) for n, v in times.items()})
+
+
+def _flat(values: npt.NDArray[np.generic], dtype: type[np.generic]) -> npt.NDArray[np.generic]:
+    return np.ascontiguousarray(values, dtype)
+
+
+def _totals(run: pl.DataFrame, service: pl.Series) -> dict[tuple[str, str | None], tuple[float | None, int]]:
+    """Value and number of operations by metric and quantile."""
+    asked = run.with_columns(service=service).filter(~pl.col("inserted"))
+    latency = asked["end_ns"] - asked["ready_ns"]
+    found: dict[tuple[str, str | None], tuple[float | None, int]] = {
+        ("elapsed", None): (float(run.select(pl.col("end_ns").max()).item() or 0), asked.height),
+        ("io_time", None): (float(latency.sum()), asked.height),
+        ("busy", None): (float(asked["service"].sum()), asked["service"].count()),
+    }
+    for name, share in QUANTILES.items():
+        found["latency", name] = (latency.quantile(share, "equiprobable"), asked.height)
+    return found
+
+
+def _tidy(totals: Mapping[str, dict[tuple[str, str | None], tuple[float | None, int]]]) -> pl.DataFrame:
+    rows = [
+        {
+            "metric": metric,
+            "quantile": quantile,
+            "value": value,
+            "unit": "ns",
+            "n": n,
+            "lo": totals["lo_ns"][metric, quantile][0],
+            "hi": totals["hi_ns"][metric, quantile][0],
+        }
+        for (metric, quantile), (value, n) in totals["service_ns"].items()
+    ]
+    types: dict[str, pl.DataType] = {"metric": pl.String(), "quantile": pl.Enum(list(QUANTILES)), "unit": pl.String()}
+    numbers: dict[str, pl.DataType] = {"value": pl.Float64(), "n": pl.Int64(), "lo": pl.Float64(), "hi": pl.Float64()}
+    return pl.DataFrame(rows, types | numbers).select("metric", "quantile", "value", "unit", "n", "lo", "hi")
+
+
+def unknown(prediction: Prediction) -> pl.DataFrame:
+    """What the model has no time for: columns call, access, count, bytes; no rows where everything is known."""
+    return (
+        prediction.operations.filter(pl.col("service_ns").is_null())
+        .group_by("call", "access")
+        .agg(count=pl.len().cast(pl.Int64), bytes=pl.col("bytes").sum())
+        .sort("call", "access")
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    array, size = ctypes.c_void_p, ctypes.c_size_t
+    arguments = (size, array, size, array, array, array, size, array, array, array, array, array)
+    return native.declared(("queue_run", ctypes.c_bool, arguments))

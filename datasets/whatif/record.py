@@ -1,0 +1,249 @@
+"""Record the data of this directory: models of devices, traces, replays and PostMark.
+
+    make probes
+    python datasets/whatif/record.py -o DIR [--disk DIRECTORY] [--only PART ...]
+
+Needs root, loop devices, e2fsprogs, /dev/fuse and cgroup v1's blkio (devices.py). Takes about
+three quarters of an hour. Each part is a directory in DIR; recorded.json gets when and how it was made, and the sha256
+of its files. Replays are of the traces in DIR, which must be there, and of datasets/demo.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+from devices import KINDS, LIMITS, MIB, Device, places
+
+import androstep_analysis as androstep
+from androstep_analysis import replay, whatif
+from androstep_analysis.replay import device as device_replay
+
+HERE = Path(__file__).resolve().parent
+PROBES = HERE.parents[1] / "build" / "probes" / f"{os.uname().machine}-linux-musl"
+"""The builds for devices."""
+
+RAW = "file --direct 1 --size 32m --interval 10000 -q --raw --i-know"
+MODELLED = ("disk", "memory", "throttled", "card", "card_log")
+
+TRACES = {
+    "messages": ((), "FULL"),
+    "messages_no_journal": (("-O", "^has_journal"), "FULL"),
+    "messages_no_sync": ((), "OFF"),
+}
+"""The same app with the fsyncs of SQLite and ext4's journal, and really without each: options of mkfs.ext4, and what
+the app asks SQLite for."""
+
+TABLES = ("requests", "io", "extents")
+
+REPEATS = {"disk": 6, "memory": 6, "throttled": 4, "card": 2}
+"""How often each program is replayed."""
+
+SEGMENT_BYTES = 1 << 20
+
+POSTMARK = {
+    "buffered": ("defaults", "postmark --files 1000 --transactions 1000 --subdirectories 10 --end_fsync 1 --repeats 3"),
+    "sync": ("sync", "postmark --files 50 --transactions 50 --subdirectories 10"),
+}
+"""Mount options and what iobench is asked for. Mounted with sync nothing waits in this machine's memory, which would
+otherwise hold all that PostMark writes."""
+
+
+# -- models -----------------------------------------------------------------------------------------------------------
+
+
+def experiments(kind: str) -> dict[str, str]:
+    """What iobench is asked for on a device of this kind."""
+    usual = {"card": (200, 3, 4), "card_log": (100, 3, 2), "throttled": (2048, 3, 2)}
+    count, repeats, seconds = usual.get(kind, (512, 5, 1))
+    some = f"{RAW} --number_ios {count} --runtime {seconds} --repeats {repeats}"
+    sizes = "4k" if kind in ("card", "card_log") else "4k,64k,1m"
+    return {
+        "sizes": f"{some} --sweep rw=read,randread,write,randwrite --sweep bs=4k..1m",
+        "depths": f"{some} --sweep bs={sizes} --sweep rw=randread,randwrite --sweep numjobs=1..8",
+        "flushes": f"{some} --bs 4k --rw write --fdatasync 1",
+    }
+
+
+def record_model(kind: str, disk: Path, out: Path) -> list[str]:
+    """What a device costs, for `whatif.fit`."""
+    with KINDS[kind](disk) as device:
+        for name, options in experiments(kind).items():
+            command = ("iobench", *shlex.split(options), "--filename", device.path)
+            run_on(device, *command, "-o", out / f"{name}.rec")
+    places.pack(out)
+    return [f"iobench {options} --filename DEVICE" for options in experiments(kind).values()]
+
+
+def run_on(device: Device, probe: str, *words: str | Path) -> None:
+    """Runs a probe so that the device is to it what it is meant to be."""
+    places.run(*device.prefix, PROBES / probe, *words)
+
+
+# -- traces -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def mounted(device: Device, options: str, *mkfs: str) -> Iterator[Path]:
+    """A new ext4 on the device, mounted until the end."""
+    places.run(
+        "mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0", *mkfs, device.path
+    )
+    with tempfile.TemporaryDirectory(prefix="androstep-whatif-", dir="/dev/shm") as top:
+        places.run("mount", "-o", f"noatime,{options}", device.path, top)
+        try:
+            yield Path(top)
+        finally:
+            places.run("umount", top)
+
+
+def record_trace(name: str, disk: Path, out: Path) -> list[str]:
+    """The app's I/O on a device in memory."""
+    mkfs, synchronous = TRACES[name]
+    workload = [sys.executable, HERE / "workload.py"]
+    with KINDS["memory"](disk) as device, mounted(device, "defaults", *mkfs) as top:
+        command = [*workload, top, "--synchronous", synchronous]
+        record_tables(["--device", device.path, "--list", top, "--", *command], TABLES, out)
+    return [f"workload.py DIRECTORY --synchronous {synchronous}; mkfs.ext4 -b 4096 {shlex.join(mkfs)}".strip()]
+
+
+def record_tables(options: Sequence[str | Path], names: Sequence[str], out: Path, prefix: Sequence[str] = ()) -> None:
+    """These tables of what iotrace records. What else is in a recording also tells of others that ran meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="androstep-whatif-", dir="/dev/shm") as scratch:
+        recording = Path(scratch) / "recording"
+        places.run(*prefix, PROBES / "iotrace", "-o", recording, *options)
+        capture = androstep.open(recording)
+        for name in names:
+            capture.tables[name].collect().write_parquet(
+                out / f"{name}.parquet", compression="zstd", compression_level=19
+            )
+
+
+# -- replays ----------------------------------------------------------------------------------------------------------
+
+
+def changes(name: str, out: Path) -> dict[str, pl.LazyFrame]:
+    """The requests of a trace as recorded and after each change."""
+    if name == "demo":
+        tables = androstep.open(HERE.parent / "demo").tables
+    else:
+        tables = {table: pl.scan_parquet(out / name / f"{table}.parquet") for table in TABLES}
+    requests, io, extents = (tables[table] for table in TABLES)
+    return {
+        "before": requests,
+        "no_journal": whatif.without_journal(requests, io).requests.lazy(),
+        "no_fsync": whatif.without_fsync(requests, io, extents).requests.lazy(),
+        "log_structured": whatif.log_structured(requests, segment_bytes=SEGMENT_BYTES, in_use="read").requests.lazy(),
+    }
+
+
+def record_replays(kind: str, disk: Path, out: Path) -> list[str]:
+    """What replays of each program took on a device, as measured.csv."""
+    sources = ("messages", "demo") if kind in ("disk", "memory") else ("messages",)
+    tables = []
+    with tempfile.TemporaryDirectory(prefix="androstep-whatif-") as scratch, KINDS[kind](disk) as device:
+        program, record = Path(scratch) / "program.rec", Path(scratch) / "replay.rec"
+        for source in sources:
+            for change, requests in changes(source, out.parent).items():
+                device_replay.program(requests).write(program)
+                modes = ("as-fast", "as-recorded") if change == "before" and kind != "card" else ("as-fast",)
+                for mode in modes:
+                    for repeat in range(REPEATS[kind]):
+                        target = ("--target", device.path, "--allow-device", device.path)
+                        run_on(device, "ioreplay", *target, "--mode", mode, "-o", record, program)
+                        found = replay.metrics(replay.read(record).tables)
+                        found = found.filter(
+                            pl.col("metric").is_in(["elapsed", "io_time", "latency"]), pl.col("call").is_null()
+                        )
+                        tables.append(
+                            found.select(
+                                pl.lit(source).alias("trace"),
+                                pl.lit(change).alias("change"),
+                                pl.lit(mode.replace("-", "_")).alias("mode"),
+                                pl.lit(repeat).alias("repeat"),
+                                "metric",
+                                pl.col("quantile").cast(pl.String),
+                                pl.col("value").cast(pl.Int64).alias("value_ns"),
+                                "n",
+                            )
+                        )
+                        record.unlink()
+                program.unlink()
+                print(f"  {source} {change}", flush=True)
+    pl.concat(tables).write_csv(out / "measured.csv")
+    return ["ioreplay --target DEVICE --allow-device DEVICE --mode MODE PROGRAM"]
+
+
+# -- PostMark ---------------------------------------------------------------------------------------------------------
+
+
+def record_postmark(kind: str, disk: Path, out: Path) -> list[str]:
+    """PostMark on a device, with the trace of its requests while it writes back."""
+    for name, (mount, options) in POSTMARK.items():
+        with KINDS[kind](disk) as device, mounted(device, mount) as top:
+            command = [PROBES / "iobench", *shlex.split(options), "-q", "-p", top, "-o", out / f"{name}.rec"]
+            if name == "sync":
+                places.run(*device.prefix, *command)
+                continue
+            options_of_trace = ["--preset", "block", "--device", device.path, "--list", "none", "--", *command]
+            record_tables(options_of_trace, ["requests"], out, device.prefix)
+    places.pack(out)
+    return [f"iobench {options} -p DIRECTORY, mounted with {mount}" for mount, options in POSTMARK.values()]
+
+
+# -- all --------------------------------------------------------------------------------------------------------------
+
+PARTS: dict[str, tuple[Callable[[str, Path, Path], list[str]], str]] = {
+    **{f"model_{kind}": (record_model, kind) for kind in MODELLED},
+    **{name: (record_trace, name) for name in TRACES},
+    **{f"replays_{kind}": (record_replays, kind) for kind in REPEATS},
+    **{f"postmark_{kind}": (record_postmark, kind) for kind in ("disk", "throttled", "card", "card_log")},
+}
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """The sha256 of every file below a directory."""
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def main() -> None:
+    """Record each part and say how it was done."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("-o", "--output", type=Path, required=True, help="directory for the results")
+    parser.add_argument("--disk", type=Path, default=Path("/var/tmp"), help="directory on the disk to measure")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="record these and keep the rest")
+    options = parser.parse_args()
+    manifest = options.output / "recorded.json"
+    recorded = json.loads(manifest.read_text()) if manifest.exists() else {"parts": {}}
+    for name in options.only:
+        record, what = PARTS[name]
+        out = options.output / name
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        begun = datetime.datetime.now(datetime.UTC)
+        print(f"{begun:%H:%M:%S} {name}", flush=True)
+        commands = record(what, options.disk, out)
+        recorded["parts"][name] = {
+            "recorded": f"{begun:%Y-%m-%d %H:%M} UTC",
+            "commands": commands,
+            "sha256": digests(out),
+        }
+        recorded["host"] = {"kernel": os.uname().release, "machine": os.uname().machine, "cpus": os.cpu_count()}
+        recorded["devices"] = {"mib": MIB, "throttled": LIMITS}
+        manifest.write_text(json.dumps(recorded, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
