@@ -20,7 +20,7 @@ import polars as pl
 from androstep_analysis import analysis, beside, cache, ingest, manifest, recording, results, schema
 from androstep_analysis.derivation import TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.ingest import record
+from androstep_analysis.ingest import procmon, record
 from androstep_analysis.ingest.source import head
 from androstep_analysis.ingest.staging import TABLES as STAGED
 from androstep_analysis.ingest.staging import Staging
@@ -45,7 +45,7 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None) -> Captur
     spool = ingest.Spool()
     staging = _staging(described, _in_place, found, spool)
     tables, about = _derived(staging, found, _witnesses(described, _in_place), spool)
-    return Capture(path.name, replace(described, facts=_facts(staging, described)), tables, about)
+    return Capture(path.name, replace(described, facts=_facts(staging, described) | beside.facts(found)), tables, about)
 
 
 def create(
@@ -82,7 +82,7 @@ def create(
     described = replace(described, extents=tuple(name for name in manifest.EXTENTS if name in set(extents)))
     described = replace(described, csv_columns=csv_columns)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with _staged_directory(out) as directory:
+    with staged_directory(out) as directory:
         raw = directory / "raw"
         raw.mkdir()
         found = _results(described, _in_place)
@@ -136,6 +136,8 @@ def _role(path: Path) -> str:
     """What a file is: results, a replay program, or else a trace."""
     if record.is_of(head(path), program.PROBE):
         return "program"
+    if procmon.sniff(head(path)):
+        return "samples"
     return next((role for role, kind in beside.KINDS.items() if kind.sniff(path)), "trace")
 
 
@@ -145,7 +147,8 @@ class Capture:
     `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` and `replay.TABLES` where there are
     such results. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count
     for every event name in the files), clock, rows (of each table) and coverage; bench is None, or the tests and the
-    number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and interrupted.
+    number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and interrupted;
+    steps is None, or workloads, steps and completed; gui is None, or snapshots and states.
     """
 
     def __init__(
@@ -188,6 +191,11 @@ class Capture:
         return self.tables["samples"]
 
     @property
+    def frames(self) -> pl.LazyFrame:
+        """Table frames: Android's frames, as planned and as they came."""
+        return self.tables["frames"]
+
+    @property
     def requests(self) -> pl.LazyFrame:
         """Table requests."""
         return self.tables["requests"]
@@ -227,6 +235,16 @@ class Capture:
         `InputError` where the capture has none.
         """
         return self._of_kind("replay")
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """Table steps, read: what a workload did on the device, and when. `InputError` where the capture has none."""
+        return self._of_kind("steps")["steps"]
+
+    @property
+    def gui_states(self) -> pl.DataFrame:
+        """Table gui_states, read: what the device showed. `InputError` where the capture has none."""
+        return self._of_kind("gui")["gui_states"]
 
     def _of_kind(self, role: str) -> dict[str, pl.DataFrame]:
         kind = beside.KINDS[role]
@@ -305,6 +323,7 @@ class Capture:
             tables[name] = tables[name].filter((time >= start_ns) & (time < end_ns))
         for name in STAGED:
             tables[name] = tables[name].filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
+        tables["samples"] = analysis.clipped(self.samples, start_ns, end_ns)
         return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns))
 
     def with_filesystem(
@@ -366,6 +385,11 @@ class Capture:
         if told := self.about["replay"]:
             yield "replays", f"{told['runs']:,} on {', '.join(told['fs_types'])}"
             yield "operations", f"{told['done']:,} of {told['operations']:,} done, {told['diverged']:,} diverged"
+        if told := self.about["steps"]:
+            yield "workloads", ", ".join(told["workloads"])
+            yield "steps", f"{told['steps']:,}, {told['completed']:,} completed"
+        if told := self.about["gui"]:
+            yield "snapshots", f"{told['snapshots']:,} of {told['states']:,} states"
         if not self.manifest.of_role("trace") and any(self.about[role] for role in beside.KINDS):
             return
         rows = self.about["rows"] if self._window is None else {}
@@ -387,7 +411,7 @@ _COVERAGE = {"metric": pl.String, "value": pl.Float64, "unit": pl.String, "n": p
 
 def _open_directory(directory: Path) -> Capture:
     described = manifest.read(directory)
-    known = cache.load(_names(described), directory / "tables", _key(described))
+    known = cache.load(_names(described), directory / "tables", derivation_key(described))
     if known is None:
         find = functools.partial(manifest.verify, directory=directory)
         found = _results(described, find)
@@ -417,11 +441,13 @@ def _staging(described: Manifest, find: Find, found: Mapping[str, Results], spoo
     programs = described.of_role("program")
     if programs and not found and not traces:
         raise InputError(f"{programs[0].path}: a replay program; replay it with `androstep replay`")
-    staging = (
-        beside.alone(found)
-        if found and not traces
-        else ingest.read(*traces, spool=spool, csv_columns=described.csv_columns)
-    )
+    samples = [find(source) for source in described.of_role("samples")]
+    if traces:
+        staging = ingest.read(*traces, spool=spool, csv_columns=described.csv_columns, samples=samples)
+    elif found:
+        staging = ingest.with_samples(beside.alone(found), samples, spool)
+    else:
+        staging = ingest.read(*samples, spool=spool)
     told = described.realtime_offset_ns
     return replace(
         staging,
@@ -473,7 +499,7 @@ def _witnesses(described: Manifest, find: Find) -> Witnesses:
     )
 
 
-def _key(described: Manifest) -> str:
+def derivation_key(described: Manifest) -> str:
     """Key of the tables: everything in the manifest that they depend on."""
     return cache.key(
         {
@@ -503,7 +529,7 @@ def _store(
     tables, about = _derived(staging, found, witnesses, spool)
     if place is None:
         return tables, about
-    return cache.store(tables, about, place, directory / "tables", _key(described)), about
+    return cache.store(tables, about, place, directory / "tables", derivation_key(described)), about
 
 
 def _keep(source: Source, raw: Path, number: int) -> Source:
@@ -517,7 +543,7 @@ def _keep(source: Source, raw: Path, number: int) -> Source:
 
 
 @contextlib.contextmanager
-def _staged_directory(out: Path) -> Iterator[Path]:
+def staged_directory(out: Path) -> Iterator[Path]:
     """A directory beside `out` that becomes `out` at the end, and nothing at all if anything goes wrong."""
     staged = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:

@@ -98,9 +98,13 @@ def directory() -> Path:
 @functools.cache
 def table(name: str) -> Table:
     """The schema of table `name`; `KeyError` with the known names if there is none."""
-    path = directory() / f"{name}.json"
     if name not in names():
         raise KeyError(f"no table called {name!r}; there are {', '.join(names())}")
+    return read(directory() / f"{name}.json")
+
+
+def read(path: Path) -> Table:
+    """The table that a schema file describes, of this version of AndroStep or of another."""
     raw = json.loads(path.read_text(encoding="utf-8"))
     columns = tuple(Column(**{**column, "values": tuple(column.get("values", ()))}) for column in raw["columns"])
     return Table(raw["table"], raw["version"], raw["description"], columns)

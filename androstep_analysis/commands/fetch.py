@@ -1,0 +1,35 @@
+"""`androstep fetch`: the directory of a dataset that has a name."""
+
+from __future__ import annotations
+
+import argparse
+
+from androstep_analysis import terminal
+from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.datasets.fetch import entries, fetch
+from androstep_analysis.markup import visible
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "fetch",
+        "Print the directory of a dataset, which is downloaded where it is not here.",
+        """
+        Without a name: what there is. A downloaded dataset is checked as `androstep verify` does. ANDROSTEP_DATASETS
+        names a directory or address to ask first, ANDROSTEP_DATASETS_CACHE where to keep what was downloaded, and
+        ANDROSTEP_OFFLINE=1 keeps off the network (docs/datasets.md).
+
+        example: androstep summary "$(androstep fetch demo)"
+        """,
+    )
+    command.add_argument("name", nargs="?", metavar="NAME", help="name of a dataset")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.name is None:
+        rows = [[entry.name, entry.version, entry.licence, entry.about] for entry in entries().values()]
+        print(terminal.table(["dataset", "version", "licence", "what it is"], rows))
+    else:
+        print(visible(str(fetch(arguments.name))))

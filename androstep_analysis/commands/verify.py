@@ -1,0 +1,39 @@
+"""`androstep verify`: whether a dataset is what its makers released."""
+
+from __future__ import annotations
+
+import argparse
+
+from androstep_analysis import datasets
+from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.markup import visible
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "verify",
+        "Check a released dataset: every byte, file, schema and row.",
+        """
+        Prints a line for each thing that is not as it was released, and then ends with status 1. Nothing outside of
+        the directory is read. --no-strings-of searches the release for every name in these captures, for those who
+        release them anonymised.
+
+        example: androstep verify mydataset
+        """,
+    )
+    command.add_argument("directory", metavar="DIR", help="directory that `androstep release` made")
+    command.add_argument(
+        "--no-strings-of", nargs="+", default=[], metavar="CAPTURE", help="no name in these captures may be in it"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = datasets.verify(arguments.directory, without=arguments.no_strings_of)
+    for sentence in (*found.problems, *found.notes):
+        print(visible(sentence))
+    if not found.problems:
+        searched = ", and no name of the captures is in it" if arguments.no_strings_of else ""
+        print(f"{visible(arguments.directory)}: {found.files} files, all as released{searched}")
+    return 1 if found.problems else 0

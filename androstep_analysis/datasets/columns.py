@@ -1,0 +1,106 @@
+"""What becomes of each column of each table in a release: columns.toml, read."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from androstep_analysis import schema
+from androstep_analysis.replay import names
+
+FILE = Path(__file__).with_name("columns.toml")
+
+HASHED = ("path", "words", "whole", "constants", "version", "digest", "digests")
+"""The treatments of text in which names are replaced."""
+
+SIGNS = r"[\s,;=|'\"]+"
+"""What stands between the names of a column treated as words."""
+
+_TOKEN = "[0-9a-f]{16}"
+
+
+@functools.cache
+def rules() -> dict[str, Any]:
+    """The contents of columns.toml."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def treatments(table: str) -> Mapping[str, str]:
+    """Column to treatment. `KeyError` where columns.toml lacks a column that needs one (`needing`): it might tell."""
+    listed = rules()["columns"].get(table, {})
+    found = {column: treatment for treatment, columns in listed.items() for column in columns}
+    if unlisted := [column for column in needing(schema.table(table)) if column not in found]:
+        raise KeyError(f"columns.toml does not say what becomes of {', '.join(unlisted)} of table {table}")
+    return found
+
+
+def needing(table: schema.Table) -> list[str]:
+    """The columns of a table that columns.toml must list: text, times and users."""
+    return [c.name for c in table.columns if c.dtype in ("string", "list<string>") or c.unit == "ns" or c.name == "uid"]
+
+
+def of_treatment(table: str, *wanted: str) -> list[str]:
+    """The columns of the table with one of these treatments."""
+    return [column for column, treatment in treatments(table).items() if treatment in wanted]
+
+
+def hashed(table: str) -> list[str]:
+    """The columns in which names are replaced; none of a table that this version does not know."""
+    return of_treatment(table, *HASHED) if table in schema.names() else []
+
+
+def kept_words() -> list[str]:
+    """The parts of names that are kept, without the patterns."""
+    kept = rules()["kept"]
+    return [*kept["directories"], *kept["packages"], *kept["threads"], *kept["filesystems"], *kept["mount_options"]]
+
+
+@functools.cache
+def kept() -> re.Pattern[str]:
+    """Matches a whole part of a path that is kept."""
+    return re.compile(_kept())
+
+
+@functools.cache
+def constant() -> re.Pattern[str]:
+    """Matches one constant of the kernel's, or a number."""
+    return re.compile(_constant())
+
+
+@functools.cache
+def version() -> re.Pattern[str]:
+    """Matches the version number that a text begins with."""
+    return re.compile(rules()["kept"]["version"])
+
+
+@functools.cache
+def anonymised_form(treatment: str) -> str:
+    """A regular expression for what a column of this treatment (of `HASHED`) holds once it is anonymised."""
+    part = rf"(?:{_TOKEN}(?i:{names.suffixes()})|{_kept()}|\.|\.\.|)"
+    path = rf"{part}(?:/{part})*"
+    words = rf"(?:{path})(?:{SIGNS}(?:{path}))*"
+    either = rf"(?:{_constant()}|{path})"
+    form = {
+        "path": path,
+        "words": words,
+        "whole": _TOKEN,
+        "constants": rf"{either}(?:\|{either})*",
+        "version": rf"{rules()['kept']['version'].removeprefix('^')}|{_TOKEN}",
+        "digest": rf"{_TOKEN}|[0-9a-f]{{64}}",
+        "digests": rf'\{{(?:"{part}(?:/{part})?": "[0-9a-f]{{64}}"(?:, )?)*\}}',
+    }[treatment]
+    return rf"\A(?:{form})\z"
+
+
+def _constant() -> str:
+    return "|".join(rules()["kept"]["constants"])
+
+
+def _kept() -> str:
+    words = "|".join(re.escape(word) for word in sorted(kept_words()))
+    return f"(?:{words}|{'|'.join(rules()['kept']['patterns'])})"

@@ -1,0 +1,239 @@
+"""The documents of a release that people read: README.md, CITATION.cff and LICENSE."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from androstep_analysis import analysis
+from androstep_analysis.errors import InputError
+from androstep_analysis.markup import visible
+
+LICENCES = (
+    *("CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-ND-4.0", "CC-BY-NC-ND-4.0"),
+    *("ODbL-1.0", "ODC-By-1.0", "PDDL-1.0", "CDLA-Permissive-1.0", "CDLA-Sharing-1.0", "GFDL-1.3-or-later"),
+    *("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "GPL-2.0-only", "GPL-3.0-or-later", "0BSD"),
+)
+"""SPDX identifiers of licences for data; all are also among those of the Citation File Format 1.2.0."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What its makers say of a release.
+
+    `version` is MAJOR.MINOR.PATCH, `licence` one of `LICENCES`, `published` a day (YYYY-MM-DD); a creator is a name, or
+    ``Family, Given``. Raises `InputError` for what is not so.
+    """
+
+    name: str = "AndroStep captures"
+    version: str = "1.0.0"
+    creators: tuple[str, ...] = ()
+    licence: str | None = None
+    url: str | None = None
+    published: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise InputError("the name of the release is empty; give one with --name")
+        if not re.fullmatch(r"(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}", self.version, re.ASCII):
+            raise InputError(f"version {self.version!r}: three numbers were expected, as 1.0.0 (semver.org)")
+        if self.licence is not None and self.licence not in LICENCES:
+            raise InputError(f"licence {self.licence!r}: one of {', '.join(LICENCES)} was expected")
+        if self.url is not None and not re.fullmatch(r"(?:https?|ftp|sftp)://[^\s\"<>\\]+", self.url):
+            raise InputError(f"url {self.url!r}: an address that begins with https:// was expected")
+        if self.published is not None and not re.fullmatch(_DAY, self.published, re.ASCII):
+            raise InputError(f"published {self.published!r}: a day was expected, as 2026-01-31")
+        if any(not creator.strip(" ,") for creator in self.creators):
+            raise InputError("a creator without a name; leave --creator out where nobody is to be named")
+
+    @property
+    def licence_url(self) -> str | None:
+        """Where the text of the licence is."""
+        return None if self.licence is None else f"https://spdx.org/licenses/{self.licence}.html"
+
+
+_DAY = r"\d{4}-(?:0[1-9]|1[012])-(?:0[1-9]|[12]\d|3[01])"
+
+_NAMELESS = "Anonymous"
+"""The author that a citation names where nobody is to be named: the Citation File Format wants one."""
+
+
+def citation(described: Description) -> str:
+    """CITATION.cff (Citation File Format 1.2.0). Every text is a JSON string, which is YAML."""
+    lines = [
+        "cff-version: 1.2.0",
+        f"message: {_quoted('If you use this dataset, please cite it as below.')}",
+        "type: dataset",
+        f"title: {_quoted(described.name)}",
+        f"version: {_quoted(described.version)}",
+        "authors:",
+    ]
+    for creator in described.creators or (_NAMELESS,):
+        family, comma, given = (part.strip() for part in creator.partition(","))
+        if comma and family and given:
+            lines += [f"  - family-names: {_quoted(family)}", f"    given-names: {_quoted(given)}"]
+        else:
+            lines += [f"  - name: {_quoted(creator.strip())}"]
+    optional = {"license": described.licence, "url": described.url, "date-released": described.published}
+    lines += [f"{key}: {_quoted(value)}" for key, value in optional.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def cite_as(described: Description) -> str:
+    """The dataset as a list of references names it."""
+    year = "" if described.published is None else f" ({described.published[:4]})"
+    parts = [f"{'; '.join(described.creators or (_NAMELESS,))}{year}: {described.name}", f"version {described.version}"]
+    return ", ".join([*parts, described.url] if described.url else parts)
+
+
+def licence(described: Description) -> str:
+    """LICENSE: the licence by its SPDX identifier, and where its text is; that there is none, where none was given."""
+    if described.licence is None:
+        return (
+            "No licence was given for this dataset: nobody but its makers may copy it or build on it, except where\n"
+            "the law allows it. Ask them.\n"
+        )
+    return (
+        f"SPDX-License-Identifier: {described.licence}\n\n"
+        f"The dataset in this directory is under the licence {described.licence}. Its text is at\n"
+        f"{described.licence_url}\n"
+    )
+
+
+def creators(described: Description) -> list[dict[str, str]]:
+    """The creators for Croissant."""
+    kinds = {True: "sc:Person", False: "sc:Organization"}
+    return [{"@type": kinds["," in creator], "name": creator.strip()} for creator in described.creators or (_NAMELESS,)]
+
+
+def description(captures: int, anonymised: bool) -> str:
+    """What the dataset is, in two sentences."""
+    number = "one capture" if captures == 1 else f"{captures} captures"
+    names = " Names are replaced by keyed hashes." if anonymised else ""
+    return (
+        f"Storage I/O of Android and Linux devices as tables, from {number} of AndroStep: what was read and written, "
+        f"when, of which file and by whom, as far as each capture tells.{names}"
+    )
+
+
+def readme(
+    described: Description,
+    tables: Mapping[str, pl.LazyFrame],
+    versions: Mapping[str, int],
+    *,
+    anonymised: bool,
+    shifted: bool,
+) -> str:
+    """README.md: what the release holds, counted from its own tables (which begin with column capture_id)."""
+    captures = tables["captures"].collect()
+    rows = {name: table.select(pl.len()).collect().item() for name, table in tables.items()}
+    parts = [
+        f"# {_cell(described.name)}",
+        f"Version {described.version}. {description(captures.height, anonymised)}",
+        _NAMES_REPLACED if anonymised else "",
+        _TIMES_MOVED if shifted else "",
+        "## Captures",
+        _markdown(
+            ["capture", "device", "Android", "kernel", "filesystem", "workload", "requests", "MiB read", "MiB written"],
+            _captures(captures, tables),
+        ),
+        "## Tables",
+        _markdown(["table", "rows", "schema version"], [[n, f"{rows[n]:,}", str(versions[n])] for n in tables]),
+    ]
+    if "io" in tables:
+        parts += ["## Block types", _block_types(captures["capture_id"].to_list(), tables["io"])]
+    parts += [_HOW_TO_OPEN, _FILES]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _captures(captures: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list[list[str]]:
+    """A row for each capture; its requests are counted as `androstep summary` does."""
+    lines = []
+    for row in captures.select(_DESCRIBING).iter_rows():
+        moved = {"read": 0.0, "write": 0.0}
+        requests = 0.0
+        if "requests" in tables:
+            counts = analysis.mix(tables["requests"].filter(pl.col("capture_id") == row[0]))
+            sizes = counts.filter(pl.col("metric") == "bytes")
+            moved |= dict(sizes.select(pl.col("op").cast(pl.String), "value").iter_rows())
+            of_each = counts.filter((pl.col("metric") == "count") & pl.col("op").is_not_null())
+            requests = float(of_each["value"].sum())
+        known = ["–" if value is None else textwrap.shorten(str(value), _WIDTH, placeholder=" …") for value in row]
+        lines.append([*known, f"{requests:,.0f}", *(f"{moved[op] / (1 << 20):,.1f}" for op in ("read", "write"))])
+    return lines
+
+
+_WIDTH = 70
+"""Characters of a text that a cell shows."""
+
+_DESCRIBING = ("capture_id", "device", "android_release", "kernel", "fs_type", "workload")
+
+
+def _block_types(captures: Sequence[str], io: pl.LazyFrame) -> str:
+    """Requests and bytes of all captures together, each counted by itself (`analysis.blocktypes`)."""
+    dimensions = ["op", "block_type", "metric"]
+    counted = pl.concat([analysis.blocktypes(io.filter(pl.col("capture_id") == capture)) for capture in captures])
+    added = counted.filter(pl.col("metric").is_in(["count", "bytes"])).group_by(dimensions).agg(pl.col("value").sum())
+    wide = added.sort(dimensions).pivot("metric", index=["op", "block_type"], values="value", maintain_order=True)
+    rows = [
+        [str(op), "–" if kind is None else str(kind), f"{count:,.0f}", f"{size / (1 << 20):,.1f}"]
+        for op, kind, count, size in wide.select("op", "block_type", "count", "bytes").iter_rows()
+    ]
+    return _markdown(["operation", "block type", "requests", "MiB"], rows)
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    cells = [[_cell(cell) for cell in row] for row in (header, *rows)]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([lines[0], f"|{'---|' * len(header)}", *lines[1:]])
+
+
+def _cell(text: str) -> str:
+    """Text that stands on one line of Markdown as it is, whatever it says."""
+    return re.sub(r"([\\`*_{}\[\]()#+!|~])", r"\\\1", html.escape(visible(text)))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_NAMES_REPLACED = """\
+Names of files, packages, processes and devices are replaced by hashes with a key that is not published: the same name
+has the same hash throughout this release, and no other release has it. What was done is in `anonymisation.json`."""
+
+_TIMES_MOVED = """\
+Times are moved by a constant for each capture, so that its first event is at 0; what lies between two times is as it
+was recorded. What began before the first event has a time less than 0."""
+
+_HOW_TO_OPEN = """\
+## How to open it
+
+Column `capture_id` says which capture a row is of; row numbers such as `request_id` count within a capture. The
+directories repeat device, Android release and workload of the capture as columns `capture_device`, `capture_release`
+and `capture_workload`, the last one shortened where it is long; where one is not known it is `unknown`.
+
+```python
+import duckdb, pandas, polars, pyarrow.dataset
+
+polars.scan_parquet("tables/requests/**/*.parquet", hive_partitioning=True, try_parse_hive_dates=False)
+pyarrow.dataset.dataset("tables/requests", partitioning="hive").to_table()
+pandas.read_parquet("tables/requests", dtype_backend="numpy_nullable")
+duckdb.sql("from read_parquet('tables/requests/**/*.parquet', hive_partitioning = true)")
+```
+
+With AndroStep, `androstep_analysis.datasets.tables(".")` gives all tables with enums in their order."""
+
+_FILES = """\
+## Files
+
+- `tables/`: the tables as Parquet; `schemas/` explains their columns, `definitions.toml` what is counted how.
+- `provenance.json`: from which sources, and with which version of AndroStep, the tables were made.
+- `croissant.json`: the same for machines (Croissant 1.1). `CITATION.cff`: how to cite this. `LICENSE`.
+- `manifest.json`: size and SHA-256 of every file; `SHA256SUMS` the same for `sha256sum --check`. To check all of it:
+  `androstep verify DIRECTORY`."""

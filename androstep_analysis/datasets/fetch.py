@@ -1,0 +1,191 @@
+"""Datasets by name: those of the repository, and releases from the network, a mirror or the cache.
+
+Environment: ANDROSTEP_DATASETS names a directory or an address (http, https, file) with the archives, which is asked
+first; ANDROSTEP_DATASETS_CACHE the directory where they are kept; ANDROSTEP_OFFLINE=1 lets nothing use the network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+from urllib.request import url2pathname
+
+import pooch
+
+from androstep_analysis import manifest
+from androstep_analysis.capture import staged_directory
+from androstep_analysis.datasets.release import SUMS
+from androstep_analysis.datasets.unpack import unpack
+from androstep_analysis.datasets.verify import verify
+from androstep_analysis.errors import InputError
+
+REGISTRY = Path(__file__).with_name("registry.json")
+
+MIRROR = "ANDROSTEP_DATASETS"
+CACHE = "ANDROSTEP_DATASETS_CACHE"
+OFFLINE = "ANDROSTEP_OFFLINE"
+
+_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A dataset that the registry names.
+
+    Either `place` is its directory in the repository, or `file` is the name of an archive of a release with this
+    `sha256`, to be had at `urls`, of at most `unpacked_bytes`.
+    """
+
+    name: str
+    version: str
+    about: str
+    licence: str
+    citation: str
+    place: str | None = None
+    file: str | None = None
+    sha256: str | None = None
+    unpacked_bytes: int = 0
+    urls: tuple[str, ...] = ()
+
+
+def entries(registry: Path = REGISTRY) -> dict[str, Entry]:
+    """The datasets of a registry by name; `InputError` where it is damaged."""
+    try:
+        raw = json.loads(registry.read_text(encoding="utf-8"))
+        return {name: _entry(name, row) for name, row in raw["datasets"].items()}
+    except manifest.MALFORMED as error:
+        raise InputError(f"{registry}: no registry as docs/datasets.md describes it ({error!r}); correct it") from None
+
+
+def _entry(name: str, row: dict[str, Any]) -> Entry:
+    entry = Entry(name=name, **{**row, "urls": tuple(row.get("urls", ()))})
+    texts = (entry.version, entry.about, entry.licence, entry.citation)
+    if not all(type(text) is str for text in texts) or (entry.place is None) == (entry.file is None):
+        raise ValueError(f"{name}: version, about, licence, citation and either place or file were expected")
+    is_file = entry.file is None or (Path(entry.file).name == entry.file and entry.unpacked_bytes > 0)
+    if not is_file or (entry.file is not None and not re.fullmatch("[0-9a-f]{64}", str(entry.sha256))):
+        raise ValueError(f"{name}: a file name, its sha256 and unpacked_bytes were expected")
+    return entry
+
+
+def fetch(name: str, *, registry: Path = REGISTRY) -> Path:
+    """The directory of a dataset: in the repository, or of a release that is unpacked in the cache and verified.
+
+    `InputError` for a name that the registry does not have, and where the dataset is not to be had or is not whole.
+    """
+    known = entries(registry)
+    if name not in known:
+        raise InputError(f"no dataset called {name!r}; there are {', '.join(known)}")
+    entry = known[name]
+    if entry.place is not None:
+        return _in_repository(entry, entry.place)
+    unpacked = _cache() / f"{entry.name}-{entry.version}"
+    if not unpacked.exists():
+        _unpack(entry, _archive(entry), unpacked)
+    if problems := verify(unpacked).problems:
+        raise InputError(f"{unpacked}: not as it was released ({problems[0]}); remove the directory and fetch it again")
+    return unpacked
+
+
+def _in_repository(entry: Entry, place: str) -> Path:
+    mirror = _mirror_directory()
+    nearby = [] if mirror is None else [mirror / Path(place).name]
+    for directory in (*nearby, Path(__file__).parents[2] / place):
+        if directory.is_dir():
+            return directory
+    raise InputError(
+        f"dataset {entry.name} is directory {place} of AndroStep's repository, which is not here; clone it, "
+        f"and let {MIRROR} name the directory datasets in it"
+    )
+
+
+def _unpack(entry: Entry, archive: Path, directory: Path) -> None:
+    """Unpacks a release, which may lie in a directory of its own in the archive."""
+    with staged_directory(directory) as staged:
+        unpack(archive, staged, entry.unpacked_bytes)
+        inside = list(staged.iterdir())
+        if len(inside) == 1 and (inside[0] / SUMS).is_file():
+            outer = staged / ".outer"
+            inside[0].rename(outer)
+            for path in outer.iterdir():
+                path.rename(staged / path.name)
+            outer.rmdir()
+        if problems := verify(staged).problems:
+            raise InputError(f"{archive}: not a whole release ({problems[0]}); fetch it again")
+
+
+def _archive(entry: Entry) -> Path:
+    """The archive in the cache, brought there first where it is not."""
+    cache = _cache()
+    assert entry.file is not None and entry.sha256 is not None
+    kept = cache / entry.file
+    if kept.is_file() and manifest.sha256(kept) == entry.sha256:
+        return kept
+    cache.mkdir(parents=True, exist_ok=True)
+    tried = []
+    for url in _urls(entry):
+        local = _local(url)
+        try:
+            if local is not None:
+                _copy(local, kept, entry.sha256)
+            elif os.environ.get(OFFLINE):
+                continue
+            else:
+                pooch.get_logger().setLevel("WARNING")
+                downloader = pooch.HTTPDownloader(timeout=_TIMEOUT_S)
+                pooch.retrieve(url, f"sha256:{entry.sha256}", entry.file, cache, downloader=downloader)
+        except (OSError, ValueError) as error:
+            tried.append(f"{url}: {str(error).splitlines()[0]}")
+        else:
+            return kept
+    why = "; ".join(tried) or f"{OFFLINE} is set, and no mirror in a directory has it"
+    raise InputError(
+        f"dataset {entry.name} is not here: file {entry.file} with sha256 {entry.sha256} is missing ({why}); put it "
+        f"into {cache}, or into a directory that {MIRROR} names"
+    )
+
+
+def _copy(source: Path, target: Path, sha256: str) -> None:
+    """Copies a file whole or not at all; `InputError` where it is another than expected."""
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        if (digest := manifest.sha256(source, copy_to=part)) != sha256:
+            raise InputError(f"its sha256 is {digest}")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _urls(entry: Entry) -> Iterator[str]:
+    """Where the archive may be, the mirror first."""
+    mirror = os.environ.get(MIRROR)
+    if mirror:
+        yield f"{mirror.rstrip('/')}/{entry.file if _is_path(mirror) else quote(str(entry.file))}"
+    yield from entry.urls
+
+
+def _local(url: str) -> Path | None:
+    """The file that an address names; None for one in the network."""
+    if _is_path(url):
+        return Path(url)
+    parts = urlsplit(url)
+    return Path(url2pathname(parts.path)) if parts.scheme == "file" else None
+
+
+def _is_path(text: str) -> bool:
+    return "://" not in text
+
+
+def _mirror_directory() -> Path | None:
+    mirror = os.environ.get(MIRROR)
+    return _local(mirror) if mirror else None
+
+
+def _cache() -> Path:
+    return Path(os.environ.get(CACHE) or pooch.os_cache("androstep"))

@@ -1,0 +1,152 @@
+"""What lies in a Parquet file apart from the values that a reader gives: pages as they are, and everything around them.
+
+A dictionary may hold values that no row has, and footers, page headers and indexes repeat values. Page headers are
+Thrift's compact protocol (apache/parquet-format, README and parquet.thrift; apache/thrift, thrift-compact-protocol).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from androstep_analysis.errors import InputError
+
+_DATA_PAGE_V2 = 3
+
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY = range(1, 9)
+_STRUCT = 12
+
+
+@dataclass(frozen=True)
+class Parts:
+    """`texts` are the decompressed pages of the columns of texts, `around` is the file without the bodies of pages."""
+
+    texts: tuple[bytes, ...]
+    around: bytes
+
+
+def read(path: Path) -> Parts:
+    """The parts of a Parquet file; `InputError` where it is damaged."""
+    data = path.read_bytes()
+    texts: list[bytes] = []
+    around: list[bytes] = []
+    place = 0
+    try:
+        for start, end, codec, is_text in sorted(_chunks(path)):
+            around.append(data[place:start])
+            place = start
+            while place < end:
+                header, body = _page_header(data, place)
+                around.append(data[place:body])
+                place = body + header[3]
+                if is_text:
+                    texts.append(_body(data[body:place], header, codec))
+        around.append(data[place:])
+    except (IndexError, KeyError, ValueError, OSError) as error:
+        raise InputError(f"{path}: not a whole Parquet file ({error}); fetch the release again") from None
+    return Parts(tuple(texts), b"\0".join(around))
+
+
+def _chunks(path: Path) -> Iterator[tuple[int, int, str, bool]]:
+    """Start, end and codec of each column chunk, and whether it holds text."""
+    metadata = pq.read_metadata(path)
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(number)
+            offsets = [chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset]
+            start = min(offsets)
+            yield start, start + chunk.total_compressed_size, chunk.compression, chunk.physical_type == "BYTE_ARRAY"
+
+
+def _body(body: bytes, header: dict[int, int], codec: str) -> bytes:
+    """The contents of a page; those of version 2 begin with levels that are never compressed."""
+    levels = header.get(_V2_LEVELS, 0) if header[1] == _DATA_PAGE_V2 else 0
+    if codec == "UNCOMPRESSED" or not header.get(_V2_COMPRESSED, 1):
+        return body
+    plain = _codec(codec).decompress(body[levels:], header[2] - levels, asbytes=True)
+    return body[:levels] + plain
+
+
+def _codec(name: str) -> pa.Codec:
+    """The decompressor that Parquet calls `name`; `ValueError` for one that is not known."""
+    codecs = {
+        "ZSTD": pa.Codec("zstd"),
+        "GZIP": pa.Codec("gzip"),
+        "SNAPPY": pa.Codec("snappy"),
+        "BROTLI": pa.Codec("brotli"),
+        "LZ4": pa.Codec("lz4_raw"),
+    }
+    if name not in codecs:
+        raise ValueError(f"compression {name}, which cannot be searched")
+    return codecs[name]
+
+
+_V2_LEVELS, _V2_COMPRESSED = -1, -2
+"""Keys, beside the numbers of PageHeader's fields, for what `_page_header` tells of a page of version 2."""
+
+
+def _page_header(data: bytes, place: int) -> tuple[dict[int, int], int]:
+    """The numbers of a PageHeader by field (1 type, 2 size, 3 size as it lies there), and where the body begins."""
+    fields, place = _struct(data, place)
+    header = {number: value for number, value in fields.items() if isinstance(value, int)}
+    second = fields.get(8)
+    if isinstance(second, dict):
+        lengths = [second.get(number, 0) for number in (5, 6)]
+        header[_V2_LEVELS] = sum(length for length in lengths if isinstance(length, int))
+        header[_V2_COMPRESSED] = int(second.get(7, 1) != 0)
+    if header[3] < 0 or header[2] < 0:
+        raise ValueError("a page of less than no bytes")
+    return header, place
+
+
+def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, object], int]:
+    """The fields of a struct by number: integers, truths and structs; of others only the number."""
+    if depth > 8:
+        raise ValueError("structs in structs without end")
+    fields: dict[int, object] = {}
+    number = 0
+    while data[place]:
+        kind, step = data[place] & 15, data[place] >> 4
+        place += 1
+        if step:
+            number += step
+        else:
+            raw, place = _varint(data, place)
+            number = _signed(raw)
+        fields[number], place = _value(data, place, kind, depth)
+    return fields, place + 1
+
+
+def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[object, int]:
+    if kind in (_TRUE, _FALSE):
+        return int(kind == _TRUE), place
+    if kind in (_I16, _I32, _I64):
+        raw, place = _varint(data, place)
+        return _signed(raw), place
+    if kind == _BINARY:
+        size, place = _varint(data, place)
+        return None, place + size
+    if kind == _STRUCT:
+        return _struct(data, place, depth + 1)
+    if kind in (_BYTE, _DOUBLE):
+        return None, place + (1 if kind == _BYTE else 8)
+    raise ValueError(f"a page header with a field of type {kind}")
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[place]
+        value |= (byte & 127) << shift
+        place += 1
+        shift += 7
+        if not byte & 128:
+            return value, place
+
+
+def _signed(zigzag: int) -> int:
+    return (zigzag >> 1) ^ -(zigzag & 1)

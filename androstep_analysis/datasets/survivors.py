@@ -1,0 +1,167 @@
+"""Whether a release still tells a name that it was to replace.
+
+Three searches that do not trust what made the release. (1) Every value of a column in which names are replaced must
+have the form of a replaced name, however short the name was. (2) In everything that is text, as documents, names of
+files, values and statistics of the other columns, names of at least `SHORTEST` characters are searched as parts of
+words. (3) In bytes that are no text, as dictionaries and pages after decompression, footers and indexes, those of at
+least `SHORTEST_IN_BYTES`. Names are searched in UTF-8, UTF-16 and as hexadecimal digits and base64, in upper and lower
+case alike.
+
+A path is not searched where a part of it is, of at least `SHORTEST_IN_BYTES` characters: one cannot lie there without
+the other. Two coincidences tell nothing: a short name that lies within a hash, and, in (2) and (3), a word that every
+release contains (`vocabulary`), such as `cache`.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from androstep_analysis import schema
+from androstep_analysis.datasets import columns, pages
+from androstep_analysis.link import filetype
+
+SHORTEST = 4
+SHORTEST_IN_BYTES = 8
+
+_NO_COINCIDENCE = re.compile("[0-9a-f]{12}")
+"""So many hexadecimal digits of a name do not come about in a hash by themselves: hashes are not left out for it."""
+
+_HASHES = re.compile(rb"(?<![0-9A-Fa-f])(?:[0-9a-f]{16}|[0-9a-f]{64})(?![0-9A-Fa-f])")
+
+_ESCAPED_BYTE = re.compile(r"\\x([0-9a-fA-F]{2})")
+
+
+_BATCH_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A part of a release: what it is called, and what lies there."""
+
+    name: str
+    data: bytes
+    is_text: bool = True
+
+
+@functools.cache
+def vocabulary() -> str:
+    """The text that every release contains, whatever it was made from, in lower case."""
+    own = Path(__file__).parent
+    fixed = [
+        *sorted(schema.directory().iterdir()),
+        *(own / name for name in ("columns.toml", "documents.py", "croissant.py", "release.py", "anonymise.py")),
+        Path(filetype.__file__).with_name("filetypes.toml"),
+    ]
+    return "\n".join(path.read_text(encoding="utf-8") for path in fixed).lower()
+
+
+def survivors(directory: Path, originals: Collection[str]) -> Iterator[str]:
+    """A sentence for each place where one of these names survives in a release; `InputError` for a damaged file."""
+    searched = {name for name in originals if len(name) >= SHORTEST and name.lower() not in vocabulary()}
+    parts = {name for name in searched if len(name) >= SHORTEST_IN_BYTES and "/" not in name}
+    forms = _forms(sorted(name for name in searched if name in parts or parts.isdisjoint(name.split("/"))))
+    batch: list[_Place] = []
+    for place in _places(directory):
+        batch.append(place)
+        if sum(len(place.data) for place in batch) > _BATCH_BYTES:
+            yield from _found(batch, forms)
+            batch = []
+    yield from _found(batch, forms)
+
+
+def unlike_anonymised(directory: Path) -> Iterator[str]:
+    """A sentence for each column of a release in which a value has not the form of a replaced name (search 1)."""
+    for path in sorted(directory.rglob("*.parquet")):
+        place = path.relative_to(directory)
+        table = place.parts[1]
+        for column, values in _texts(path, columns.hashed(table)).items():
+            other = values.filter(~values.str.contains(columns.anonymised_form(columns.treatments(table)[column])))
+            if not other.is_empty():
+                yield f"{place.as_posix()}: column {column} holds {other[0]!r}, which is no replaced name"
+
+
+def _places(directory: Path) -> Iterator[_Place]:
+    """Everything that a release holds."""
+    for path in sorted(directory.rglob("*")):
+        name = path.relative_to(directory).as_posix()
+        yield _Place(f"the name of {name}", unquote_to_bytes(os.fsencode(name)))
+        if path.is_file() and path.suffix != ".parquet":
+            yield _Place(name, path.read_bytes())
+        elif path.is_file():
+            parts = pages.read(path)
+            yield _Place(f"pages of {name}", b"\0".join(parts.texts), is_text=False)
+            yield _Place(f"metadata of {name}", parts.around, is_text=False)
+            yield _Place(f"statistics of {name}", b"\0".join(_statistics(path)))
+            others = set(pq.read_schema(path).names) - set(columns.hashed(Path(name).parts[1]))
+            for column, values in _texts(path, others).items():
+                yield _Place(f"column {column} of {name}", "\0".join(values).encode())
+
+
+def _texts(path: Path, names: Collection[str]) -> dict[str, pl.Series]:
+    """The distinct values of those of these columns that hold text."""
+    table = pl.read_parquet(path, columns=[name for name in pq.read_schema(path).names if name in names], glob=False)
+    flat = {c.name: c.explode(empty_as_null=False) if isinstance(c.dtype, pl.List) else c for c in table}
+    return {name: column.drop_nulls().unique().sort() for name, column in flat.items() if column.dtype == pl.String}
+
+
+def _statistics(path: Path) -> Iterator[bytes]:
+    """The texts in a footer: names, key-value metadata, least and largest values."""
+    metadata = pq.read_metadata(path)
+    yield str(metadata.created_by).encode()
+    for key, value in (metadata.metadata or {}).items():
+        yield key + b" " + value
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(number)
+            yield chunk.path_in_schema.encode()
+            if chunk.physical_type == "BYTE_ARRAY" and chunk.statistics is not None:
+                yield from (str(value).encode() for value in (chunk.statistics.min, chunk.statistics.max))
+
+
+def _forms(names: Collection[str]) -> dict[str, str]:
+    """What is searched for, in characters that stand for bytes and in lower case, to the name it is a form of."""
+    forms: dict[str, str] = {}
+    for name in names:
+        cases = {name} if name.isascii() else {name, name.lower(), name.upper()}
+        written = {case.encode(how) for case in cases for how in ("utf-8", "utf-16-le", "utf-16-be")}
+        raw = _ESCAPED_BYTE.sub(lambda match: chr(int(match[1], 16)), name)
+        if raw != name and max(raw) <= "\xff":
+            written.add(raw.encode("latin-1"))
+        plain = name.encode()
+        written.add(plain.hex().encode())
+        written.update(form for form in _base64(plain) if len(form) >= SHORTEST_IN_BYTES)
+        forms |= dict.fromkeys((form.lower().decode("latin-1") for form in written), name)
+    return forms
+
+
+def _base64(data: bytes) -> Iterator[bytes]:
+    """What base64 of anything with these bytes in it contains, at each of the three ways in which it can lie."""
+    for before in range(3):
+        text = base64.b64encode(b"\0" * before + data)
+        first = (0, 2, 3)[before]
+        yield text[first : (before + len(data)) * 8 // 6]
+
+
+def _found(places: Sequence[_Place], forms: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each of these places and each name of which a form lies there."""
+    texts = [place.data.lower() for place in places]
+    for data, has_hash in ((texts, True), ([_HASHES.sub(b" ", text) for text in texts], False)):
+        searched = [form for form in forms if bool(_NO_COINCIDENCE.search(form)) == has_hash]
+        if not searched:
+            continue
+        hits = pl.Series([text.decode("latin-1") for text in data], dtype=pl.String)
+        for place, matches in zip(places, hits.str.extract_many(searched, overlapping=True).to_list(), strict=True):
+            least = SHORTEST if place.is_text else SHORTEST_IN_BYTES
+            for name in sorted({forms[form] for form in matches if len(form) >= least}):
+                yield f"{json.dumps(name)} survives in {place.name}"

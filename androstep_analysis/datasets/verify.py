@@ -1,0 +1,184 @@
+"""Whether a release is what its makers left: every byte, every file, every schema and every row."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from androstep_analysis import manifest, schema
+from androstep_analysis.datasets import anonymise, parquet, survivors
+from androstep_analysis.datasets.release import ANONYMISATION, MANIFEST, SUMS, VERSION, sums
+from androstep_analysis.errors import InputError
+
+_LARGEST_LIST = 1 << 28
+"""Bytes of the lists of files that are read: they are of anyone."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found, in sentences. Without `problems` the release is whole; `notes` say what could not be checked."""
+
+    files: int
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def verify(directory: str | PathLike[str], *, without: Sequence[str | PathLike[str]] = ()) -> Verification:
+    """Check a release: digests, missing and extra files, links, schemas, rows, and the form of replaced names.
+
+    With captures in `without`, it is also searched for their names (`survivors`). Nothing outside of the directory is
+    read. Raises `InputError` where the directory is no release at all.
+    """
+    root = Path(directory)
+    if not root.is_dir():
+        raise InputError(f"{root}: no such directory; give one that `androstep release` made")
+    if not (root / SUMS).is_file() and not (root / MANIFEST).is_file():
+        raise InputError(f"{root}: neither {MANIFEST} nor {SUMS} in it; give a directory that `androstep release` made")
+    found = dict(_walk(root))
+    files = {name for name, kind in found.items() if kind is None}
+    problems = [f"{name}: {kind}" for name, kind in sorted(found.items()) if kind is not None]
+    problems += _collisions(sorted(found))
+    notes: list[str] = []
+    try:
+        listed = _listed(root) if SUMS in files else {}
+        problems += _differences(root, listed, files)
+        if not problems:
+            notes, further = _contents(root, listed)
+            problems += further
+        if not problems and without:
+            problems += sorted(survivors.survivors(root, anonymise.names_of(without)))
+    except InputError as error:
+        problems.append(str(error))
+    return Verification(len(files), tuple(problems), tuple(notes))
+
+
+def _walk(root: Path, below: str = "") -> Iterator[tuple[str, str | None]]:
+    """What lies in the directory, by path from it: None for a file, else a sentence on what it is."""
+    for entry in sorted(os.scandir(root / below), key=lambda entry: entry.name):
+        name = f"{below}{entry.name}"
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            yield from _walk(root, f"{name}/")
+        elif stat.S_ISREG(mode):
+            yield name, None
+        else:
+            kind = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+            yield name, f"{kind}, which no release holds; fetch the release again"
+
+
+def _collisions(names: Sequence[str]) -> list[str]:
+    """Names that are one on a filesystem without upper and lower case, or with another form of Unicode."""
+    seen: dict[str, str] = {}
+    problems = []
+    paths = {str(path) for name in names for path in (PurePosixPath(name), *PurePosixPath(name).parents)}
+    for name in sorted(paths):
+        first = seen.setdefault(unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()), name)
+        if first != name:
+            problems.append(f"{name}: the same name as {first} where case or form of Unicode does not count")
+    return problems
+
+
+def _listed(root: Path) -> dict[str, str]:
+    """Path to sha256, as SHA256SUMS tells."""
+    lines = _text(root / SUMS).splitlines()
+    listed = {}
+    for number, line in enumerate(lines, 1):
+        match = re.fullmatch(r"([0-9a-f]{64})  (.+)", line)
+        if not match:
+            raise InputError(f"{SUMS}: line {number} is no digest and path; fetch the release again")
+        path = PurePosixPath(match[2])
+        if path.is_absolute() or ".." in path.parts or str(path) != match[2]:
+            raise InputError(f"{SUMS}: line {number} names {match[2]!r}, which is no path in the release")
+        if match[2] in listed:
+            raise InputError(f"{SUMS}: line {number} names {match[2]!r} a second time; fetch the release again")
+        listed[match[2]] = match[1]
+    return listed
+
+
+def _differences(root: Path, listed: Mapping[str, str], files: set[str]) -> list[str]:
+    """Files that are missing, too many or changed."""
+    problems = [f"{name}: missing; fetch the release again" for name in sorted({*listed, SUMS} - files)]
+    problems += [f"{name}: not part of the release; remove it" for name in sorted(files - listed.keys() - {SUMS})]
+    for name in sorted(listed.keys() & files):
+        if (digest := manifest.sha256(root / name)) != listed[name]:
+            problems.append(f"{name}: changed: its sha256 is {digest}, and {listed[name]} was expected")
+    return problems
+
+
+def _contents(root: Path, listed: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Notes and problems on what the files say, once each is as it was listed."""
+    if MANIFEST not in listed:
+        return [], [f"{SUMS}: does not list {MANIFEST}; fetch the release again"]
+    try:
+        raw = json.loads(_text(root / MANIFEST))
+        form = raw["androstep_release"]
+        if type(form) is int and form > VERSION:
+            return [
+                f"the release has form {form}, made by a newer AndroStep than this, which knows {VERSION}: every file "
+                "is as listed; update androstep to check schemas and rows too"
+            ], []
+        if sums(raw["files"], listed[MANIFEST]) != _text(root / SUMS):
+            return [], [f"{MANIFEST} and {SUMS} do not list the same files; fetch the release again"]
+        sizes = [
+            f"{row['path']}: {(root / row['path']).stat().st_size} bytes, and {row['bytes']} were expected"
+            for row in raw["files"]
+            if (root / row["path"]).stat().st_size != row["bytes"]
+        ]
+        notes, problems = _tables(root, raw["tables"], list(listed))
+    except manifest.MALFORMED as error:
+        return [], [f"{MANIFEST}: not as `androstep release` writes it ({error!r}); fetch the release again"]
+    if ANONYMISATION in listed:
+        problems += survivors.unlike_anonymised(root)
+    return notes, [*sizes, *problems]
+
+
+def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Notes and problems on the tables: their schemas and rows."""
+    notes, problems = [], []
+    parts = [PurePosixPath(name) for name in listed if name.startswith(f"{parquet.DIRECTORY}/")]
+    problems += [f"{part}: of no table that {MANIFEST} tells of" for part in parts if part.parts[1] not in stated]
+    for name, told in stated.items():
+        if f"schemas/{name}.json" not in listed:
+            problems.append(f"schemas/{name}.json: missing; fetch the release again")
+            continue
+        own = schema.read(root / "schemas" / f"{name}.json")
+        known = schema.table(name) if name in schema.names() else None
+        if known != own:
+            version = "none" if known is None else f"version {known.version}"
+            notes.append(f"table {name} is of version {own.version}, and this AndroStep has {version}; update it")
+        expected = parquet.arrow(own)
+        rows = 0
+        for part in (part for part in parts if part.parts[1] == name):
+            rows += _rows(root / part, expected, problems, str(part))
+        if (rows, own.version) != (told["rows"], told["version"]):
+            problems.append(f"table {name}: {rows} rows of version {own.version}, and {told} was expected")
+    return notes, problems
+
+
+def _rows(path: Path, expected: pa.Schema, problems: list[str], name: str) -> int:
+    """The number of rows of a file; `problems` gets a sentence where its columns are not those of its schema."""
+    try:
+        metadata = pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        problems.append(f"{name}: no Parquet file ({str(error).splitlines()[0]})")
+        return 0
+    if not metadata.schema.to_arrow_schema().equals(expected):
+        problems.append(f"{name}: its columns are not those of its schema; fetch the release again")
+    return int(metadata.num_rows)
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > _LARGEST_LIST:
+        raise InputError(f"{path.name}: of {path.stat().st_size} bytes, which no list of files has")
+    return path.read_bytes().decode("utf-8", "surrogateescape")
