@@ -1,10 +1,11 @@
 """The measures: plain functions, tables in, one small tidy table out.
 
 Every result has the columns ``metric, <dimensions…>, value (Float64), unit, n (Int64), coverage (Float64)``. `n` is
-the number of requests behind the value. `coverage` is the share of bytes on which the row's dimensions are known,
-null where there is nothing to know. What each measure counts stands in `schemas/definitions.toml`.
+the number of requests (of samples: of readings) behind the value. `coverage` is the share of bytes on which the row's
+dimensions are known, null where there is nothing to know. What each measure counts stands in
+`schemas/definitions.toml`.
 
-`calls`, `called_paths`, `commands` and `counters` are plain tables instead.
+`calls`, `called_paths`, `commands` and `counters` are plain tables instead; `clipped` is a part of table `samples`.
 
 Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
 """
@@ -17,6 +18,16 @@ from androstep_analysis.analysis.filetypes import filetypes
 from androstep_analysis.analysis.latency import latency, latency_distribution
 from androstep_analysis.analysis.locality import locality, order_ns
 from androstep_analysis.analysis.mix import mix, rwbs, sizes
+from androstep_analysis.analysis.samples import (
+    busyness,
+    clipped,
+    counter_rate,
+    cpu,
+    cpu_by_process,
+    levels,
+    pressure,
+    process_io,
+)
 from androstep_analysis.analysis.sync import sync
 from androstep_analysis.analysis.syscalls import called_paths, calls
 from androstep_analysis.analysis.tables import counted, coverage
@@ -24,21 +35,29 @@ from androstep_analysis.analysis.volume import cumulative, rate, volume
 
 __all__ = [
     "blocktypes",
+    "busyness",
     "called_paths",
     "calls",
+    "clipped",
     "commands",
     "counted",
+    "counter_rate",
     "counters",
     "coverage",
+    "cpu",
+    "cpu_by_process",
     "cumulative",
     "evidence",
     "filetypes",
     "latency",
     "latency_distribution",
+    "levels",
     "locality",
     "metadata_fraction",
     "mix",
     "order_ns",
+    "pressure",
+    "process_io",
     "rate",
     "rwbs",
     "sizes",

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from androstep_analysis.analysis.tables import Table, counted, known_share, lazy, ordered, shares, tidy
 
 
-def blocktypes(io: Table, *, subtypes: bool = False) -> pl.DataFrame:
-    """Requests and bytes by operation and block type; dimensions `op`, `block_type` (and `subtype`).
+def blocktypes(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) -> pl.DataFrame:
+    """Requests and bytes by operation and block type; dimensions `by`, `op`, `block_type` (and `subtype`).
 
-    Takes table `io`. Metrics count (requests that touch the type), bytes, count_ratio and bytes_ratio (within the
-    operation). Empty flushes are rows of op flush with a null block type and no part of any ratio.
+    Takes table `io`. Metrics count (requests that touch the type), bytes, count_ratio and bytes_ratio (within `by`
+    group and operation). Empty flushes are rows of op flush with a null block type and no part of any ratio.
     """
-    dimensions = ["op", "block_type", *(["subtype"] if subtypes else [])]
+    dimensions = [*by, "op", "block_type", *(["subtype"] if subtypes else [])]
     pieces = counted(io)
     groups = pieces.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
     table = tidy(groups, dimensions, known_share(pieces, _mapped()))
-    with_type = shares(table.filter(pl.col("block_type").is_not_null()), dimensions, within=["op"])
+    with_type = shares(table.filter(pl.col("block_type").is_not_null()), dimensions, within=[*by, "op"])
     return ordered(pl.concat([with_type, table.filter(pl.col("block_type").is_null())]), dimensions)
 
 

@@ -10,9 +10,10 @@ from androstep_analysis.analysis.tables import Table, lazy
 def counters(samples: Table) -> pl.DataFrame:
     """A row for each counter of table `samples` and what it belongs to, in order of name.
 
-    Columns: counter, scope (enum), dev, pid, unit, count (Int64: readings), least, greatest, last (Int64, in `unit`).
+    Columns: counter, scope (enum), dev, pid, instance, unit, count (Int64: readings), least, greatest, last (Int64, in
+    `unit`).
     """
-    by = ("counter", "scope", "dev", "pid", "unit")
+    by = ("counter", "scope", "dev", "pid", "instance", "unit")
     value = pl.col("value")
     return (
         lazy(samples)

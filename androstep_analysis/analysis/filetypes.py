@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.analysis.tables import Table, counted, known_share, shares, tidy
 
 
-def filetypes(io: Table) -> pl.DataFrame:
-    """Requests and bytes by operation and file type, data blocks only; dimensions `op`, `file_type`.
+def filetypes(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
+    """Requests and bytes by operation and file type, data blocks only; dimensions `by`, `op`, `file_type`.
 
-    Takes table `io`. Metrics count, bytes, count_ratio and bytes_ratio (within the operation). Data whose file has
-    no known type stands as `unknown`. `coverage` is the share of bytes whose block type is known as a fact: bytes that
-    no extent claims may have been a file's too.
+    Takes table `io`. Metrics count, bytes, count_ratio and bytes_ratio (within `by` group and operation). Data whose
+    file has no known type stands as `unknown`. `coverage` is the share of bytes whose block type is known as a fact:
+    bytes that no extent claims may have been a file's too.
     """
     pieces = counted(io)
     data = pieces.filter(pl.col("block_type") == "data").with_columns(
         pl.col("file_type").fill_null(pl.lit("unknown").cast(schema.enum("io", "file_type")))
     )
-    groups = data.group_by("op", "file_type").agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
+    dimensions = [*by, "op", "file_type"]
+    groups = data.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
     mapped = pl.col("map_source").is_not_null() & (pl.col("map_source") != "inferred")
-    return shares(tidy(groups, ["op", "file_type"], known_share(pieces, mapped)), ["op", "file_type"], within=["op"])
+    return shares(tidy(groups, dimensions, known_share(pieces, mapped)), dimensions, within=[*by, "op"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from androstep_analysis.analysis.tables import Table, counted, ordered
@@ -12,17 +14,18 @@ STEPS = {"Q2D": ("queue_ns", "issue_ns"), "D2C": ("issue_ns", "complete_ns"), "Q
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
-def latency(requests: Table) -> pl.DataFrame:
-    """Quantiles of latency; dimensions `step` (Q2D, D2C, Q2C), `op`, `quantile` (min, p50, …, max, mean).
+def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
+    """Quantiles of latency; dimensions `by`, `step` (Q2D, D2C, Q2C), `op`, `quantile` (min, p50, …, max, mean).
 
     Takes table `requests`. Metric latency in ns. `n` is the number of requests with both ends of the step, `coverage`
-    their share of the bytes. Quantiles are the nearest rank: the smallest value that at least this share of the
-    requests did not exceed, which is one that occurred.
+    their share of the bytes of the operation and `by` group. Quantiles are the nearest rank: the smallest value that at
+    least this share of the requests did not exceed, which is one that occurred.
     """
     span = pl.col("span")
+    groups = [*by, "step", "op"]
     rows = (
-        _spans(requests)
-        .group_by("step", "op")
+        _spans(requests, by)
+        .group_by(groups)
         .agg(
             n=pl.len().cast(pl.Int64),
             coverage=pl.col("bytes").sum() / pl.col("all_bytes").first(),
@@ -34,7 +37,7 @@ def latency(requests: Table) -> pl.DataFrame:
         .collect()
     )
     names = ["min", *QUANTILES, "max", "mean"]
-    long = rows.unpivot(names, index=["step", "op", "n", "coverage"], variable_name="quantile", value_name="value")
+    long = rows.unpivot(names, index=[*groups, "n", "coverage"], variable_name="quantile", value_name="value")
     long = long.with_columns(
         pl.col("step").cast(pl.Enum(list(STEPS))),
         pl.col("quantile").cast(pl.Enum(names)),
@@ -42,7 +45,7 @@ def latency(requests: Table) -> pl.DataFrame:
         unit=pl.lit("ns"),
         coverage=pl.when(pl.col("coverage").is_finite()).then("coverage"),
     )
-    return ordered(long, ["step", "op", "quantile"])
+    return ordered(long, [*groups, "quantile"])
 
 
 def latency_distribution(requests: Table) -> pl.DataFrame:
@@ -61,13 +64,13 @@ def latency_distribution(requests: Table) -> pl.DataFrame:
     return ordered(sums.collect(), ["step", "op", "latency_ns"])
 
 
-def _spans(requests: Table) -> pl.LazyFrame:
-    """A row per request and step that has both ends: step, op, span (ns), bytes, all_bytes (of the op)."""
+def _spans(requests: Table, by: Sequence[str] = ()) -> pl.LazyFrame:
+    """A row per request and step that has both ends: `by`, step, op, span (ns), bytes, all_bytes (of `by` and op)."""
     rows = counted(requests).with_columns(bytes=pl.col("nr_sectors") * SECTOR_BYTES)
-    rows = rows.with_columns(all_bytes=pl.col("bytes").sum().over("op"))
+    rows = rows.with_columns(all_bytes=pl.col("bytes").sum().over(*by, "op"))
     steps = [
         rows.filter(pl.col(begin).is_not_null() & pl.col(end).is_not_null()).select(
-            "op", "bytes", "all_bytes", step=pl.lit(step), span=pl.col(end) - pl.col(begin)
+            *by, "op", "bytes", "all_bytes", step=pl.lit(step), span=pl.col(end) - pl.col(begin)
         )
         for step, (begin, end) in STEPS.items()
     ]

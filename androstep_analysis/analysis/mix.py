@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from androstep_analysis.analysis.tables import Table, counted, known_share, ordered, shares, tidy
 from androstep_analysis.units import SECTOR_BYTES
 
 
-def mix(requests: Table) -> pl.DataFrame:
-    """Requests and bytes by operation; dimension `op`. Takes table `requests`.
+def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
+    """Requests and bytes by operation; dimensions `by` and `op`. Takes table `requests`.
 
-    Metrics count, bytes, count_ratio and bytes_ratio; empty flushes stand as op flush with no bytes, and the ratios
-    are of requests that carry data.
+    Metrics count, bytes, count_ratio and bytes_ratio (within each `by` group); empty flushes stand as op flush with no
+    bytes, and the ratios are of requests that carry data.
     """
-    groups = counted(requests).group_by("op").agg(count=pl.len(), bytes=pl.col("nr_sectors").sum() * SECTOR_BYTES)
-    table = tidy(groups, ["op"], coverage=1.0)
-    data = shares(table.filter(pl.col("op") != "flush"), ["op"], within=[])
-    return ordered(pl.concat([data, table.filter(pl.col("op") == "flush")]), ["op"])
+    dimensions = [*by, "op"]
+    groups = counted(requests).group_by(dimensions).agg(count=pl.len(), bytes=pl.col("nr_sectors").sum() * SECTOR_BYTES)
+    table = tidy(groups, dimensions, coverage=1.0)
+    data = shares(table.filter(pl.col("op") != "flush"), dimensions, within=list(by))
+    return ordered(pl.concat([data, table.filter(pl.col("op") == "flush")]), dimensions)
 
 
 def sizes(requests: Table) -> pl.DataFrame:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from androstep_analysis.analysis.compare_exact import ratio
 from androstep_analysis.bench.measures import UNITS, measures
-from androstep_analysis.bench.summarise import MISSED
 from androstep_analysis.bench.tables import JOB, MACHINE
 
 VERDICTS: Final = (
@@ -113,41 +112,3 @@ def _verdict(row: Mapping[str, Any], lo: float | None, hi: float | None) -> str:
         return "no difference shown"
     more_is_faster = not row["metric"].startswith("latency")
     return "faster" if (lo > 1) == more_is_faster else "slower"
-
-
-def ratio(first: Sequence[float], second: Sequence[float]) -> tuple[float | None, float | None, float | None]:
-    """Ratio of the medians, second to first, and the interval that holds it; see `compare`.
-
-    None where there is nothing to divide by, or too few values for an interval. Where the ratio of medians lies
-    outside of the interval of Moses, which can happen with two-humped values, the interval is widened to hold it.
-    """
-    if not first or not second or min(*first, *second) <= 0:
-        return None, None, None
-    value = float(np.median(second) / np.median(first))
-    place = moses(len(first), len(second))
-    if place == 0:
-        return value, None, None
-    ratios = np.sort(np.divide.outer(np.asarray(second, float), np.asarray(first, float)), axis=None)
-    return value, min(value, float(ratios[place - 1])), max(value, float(ratios[-place]))
-
-
-@functools.cache
-def moses(nr_first: int, nr_second: int) -> int:
-    """The place k, from 1, of the ratio at which the interval begins; 0 where none reaches the confidence.
-
-    The largest k with P(U <= k - 1) <= 2.5 %, U being Mann and Whitney's statistic of samples of these sizes.
-    """
-    # Coefficients of the Gaussian binomial: how many orders of the two samples give each U.
-    counts = [1] + [0] * (nr_first * nr_second)
-    for step in range(1, nr_first + 1):
-        for at in range(len(counts) - 1, nr_second + step - 1, -1):
-            counts[at] -= counts[at - nr_second - step]
-        for at in range(step, len(counts)):
-            counts[at] += counts[at - step]
-    total, sums, place = sum(counts), 0, 0
-    for count in counts:
-        sums += count
-        if 2 * sums > MISSED * total:
-            break
-        place += 1
-    return place

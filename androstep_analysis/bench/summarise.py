@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
-from typing import Final
 
 import polars as pl
 
+from androstep_analysis.analysis.compare_exact import rank
 from androstep_analysis.bench.measures import QUANTILES, UNITS, buckets, dimensions, measures, quantile
 from androstep_analysis.bench.tables import RUN
-
-MISSED: Final = Fraction(1, 20)
-"""How often an interval may miss what it is of, at most."""
 
 
 def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
@@ -134,21 +129,6 @@ def series(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     ]
     order = [*RUN, "ts_ns", "duration_ns", "valid"]
     return pl.concat(parts).sort("metric", *order).select("metric", *order, "value", "unit", "n")
-
-
-def rank(count: int) -> tuple[int, float]:
-    """Of `count` values in order, the place (from 1) where the interval of the median begins, and its confidence.
-
-    The interval ends at the same place from the other end. Binomial: the median lies below the j-th least value with
-    the probability that fewer than j of the values lie below the median.
-    """
-    place, below = 1, Fraction(1, 2**count)
-    for candidate in range(2, count // 2 + 1):
-        further = Fraction(sum(math.comb(count, k) for k in range(candidate)), 2**count)
-        if 2 * further > MISSED:
-            break
-        place, below = candidate, further
-    return place, float(1 - 2 * below)
 
 
 def _valid(tables: Mapping[str, pl.DataFrame], dims: Sequence[str]) -> pl.DataFrame:

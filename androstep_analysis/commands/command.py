@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import textwrap
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
-from androstep_analysis import units
+from androstep_analysis import manifest, schema, units
 from androstep_analysis.errors import InputError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -35,6 +37,15 @@ def new_command(
     )
     command.set_defaults(run=run, wrong_usage=command.error)
     return command
+
+
+def add_on(command: argparse.ArgumentParser) -> None:
+    """Argument --on, for commands that also work on a device (`device.connect`)."""
+    command.add_argument(
+        "--on",
+        metavar="WHERE",
+        help="on this device: HOST:PORT, usb, usb:SERIAL, adb, adb:SERIAL or local (docs/device.md)",
+    )
 
 
 def keep_source(arguments: argparse.Namespace) -> None:
@@ -63,3 +74,38 @@ def block_device(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
+
+
+def positive(text: str) -> int:
+    """An argument that counts seconds or times."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000_000):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 100,000,000")
+    return int(text)
+
+
+def fact(text: str) -> tuple[str, Any]:
+    """An argument ``NAME=VALUE``: something known of a recording (`manifest.FACTS`), in its type."""
+    name, equals, value = text.partition("=")
+    names = [known for known in manifest.FACTS if known != "clock"]  # which is the trace's own
+    if not equals or not value or name not in names:
+        raise argparse.ArgumentTypeError(f"{text!r} is no fact; write NAME=VALUE with one of {', '.join(names)}")
+    python = schema.table("captures").column(name).polars.to_python()
+    if python is str:
+        return name, value
+    values = {"true": True, "false": False} if python is bool else {value: int(value)} if value.isdecimal() else {}
+    if value not in values:
+        expected = "true or false" if python is bool else "a whole number"
+        raise argparse.ArgumentTypeError(f"{name} is {expected}, not {value!r}")
+    return name, values[value]
+
+
+def duration(text: str) -> int:
+    """An argument such as ``10s``, ``500ms`` or ``2min``, in nanoseconds."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ns|us|ms|s|min|h)", text)
+    nanoseconds = 0 if match is None else round(Fraction(match[1]) * _NS[match[2]])
+    if nanoseconds <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no length of time; write 10s, 500ms, 2min or 1h")
+    return nanoseconds
+
+
+_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from androstep_analysis import capture, manifest
-from androstep_analysis.commands.command import Commands, block_device, new_command
+from androstep_analysis.commands.command import Commands, block_device, fact, new_command
 
 
 def add(commands: Commands) -> None:
@@ -49,6 +49,14 @@ def add(commands: Commands) -> None:
         metavar="WORD,…",
         help="what stands in the columns of a CSV, as time:s,dev,op,offset:B,size:B,response:us",
     )
+    command.add_argument(
+        "--fact",
+        metavar="NAME=VALUE",
+        type=fact,
+        action="append",
+        default=[],
+        help="something known of the recording, as device='Pixel 6a' or workload=mail; may be given several times",
+    )
     command.add_argument("-o", "--output", required=True, metavar="CAPTURE", help="directory to make")
 
 
@@ -67,6 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
         extents=arguments.extents,
         device=arguments.device,
         csv_columns=arguments.csv_columns,
+        facts=dict(arguments.fact),
     )
     print(made)
 

@@ -15,6 +15,9 @@ from androstep_analysis.plot import paper
 STEPS = 1500
 """Columns a line is thinned to: more than a figure one column wide has pixels at 300 dpi."""
 
+WAITING = "#F3DCE8"
+"""Behind the times that a user waited."""
+
 _DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
 
 
@@ -51,12 +54,14 @@ def rate(
     table: pl.DataFrame,
     *,
     metric: Literal["iops", "bandwidth"] = "iops",
+    windows: pl.DataFrame | None = None,
     origin_ns: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Requests or bytes per second over time, a line per operation (table of `analysis.rate`).
 
-    A bin the table leaves out is drawn as 0. Time counts from `origin_ns`, by default the first bin.
+    A bin the table leaves out is drawn as 0. Time counts from `origin_ns`, by default the first bin. `windows` (columns
+    ``start_ns`` and ``end_ns``) are shaded: the times that a user waited (Luo et al., Figure 5).
     """
     data = paper.rows(table, metric, ("ts_ns", "op")).sort("ts_ns")
     with paper.drawing(ax) as ax:
@@ -68,6 +73,8 @@ def rate(
         divisor, time = paper.time_unit(int(starts[-1]) + width - origin)
         _, largest = paper.span(data["value"])
         scale, unit = paper.byte_unit(largest) if metric == "bandwidth" else (1, "")
+        for start, end in () if windows is None else windows.select("start_ns", "end_ns").iter_rows():
+            ax.axvspan((start - origin) / divisor, (end - origin) / divisor, color=WAITING, lw=0, zorder=0)
         for op in paper.ordered(data["op"], paper.OPS):
             line = data.filter(pl.col("op") == op)
             x, y = _steps(line["ts_ns"].to_numpy(), line["value"].to_numpy(), width)

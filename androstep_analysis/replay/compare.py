@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis.bench.compare import ratio
+from androstep_analysis.analysis.compare_exact import ratio
 from androstep_analysis.bench.summarise import medians
 from androstep_analysis.replay.metrics import DIMENSIONS, UNITS, metrics
 from androstep_analysis.replay.read import read

@@ -1,0 +1,231 @@
+"""Intervals, tests and effect sizes for a few independent repeats, without any assumption about their distribution.
+
+All of them go by ranks, and their levels are exact for any number of repeats. A bootstrap of so few values is narrower
+than it should be.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+MISSED: Final = Fraction(1, 20)
+"""How often an interval may miss what it is of, at most."""
+
+COUNTED: Final = 100
+"""Values of both sides together of which all orders are counted."""
+
+Bounds = tuple[float | None, float | None, float | None]
+"""A value and the interval that holds it; None where there is none."""
+
+
+def rank(count: int) -> tuple[int, float]:
+    """Of `count` values in order, the place (from 1) where the interval of the median begins, and its confidence.
+
+    The interval ends at the same place from the other end. Binomial: the median lies below the j-th least value with
+    the probability that fewer than j of the values lie below the median.
+    """
+    place, below = 1, Fraction(1, 2**count)
+    for candidate in range(2, count // 2 + 1):
+        further = Fraction(sum(math.comb(count, k) for k in range(candidate)), 2**count)
+        if 2 * further > MISSED:
+            break
+        place, below = candidate, further
+    return place, float(1 - 2 * below)
+
+
+# -- two sides, unpaired ----------------------------------------------------------------------------------------------
+
+
+def ratio(first: Sequence[float], second: Sequence[float]) -> Bounds:
+    """Ratio of the medians, second to first, and the interval that holds it with 95 % confidence.
+
+    The interval is that of Moses (1953), on logarithms: from the k-th least to the k-th greatest of the ratios of
+    every value of one side to every one of the other (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods,
+    2014, §4.3), if the two sides differ by a factor and otherwise have the same distribution, whatever it is.
+
+    None where there is nothing to divide by, or too few values for an interval. Where the ratio of medians lies
+    outside of the interval of Moses, which can happen with two-humped values, the interval is widened to hold it.
+    """
+    if not first or not second or min(*first, *second) <= 0:
+        return None, None, None
+    ratios = np.divide.outer(np.asarray(second, float), np.asarray(first, float))
+    return _moses(float(np.median(second) / np.median(first)), ratios)
+
+
+def difference(first: Sequence[float], second: Sequence[float]) -> Bounds:
+    """Median of the second less that of the first, and its interval, as `ratio` without logarithms."""
+    if not first or not second:
+        return None, None, None
+    differences = np.subtract.outer(np.asarray(second, float), np.asarray(first, float))
+    return _moses(float(np.median(second) - np.median(first)), differences)
+
+
+def _moses(value: float, every: npt.NDArray[np.float64]) -> Bounds:
+    place = moses(*every.shape)
+    if place == 0:
+        return value, None, None
+    ordered = np.sort(every, axis=None)
+    return value, min(value, float(ordered[place - 1])), max(value, float(ordered[-place]))
+
+
+@functools.cache
+def moses(nr_first: int, nr_second: int) -> int:
+    """The place k, from 1, of the ratio at which the interval begins; 0 where none reaches the confidence.
+
+    The largest k with P(U <= k - 1) <= 2.5 %, U being Mann and Whitney's statistic of samples of these sizes.
+    """
+    # Coefficients of the Gaussian binomial: how many orders of the two samples give each U.
+    counts = [1] + [0] * (nr_first * nr_second)
+    for step in range(1, nr_first + 1):
+        for at in range(len(counts) - 1, nr_second + step - 1, -1):
+            counts[at] -= counts[at - nr_second - step]
+        for at in range(step, len(counts)):
+            counts[at] += counts[at - step]
+    return _place(counts)
+
+
+def _place(counts: Sequence[int]) -> int:
+    """The largest k so that the first k of `counts` are at most 2.5 % of all."""
+    total, sums, place = sum(counts), 0, 0
+    for count in counts:
+        sums += count
+        if 2 * sums > MISSED * total:
+            break
+        place += 1
+    return place
+
+
+def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """Mann and Whitney's test, two-sided: of all ways to deal the values to two sides, those that differ as much.
+
+    Ties have the mean of their ranks. All ways are counted; beyond `COUNTED` values the sum of ranks is taken as
+    normal.
+    """
+    doubled = _doubled_ranks(np.concatenate([first, second]))
+    found = int(doubled[len(first) :].sum())
+    if len(doubled) > COUNTED:
+        return _normal(found, doubled, len(second))
+    # ways[n][s]: how many ways there are to choose n of the values so that their doubled ranks sum up to s.
+    few = min(len(first), len(second))
+    sought = found if few == len(second) else int(doubled.sum()) - found
+    ways = np.zeros((few + 1, int(np.sort(doubled)[len(doubled) - few :].sum()) + 1))
+    ways[0, 0] = 1
+    for value in doubled:
+        ways[1:, value:] += ways[:-1, : ways.shape[1] - value].copy()
+    return _two_sided(ways[few], sought)
+
+
+def cliffs_delta(first: Sequence[float], second: Sequence[float]) -> float:
+    """How much more often a value of the second is the greater one than the smaller one, of all pairs: -1 to 1."""
+    ordered = np.sort(np.asarray(first, float))
+    smaller, not_greater = (np.searchsorted(ordered, second, side) for side in ("left", "right"))
+    return float((smaller + not_greater - len(ordered)).sum() / (len(ordered) * len(second)))
+
+
+def attainable(nr_first: int, nr_second: int) -> float:
+    """The least p-value that `rank_test` can give for so many values: all of one side above the other."""
+    return 2 / math.comb(nr_first + nr_second, nr_first) if nr_first and nr_second else 1.0
+
+
+# -- pairs ------------------------------------------------------------------------------------------------------------
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> Bounds:
+    """Hodges and Lehmann's estimate of how much greater the second of a pair is, and the interval that holds it.
+
+    The median of the means of every two differences, and from the k-th least to the k-th greatest of them, k from the
+    exact distribution of Wilcoxon's statistic (Tukey; Hollander, Wolfe and Chicken, 2014, §3.2): 95 % confidence if
+    differences are as likely above as below their middle. None where pairs are too few, which is below 6.
+    """
+    if not first:
+        return None, None, None
+    differences = np.asarray(second, float) - np.asarray(first, float)
+    row, column = np.triu_indices(len(differences))
+    means = np.sort((differences[row] + differences[column]) / 2)
+    value, place = float(np.median(means)), walsh(len(differences))
+    return (value, None, None) if place == 0 else (value, float(means[place - 1]), float(means[-place]))
+
+
+def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Bounds:
+    """The second of a pair over the first, as `paired_difference` on logarithms; None unless all are positive."""
+    if not first or min(*first, *second) <= 0:
+        return None, None, None
+    value, lo, hi = paired_difference([math.log(one) for one in first], [math.log(one) for one in second])
+    return _exp(value), _exp(lo), _exp(hi)
+
+
+def _exp(value: float | None) -> float | None:
+    return None if value is None else math.exp(value)
+
+
+@functools.cache
+def walsh(nr_pairs: int) -> int:
+    """The place k, from 1, of the mean at which the interval begins; 0 where none reaches the confidence."""
+    counts = [1]
+    for step in range(1, nr_pairs + 1):
+        counts = [
+            (counts[at] if at < len(counts) else 0) + (counts[at - step] if at >= step else 0)
+            for at in range(len(counts) + step)
+        ]
+    return _place(counts)
+
+
+def signed_rank_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """Wilcoxon's test of pairs, two-sided: of all ways to exchange the two of each pair, those that differ as much.
+
+    Pairs without a difference keep their rank and are exchanged without effect (Pratt). All ways are counted.
+    """
+    differences = np.asarray(second, float) - np.asarray(first, float)
+    doubled = _doubled_ranks(np.abs(differences))[differences != 0]
+    found = int(_doubled_ranks(np.abs(differences))[differences > 0].sum())
+    ways = np.zeros(int(doubled.sum()) + 1)
+    ways[0] = 1
+    for value in doubled:
+        ways[value:] += ways[: len(ways) - value].copy()
+    return _two_sided(ways, found)
+
+
+def rank_biserial(first: Sequence[float], second: Sequence[float]) -> float:
+    """Share of the ranks of pairs whose second is greater, less that of the others: -1 to 1; 0 without a difference."""
+    differences = np.asarray(second, float) - np.asarray(first, float)
+    ranks = _doubled_ranks(np.abs(differences))[differences != 0]
+    return float((np.sign(differences[differences != 0]) * ranks).sum() / ranks.sum()) if len(ranks) else 0.0
+
+
+def attainable_paired(nr_pairs: int) -> float:
+    """The least p-value that `signed_rank_test` can give for so many pairs."""
+    return min(1.0, 2.0 ** (1 - nr_pairs))
+
+
+# -- ranks ------------------------------------------------------------------------------------------------------------
+
+
+def _doubled_ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Twice the rank of each value, which is whole also where equal values share the mean of theirs."""
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, values, "left")
+    return below + np.searchsorted(ordered, values, "right") + 1
+
+
+def _two_sided(ways: npt.NDArray[np.float64], found: int) -> float:
+    """Share of the ways on the side of `found` that is the smaller one, twice."""
+    total = float(ways.sum())
+    below, above = float(ways[: found + 1].sum()), float(ways[found:].sum())
+    return min(1.0, 2 * min(below, above) / total)
+
+
+def _normal(found: int, doubled: npt.NDArray[np.int64], chosen: int) -> float:
+    """The same where the sum of ranks is normal, with the mean and variance of drawing without replacement."""
+    other = len(doubled) - chosen
+    variance = chosen * other / len(doubled) * float(doubled.var(ddof=1))
+    if variance == 0:
+        return 1.0
+    far = max(0.0, abs(found - chosen * float(doubled.mean())) - 1)  # continuity: ranks are doubled, so half of two
+    return math.erfc(far / math.sqrt(2 * variance))

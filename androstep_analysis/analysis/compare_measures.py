@@ -1,0 +1,367 @@
+"""A measure of many recordings as one table, in which every recording, time window or repetition is a row."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from androstep_analysis import bench, replay, schema
+from androstep_analysis.analysis.blocktypes import blocktypes
+from androstep_analysis.analysis.filetypes import filetypes
+from androstep_analysis.analysis.latency import latency
+from androstep_analysis.analysis.locality import locality, order_ns
+from androstep_analysis.analysis.mix import mix
+from androstep_analysis.analysis.sync import sync
+from androstep_analysis.bench.tables import JOB
+from androstep_analysis.capture import Capture
+from androstep_analysis.errors import InputError
+from androstep_analysis.manifest import FACTS
+
+Tables = Mapping[str, pl.LazyFrame]
+
+KINDS: Final = ("capture", "window", "repetition")
+"""What a row of `measure_all` is of: a whole capture, a time window of one, or a repetition in one."""
+
+COMMON: Final = (
+    "capture",
+    "capture_id",
+    *FACTS,
+    "kind",
+    "repeat",
+    "metric",
+    "value",
+    "unit",
+    "n",
+    "weight",
+    "coverage",
+)
+"""Columns of `measure_all` besides the measure's dimensions."""
+
+MOST_WINDOWS: Final = 1_000_000
+
+_NS_PER_S: Final = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something to be compared.
+
+    `of` takes the tables of a recording and the names of further columns of `requests`, `io` and `samples` to tell rows
+    apart by, and returns a tidy result: ``metric, <those columns>, <dimensions…>, value, unit``, and n, weight and
+    coverage where there are such. `needs` names the tables it takes. `within` names the dimensions in which the shares
+    of the result (metrics that end in _ratio) add up; None where it has no shares. `is_rate` makes rates of counts and
+    bytes. `has_repetitions` is set where a recording holds repetitions (column repeat of the result) and no windows.
+    """
+
+    description: str
+    needs: tuple[str, ...]
+    of: Callable[[Tables, tuple[str, ...]], pl.DataFrame]
+    within: tuple[str, ...] | None = None
+    is_rate: bool = False
+    has_repetitions: bool = False
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is compared of a capture: its title, its row of table captures, its tables."""
+
+    title: str
+    facts: Mapping[str, Any]
+    tables: Tables
+
+    @classmethod
+    def of(cls, capture: Capture) -> Recording:
+        return cls(capture.title, capture.facts, capture.tables)
+
+
+def of_release(directory: str | PathLike[str]) -> list[Recording]:
+    """The recordings of a released dataset (a directory of `androstep release`), by capture_id.
+
+    Raises `InputError` for a directory that is none.
+    """
+    places = {path.name: path for path in (Path(directory) / "tables").glob("*") if path.name in schema.names()}
+    if "captures" not in places:
+        raise InputError(f"{directory}: no dataset with tables/captures in it; give one of `androstep release`")
+    tables = {name: pl.scan_parquet(path / "**/*.parquet", hive_partitioning=False) for name, path in places.items()}
+    captures = _typed(tables.pop("captures"), "captures").sort("capture_id").collect()
+    return [
+        Recording(
+            facts["capture_id"],
+            facts,
+            {name: _typed(table.filter(capture_id=facts["capture_id"]), name) for name, table in tables.items()},
+        )
+        for facts in captures.iter_rows(named=True)
+    ]
+
+
+def _typed(table: pl.LazyFrame, name: str) -> pl.LazyFrame:
+    """The columns of the schema in its types; a release has enums as text."""
+    return table.select(pl.col(column.name).cast(column.polars) for column in schema.table(name).columns)
+
+
+def measure_all(
+    captures: Sequence[Capture | Recording], measure: str | Measure, *, window_ns: int | None = None
+) -> pl.DataFrame:
+    """One tidy table of a measure of all captures, with their facts.
+
+    `measure` is a name of `MEASURES` or one's own. Columns: capture (String, its title, made different where two are
+    the same), capture_id, the facts of table captures (`manifest.FACTS`), kind (Enum `KINDS`), repeat (Int64: number
+    of the window from the capture's first event on, or of the repetition; null for a whole capture), metric, the
+    measure's dimensions, value (Float64), unit, n (Int64), weight (Float64), coverage (Float64, of the whole capture).
+
+    Without `window_ns` there is a row for each capture, or for each repetition of a benchmark or replay. With it there
+    is one for each window of so many nanoseconds that has anything of the kind; which request is sequential is still
+    told by the whole recording. `weight` is what the value counts in the mean over the windows: for a share what it is
+    a share of, so that this mean is the share in the whole capture; for a rate the window's seconds, empty windows
+    being rows of 0; for latency's mean the requests; else 1. A share of something that one capture has and another
+    does not is 0 in the latter, if that has anything the share could be of. Counts and bytes are of whole captures
+    only: in windows they are rates (measure `rate`).
+
+    Raises `InputError` where the same recording is given twice, a capture lacks a table the measure takes, or windows
+    are too many.
+    """
+    chosen = measures()[measure] if isinstance(measure, str) else measure
+    if window_ns is not None and chosen.has_repetitions:
+        raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
+    recordings = _named([one if isinstance(one, Recording) else Recording.of(one) for one in captures])
+    table = pl.concat([_measured(recording, chosen, window_ns) for recording in recordings], how="diagonal_relaxed")
+    dims = dimensions(table)
+    if chosen.has_repetitions:
+        dims = [name for name in dims if table[name].n_unique() > 1 or name == "test"]
+    if chosen.within is not None:
+        table = _with_zeros(table, dims, chosen.within)
+    if chosen.is_rate:
+        table = _everywhere(table, dims)
+    if window_ns is not None:
+        table = table.filter(~pl.col("metric").is_in(["count", "bytes"]))
+    order = {recording.title: number for number, recording in enumerate(recordings)}
+    at = pl.col("capture").replace_strict(order, return_dtype=pl.Int64)
+    front = ["capture", "capture_id", *FACTS, "kind", "repeat", "metric", *dims]
+    ordered = table.sort(at, "metric", *dims, "repeat", nulls_last=True)
+    return ordered.select(*front, "value", "unit", "n", "weight", "coverage")
+
+
+def dimensions(measured: pl.DataFrame) -> list[str]:
+    """The columns of a table of `measure_all` that are the measure's own."""
+    return [name for name in measured.columns if name not in COMMON]
+
+
+def _named(recordings: Sequence[Recording]) -> list[Recording]:
+    """The recordings with titles that tell them apart."""
+    if not recordings:
+        raise InputError("nothing to compare: give at least one capture")
+    titles = Counter(recording.title for recording in recordings)
+    first: dict[str, str] = {}
+    for recording in recordings:
+        name = recording.facts["capture_id"]
+        if name in first:
+            raise InputError(f"{first[name]} and {recording.title} are the same recording ({name}); give each once")
+        first[name] = recording.title
+    return [
+        recording
+        if titles[recording.title] == 1
+        else dataclasses.replace(recording, title=f"{recording.title} ({recording.facts['capture_id'][:8]})")
+        for recording in recordings
+    ]
+
+
+def _measured(recording: Recording, measure: Measure, window_ns: int | None) -> pl.DataFrame:
+    """The measure of one recording in the columns of `measure_all`, those of the measure's dimensions last."""
+    if missing := [name for name in measure.needs if name not in recording.tables]:
+        has = ", ".join(recording.tables)
+        raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure takes; it has {has}")
+    span = _span(recording)
+    windows = None if window_ns is None or span is None else _Windows.of(recording.title, *span, window_ns)
+    if windows is None:
+        result = measure.of(recording.tables, ())
+    else:
+        result = measure.of(windows.apart(recording.tables), ("window",)).rename({"window": "repeat"})
+    if measure.is_rate:
+        seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / _NS_PER_S
+        result = _rates(result, seconds) if windows is None else windows.rates(result)
+    kind = "repetition" if measure.has_repetitions else "window" if windows is not None else "capture"
+    added = {"repeat": pl.Int64, "n": pl.Int64, "weight": pl.Float64, "coverage": pl.Float64}
+    told = {name: recording.facts[name] for name in ("capture_id", *FACTS)}
+    types = schema.table("captures").polars
+    return result.with_columns(
+        *(pl.lit(None, dtype).alias(name) for name, dtype in added.items() if name not in result.columns),
+        *(pl.lit(value, types[name]).alias(name) for name, value in told.items()),
+        capture=pl.lit(recording.title),
+        kind=pl.lit(kind, pl.Enum(KINDS)),
+    ).with_columns(pl.col("weight").fill_null(1.0), pl.col("repeat").cast(pl.Int64))
+
+
+def _span(recording: Recording) -> tuple[int, int] | None:
+    first, last = recording.facts["t_start_ns"], recording.facts["t_end_ns"]
+    return None if first is None or last is None else (first, last)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The time of a recording in windows of one length, of which the last may be shorter."""
+
+    first_ns: int
+    length_ns: int
+    count: int
+    last_seconds: float
+
+    @classmethod
+    def of(cls, title: str, first_ns: int, last_ns: int, length_ns: int) -> _Windows:
+        if length_ns <= 0:
+            raise InputError(f"windows of {length_ns} ns: a window must have a length")
+        count = max(1, -(-(last_ns - first_ns) // length_ns))
+        if count > MOST_WINDOWS:
+            raise InputError(f"{title}: {count:,} windows of {length_ns:,} ns are too many; take longer ones")
+        rest = last_ns - first_ns - (count - 1) * length_ns
+        return cls(first_ns, length_ns, count, rest / _NS_PER_S)
+
+    def apart(self, tables: Tables) -> dict[str, pl.LazyFrame]:
+        """The tables, those with times with column window: its number."""
+        times = {"requests": order_ns(), "io": order_ns(), "samples": pl.col("ts_ns")}
+        number = {
+            name: ((time - self.first_ns) // self.length_ns).clip(0, self.count - 1) for name, time in times.items()
+        }
+        return {
+            name: table.with_columns(window=number[name]) if name in number else table for name, table in tables.items()
+        }
+
+    def rates(self, result: pl.DataFrame) -> pl.DataFrame:
+        """The rates of counts and bytes of all windows; nothing happened in those that have no row."""
+        dims = [name for name in result.columns if name not in (*COMMON, "window")]
+        every = pl.DataFrame({"repeat": range(self.count)}, schema={"repeat": pl.Int64})
+        length = (
+            pl.when(pl.col("repeat") < self.count - 1).then(self.length_ns / _NS_PER_S).otherwise(self.last_seconds)
+        )
+        kinds = result.select("metric", "unit", *dims).unique()
+        known = result.select("repeat", "metric", *dims, "value", "n")
+        full = every.join(kinds, how="cross").join(known, on=["repeat", "metric", *dims], how="left", nulls_equal=True)
+        return _rates(full.with_columns(pl.col("value", "n").fill_null(0), weight=length, coverage=pl.lit(1.0)), None)
+
+
+def _rates(result: pl.DataFrame, seconds: float | None) -> pl.DataFrame:
+    """The rates of counts and bytes in so many seconds, by default in `weight` each; none where no time went by."""
+    length = pl.col("weight") if seconds is None and "weight" in result.columns else pl.lit(seconds, pl.Float64)
+    names, units = {"count": "iops", "bytes": "bandwidth"}, {"count": "1/s", "bytes": "B/s"}
+    counts = result.filter(pl.col("metric").is_in(list(names)), pl.col("op") != "flush").with_columns(weight=length)
+    return counts.filter(pl.col("weight") > 0).with_columns(
+        value=pl.col("value") / pl.col("weight"),
+        unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
+        metric=pl.col("metric").replace_strict(names, return_dtype=pl.String),
+    )
+
+
+def _everywhere(table: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
+    """The rates with rows of 0 for kinds that only other captures have: there, nothing of the kind happened."""
+    places = table.select("capture", "capture_id", *FACTS, "kind", "repeat", "weight", "coverage").unique()
+    kinds = table.select("metric", "unit", *dims).unique()
+    keys = ["capture", "repeat", "metric", *dims]
+    known = table.select(*keys, "value", "n")
+    every = places.join(kinds, how="cross").join(known, on=keys, how="left", nulls_equal=True)
+    return every.with_columns(pl.col("value", "n").fill_null(0)).select(table.columns)
+
+
+def _with_zeros(table: pl.DataFrame, dims: Sequence[str], within: Sequence[str]) -> pl.DataFrame:
+    """The table with what its shares weigh, and with rows of 0 for kinds that some captures or windows do not have."""
+    is_share = pl.col("metric").str.ends_with("_ratio")
+    place = ["capture", "repeat"]
+    counted = table.filter(~is_share).select(*place, *dims, "value", "n", "unit", of="metric")
+    shares = table.filter(is_share).with_columns(of=pl.col("metric").str.strip_suffix("_ratio"))
+    both = shares.join(counted.drop("n", "unit"), on=[*place, *dims, "of"], nulls_equal=True, suffix="_counted")
+    # Counts and bytes are whole numbers, and so is what they are a share of: rounding makes it exact.
+    whole = (pl.col("value_counted") / pl.col("value")).round()
+    groups = both.filter(pl.col("value") > 0).group_by(*place, "of", *within).agg(weight=whole.max())
+    kinds = both.select("of", *dims).unique()
+    every = groups.join(kinds, on=["of", *within], nulls_equal=True).join(
+        counted, on=[*place, *dims, "of"], how="left", nulls_equal=True
+    )
+    every = every.with_columns(pl.col("value", "n").fill_null(0)).join(
+        table.unique("capture").select("capture", "capture_id", *FACTS, "kind", "coverage"), on="capture"
+    )
+    units = dict(counted.select("of", "unit").unique().iter_rows())
+    parts = [
+        every.with_columns(metric=pl.col("of") + "_ratio", value=pl.col("value") / pl.col("weight"), unit=pl.lit("1")),
+        every.with_columns(
+            metric="of", unit=pl.col("of").replace_strict(units, return_dtype=pl.String), weight=pl.lit(1.0)
+        ),
+        # What is part of no share, such as empty flushes.
+        table.filter(~is_share).join(
+            kinds, left_on=["metric", *dims], right_on=["of", *dims], how="anti", nulls_equal=True
+        ),
+    ]
+    return pl.concat([part.select(*COMMON, *dims) for part in parts])
+
+
+# -- the measures -----------------------------------------------------------------------------------------------------
+
+
+def measures() -> dict[str, Measure]:
+    """The measures by name."""
+    requests, io = ("requests",), ("io",)
+    return {
+        "mix": Measure("operations", requests, lambda t, by: mix(t["requests"], by=by), within=()),
+        "rate": Measure(
+            "requests and bytes per second", requests, lambda t, by: mix(t["requests"], by=by), is_rate=True
+        ),
+        "locality": Measure(
+            "sequential and random", requests, lambda t, by: locality(t["requests"], by=(*by, "op")), within=("op",)
+        ),
+        "sync": Measure("synchronous and buffered writes", io, lambda t, by: sync(t["io"], by=by), within=()),
+        "blocktypes": Measure(
+            "data, directory, journal, metadata", io, lambda t, by: blocktypes(t["io"], by=by), within=("op",)
+        ),
+        "filetypes": Measure("types of files", io, lambda t, by: filetypes(t["io"], by=by), within=("op",)),
+        "latency": Measure("latency of requests", requests, _latency),
+        "samples": Measure("counters over time", ("samples",), _samples),
+        "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),
+        "replay": Measure("results of replays", ("replay_runs", "replay_ops"), _replay, has_repetitions=True),
+    }
+
+
+def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    is_mean = pl.col("quantile").cast(pl.String) == "mean"
+    found = latency(tables["requests"], by=by)
+    return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
+
+
+def _samples(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    """Of every counter that is no process's own the mean of its readings, and how much it rose per second."""
+    value, time = pl.col("value").sort_by("ts_ns"), pl.col("ts_ns")
+    of = ["scope", "counter", "unit", *(["instance"] if "instance" in tables["samples"].collect_schema() else [])]
+    rows = (
+        tables["samples"]
+        .filter(pl.col("scope").cast(pl.String) != "process")
+        .group_by(*by, *of, "dev")
+        .agg(
+            n=pl.len().cast(pl.Int64),
+            mean=value.mean(),
+            rise=(value.last() - value.first()) * _NS_PER_S / (time.max() - time.min()),
+        )
+        .collect()
+    )
+    long = rows.unpivot(["mean", "rise"], index=[*by, *of, "dev", "n"], variable_name="metric", value_name="value")
+    is_rise = pl.col("metric") == "rise"
+    return long.filter(pl.col("value").is_finite()).with_columns(
+        unit=pl.when(is_rise).then(pl.col("unit") + "/s").otherwise("unit")
+    )
+
+
+def _bench(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:
+    found = bench.measures({name: tables[name].collect() for name in ("bench_runs", "bench")}).filter("valid")
+    # What a run was of says `test` already; `workload` is a fact of the capture here.
+    dims = [name for name in JOB if name != "workload"]
+    numbered = pl.int_range(pl.len(), dtype=pl.Int64).over("metric", *dims)
+    return found.select("metric", *dims, "value", "unit", repeat=numbered)
+
+
+def _replay(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:
+    found = replay.metrics({name: tables[name].collect() for name in ("replay_runs", "replay_ops")})
+    return (
+        found.drop("fs_type").rename({"run_id": "repeat"}).with_columns(pl.col("repeat").rank("dense").cast(pl.Int64))
+    )
