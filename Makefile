@@ -2,6 +2,7 @@
 # make test      everything: lint, types, tests
 # make probes    the programs that run on devices, into build/probes/
 # make notebook  JupyterLab on notebooks/
+# make figures   the figures of the papers, into build/figures/
 # make lint | lock | tables | clean
 #
 # Each needs only make, Python 3.11 or newer and a package index; tools/setup gets the rest.
@@ -14,7 +15,7 @@ C_FILES := $(wildcard $(NATIVE)/*.[ch] probes/*.[ch] probes/bionic/*.[ch] probes
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: demo test lint pytest notebook lock tables setup clean
+.PHONY: demo test lint pytest notebook figures lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -42,6 +43,9 @@ pytest: setup build/.test-programs probes-tests
 notebook: setup
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
+figures: setup
+	$(BIN)/python tools/figures.py
+
 setup: .venv/.ready $(NATIVE)/libandrostep.so
 
 # Setting up makes it; from then on it follows its sources.
@@ -68,6 +72,7 @@ lock: setup
 
 tables: setup
 	$(BIN)/python tools/tables_md.py docs/tables.md
+	$(BIN)/python tools/figures.py --list docs/figures.md
 
 include probes/probes.mk
 

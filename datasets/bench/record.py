@@ -3,9 +3,9 @@
     make probes
     python datasets/bench/record.py -o DIR [--disk DIRECTORY] [--only PLACE ...]
 
-Needs root, loop devices, and mkfs of each filesystem; F2FS is measured in a virtual machine without acceleration
+Needs root, loop devices, mkfs of each filesystem, and fio; F2FS is measured in a virtual machine without acceleration
 and needs what tests/harness/guest.py needs. Takes a quarter of an hour. DIR gets PLACE/EXPERIMENT.rec.xz, and
-recorded.json with the commands and the sha256 of each file.
+recorded.json with the commands, the machine's load when each place was begun, and the sha256 of each file.
 
 The images of `disk` lie in DIRECTORY, and the loop device reads and writes them past the page cache; that of `memory`
 lies in /dev/shm: another device under the same filesystem.
@@ -17,6 +17,7 @@ import argparse
 import datetime
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -49,6 +50,15 @@ EXPERIMENTS = {
 compare, and the rate by record size."""
 
 
+PEERS = {
+    "reads": "file --size 64m --sweep rw=read,randread --sweep mode=buffered,mmap,direct -q",
+    "writes": "file --size 32m --sweep rw=write,randwrite --sweep mode=buffered,mmap,osync,direct -q",
+}
+"""What iobench and fio are both asked for: the common modes by which Mobibench's papers compare it with IOzone."""
+
+ROUNDS = 6
+"""The fewest of which the interval of the median holds it with 95 %."""
+
 COMPARED = ("modes", "journal_modes")
 """What is measured everywhere; to measure everything everywhere would make too large a data set."""
 
@@ -69,6 +79,7 @@ PLACES = {
     "btrfs_disk": Place("btrfs", "disk", places.MKFS["btrfs"]),
     "ext4_memory": Place("ext4", "memory", places.MKFS["ext4"]),
     "f2fs_guest": Place("f2fs", "guest", ()),
+    "ext4_peers": Place("ext4", "peers", places.MKFS["ext4"], PEERS),
 }
 
 
@@ -84,6 +95,29 @@ def record_here(place: Place, scratch: Path, out: Path) -> None:
     ):
         for experiment in place.experiments:
             places.run(STATIC, *shlex.split(words(experiment)), "-p", top, "-o", out / f"{experiment}.rec")
+
+
+def record_peers(place: Place, scratch: Path, out: Path) -> None:
+    """iobench and fio in turns on one filesystem of this machine, so that both see the same neighbours."""
+    with (
+        tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as name,
+        places.mounted(place.mkfs, Path(name)) as top,
+    ):
+        for number in range(ROUNDS):
+            for experiment, asked in PEERS.items():
+                command = [STATIC, *shlex.split(asked), "-p", top]
+                places.run(*command, "-o", out / f"{experiment}-{number}.rec")
+                (out / f"{experiment}-{number}.json").write_text(by_fio(places.run(*command, "--to-fio"), Path(name)))
+
+
+def by_fio(jobs: str, scratch: Path) -> str:
+    """What fio prints (JSON) of the jobs of a job file, each in a run of its own: together, it would lay out the files
+    of all before the first, which removes them."""
+    path = scratch / "jobs.fio"
+    path.write_text(jobs + "\n")
+    sections = re.findall(r"(?m)^\[(.+)\]$", jobs)
+    said = [json.loads(places.run("fio", "--output-format=json", f"--section={name}", path)) for name in sections]
+    return json.dumps({**said[0], "jobs": [job for document in said for job in document["jobs"]]}, indent=1) + "\n"
 
 
 def record_in_guest(place: Place, scratch: Path, out: Path) -> None:
@@ -113,13 +147,17 @@ def main() -> None:
         out.mkdir(parents=True, exist_ok=True)
         begun = datetime.datetime.now(datetime.UTC)
         print(f"{begun:%H:%M:%S} {name}", flush=True)
+        load = round(os.getloadavg()[0], 1)
         if place.backing == "guest":
             record_in_guest(place, options.disk, out)
+        elif place.backing == "peers":
+            record_peers(place, options.disk, out)
         else:
             record_here(place, options.disk if place.backing == "disk" else Path("/dev/shm"), out)
-        recorded["places"][name] = {"recorded": f"{begun:%Y-%m-%d %H:%M} UTC", "sha256": places.pack(out)}
+        recorded["places"][name] = {"recorded": f"{begun:%Y-%m-%d %H:%M} UTC", "load": load, "sha256": places.pack(out)}
     recorded["host"] = {"kernel": os.uname().release, "machine": os.uname().machine, "cpus": os.cpu_count()}
     recorded["commands"] = {experiment: f"iobench {words(experiment)}" for experiment in EXPERIMENTS}
+    recorded["peers"] = {experiment: f"iobench {asked}" for experiment, asked in PEERS.items()}
     manifest.write_text(json.dumps(recorded, indent=1) + "\n")
 
 

@@ -53,9 +53,9 @@ def mounted(mkfs: Sequence[str], directory: Path, *, past_cache: bool = True) ->
 
 
 def pack(directory: Path) -> dict[str, str]:
-    """Compresses the record streams in a directory; their sha256 by name."""
-    for path in directory.glob("*.rec"):
+    """Compresses the record streams and JSON files in a directory; their sha256 by name."""
+    for path in (*directory.glob("*.rec"), *directory.glob("*.json")):
         packed = lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
-        path.with_suffix(".rec.xz").write_bytes(packed)
+        path.with_name(f"{path.name}.xz").write_bytes(packed)
         path.unlink()
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("*.xz"))}
