@@ -14,15 +14,23 @@ import polars as pl
 
 from androstep_analysis.commands import (
     bench,
+    compare,
+    devices,
     doctor,
     export,
+    fetch,
     ingest,
     lookup,
+    monitor,
     program,
+    record,
+    release,
     replay,
     report,
     summary,
     tables,
+    verify,
+    whatif,
 )
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.markup import visible
@@ -32,6 +40,7 @@ A capture is a directory made by `androstep ingest`; every command also takes a 
 Perfetto, blktrace, text of ftrace or blkparse, strace, ioshark, CSV, packed or not (docs/formats.md).
 
 start here:
+  androstep record --on usb -o mycapture --time 60  record what a phone's storage does
   androstep summary trace.txt                       what is in a trace
   androstep ingest trace.txt --image-after data.img -o mycapture
   androstep summary mycapture                       who caused which I/O, to which file
@@ -40,9 +49,14 @@ start here:
   androstep bench /data -o mybench -- --rw randwrite  how fast the storage below a directory is
   androstep program app.strace -o app.rec           what an app did to its files, to be replayed
   androstep replay app.rec /mnt/test -o myreplay    do again there what a program recorded
+  androstep whatif mycapture --without sqlite-fsync --model mybench  how long it would take without
+  androstep release mycapture -o mydataset          a dataset that others can open, check and cite
 """
 
-COMMANDS = (ingest, tables, summary, lookup, report, export, bench, program, replay, doctor)
+COMMANDS = (
+    *(record, ingest, tables, summary, lookup, report, compare, export, bench, program, replay, whatif),
+    *(monitor, devices, release, verify, fetch, doctor),
+)
 """In the order of `androstep --help`."""
 
 
@@ -75,8 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments; what stands behind `--` of `bench` and `replay` is left as it is, for the probe."""
-    at = words.index("--") if words[:1] in (["bench"], ["replay"]) and "--" in words else len(words)
+    """The arguments; what stands behind `--` of `bench`, `replay` and `record` is left as it is, for the device."""
+    at = words.index("--") if words[:1] in (["bench"], ["replay"], ["record"]) and "--" in words else len(words)
     return _parser().parse_args(words[:at], argparse.Namespace(options=list(words[at + 1 :])))
 
 

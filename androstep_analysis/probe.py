@@ -76,14 +76,19 @@ def this_machine(name: str, options: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def progress(name: str, line: str) -> tuple[int, str] | None:
+    """How many per cent are done, and of what, where this is how probe `name` tells of its progress."""
+    found = re.fullmatch(rf"{re.escape(name)}: +(\d+) % (.*)", line)
+    return None if found is None else (int(found[1]), found[2])
+
+
 def _show(name: str, bar: tqdm[Any]) -> Callable[[str], None]:
     """Moves the bar by the probe's progress, and passes on everything else that it says."""
-    progress = re.compile(rf"{re.escape(name)}: +(\d+) % (.*)")
 
     def show(line: str) -> None:
-        if found := progress.fullmatch(line):
-            bar.set_postfix_str(found[2], refresh=False)
-            bar.update(int(found[1]) - bar.n)
+        if found := progress(name, line):
+            bar.set_postfix_str(found[1], refresh=False)
+            bar.update(found[0] - bar.n)
         else:
             with bar.external_write_mode():
                 print(visible(line), file=sys.stderr)

@@ -6,9 +6,9 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from androstep_analysis import bench, terminal
+from androstep_analysis import bench, device, terminal
 from androstep_analysis.bench.run import run as run_bench
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.commands.command import Commands, add_on, new_command
 from androstep_analysis.markup import visible
 
 
@@ -26,7 +26,10 @@ def add(commands: Commands) -> None:
         example: androstep bench /data -o mybench -- --rw randwrite --mode fsync --size 64m --repeats 5
         """,
     )
-    command.add_argument("directory", nargs="?", metavar="DIR", help="where to measure (default: here)")
+    command.add_argument(
+        "directory", nargs="?", metavar="DIR", help="where to measure (default: here; on a phone, /data/local/tmp)"
+    )
+    add_on(command)
     command.add_argument(
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: bench-DATE-TIME, in UTC)"
     )
@@ -35,14 +38,19 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.compare:
-        if arguments.directory or arguments.output or arguments.options:
-            arguments.wrong_usage("--compare measures nothing: leave out DIR, -o and options of iobench")
+        if arguments.directory or arguments.output or arguments.on or arguments.options:
+            arguments.wrong_usage("--compare measures nothing: leave out DIR, -o, --on and options of iobench")
         first, second = (bench.read(path).tables for path in arguments.compare)
         print(terminal.comparison(first, second))
         return 0
     place = ["--directory", arguments.directory] if arguments.directory else []
     out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
-    done = run_bench([*arguments.options, *place], out)
+    options = [*arguments.options, *place]
+    if arguments.on:
+        with device.connect(arguments.on) as connected:
+            done = connected.bench(options, out)
+    else:
+        done = run_bench(options, out)
     if done.capture is not None:
         print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
     return done.status

@@ -6,8 +6,8 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from androstep_analysis import terminal
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis import device, terminal
+from androstep_analysis.commands.command import Commands, add_on, new_command
 from androstep_analysis.markup import visible
 from androstep_analysis.replay.run import run as run_replay
 
@@ -32,12 +32,20 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: replay-DATE-TIME, in UTC)"
     )
+    add_on(command)
     command.add_argument("--repeats", metavar="N", type=_count, default=1, help="how many times (default: 1)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     out = arguments.output or Path(f"replay-{datetime.now(UTC):%Y%m%d-%H%M%S}")
-    done = run_replay(arguments.program, arguments.directory, arguments.options, out=out, repeats=arguments.repeats)
+    program, directory, options, repeats = (
+        getattr(arguments, name) for name in ("program", "directory", "options", "repeats")
+    )
+    if arguments.on:
+        with device.connect(arguments.on) as connected:
+            done = connected.replay(program, directory, out, options, repeats=repeats)
+    else:
+        done = run_replay(program, directory, options, out=out, repeats=repeats)
     if done.capture is not None:
         print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
     return done.status

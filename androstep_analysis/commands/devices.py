@@ -1,0 +1,30 @@
+"""`androstep devices`: what --on can name."""
+
+from __future__ import annotations
+
+import argparse
+
+from androstep_analysis import device, terminal
+from androstep_analysis.commands.command import Commands, new_command
+
+_KINDS = {"local": "this machine", "usb": "on USB", "adb": "by adb"}
+
+
+def add(commands: Commands) -> None:
+    new_command(
+        commands,
+        run,
+        "devices",
+        "List the devices that can be reached.",
+        """
+        What --on of other commands can name: this machine, devices on USB, and those that adb's server is connected
+        to, if it runs. A device on the network is named by HOST:PORT, and is not looked for.
+
+        example: androstep devices
+        """,
+    )
+
+
+def run(_: argparse.Namespace) -> None:
+    rows = [[where, _KINDS[where.partition(":")[0]]] for where in device.reachable()]
+    print(terminal.table(["where", "what"], rows))

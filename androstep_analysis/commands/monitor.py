@@ -1,0 +1,46 @@
+"""`androstep monitor`: counters of a device's kernel and processes over time."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from androstep_analysis import device, terminal
+from androstep_analysis.commands.command import Commands, add_on, new_command, positive
+from androstep_analysis.device.telling import tell
+from androstep_analysis.markup import visible
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "monitor",
+        "Sample counters of a phone's kernel and processes, or of this machine's.",
+        """
+        Puts procmon on the device and samples CPU, memory, disks, network, pressure and processes, until --time is over
+        or Ctrl-C is pressed; the capture has table samples.
+
+        example: androstep monitor --on usb -o mysamples --time 60
+        """,
+    )
+    add_on(command)
+    command.add_argument(
+        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: monitor-DATE-TIME, in UTC)"
+    )
+    command.add_argument("--hz", metavar="N", type=positive, default=10, help="how often per second (default: 10)")
+    command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = arguments.output or Path(f"monitor-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    with (
+        device.connect(arguments.on) as connected,
+        connected.monitor(out, hz=arguments.hz, seconds=arguments.time) as monitoring,
+    ):
+        tell(f"sampling {connected.name}; Ctrl-C ends it")
+        monitoring.wait()
+    assert monitoring.capture is not None
+    print(f"{terminal.summary(monitoring.capture)}\n\nkept in {visible(str(out))}")
+    return 0

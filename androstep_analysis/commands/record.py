@@ -1,0 +1,80 @@
+"""`androstep record`: what a device's storage does, from which app and to which file."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from androstep_analysis import device, terminal
+from androstep_analysis.commands.command import Commands, add_on, new_command, positive
+from androstep_analysis.device import workloads
+from androstep_analysis.device.telling import tell
+from androstep_analysis.markup import visible
+
+
+def add(commands: Commands) -> None:
+    command = new_command(
+        commands,
+        run,
+        "record",
+        "Record on a phone, or on this machine.",
+        """
+        Puts iotrace on the device, records until COMMAND (which runs there) ends, --time is over or Ctrl-C is pressed,
+        fetches what was recorded, verified, and makes a capture of it. Needs root there; `androstep doctor --on WHERE`
+        says what is missing. Recording goes on when the link is lost; --recover fetches what is left on a device.
+
+        example: androstep record --on 192.168.1.20:5555 -o mycapture --time 60 --workload mail
+        """,
+    )
+    add_on(command)
+    command.add_argument(
+        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: record-DATE-TIME, in UTC)"
+    )
+    command.add_argument(
+        "--preset", metavar="NAME", default="block+fs", help="block, block+fs (the default) or block+fs+syscalls"
+    )
+    command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
+    command.add_argument(
+        "--workload",
+        metavar="NAME|KIND:FILE",
+        help="what is recorded, for the capture (default: the command); pages:FILE, script:FILE and install:PATH are "
+        "done on the device, and recording ends with them",
+    )
+    command.add_argument(
+        "--device",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="trace this storage device (path or MAJ:MIN) or that of a file; may be given again (default: all)",
+    )
+    command.add_argument("--monitor", metavar="HZ", type=positive, help="also sample counters so often per second")
+    command.add_argument("--recover", action="store_true", help="fetch what is left on the device, and record nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = arguments.output or Path(f"record-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    asked = arguments.workload
+    done = None if asked is None or asked.partition(":")[0] not in workloads.KINDS else workloads.parse(asked)
+    with device.connect(arguments.on) as connected:
+        if arguments.recover:
+            for made in connected.recover(out):
+                print(made)
+            return 0
+        with connected.record(
+            out=out,
+            workload=asked if done is None else done.name,
+            preset=arguments.preset,
+            command=arguments.options,
+            trace=arguments.device,
+            seconds=arguments.time,
+            monitor_hz=arguments.monitor,
+        ) as recording:
+            tell(f"recording on {connected.name}; Ctrl-C ends it")
+            if done is None:
+                recording.wait()
+            else:
+                recording.add(done.run(connected))
+    assert recording.capture is not None
+    print(f"{terminal.summary(recording.capture)}\n\nkept in {visible(str(out))}")
+    return 0

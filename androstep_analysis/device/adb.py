@@ -1,0 +1,104 @@
+"""Devices by the program adb, where it is installed: what it knows, it reaches (USB beside others, encrypted Wi-Fi)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from androstep_analysis.device.transport import DeviceError, LinkLost
+
+_CONNECT_S = 20.0
+_SERVER_PORT = 5037
+_SERVER_S = 1.0
+_LINE_BYTES = 60_000
+"""adb's server takes no line of 64 KiB or more."""
+
+_PUSH_BYTES_PER_S = 1e6
+"""The slowest link that a push may take without being taken for lost."""
+
+_FINAL = ("unauthorized", "more than one device", "no permissions", "No space left", "unknown host service")
+"""What adb says of failures that waiting does not mend."""
+
+
+class Adb:
+    """`Transport` by the program adb."""
+
+    scratch = "/data/local/tmp"
+    is_here = False
+
+    def __init__(self, serial: str | None = None) -> None:
+        self.name = "adb" if serial is None else f"adb:{serial}"
+        self._serial = serial
+        self._lost = False
+
+    def run(self, line: str, *, timeout_s: float) -> bytes:
+        if len(line.encode()) <= _LINE_BYTES:
+            return self._adb("exec-out", line, timeout_s=timeout_s)
+        script = f"{self.scratch}/androstep-{secrets.token_hex(8)}.sh"
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            file.write(line)
+            file.flush()
+            self.push(Path(file.name), script)
+        return self._adb("exec-out", f"sh {script}; rm {script}", timeout_s=timeout_s)
+
+    def push(self, source: Path, target: str) -> None:
+        self._adb("push", str(source.absolute()), target, timeout_s=60 + source.stat().st_size / _PUSH_BYTES_PER_S)
+
+    def close(self) -> None:
+        """The connection is adb's server's, which other programs use, too."""
+
+    def _adb(self, *words: str, timeout_s: float) -> bytes:
+        """What adb prints, told what to do with the device; words are passed as they are, not through a shell."""
+        if self._lost and self._serial is not None and ":" in self._serial:
+            _called("connect", self._serial, timeout_s=_CONNECT_S)  # adb does so by itself only on USB
+        which = [] if self._serial is None else ["-s", self._serial]
+        self._lost = True
+        done = _called(*which, *words, timeout_s=timeout_s)
+        if done is None:
+            raise LinkLost(f"{self.name}: no answer for {timeout_s:.0f} s; check cable or network")
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
+            kind = DeviceError if any(sign in said for sign in _FINAL) else LinkLost
+            raise kind(f"{self.name}: adb failed ({said}); see `adb devices`")
+        self._lost = False
+        return done.stdout
+
+
+def serials() -> list[str]:
+    """The serial numbers of what adb's server is connected to; none where no server runs, and none is started."""
+    done = _called("devices", timeout_s=_CONNECT_S) if shutil.which("adb") and _server_runs() else None
+    lines = done.stdout.decode("utf-8", "replace").splitlines()[1:] if done else []
+    return sorted(line.split("\t")[0] for line in lines if line.endswith("\tdevice"))
+
+
+def _server_runs() -> bool:
+    """Whether adb's server is there: any command of adb would start it, and it takes the devices on USB for itself."""
+    named = os.environ.get("ADB_SERVER_SOCKET", f"tcp:{os.environ.get('ANDROID_ADB_SERVER_PORT', _SERVER_PORT)}")
+    kind, _, place = named.partition(":")
+    host, _, port = place.rpartition(":")
+    try:
+        if kind == "localfilesystem":
+            with socket.socket(socket.AF_UNIX) as server:
+                server.settimeout(_SERVER_S)
+                server.connect(place)
+        else:
+            socket.create_connection((host or "127.0.0.1", int(port)), timeout=_SERVER_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _called(*words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes] | None:
+    """adb at its end; None where it did not end in time."""
+    adb = shutil.which("adb")
+    if adb is None:
+        raise DeviceError("there is no program adb; install it (apt-get install adb), or name the device HOST:PORT")
+    try:
+        return subprocess.run([adb, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return None

@@ -1,0 +1,102 @@
+"""Devices by adb's own protocol, over TCP (`tcp`) or USB (`usb`), without adb: adb-shell with its gaps closed.
+
+adb-shell (0.4.4) knows no exit status (`shell.framed` brings it), and after a time-out it takes the answer to one
+question for that to the next: therefore every failure ends the connection, and the next call makes a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from adb_shell import exceptions
+from adb_shell.adb_device import AdbDevice
+from adb_shell.transport.base_transport import BaseTransport
+
+from androstep_analysis.device.keys import signer
+from androstep_analysis.device.telling import tell
+from androstep_analysis.device.transport import DeviceError, LinkLost
+
+_CONNECT_S = 10.0
+_ACCEPT_S = 60.0
+"""How long somebody may take to allow this computer on the device's screen."""
+_PUSH_S = 60.0
+
+_FAILURES = (
+    *(OSError, ValueError, KeyError, struct.error),
+    *(exceptions.AdbConnectionError, exceptions.AdbTimeoutError, exceptions.TcpTimeoutException),
+    *(exceptions.InvalidChecksumError, exceptions.InvalidCommandError, exceptions.InvalidResponseError),
+    *(exceptions.UsbReadFailedError, exceptions.UsbWriteFailedError, exceptions.AdbCommandFailureException),
+)
+"""What adb-shell raises for a connection that cannot be used any more, and for answers that no device gives."""
+
+
+class AdbProtocol:
+    """`Transport` by adb's protocol."""
+
+    scratch = "/data/local/tmp"
+    is_here = False
+
+    def __init__(self, name: str, link: Callable[[], BaseTransport]) -> None:
+        self.name = name
+        self._link = link
+        self._device: AdbDevice | None = None
+
+    def run(self, line: str, *, timeout_s: float) -> bytes:
+        with self._connected() as device:
+            times = dict.fromkeys(("transport_timeout_s", "read_timeout_s", "timeout_s"), timeout_s)
+            return bytes(device.exec_out(line, decode=False, **times))
+
+    def push(self, source: Path, target: str) -> None:
+        with self._connected() as device:
+            device.push(str(source), target, transport_timeout_s=_PUSH_S, read_timeout_s=_PUSH_S)
+
+    def close(self) -> None:
+        device, self._device = self._device, None
+        if device is not None:
+            with contextlib.suppress(*_FAILURES):
+                device.close()
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[AdbDevice]:
+        """The device, connected; the connection has ended where anything went wrong."""
+        try:
+            if self._device is None:
+                self._device = self._connect()
+            yield self._device
+        except exceptions.PushFailedError as error:
+            self.close()
+            reason = bytes(error.args[0]).decode("utf-8", "replace")
+            raise DeviceError(f"{self.name}: the device refused a file: {reason}; is it full?") from None
+        except _FAILURES as error:
+            self.close()
+            if isinstance(error, DeviceError):
+                raise
+            raise LinkLost(self._lost(error)) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _lost(self, error: Exception) -> str:
+        if "STLS" in str(error):
+            return f"{self.name}: wants encryption, which only adb has; run `adb connect {self.name}`, use adb:SERIAL"
+        if isinstance(error, ConnectionRefusedError):
+            return f"{self.name}: no device listens there; run `adb tcpip 5555` on it once, and check its address"
+        return f"{self.name}: the link to the device was lost ({error}); check cable or network"
+
+    def _connect(self) -> AdbDevice:
+        device = AdbDevice(self._link())
+        try:
+            device.connect([signer()], _CONNECT_S, _ACCEPT_S, _CONNECT_S, lambda _: self._ask())
+        except exceptions.DeviceAuthError as error:
+            raise DeviceError(f"{self.name}: the device refuses this computer ({error})") from None
+        except BaseException:
+            with contextlib.suppress(*_FAILURES):
+                device.close()
+            raise
+        return device
+
+    def _ask(self) -> None:
+        tell(f"{self.name}: allow this computer on the device's screen (waiting for {_ACCEPT_S:.0f} s)")

@@ -1,0 +1,366 @@
+"""What of recording and measuring works on a device; what does not, what that prevents, and how to mend it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from androstep_analysis.device import recording
+from androstep_analysis.device.asking import ask
+from androstep_analysis.device.facts import Block, Facts, facts, integer
+from androstep_analysis.device.transport import DeviceError, quoted
+from androstep_analysis.doctor import Finding
+from androstep_analysis.errors import InputError
+from androstep_analysis.ingest import record
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+
+TOOLS = ("cat", "chmod", "dd", "grep", "kill", "mkdir", "mktemp", "mv", "rm", "tail", "wc")
+"""What the device's shell must have for anything to work."""
+
+_PROBES = ("iobench", "ioreplay", "iotrace", "extmap", "procmon")
+
+_SCRATCH_BYTES = 256 << 20
+"""Room for the programs and a small benchmark."""
+
+_MEMORY_BYTES = 64 << 20
+"""Room for some seconds of a recording."""
+
+_SKEW_S = 1.0
+_SLOW_S = 0.5
+_LOW_PERCENT = 20
+_WARM_C = 40.0
+_PAGE_BYTES = 4096
+_WORN = 9
+"""Of UFS and eMMC: 1 is up to 10 % of the life that the maker promises, 11 all of it."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """Tracepoints of which any one will do, and what is not known without. `fs_type`: only where /data is of it."""
+
+    what: str
+    any_of: tuple[str, ...]
+    prevents: str
+    fs_type: str | None = None
+
+
+EVENTS = (
+    Events("requests", ("block/block_rq_issue",), "no request can be recorded"),
+    Events("completions of requests", ("block/block_rq_complete",), "no latency and no queue depth can be measured"),
+    Events("bios", ("block/block_bio_queue",), "who asked for a request stays unknown where others issue it"),
+    Events(
+        "dirtied pages",
+        ("writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"),
+        "written-back data cannot be told by process",
+    ),
+    Events(
+        "pages read in", ("filemap/mm_filemap_add_to_page_cache",), "reads cannot be told by file where listings fail"
+    ),
+    Events(
+        "mapped extents of ext4",
+        ("ext4/ext4_es_insert_extent",),
+        "files that are made and deleted while recording stay unknown",
+        "ext4",
+    ),
+    Events(
+        "submitted pages of F2FS",
+        tuple(f"f2fs/f2fs_submit_{kind}" for kind in ("page_write", "folio_write", "page_bio", "folio_bio")),
+        "metadata, node and data of F2FS cannot be told apart",
+        "f2fs",
+    ),
+    Events("mapped blocks of F2FS", ("f2fs/f2fs_map_blocks",), "files that F2FS moves stay unknown", "f2fs"),
+    Events("system calls", ("raw_syscalls/sys_enter",), "no replay program can be made (preset block+fs+syscalls)"),
+)
+"""What iotrace's presets live on (probes/presets.c)."""
+
+_TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+
+_ALL_EVENTS = sorted({name for events in EVENTS for name in events.any_of})
+
+_ASKED = {
+    "tracefs": f"for d in {' '.join(_TRACEFS)}; do [ -d $d/events/block ] && echo $d && break; done",
+    "events": f"for d in {' '.join(_TRACEFS)}; do "
+    f"for e in {' '.join(_ALL_EVENTS)}; do [ -d $d/events/$e ] && echo $e; done; done",
+    "kprobes": f"for d in {' '.join(_TRACEFS)}; do [ -e $d/kprobe_events ] && echo $d; done",
+    "btf": "[ -e /sys/kernel/btf/vmlinux ] && echo yes",
+    "selinux": "getenforce",
+    "context": "id -Z || cat /proc/self/attr/current",
+    "page": "getconf PAGE_SIZE || grep KernelPageSize /proc/self/smaps",
+    "memory": f"df -k {' '.join(recording.MEMORY)}",
+    "packages": "[ -r /data/system/packages.list ] && echo yes",
+    "su": "command -v su",
+    "tools": "for t in " + " ".join(TOOLS) + "; do command -v $t >/dev/null || echo $t; done",
+}
+
+
+def examine(device: Device) -> list[Finding]:
+    """All findings, most needed first. Raises `DeviceError` only where no command runs on the device."""
+    return list(_examined(device))
+
+
+def _examined(device: Device) -> Iterator[Finding]:
+    yield _link(device)
+    said = ask(device, _ASKED, root=device.has_root)
+    known = facts(device)
+    yield _tools(said["tools"])
+    yield _copies(device)
+    yield _scratch(device)
+    yield from _probes(device, said["page"])
+    yield _root(device, bool(said["su"]))
+    yield from _tracing(device, said, known)
+    yield _memory(said["memory"])
+    yield _listing(device, known)
+    yield from _android(said, known)
+    yield from _clock(known)
+    yield from _health(known)
+
+
+# -- the way there, and working there at all --------------------------------------------------------------------------
+
+
+def _link(device: Device) -> Finding:
+    began = time.monotonic()
+    device.answers()
+    device.sh(["true"])
+    took = time.monotonic() - began
+    return Finding(
+        took < _SLOW_S,
+        f"{device.name}: a command takes {took * 1000:.0f} ms",
+        "" if took < _SLOW_S else "progress is seen late and small copies are slow; use a cable in place of Wi-Fi",
+        needed=False,
+    )
+
+
+def _tools(missing: Sequence[str]) -> Finding:
+    if not missing:
+        return Finding(True, "the device's shell and its tools", needed=True)
+    return Finding(
+        False,
+        f"the device's shell has no {', '.join(missing)}",
+        "nothing can be run or copied; install toybox or busybox, and put it on the shell's PATH",
+        needed=True,
+    )
+
+
+def _copies(device: Device) -> Finding:
+    try:
+        hasher = device.hasher
+    except DeviceError:
+        return Finding(
+            False, "no sha256sum and no md5sum", "no copy can be verified; install toybox or busybox", needed=True
+        )
+    return Finding(True, f"copies are verified by {hasher.command}", needed=True)
+
+
+def _scratch(device: Device) -> Finding:
+    place = device.scratch
+    try:
+        lines = device.checked(f"df -k {quoted([device.directory])}", "look for room").decode("utf-8", "replace")
+    except DeviceError as error:
+        return Finding(
+            False, f"{place} cannot be used", f"no program can be put there ({error}); make room", needed=True
+        )
+    free = free_bytes(lines.splitlines())
+    if free is None:
+        return Finding(True, f"{place} can be written to; how much room there is cannot be told", needed=True)
+    room = free >= _SCRATCH_BYTES
+    advice = "" if room else f"benchmarks fail; make room there, {_SCRATCH_BYTES >> 20} MiB at least"
+    return Finding(room, f"{free >> 20:,} MiB free in {place}", advice)
+
+
+def free_bytes(lines: Sequence[str]) -> int | None:
+    """What the last line of ``df -k`` says is available; None where it says something else."""
+    words = lines[-1].split() if lines else []
+    kibibytes = integer(words[3]) if len(words) > 4 else None
+    return kibibytes * 1024 if kibibytes is not None and kibibytes >= 0 else None
+
+
+def _probes(device: Device, page: Sequence[str]) -> Iterator[Finding]:
+    """Whether our programs are built for its processor, run there, and are of this version."""
+    digits = [word for line in page for word in line.split() if word.isdigit()]
+    size = integer(digits[0]) if digits else None
+    pages = "" if size is None else f", pages of {size * 1024 if size < _PAGE_BYTES else size} bytes"
+    what = f"processor {device.abi}{pages}"
+    version = importlib.metadata.version("androstep-analysis")
+    try:
+        answers = {name: device.sh([device.probe(name), "--describe"]) for name in _PROBES}
+    except InputError as error:
+        yield Finding(False, what, f"nothing can be recorded or measured ({error})", needed=True)
+        return
+    yield Finding(True, what, needed=True)
+    for name, answer in answers.items():
+        if answer.status:
+            advice = f"it does not run there ({answer.complaint}); build it anew with `make probes`"
+            yield Finding(False, name, advice, needed=True)
+        elif f'"{version}"'.encode() not in answer.output:
+            advice = "its records may not be understood; build it anew with `make probes`"
+            yield Finding(False, f"{name} is not of version {version}", advice, needed=True)
+    if all(answer.status == 0 for answer in answers.values()):
+        yield Finding(True, f"{', '.join(_PROBES)} run there", needed=True)
+
+
+# -- recording --------------------------------------------------------------------------------------------------------
+
+
+def _root(device: Device, has_su: bool) -> Finding:
+    if device.has_root:
+        return Finding(True, "root")
+    mend = "allow adb's shell in the app that manages su" if has_su else "use a rooted or userdebug build (`adb root`)"
+    return Finding(False, "no root", f"nothing can be recorded, and caches cannot be dropped; {mend}")
+
+
+def _tracing(device: Device, said: dict[str, list[str]], known: Facts) -> Iterator[Finding]:
+    if not device.has_root:
+        yield Finding(False, "tracepoints: not looked at", "only root sees them; see above")
+        return
+    if not said["tracefs"]:
+        yield Finding(
+            False,
+            "no block tracepoints in /sys/kernel/tracing",
+            "nothing can be recorded; as root: mount -t tracefs nodev /sys/kernel/tracing, "
+            "or use a kernel with CONFIG_BLK_DEV_IO_TRACE",
+        )
+        return
+    yield Finding(True, f"block tracepoints in {said['tracefs'][0]}")
+    there = set(said["events"])
+    fs_type = known.data.fs_type if known.data else None
+    for events in EVENTS:
+        if events.fs_type in (None, fs_type):
+            ok = not there.isdisjoint(events.any_of)
+            named = " or ".join(name.partition("/")[2] for name in events.any_of)
+            advice = "" if ok else f"{events.prevents}; use a kernel that has {named}"
+            yield Finding(ok, f"events: {events.what}", advice)
+    for option, found, what, prevents in (
+        ("KPROBE_EVENTS", said["kprobes"], "kprobes", "direct reads and files of FUSE and exFAT stay unknown"),
+        (
+            "DEBUG_INFO_BTF",
+            said["btf"],
+            "BTF of the kernel",
+            "paths come from listings alone, and no replay can be made",
+        ),
+    ):
+        yield Finding(bool(found), what, "" if found else f"{prevents}; use a kernel with CONFIG_{option}")
+
+
+def _memory(lines: Sequence[str]) -> Finding:
+    """Recordings are kept in memory until they are fetched."""
+    free = max((found for line in lines if (found := free_bytes([line])) is not None), default=None)
+    if free is None:
+        return Finding(False, "no memory to record into", "name a place on storage that is not recorded, with memory=")
+    room = free >= _MEMORY_BYTES
+    advice = "" if room else "recordings end early; restart the device, or record fewer devices"
+    return Finding(room, f"{free >> 20:,} MiB of memory to record into", advice)
+
+
+def _listing(device: Device, known: Facts) -> Finding:
+    """Whether extmap finds the blocks of a file in /data, which FIEMAP tells."""
+    fs_type = known.data.fs_type if known.data else "its filesystem"
+    failing = "which file a request belongs to stays unknown but for what events tell; give an image of the filesystem"
+    try:
+        extents = _extents(device)
+    except InputError as error:
+        return Finding(False, f"FIEMAP of {fs_type} on {device.scratch}", f"{failing} ({error})")
+    found = extents > 0
+    what = f"FIEMAP of {fs_type} on {device.scratch}"
+    return Finding(found, what if found else f"{what} knows no blocks", "" if found else failing)
+
+
+def _extents(device: Device) -> int:
+    """How many extents a new file of 64 KiB has, as extmap tells on the device."""
+    place = device.new_directory(device.directory)
+    records = f"{device.directory}/listing.rec"
+    write = f"dd if=/dev/zero of={quoted([f'{place}/file'])} bs=65536 count=1 && sync"
+    device.checked(write, "write a file")
+    words = [device.probe("extmap"), "--same-filesystem", "-o", records, place]
+    device.checked(quoted(words), "list a file", root=device.has_root)
+    with TemporaryDirectory() as here:
+        device.pull(records, Path(here) / "listing.rec", root=device.has_root)
+        table = record.read(Path(here) / "listing.rec").tables.get("extent")
+    if table is None or "nr_sectors" not in table.columns:
+        return 0
+    return table.filter(pl.col("nr_sectors") > 0).height
+
+
+# -- Android ----------------------------------------------------------------------------------------------------------
+
+
+def _android(said: dict[str, list[str]], known: Facts) -> Iterator[Finding]:
+    if not known.is_android:
+        return
+    mode = said["selinux"][0].strip() if said["selinux"] else "unknown"
+    context = said["context"][0].strip("\0 ") if said["context"] else "unknown"
+    yield Finding(True, f"SELinux {mode}, {context}", "what it denies shows in `logcat` as avc: denied")
+    yield _encryption(known)
+    readable = bool(said["packages"]) or any(package.uid is not None for package in known.packages)
+    yield Finding(
+        readable,
+        f"{len(known.packages)} packages" if readable else "the users of packages are not told",
+        "" if readable else "requests cannot be told by app where processes hide their names; record as root",
+    )
+
+
+def _encryption(known: Facts) -> Finding:
+    prevents = {
+        "fbe": "an image of /data shows no names and no contents; list files on the unlocked device instead",
+        "metadata": "an image of /data cannot be read at all; list files on the unlocked device instead",
+        "block": "an image of the partition cannot be read; record the mapped device",
+    }
+    kind = known.encryption
+    return Finding(True, f"encryption of /data: {kind or 'unknown'}", prevents.get(kind or "", ""))
+
+
+# -- clocks and health ------------------------------------------------------------------------------------------------
+
+
+def _clock(known: Facts) -> Iterator[Finding]:
+    clock = known.clock
+    if clock is None:
+        yield Finding(False, "the device's clock cannot be read", "captures cannot be put beside other logs by time")
+        return
+    near = abs(clock.offset_s) - clock.doubt_s < _SKEW_S
+    yield Finding(
+        near,
+        f"clock {clock.offset_s:+.3f} s from this machine's (± {clock.doubt_s:.3f} s)",
+        "" if near else "captures cannot be put beside logs of this machine by time; turn on network time there",
+    )
+
+
+def _health(known: Facts) -> Iterator[Finding]:
+    for what, value, is_bad, advice in _states(known):
+        if value is not None:
+            bad = is_bad(value)
+            yield Finding(not bad, what.format(value), advice if bad else "")
+    for disk in known.disks_of(known.data.dev) if known.data else ():
+        worn = [level for level in _wear(disk) if level >= _WORN]
+        if worn:
+            yield Finding(False, f"{disk.model or disk.name} is worn out ({max(worn)} of 11)", "it is not typical")
+
+
+_State = tuple[str, float | int | None, Callable[[float], bool], str]
+
+
+def _states(known: Facts) -> Iterator[_State]:
+    charging = bool(known.is_charging)
+    low = "charge it: a low battery slows storage and processor" if not charging else "wait until it is charged"
+    yield "battery at {} %", known.battery_percent, lambda percent: percent < _LOW_PERCENT, low
+    yield "battery at {} °C", known.battery_c, lambda celsius: celsius > _WARM_C, "let it cool: warm devices are slowed"
+    throttled = "benchmarks are slowed by heat; let the device cool, screen off, out of its case"
+    yield "thermal status {}", known.throttling, lambda status: status > 0, throttled
+
+
+def _wear(disk: Block) -> Iterator[int]:
+    """Life used in tenths, of eMMC (two numbers in one file) and UFS."""
+    told = [text for path, text in disk.attributes.items() if "life_time" in path]
+    for word in " ".join(told).split():
+        if re.fullmatch("0x[0-9a-fA-F]{1,2}", word):
+            yield int(word, 16)

@@ -1,0 +1,450 @@
+"""What a device says of itself: system, processor, storage, filesystems, applications, screen, heat and clocks.
+
+Everything is read by two commands, one for the clocks alone. What a device does not tell, or tells in another form than
+expected, is left out: nothing that it says can make reading fail, and nothing in it is run or taken for a path here.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from androstep_analysis.device.asking import ask
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+
+USERS_APART = 100_000
+"""Android's users have each so many of Linux' (AID_USER_OFFSET); packages are listed with those of the first."""
+
+DATA = "/data"
+"""Where Android mounts what applications write."""
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mounted filesystem: number of the device as ``MAJ:MIN``, place, type, what it is made from, options of both."""
+
+    dev: str
+    path: str
+    fs_type: str
+    source: str
+    options: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block device: a disk, a partition (`parent` is its disk), or one mapped onto `slaves`; sizes in sectors of 512.
+
+    `label` is the name of the partition or the mapping; `attributes` what sysfs says of a disk's model, by its path
+    below the disk (``device/model``), and of its health (``health_descriptor/eol_info``).
+    """
+
+    name: str
+    dev: str
+    nr_sectors: int | None
+    start_sector: int | None
+    parent: str | None
+    label: str | None
+    slaves: tuple[str, ...]
+    attributes: Mapping[str, str]
+
+    @property
+    def model(self) -> str | None:
+        """Vendor, model and revision of UFS and SCSI; the name of eMMC. Mere numbers, as of virtio, are no names."""
+        told = [self.attributes.get(f"device/{name}", "").strip() for name in ("vendor", "model", "rev", "name")]
+        return " ".join(part for part in told if part and not part.startswith("0x")) or None
+
+
+@dataclass(frozen=True)
+class Package:
+    """An installed application: user for Android's first user, and file, where the device tells."""
+
+    name: str
+    uid: int | None
+    apk: str | None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The device's clocks, and how far from ours: what to add to our time to get the device's, in seconds.
+
+    `doubt_s` is half of what asking took: the offset may be wrong by so much.
+    """
+
+    realtime_s: float
+    uptime_s: float | None
+    offset_s: float
+    doubt_s: float
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a device says. Empty or None is what it does not tell."""
+
+    properties: Mapping[str, str]
+    host: str | None
+    """Its name in networks; every Android has the same."""
+    kernel: str | None
+    machine: str | None
+    is_root: bool
+    mounts: tuple[Mount, ...]
+    blocks: Mapping[str, Block]
+    packages: tuple[Package, ...]
+    users: Mapping[int, str]
+    screen: tuple[int, int] | None
+    """Width and height in pixels."""
+    density: int | None
+    """Pixels per inch."""
+    battery_percent: int | None
+    battery_c: float | None
+    is_charging: bool | None
+    throttling: int | None
+    """Android's thermal status: 0 none, 1 light, 2 moderate, 3 severe, …"""
+    temperatures_c: Mapping[str, float]
+    """By the name of the thermal zone, and where several have one name by ``name.N``."""
+    clock: Clock | None
+
+    @property
+    def is_android(self) -> bool:
+        """Whether it has Android's properties."""
+        return "ro.build.version.release" in self.properties
+
+    @cached_property
+    def data(self) -> Mount | None:
+        """What is mounted on /data, or where that is no mount on ``/``."""
+        by_path = {mount.path: mount for mount in self.mounts}
+        return by_path.get(DATA) or by_path.get("/")
+
+    def disks_of(self, dev: str) -> list[Block]:
+        """The disks beneath a block device, by its number: through mappings and partitions."""
+        by_dev = {block.dev: block for block in self.blocks.values()}
+        waiting = [by_dev[dev]] if dev in by_dev else []
+        seen: dict[str, Block] = {}
+        while waiting:
+            block = waiting.pop()
+            if block.name in seen:
+                continue
+            seen[block.name] = block
+            beneath = [*block.slaves, *([block.parent] if block.parent else [])]
+            waiting += [self.blocks[name] for name in beneath if name in self.blocks]
+        return [block for block in seen.values() if block.parent is None and not block.slaves]
+
+    @property
+    def storage_model(self) -> str | None:
+        """Model of the disk beneath /data."""
+        models = [disk.model for disk in self.disks_of(self.data.dev)] if self.data else []
+        return next((model for model in models if model), None)
+
+    @property
+    def encryption(self) -> str | None:
+        """How /data is encrypted: none, fbe (each file), metadata (that and the filesystem), or block (the device)."""
+        state, kind = self.properties.get("ro.crypto.state"), self.properties.get("ro.crypto.type")
+        if state == "unencrypted":
+            return "none"
+        if kind == "file":
+            mapped = self.data is not None and any(
+                block.dev == self.data.dev and block.slaves for block in self.blocks.values()
+            )
+            told = self.properties.get("ro.crypto.metadata.enabled") == "true"
+            return "metadata" if mapped or told else "fbe"
+        return kind or None
+
+    def package_of(self, uid: int, process: str | None = None) -> str | None:
+        """The package of a user: that of a process' name where several share the user, otherwise None then.
+
+        The same choice as the recorders make.
+        """
+        named = [package.name for package in self._packages_by_user.get(uid % USERS_APART, [])]
+        wanted = re.split("[: ]", process, maxsplit=1)[0] if process else None
+        if wanted in named:
+            return wanted
+        return named[0] if len(named) == 1 else None
+
+    @cached_property
+    def _packages_by_user(self) -> dict[int, list[Package]]:
+        found: dict[int, list[Package]] = {}
+        for package in self.packages:
+            if package.uid is not None:
+                found.setdefault(package.uid % USERS_APART, []).append(package)
+        return found
+
+    def manifest(self) -> dict[str, Any]:
+        """`manifest.FACTS`; None for what is unknown, and for what only a recording knows."""
+        told = self.properties.get
+        sdk = integer(told("ro.build.version.sdk"))
+        return {
+            "device": told("ro.product.model") or self.host,
+            "soc": told("ro.soc.model") or told("ro.board.platform"),
+            "android_release": told("ro.build.version.release"),
+            "sdk": sdk if sdk is not None and 0 <= sdk < 1 << 31 else None,
+            "build_fingerprint": told("ro.build.fingerprint"),
+            "kernel": self.kernel,
+            "storage_model": self.storage_model,
+            "fs_type": self.data.fs_type if self.data else None,
+            "encryption": self.encryption,
+            "clock": None,
+            "workload": None,
+            "rooted": self.is_root,
+        }
+
+
+def facts(device: Device) -> Facts:
+    """Asks the device. Raises `DeviceError` only where no command runs there."""
+    said = ask(device, _ASKED, root=device.has_root)
+    blocks = _blocks(said["blocks"], said["slaves"])
+    properties = _properties(said["properties"])
+    battery = _colons(said["battery"])
+    return Facts(
+        properties=properties,
+        host=_line(said["host"]),
+        kernel=_line(said["kernel"]),
+        machine=_line(said["machine"]),
+        is_root=device.has_root,
+        mounts=tuple(_mounts(said["mounts"])),
+        blocks=blocks,
+        packages=_packages(said["packages"], said["listed"]),
+        users=dict(_users(said["users"])),
+        screen=_screen(said["screen"]),
+        density=_last_integer(said["density"]),
+        battery_percent=integer(battery.get("level")),
+        battery_c=_scaled(battery.get("temperature"), 10),
+        is_charging=_charging(battery),
+        throttling=integer(_colons(said["thermal"]).get("Thermal Status")),
+        temperatures_c=_temperatures(said["zones"]),
+        clock=clock(device),
+    )
+
+
+def clock(device: Device) -> Clock | None:
+    """The device's clocks, asked three times; the answer that came fastest is kept."""
+    asked = "date +%s.%N; cat /proc/uptime"
+    best: Clock | None = None
+    for _ in range(_CLOCK_TRIES):
+        began, began_mono = time.time(), time.monotonic()
+        lines = device.patiently(lambda: device.script(asked)).text.splitlines()
+        took = time.monotonic() - began_mono
+        realtime = _seconds(lines[0]) if lines else None
+        if realtime is None:
+            return None
+        uptime = _seconds(lines[1].split(" ")[0]) if len(lines) > 1 else None
+        # A date without fractions is on average half a second older than it says.
+        whole = not _HAS_FRACTION.fullmatch(lines[0])
+        found = Clock(
+            realtime, uptime, realtime + (0.5 if whole else 0) - (began + took / 2), took / 2 + (0.5 if whole else 0)
+        )
+        if best is None or found.doubt_s < best.doubt_s:
+            best = found
+    return best
+
+
+_CLOCK_TRIES = 3
+_HAS_FRACTION = re.compile(r"[0-9]+\.[0-9]+", re.ASCII)
+
+_DISK_FILES = (
+    *("dev", "size", "removable", "ro", "dm/name", "queue/rotational", "queue/scheduler", "queue/logical_block_size"),
+    *(f"device/{name}" for name in ("vendor", "model", "rev", "name", "manfid", "type", "fwrev", "date")),
+    *("device/life_time", "device/pre_eol_info"),
+)
+_BENEATH_UFS = "device/../../.."
+"""From a logical unit to its controller."""
+
+_ASKED: dict[str, str] = {
+    "properties": "getprop",
+    "host": "uname -n",
+    "kernel": "uname -r",
+    "machine": "uname -m",
+    "mounts": "cat /proc/self/mountinfo",
+    "blocks": " ".join(
+        [
+            "grep -s ''",
+            *(f"/sys/block/*/{path}" for path in _DISK_FILES),
+            *(f"/sys/block/*/*/{path}" for path in ("dev", "size", "start", "uevent")),
+            f"/sys/block/*/{_BENEATH_UFS}/health_descriptor/*",
+            "/dev/null",  # where nothing is found grep must not read its input
+        ]
+    ),
+    "slaves": "printf '%s\\n' /sys/block/*/slaves/*",
+    "packages": "pm list packages -f -U || pm list packages -f",
+    "listed": "cat /data/system/packages.list",
+    "users": "pm list users",
+    "screen": "wm size",
+    "density": "wm density",
+    "battery": "dumpsys battery",
+    "thermal": "dumpsys thermalservice",
+    "zones": "grep -s '' /sys/class/thermal/thermal_zone*/type /sys/class/thermal/thermal_zone*/temp /dev/null",
+}
+"""What is asked for each part; sysfs by one grep, which is one process and not thousands."""
+
+
+# -- what devices say -------------------------------------------------------------------------------------------------
+
+
+def integer(text: str | None) -> int | None:
+    """The number that a text is, if it is one of at most 18 digits."""
+    stripped = (text or "").strip()
+    return int(stripped) if _INTEGER.fullmatch(stripped) else None
+
+
+def _line(lines: list[str]) -> str | None:
+    return lines[0].strip() if lines else None
+
+
+def _properties(lines: list[str]) -> dict[str, str]:
+    """``[name]: [value]``; a value may go on over more lines."""
+    found = re.finditer(r"^\[([^\[\]\n]+)\]: \[(.*?)\]$", "\n".join(lines), re.MULTILINE | re.DOTALL)
+    return {match[1]: match[2] for match in found}
+
+
+def _mounts(lines: list[str]) -> Iterator[Mount]:
+    """Of proc(5): … MAJ:MIN ROOT PLACE OPTIONS [TAGS…] - TYPE SOURCE OPTIONS. The last of one place is on top."""
+    for line in lines:
+        of_place, found, of_filesystem = line.partition(" - ")
+        first, second = of_place.split(" "), of_filesystem.split(" ")
+        if found and len(first) >= 6 and len(second) >= 3 and re.fullmatch("[0-9]+:[0-9]+", first[2], re.ASCII):
+            place, source = _unescaped(first[4]), _unescaped(second[1])
+            yield Mount(first[2], place, second[0], source, ",".join((first[5], second[2])))
+
+
+def _unescaped(text: str) -> str:
+    """What mountinfo writes with ``\\040`` and the like."""
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)
+
+
+def _found(lines: list[str], top: str) -> Iterator[tuple[list[str], str]]:
+    """The parts of a file's path below `top`, and a line in it, from each line of grep."""
+    for line in lines:
+        path, found, value = line.partition(":")
+        # Names in sysfs of SCSI have colons, but what is asked for is reached by others.
+        if found and path.startswith(f"{top}/"):
+            yield path.removeprefix(f"{top}/").split("/"), value
+
+
+def _blocks(lines: list[str], slaves: list[str]) -> dict[str, Block]:
+    disks: dict[str, dict[str, str]] = {}
+    parts: dict[tuple[str, str], dict[str, str]] = {}
+    for (name, *below), value in _found(lines, "/sys/block"):
+        path = "/".join(below)
+        if len(below) == 2 and below[1] in {"dev", "size", "start"}:
+            parts.setdefault((name, below[0]), {})[below[1]] = value
+        elif len(below) == 2 and below[1] == "uevent":
+            if value.startswith("PARTNAME="):
+                parts.setdefault((name, below[0]), {})["label"] = value.removeprefix("PARTNAME=")
+        elif path:
+            disks.setdefault(name, {})[path.removeprefix(f"{_BENEATH_UFS}/")] = value
+    mapped: dict[str, list[str]] = {}
+    for line in slaves:
+        words = line.split("/")
+        if len(words) == 6 and "*" not in words:
+            mapped.setdefault(words[3], []).append(words[5])
+    blocks = {
+        name: Block(
+            name,
+            told["dev"],
+            integer(told.get("size")),
+            None,
+            None,
+            told.get("dm/name"),
+            tuple(sorted(mapped.get(name, []))),
+            {path: value for path, value in told.items() if path not in {"dev", "size"}},
+        )
+        for name, told in disks.items()
+        if "dev" in told
+    }
+    for (disk, name), told in parts.items():
+        if "dev" in told and "start" in told and disk in blocks:
+            sizes = integer(told.get("size")), integer(told["start"])
+            blocks[name] = Block(name, told["dev"], *sizes, disk, told.get("label"), (), {})
+    return blocks
+
+
+def _packages(lines: list[str], listed: list[str]) -> tuple[Package, ...]:
+    """Of pm, ``package:FILE=NAME uid:N``, and of Android's own list, ``NAME N …``, where that can be read."""
+    users: dict[str, int] = {}
+    for line in listed:
+        name, _, rest = line.partition(" ")
+        uid = integer(rest.split(" ")[0])
+        if uid is not None:
+            users[name] = uid
+    found: dict[str, Package] = {}
+    for line in lines:
+        match = re.fullmatch(
+            r"package:(?:(.*)=)?([^=]*?)(?: uid:([0-9]{1,9})(?:,[0-9,]*)?)?", line.rstrip("\r"), re.ASCII
+        )
+        if match and match[2]:
+            found[match[2]] = Package(match[2], integer(match[3]), match[1])
+    for name, uid in users.items():
+        known = found.get(name)
+        found[name] = Package(name, uid, known.apk if known else None)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _users(lines: list[str]) -> Iterator[tuple[int, str]]:
+    for line in lines:
+        match = re.search(r"UserInfo\{([0-9]{1,9}):(.*):[0-9a-fA-F]+\}", line, re.ASCII)
+        if match:
+            yield int(match[1]), match[2]
+
+
+def _screen(lines: list[str]) -> tuple[int, int] | None:
+    """An override stands behind the physical size, and holds."""
+    sizes = [re.search(r"size: ([0-9]{1,6})x([0-9]{1,6})", line, re.ASCII) for line in lines]
+    found = [(int(size[1]), int(size[2])) for size in sizes if size]
+    return found[-1] if found else None
+
+
+def _last_integer(lines: list[str]) -> int | None:
+    found = [integer(line.rpartition(":")[2]) for line in lines]
+    return next((number for number in reversed(found) if number is not None), None)
+
+
+def _colons(lines: list[str]) -> dict[str, str]:
+    """``name: value``; the first of a name holds, which is of the service and not of its history."""
+    found: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def _charging(battery: Mapping[str, str]) -> bool | None:
+    told = [battery.get(f"{source} powered") for source in ("AC", "USB", "Wireless", "Dock")]
+    return None if not any(told) else "true" in told
+
+
+def _temperatures(lines: list[str]) -> dict[str, float]:
+    """Zones tell thousandths of a degree, and on some kernels degrees; what no phone has is no temperature."""
+    zones: dict[str, dict[str, str]] = {}
+    for (zone, *below), value in _found(lines, "/sys/class/thermal"):
+        zones.setdefault(zone, {})["/".join(below)] = value
+    found: dict[str, float] = {}
+    for zone, told in sorted(zones.items()):
+        raw = integer(told.get("temp"))
+        if raw is None:
+            continue
+        degrees = raw / 1000 if abs(raw) >= _MOST_C else float(raw)
+        if -_MOST_C < degrees < _MOST_C and raw != 0:
+            name = told.get("type", zone).strip()
+            found[name if name not in found else f"{name}.{zone.removeprefix('thermal_zone')}"] = degrees
+    return found
+
+
+_MOST_C = 200
+
+
+def _scaled(text: str | None, divisor: int) -> float | None:
+    value = integer(text)
+    return None if value is None else value / divisor
+
+
+def _seconds(text: str) -> float | None:
+    """A time of date or of /proc; a date that knows no fractions writes other characters in their place."""
+    match = re.match(r"([0-9]{1,12})(\.[0-9]+)?", text, re.ASCII)
+    return float(match[0]) if match else None

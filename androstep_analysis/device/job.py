@@ -1,0 +1,118 @@
+"""Programs that run on a device for long: detached from the link, so that they go on when it is lost.
+
+Each has a directory on the device with ``pid``, ``output`` and ``errors`` (what it writes) and, from its end,
+``status``. They are asked for their progress by short commands, which can be repeated after a link was lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from androstep_analysis.device.transport import DeviceError, quoted
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+
+_ASK_S = 15.0
+_OFTEN_S, _SELDOM_S = 0.05, 0.5
+"""How long to wait between questions: at first, and at most. Each costs the device a few processes."""
+
+KILLED = 128 + 9
+"""The status of a program that was killed with its shell, or with the device."""
+
+
+class Job:
+    """A program at work on a device, or its remains: what is in `directory` says all."""
+
+    def __init__(self, device: Device, directory: str, *, root: bool) -> None:
+        self.device = device
+        self.directory = directory
+        self.root = root
+        self.status: int | None = None
+        """Exit status (128 + n by signal n), when it is known to have ended."""
+        self._seen = 0
+        self._partial = b""
+
+    @classmethod
+    def start(cls, device: Device, words: Sequence[str], directory: str, *, root: bool) -> Job:
+        """Starts a program whose directory, which is there already, nothing else uses."""
+        job = cls(device, directory, root=root)
+        # The first shell becomes the program, so that its number is the program's. SIGHUP is ignored by all of them.
+        become = 'echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && exec "$@"'
+        named = quoted(["sh", "-c", become, directory, *words])
+        ended = 'echo $? >"$D/status.new"; mv "$D/status.new" "$D/status"'
+        line = f'(trap "" HUP; D={quoted([directory])}; {named} >"$D/output" 2>"$D/errors"; {ended})'
+        device.checked(f"{line} </dev/null >/dev/null 2>&1 3>&- &", "start a program", root=root)
+        return job
+
+    def poll(self) -> list[str]:
+        """The lines it wrote to standard error since the last call; sets `status` when it has ended."""
+        asked = (
+            f"cd {quoted([self.directory])} || exit; read p <pid; read s <status && echo $s || "
+            f'{{ [ -n "$p" ] && [ ! -d /proc/$p ] && echo gone || echo; }}; tail -c +{self._seen + 1} errors'
+        )
+        answer = self.device.patiently(lambda: self.device.script(asked, root=self.root, timeout_s=_ASK_S))
+        if answer.status:
+            raise DeviceError(
+                f"{self.device.name}: {self.directory} is gone, with what ran there ({answer.complaint}); "
+                "was the device restarted?"
+            )
+        said, _, new = answer.output.partition(b"\n")
+        self._seen += len(new)
+        *whole, self._partial = (self._partial + new).split(b"\n")
+        self._settle(said.strip())
+        if self.status is not None and self._partial:
+            whole, self._partial = [*whole, self._partial], b""
+        return [line.decode("utf-8", "backslashreplace").rstrip("\r") for line in whole]
+
+    def _settle(self, said: bytes) -> None:
+        """Takes what the device says of the end. Between a program's end and its status there is a moment."""
+        if said.isdigit():
+            self.status = int(said)
+        elif said == b"gone":
+            time.sleep(_SELDOM_S)
+            answer = self.device.script(f"cat {quoted([f'{self.directory}/status'])}", root=self.root)
+            self.status = int(answer.output) if answer.output.strip().isdigit() else KILLED
+
+    def wait(self, line: Callable[[str], None] | None = None) -> int:
+        """Its exit status, when it ends; calls `line` with each line that it writes to standard error meanwhile."""
+        pause = _OFTEN_S
+        while self.status is None:
+            for said in self.poll():
+                if line is not None:
+                    line(said)
+            if self.status is None:
+                time.sleep(pause)
+                pause = min(2 * pause, _SELDOM_S)
+        return self.status
+
+    def pid(self) -> int:
+        """Its process."""
+        answer = self.device.patiently(
+            lambda: self.device.script(
+                f"cd {quoted([self.directory])}; while [ ! -e pid ] && [ ! -e status ]; do sleep 1; done; cat pid",
+                root=self.root,
+            )
+        )
+        if not answer.output.strip().isdigit():
+            raise DeviceError(f"{self.device.name}: a program could not be started ({answer.complaint})")
+        return int(answer.output)
+
+    def end(self, signal: str = "TERM") -> None:
+        """Asks it to end, unless it has ended. Shells start background programs with SIGINT ignored: hence SIGTERM."""
+        ask = f'cd {quoted([self.directory])} && [ -e pid ] && [ ! -e status ] && kill -{signal} "$(cat pid)"'
+        self.device.patiently(lambda: self.device.script(ask, root=self.root))
+
+    def output(self) -> str:
+        """What it has written to standard output."""
+        return self._text("output")
+
+    def errors(self) -> str:
+        """What it has written to standard error."""
+        return self._text("errors").strip()
+
+    def _text(self, name: str) -> str:
+        line = f"cat {quoted([f'{self.directory}/{name}'])}"
+        return self.device.patiently(lambda: self.device.script(line, root=self.root)).text

@@ -1,0 +1,45 @@
+"""The key that this computer shows to devices: the one that adb uses, made where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from adb_shell.auth.keygen import keygen
+from adb_shell.auth.sign_pythonrsa import PythonRSASigner
+
+from androstep_analysis.device.transport import DeviceError
+
+
+def signer() -> PythonRSASigner:
+    """Signs with ``~/.android/adbkey``, so that a device which trusts adb here trusts this library, too.
+
+    Makes the key where it is missing, readable for its owner only. Raises `DeviceError` where it cannot be used.
+    """
+    path = Path.home() / ".android" / "adbkey"
+    try:
+        if not path.exists():
+            _make(path)
+        if not Path(f"{path}.pub").exists():
+            raise DeviceError(f"{path}.pub: missing beside the key; make it with `adb pubkey {path} > {path}.pub`")
+        return PythonRSASigner.FromRSAKeyPath(str(path))
+    except (OSError, ValueError, TypeError, IndexError) as error:
+        if isinstance(error, DeviceError):
+            raise
+        raise DeviceError(
+            f"{path}: cannot be used as adb's key ({error}); restore it, or move it away for a new one"
+        ) from None
+
+
+def _make(path: Path) -> None:
+    """Both files of a new key; of two who make one at once, the first does. A key never lacks its public part."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="new-key-", dir=path.parent) as place:  # for its owner only
+        new = Path(place) / "adbkey"
+        keygen(str(new))
+        new.chmod(0o600)
+        with contextlib.suppress(FileExistsError):
+            os.link(f"{new}.pub", f"{path}.pub")
+            os.link(new, path)

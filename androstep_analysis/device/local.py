@@ -1,0 +1,47 @@
+"""This machine as a device."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from androstep_analysis.device.transport import LinkLost
+
+
+class Local:
+    """`Transport` to this machine: commands run as this user, in the directory that this program runs in."""
+
+    name = "local"
+    is_here = True
+
+    def __init__(self) -> None:
+        self.scratch = tempfile.gettempdir()
+
+    def run(self, line: str, *, timeout_s: float) -> bytes:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", line],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # without a terminal: su asks nobody, and Ctrl-C is for this program
+        )
+        try:
+            return process.communicate(timeout=timeout_s)[0]
+        except subprocess.TimeoutExpired:
+            raise LinkLost(f"local: a command did not end in {timeout_s:.0f} s, and was killed") from None
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+
+    def push(self, source: Path, target: str) -> None:
+        shutil.copyfile(source, target)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,69 @@
+"""Samples of a device: procmon works there while something runs, and its capture is made here."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from androstep_analysis import capture
+from androstep_analysis.capture import Capture
+from androstep_analysis.device.job import Job
+from androstep_analysis.device.telling import tell
+from androstep_analysis.device.transport import DeviceError
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+
+PROCMON = "procmon"
+
+
+class Monitoring:
+    """Samples a device while a ``with`` block runs; afterwards `capture` has the samples, also where the block raised.
+
+    `out` is the capture directory to make, `hz` how often counters are read; `seconds` ends it early.
+    """
+
+    def __init__(self, device: Device, out: Path, *, hz: int = 10, seconds: int | None = None) -> None:
+        self.device = device
+        self.out = out
+        self.capture: Capture | None = None
+        """The samples, when the block has ended."""
+        self._options = ["--hz", str(hz), *([] if seconds is None else ["--time", str(seconds)])]
+        self._place = ""
+        self._job: Job | None = None
+
+    def __enter__(self) -> Self:
+        capture.refuse_existing(self.out)
+        device = self.device
+        self._place = device.new_directory(device.directory, root=device.has_root)
+        words = [device.probe(PROCMON), *self._options, "--record", f"{self._place}/samples.rec"]
+        self._job = device.start(words, root=device.has_root, directory=f"{self._place}/job")
+        return self
+
+    def wait(self) -> None:
+        """Returns when the time is over, or when Ctrl-C is pressed."""
+        assert self._job is not None
+        with contextlib.suppress(KeyboardInterrupt):
+            self._job.wait()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._job is not None
+        device, job = self.device, self._job
+        device.end(job)
+        device.forget(job)
+        with tempfile.TemporaryDirectory(prefix="androstep-monitor-") as scratch:
+            samples = Path(scratch) / "samples.rec"
+            try:
+                device.pull(f"{self._place}/samples.rec", samples, root=device.has_root)
+            except DeviceError:
+                said = job.errors()
+                raise DeviceError(f"{device.name}: procmon left no samples: {said or job.status}") from None
+            if job.status:
+                tell(f"{device.name}: procmon did not end well: {job.errors() or job.status}")
+            self.capture = capture.create([samples], self.out, facts=device.facts())
+        device.remove(self._place, root=device.has_root)

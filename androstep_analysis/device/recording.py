@@ -1,0 +1,258 @@
+"""A recording on a device: iotrace works there while something runs, and its capture is made here.
+
+What is recorded is kept in a directory of the device's memory, and iotrace goes on when the link is lost. Whatever goes
+wrong here, that directory stays until its capture is made; `recovery.recover` fetches it later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+import warnings
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from androstep_analysis import capture
+from androstep_analysis.capture import Capture
+from androstep_analysis.device.device import known
+from androstep_analysis.device.job import KILLED, Job
+from androstep_analysis.device.telling import tell
+from androstep_analysis.device.transport import DeviceError, quoted
+from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.ingest import record
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+    from androstep_analysis.device.workloads import Ran
+
+ABOUT = "about.json"
+"""The file in a recording's directory on the device that tells what it is of."""
+
+IOTRACE, PROCMON = "iotrace", "procmon"
+
+MEMORY = ("/dev/shm", "/dev")  # a tmpfs on every Android
+"""Where a device has memory to record into: a recording on storage would record itself."""
+
+_FILES = ("recording.json", "trace.dat", "before.rec", "after.rec", "samples.rec")
+_BESIDE = ("after.rec", "samples.rec")
+"""Those without which a capture can be made."""
+
+_FEW_BYTES = 1 << 16
+_BEGIN_S = 0.1
+_FINISH_S = 600.0
+
+
+class Recording:
+    """Records a device while a ``with`` block runs; afterwards `capture` has what was recorded.
+
+    `out` is the capture directory to make, `workload` its name in table captures (by default the command), `preset`
+    and `trace` (paths or ``MAJ:MIN``) are iotrace's choice of events and of storage devices, `seconds` ends it early.
+    `command` is run and traced on the device, and the block's end waits for it. `monitor_hz` also samples counters of
+    kernel and processes. `memory` is a directory of the device to record into, by default in memory. What the block
+    raises is raised on when the capture is made.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        *,
+        out: str | PathLike[str],
+        workload: str | None = None,
+        preset: str = "block+fs",
+        command: Sequence[str] = (),
+        trace: Sequence[str] = (),
+        seconds: int | None = None,
+        memory: str | None = None,
+        monitor_hz: int | None = None,
+    ) -> None:
+        self.device = device
+        self.out = Path(out)
+        self.capture: Capture | None = None
+        """What was recorded, when the block has ended."""
+        self._about = {"workload": workload or " ".join(command) or None}
+        self._options = [
+            *("--preset", preset),
+            *(word for one in trace for word in ("--device", one)),
+            *(() if seconds is None else ("--time", str(seconds))),
+        ]
+        self._command = list(command)
+        self._memory = memory
+        self._monitor_hz = monitor_hz
+        self._directory = ""
+        self._jobs: dict[str, Job] = {}
+
+    def __enter__(self) -> Self:
+        capture.refuse_existing(self.out)
+        capture.refuse_existing(_fetched(self.out))
+        place = self._memory or _memory(self.device)
+        self._directory = self.device.new_directory(place, root=True)
+        try:
+            self._begin()
+        except BaseException:
+            self._give_up()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        iotrace = self._jobs[IOTRACE]
+        for job in self._jobs.values():
+            self.device.forget(job)  # what is recorded is worth more than leaving nothing behind
+        try:
+            if kind is None and self._command:
+                self.wait()
+            iotrace.end()
+            iotrace.wait(tell)
+        except BaseException:
+            tell(_left(self.device, self._directory))
+            raise
+        self.capture = fetch(self.device, self._directory, self.out)
+
+    def wait(self) -> None:
+        """Returns when iotrace has ended by itself, with its command or its time, or when Ctrl-C is pressed."""
+        with contextlib.suppress(KeyboardInterrupt):
+            self._jobs[IOTRACE].wait(tell)
+
+    def add(self, ran: Ran) -> None:
+        """Takes in what a workload did meanwhile: its steps and snapshots become part of the capture."""
+        there = _fetched(self.out)
+        there.mkdir(parents=True, exist_ok=True)
+        ran.files(there)
+
+    def _begin(self) -> None:
+        device, directory = self.device, self._directory
+        about = quoted([json.dumps(self._about)])
+        device.checked(f"printf %s {about} >{quoted([f'{directory}/{ABOUT}'])}", "begin a recording", root=True)
+        device.checked(f"mkdir {quoted([f'{directory}/recording'])}", "begin a recording", root=True)
+        if self._monitor_hz is not None:
+            words = ["--hz", str(self._monitor_hz), "--record", f"{directory}/recording/samples.rec"]
+            self._start(PROCMON, words)
+        command = ["--", *self._command] if self._command else []
+        self._start(IOTRACE, ["-o", f"{directory}/recording", *self._options, *command])
+        self._until_recording()
+
+    def _give_up(self) -> None:
+        """Ends what was begun, and leaves nothing of it on the device."""
+        for name, job in self._jobs.items():
+            self.device.end(job)
+            self.device.forget(job)
+            if name == IOTRACE and job.status == KILLED:
+                self.device.sh([self.device.probe(IOTRACE), "--cleanup"], root=True)
+        self.device.patiently(lambda: self.device.remove(self._directory, root=True))
+
+    def _start(self, name: str, words: Sequence[str]) -> None:
+        program = self.device.probe(name)
+        self._jobs[name] = self.device.start([program, *words], root=True, directory=f"{self._directory}/{name}")
+
+    def _until_recording(self) -> None:
+        """Returns when iotrace records: it has listed what there is, which a process of its own does."""
+        job = self._jobs[IOTRACE]
+        listed = (
+            f"[ -e {quoted([f'{self._directory}/recording/before.rec'])} ] && "
+            f'! grep -qs "^PPid:[[:space:]]*{job.pid()}$" /proc/[0-9]*/status'
+        )
+        said: list[str] = []
+        while True:
+            said += job.poll()
+            if job.status is not None and not (job.status == 0 and self._command):
+                raise DeviceError(f"{self.device.name}: iotrace did not begin: {'; '.join(said) or job.status}")
+            if self._command or self.device.patiently(lambda: self.device.script(listed, root=True)).status == 0:
+                for line in said:
+                    tell(line)
+                return
+            time.sleep(_BEGIN_S)
+
+
+def fetch(device: Device, directory: str, out: Path) -> Capture:
+    """Ends what still runs for the recording in `directory` of the device, and makes its capture at `out`.
+
+    The files are first copied beside `out`, and then removed from the device. They stay there where no capture can be
+    made of them. Warns (`LossWarning`) where iotrace was killed.
+    """
+    try:
+        facts = device.facts() | known(_about(device, directory))
+        there = _copied(device, directory, out)
+    except BaseException:
+        tell(_left(device, directory))
+        raise
+    try:
+        made = capture.create([there], out, facts=facts)
+    except BaseException:
+        tell(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
+        raise
+    shutil.rmtree(there)
+    return made
+
+
+def _copied(device: Device, directory: str, out: Path) -> Path:
+    """The directory here with all files of a recording, which has ended and is no more on the device."""
+    for name in (IOTRACE, PROCMON):
+        if _has(device, f"{directory}/{name}", "-d"):
+            job = Job(device, f"{directory}/{name}", root=True)
+            job.end()
+            job.wait()
+    if _has(device, f"{directory}/recording/unfinished", "-d"):
+        warnings.warn(LossWarning(f"{device.name}: iotrace was killed; its last events may be lost"), stacklevel=3)
+        finish = quoted([device.probe(IOTRACE), "--finish", f"{directory}/recording"])
+        device.checked(finish, "put together what iotrace left", root=True, timeout_s=_FINISH_S)
+    there = _fetched(out)
+    there.mkdir(parents=True, exist_ok=True)
+    for name in _FILES:
+        if _has(device, f"{directory}/recording/{name}", "-f"):
+            device.pull(f"{directory}/recording/{name}", there / name, root=True)
+    for name in _BESIDE:
+        _drop_if_empty(there / name)
+    device.patiently(lambda: device.remove(directory, root=True))
+    return there
+
+
+def _drop_if_empty(path: Path) -> None:
+    """Removes a file without records, as the device leaves it on a full disk: no capture could be made of it."""
+    if not path.exists() or path.stat().st_size > _FEW_BYTES:
+        return
+    try:
+        record.read(path)
+    except InputError as error:
+        warnings.warn(LossWarning(f"{error}; the capture is made without it"), stacklevel=4)
+        path.unlink()
+
+
+def _has(device: Device, path: str, kind: str) -> bool:
+    """Whether the device has a file (``-f``) or directory (``-d``)."""
+    return device.patiently(lambda: device.script(f"[ {kind} {quoted([path])} ]", root=True)).status == 0
+
+
+def _about(device: Device, directory: str) -> dict[str, Any]:
+    """Facts that were told when the recording began."""
+    text = device.patiently(lambda: device.script(f"cat {quoted([f'{directory}/{ABOUT}'])}", root=True)).text
+    try:
+        workload = json.loads(text)["workload"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
+    return {"workload": workload if isinstance(workload, str) else None}
+
+
+def _left(device: Device, directory: str) -> str:
+    """What to tell of a recording that could not be fetched."""
+    return (
+        f"the recording is kept in {directory} on the device until it restarts; fetch it with "
+        f"`androstep record --on {device.name} --recover -o CAPTURE`"
+    )
+
+
+def _fetched(out: Path) -> Path:
+    """Where the files of a recording are until the capture is made of them."""
+    return out.with_name(f"{out.name}.recording")
+
+
+def _memory(device: Device) -> str:
+    for place in MEMORY:
+        if device.script(f"[ -d {place} ] && [ -w {place} ]", root=True).status == 0:
+            return place
+    raise DeviceError(f"{device.name}: none of {', '.join(MEMORY)} can be written to; name a place to record into")

@@ -1,0 +1,38 @@
+"""Recordings that are still on a device: the link was lost for long, this program was killed, or a probe was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from androstep_analysis import capture
+from androstep_analysis.capture import Capture
+from androstep_analysis.device import recording
+from androstep_analysis.device.transport import DeviceError, quoted
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+
+
+def recover(device: Device, out: Path) -> list[Capture]:
+    """Captures of all recordings in the device's memory: at `out`, and where there are more at ``out-2``, ``out-3``, ….
+
+    Recordings that still run are ended. Raises `DeviceError` where there is none.
+    """
+    found = _left(device)
+    if not found:
+        raise DeviceError(f"{device.name}: no recording is left there; what was in memory is gone when it restarts")
+    places = [out if number == 1 else out.with_name(f"{out.name}-{number}") for number in range(1, len(found) + 1)]
+    for place in places:
+        capture.refuse_existing(place)
+    return [recording.fetch(device, directory, place) for directory, place in zip(found, places, strict=True)]
+
+
+def _left(device: Device) -> list[str]:
+    from androstep_analysis.device.device import PREFIX
+
+    places = dict.fromkeys((*recording.MEMORY, device.scratch))
+    names = " ".join(f"{quoted([place])}/{PREFIX}*/{recording.ABOUT}" for place in places)
+    began = 'd=${f%/*}; { [ -e "$d/recording/trace.dat" ] || [ -e "$d/recording/unfinished" ]; } && echo "$d"'
+    said = device.checked(f"for f in {names}; do {began}; done; true", "look for recordings", root=True)
+    return said.decode("utf-8", "replace").splitlines()

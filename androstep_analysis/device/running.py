@@ -1,0 +1,80 @@
+"""Our probes on a device: their progress here while they run there, and their records at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from androstep_analysis.bench.records import PROBE as IOBENCH
+from androstep_analysis.bench.run import Run as BenchRun
+from androstep_analysis.bench.run import run as run_bench
+from androstep_analysis.device.transport import quoted
+from androstep_analysis.probe import Runner
+from androstep_analysis.replay import program as programs
+from androstep_analysis.replay.read import PROBE as IOREPLAY
+from androstep_analysis.replay.run import Run as ReplayRun
+from androstep_analysis.replay.run import run as run_replay
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+
+
+def runner(device: Device, name: str, operands: Sequence[str], *, root: bool) -> Runner:
+    """Runs a probe on the device with these operands behind its options (`probe.Runner`).
+
+    It goes on while the link is lost. Where the device is another machine, it begins in a directory that is removed.
+    What it prints is shown only where it writes no records, as for ``--help``.
+    """
+
+    def run(options: Sequence[str], path: Path, progress: Callable[[str], None]) -> int:
+        program = device.probe(name)
+        place = device.new_directory(device.directory, root=root)
+        records = f"{place}/records"
+        inside = [] if device.is_here else ["sh", "-c", 'cd "$0" && exec "$@"', place]
+        words = [*inside, program, *options, "--record", records, *operands]
+        job = device.start(words, root=root, directory=f"{place}/job")
+        try:
+            with device.ending(job):
+                status = job.wait(progress)
+            if device.script(f"[ -f {quoted([records])} ]", root=root).status == 0:
+                device.pull(records, path, root=root)
+            else:
+                sys.stdout.write(job.output())
+            return status
+        finally:
+            device.forget(job)
+            device.patiently(lambda: device.remove(place, root=root))
+
+    return run
+
+
+def bench(device: Device, options: Sequence[str], out: Path) -> BenchRun:
+    """iobench on the device; its capture at `out` says what is known of the device."""
+    return run_bench(
+        options, out, runner=runner(device, IOBENCH, (), root=device.has_root), facts=_facts(device, IOBENCH, options)
+    )
+
+
+def replay(
+    device: Device, program: Path, directory: str, out: Path, options: Sequence[str], *, repeats: int
+) -> ReplayRun:
+    """ioreplay on the device; its capture at `out` says what is known of the device."""
+    is_device = programs.read(program).is_device
+    there = f"{device.directory}/program.rec"
+    device.push(program, there)
+    operands = ("--target", directory, there) if is_device else (there, directory)
+    return run_replay(
+        program,
+        directory,
+        options,
+        out=out,
+        repeats=repeats,
+        runner=runner(device, IOREPLAY, operands, root=device.has_root),
+        facts=_facts(device, IOREPLAY, [*options, program.name, directory]),
+    )
+
+
+def _facts(device: Device, name: str, words: Sequence[str]) -> dict[str, Any]:
+    return device.facts() | {"workload": " ".join([name, *words])}

@@ -1,0 +1,15 @@
+"""Sentences for the user while something takes its time."""
+
+from __future__ import annotations
+
+import sys
+
+from tqdm.auto import tqdm
+
+from androstep_analysis.markup import visible
+
+
+def tell(sentence: str) -> None:
+    """Writes a sentence to standard error, beside bars that show progress."""
+    with tqdm.external_write_mode(file=sys.stderr):
+        print(f"androstep: {visible(sentence)}", file=sys.stderr)

@@ -1,0 +1,57 @@
+"""Workloads: what is done on a device while it is recorded, with the times of every step.
+
+>>> with connect("adb") as device, device.record(out="capture") as recording:
+...     recording.add(Pages(("https://example.org/",)).run(device))
+
+Each has a name, and `run` does it on a device and returns `Ran`: table `steps`, and snapshots of the GUI where it takes
+any. Times are read on the device itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from androstep_analysis.device.workloads import install, pages, script
+from androstep_analysis.device.workloads.install import Install
+from androstep_analysis.device.workloads.log import Ran
+from androstep_analysis.device.workloads.pages import Pages
+from androstep_analysis.device.workloads.script import Script
+from androstep_analysis.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+
+__all__ = ["KINDS", "Install", "Pages", "Ran", "Script", "Workload", "parse"]
+
+
+KINDS: Final = ("pages", "script", "install")
+"""The kinds of workloads that a command line can name."""
+
+
+class Workload(Protocol):
+    """Something that is done on a device."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+
+    def run(self, device: Device) -> Ran:
+        """Does it, to its end; raises `DeviceError` where the device fails."""
+
+
+def parse(text: str) -> Workload:
+    """The workload that ``KIND:FILE`` names on a command line.
+
+    ``pages:FILE`` (addresses, one in each line), ``script:FILE`` (TOML), ``install:PATH`` (a package, or a directory of
+    packages). Raises `InputError` for anything else.
+    """
+    kind, _, name = text.partition(":")
+    path = Path(name)
+    if kind == "pages" and name:
+        return Pages(pages.read(path))
+    if kind == "script" and name:
+        return script.read(path)
+    if kind == "install" and name:
+        return Install(install.packages(path))
+    raise InputError(f"{printable(text)}: is no workload; give pages:FILE, script:FILE or install:PATH")

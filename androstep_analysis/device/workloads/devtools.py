@@ -1,0 +1,165 @@
+"""A page of a browser, by its debugging port (Chrome DevTools Protocol): what it loads and when that is done."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+from androstep_analysis.device.transport import DeviceError
+from androstep_analysis.device.workloads.websocket import WebSocket
+
+_ANSWER_S = 60.0
+_MAX_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Load:
+    """How the loading of a page went: times of the device's CLOCK_REALTIME, by the browser itself.
+
+    `end_ns` is None where the page was not loaded in time. `error` is the browser's own word for why there is no page.
+    """
+
+    begin_ns: int | None
+    end_ns: int | None
+    error: str | None = None
+
+
+class Page:
+    """The first page of the browser whose debugging port is `host`:`port`; a context manager."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._socket = WebSocket(f"ws://{host}:{port}{_path(host, port)}", timeout_s=_ANSWER_S)
+        self._number = 0
+        try:
+            for domain in ("Page", "Network"):
+                self.call(f"{domain}.enable")
+            self.call("Page.setLifecycleEventsEnabled", enabled=True)
+            self._frame = str(_inner(self.call("Page.getFrameTree"), "frameTree", "frame").get("id"))
+        except BaseException:
+            self._socket.__exit__()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.__exit__()
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """What the browser answers; `DeviceError` where it refuses or does not answer. Events are left out."""
+        number = self._send(method, parameters)
+        deadline = time.monotonic() + _ANSWER_S
+        while (message := self._next(deadline)) is not None:
+            if message.get("id") == number:
+                return _result(method, message)
+        raise DeviceError(f"the browser did not answer {method} in {_ANSWER_S:.0f} s; is its window open?")
+
+    def _send(self, method: str, parameters: dict[str, Any]) -> int:
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        return self._number
+
+    def _next(self, deadline: float) -> dict[str, Any] | None:
+        text = self._socket.receive(deadline)
+        if text is None:
+            return None
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}
+        return message if isinstance(message, dict) else {}
+
+    def load(self, url: str, timeout_s: float) -> Load:
+        """Loads a page, until its event ``load``, which comes when all that it consists of is there."""
+        deadline = time.monotonic() + timeout_s
+        number = self._send("Page.navigate", {"url": url})
+        watch = _Watch(self._frame)
+        while (message := self._next(deadline)) is not None:
+            if message.get("id") == number:  # which comes when the server has answered
+                told = _result("Page.navigate", message)
+                if told.get("errorText"):
+                    return Load(watch.realtime_ns(watch.begin), None, str(told["errorText"])[:200])
+            else:
+                watch.see(message)
+            if watch.end is not None:
+                return Load(watch.realtime_ns(watch.begin), watch.realtime_ns(watch.end))
+        self.call("Page.stopLoading")
+        return Load(watch.realtime_ns(watch.begin), None)
+
+
+class _Watch:
+    """The events of one navigation, which begins with the request for the page.
+
+    The browser's own times are seconds of CLOCK_MONOTONIC; a request is told with both that and CLOCK_REALTIME.
+    """
+
+    def __init__(self, frame: str) -> None:
+        self.begin: float | None = None
+        self.end: float | None = None
+        self._wall = 0.0
+        self._frame = frame
+        self._loader: object = object()
+
+    def see(self, event: dict[str, Any]) -> None:
+        """Takes in an event."""
+        told = _inner(event, "params")
+        stamp, wall, loader = told.get("timestamp"), told.get("wallTime"), told.get("loaderId")
+        if told.get("frameId") != self._frame or not isinstance(stamp, float | int):
+            return
+        if event.get("method") == "Network.requestWillBeSent":
+            # The request for a page bears the number of what it loads.
+            if self.begin is None and told.get("requestId") == loader and isinstance(wall, float | int):
+                self.begin, self._wall, self._loader = stamp, wall - stamp, loader
+        elif (event.get("method"), told.get("name"), loader) == ("Page.lifecycleEvent", "load", self._loader):
+            self.end = stamp
+
+    def realtime_ns(self, stamp: float | None) -> int | None:
+        """CLOCK_REALTIME at a time of the browser; None before the navigation has begun."""
+        return None if stamp is None or self.begin is None else round((stamp + self._wall) * 1e9)
+
+
+def _result(method: str, message: dict[str, Any]) -> dict[str, Any]:
+    """What a message answers; `DeviceError` where it refuses."""
+    if "error" in message:
+        raise DeviceError(f"the browser refused {method}: {str(message['error'])[:200]}")
+    return _inner(message, "result")
+
+
+def _inner(message: dict[str, Any], *path: str) -> dict[str, Any]:
+    """The object that lies there in a message; empty where there is none."""
+    found: Any = message
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _path(host: str, port: int) -> str:
+    """The path of the first page's debugging socket."""
+    pages = [target for target in _asked(host, port, "GET", "/json/list") if target.get("type") == "page"]
+    if not pages:
+        pages = _asked(host, port, "PUT", "/json/new?about:blank")
+    for page in pages:
+        url = page.get("webSocketDebuggerUrl")
+        if isinstance(url, str) and "/devtools/" in url:
+            return "/devtools/" + url.split("/devtools/", 1)[1]
+    raise DeviceError(f"{host}:{port}: the browser has no page that can be watched; open one")
+
+
+def _asked(host: str, port: int, method: str, path: str) -> list[dict[str, Any]]:
+    connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
+    try:
+        # A browser answers only those who name it by an address.
+        connection.request(method, path, headers={"Host": f"{host}:{port}"})
+        told = json.loads(connection.getresponse().read(_MAX_BYTES))
+    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+        raise DeviceError(
+            f"{host}:{port}: no browser's debugging port answers ({error or type(error).__name__}); start the browser, "
+            "and on a phone allow USB debugging"
+        ) from None
+    finally:
+        connection.close()
+    rows = told if isinstance(told, list) else [told]
+    return [row for row in rows if isinstance(row, dict)]

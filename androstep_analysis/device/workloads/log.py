@@ -1,0 +1,121 @@
+"""The log of a workload at work: its steps with times read on the device itself, and what the screen showed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.device.transport import Answer, DeviceError, quoted
+from androstep_analysis.device.workloads.clock import relation
+from androstep_analysis.steps import archive, tables
+from androstep_analysis.steps.gui import Snapshot
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.device import Device
+
+COMMAND_S = 600.0
+"""How long a command may take before the device is taken for lost: a large package on a slow phone takes minutes."""
+
+_NOW = "date +%s%N"
+_STAMPS = re.compile(rb"\n([0-9]{15,19}) ([0-9]{1,3}) ([0-9]{15,19})\n?\Z")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a workload did: table `steps`, and the snapshots of the GUI that it took, in the device's CLOCK_BOOTTIME."""
+
+    steps: pl.DataFrame
+    snapshots: tuple[Snapshot, ...]
+    realtime_offset_ns: int
+
+    def files(self, directory: Path) -> list[Path]:
+        """Writes steps.json, and gui.zip where there are snapshots, into a directory; sources of a capture."""
+        made = [directory / "steps.json"]
+        tables.write(self.steps, made[0], self.realtime_offset_ns)
+        if self.snapshots:
+            made.append(directory / "gui.zip")
+            archive.write(self.snapshots, made[1], self.realtime_offset_ns)
+        return made
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A command's answer, and when it began and ended by the device's CLOCK_REALTIME."""
+
+    answer: Answer
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass
+class Log:
+    """Steps under construction. Times are of the device's CLOCK_REALTIME until `ran` turns them into CLOCK_BOOTTIME."""
+
+    device: Device
+    workload: str
+    repeat: int = 0
+    _rows: list[dict[str, Any]] = field(default_factory=list)
+    _snapshots: list[Snapshot] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._before = relation(self.device)
+
+    def stamped(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float = COMMAND_S) -> Stamped:
+        """Runs a program on the device, with `stdin`, a file there, as its input."""
+        line = quoted(words) + (f" <{quoted([stdin])}" if stdin is not None else "")
+        text = f'b=$({_NOW}); {line}; s=$?; e=$({_NOW}); printf "\\n%s %s %s\\n" "$b" "$s" "$e"'
+        answer = self.device.script(text, timeout_s=timeout_s)
+        found = _STAMPS.search(answer.output)
+        if found is None:
+            raise DeviceError(f"{self.device.name}: {words[0]} did not end as expected ({answer.complaint})")
+        told = Answer(int(found[2]), answer.output[: found.start()], answer.errors)
+        return Stamped(told, int(found[1]), int(found[3]))
+
+    def now_ns(self) -> int:
+        """The device's CLOCK_REALTIME."""
+        return int(self.device.checked(_NOW, "read the device's clock"))
+
+    def add(
+        self,
+        what: str,
+        label: str,
+        begin_ns: int,
+        end_ns: int,
+        *,
+        outcome: str = "completed",
+        detail: str | None = None,
+        bytes: int | None = None,
+    ) -> None:
+        """Another step."""
+        row = {"what": what, "label": label, "ts_ns": begin_ns, "end_ns": end_ns, "outcome": outcome}
+        number = {"workload": self.workload, "repeat": self.repeat, "number": len(self._rows)}
+        self._rows.append({**number, **row, "detail": detail, "bytes": bytes})
+
+    def command(self, what: str, label: str, words: Sequence[str]) -> Stamped:
+        """Runs a program on the device as a step that fails where the program does."""
+        done = self.stamped(words)
+        failed = done.answer.status != 0
+        detail = done.answer.complaint[:1000] if failed else None
+        self.add(what, label, done.begin_ns, done.end_ns, outcome="failed" if failed else "completed", detail=detail)
+        return done
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Another snapshot of the GUI."""
+        self._snapshots.append(snapshot)
+
+    def ran(self) -> Ran:
+        """All of it, when the workload has ended."""
+        clocks = self._before.with_other(relation(self.device))
+        names = schema.table("steps").polars
+        rows = pl.DataFrame([{**row, "error_ns": clocks.error_ns} for row in self._rows], schema=names)
+        shifted = rows.with_columns(pl.col("ts_ns", "end_ns") + clocks.offset_ns)
+        # How the clocks lie to each other shifts all times alike: between steps and snapshots nothing is uncertain.
+        offset_ns = clocks.offset_ns
+        snapshots = tuple(Snapshot(one.ts_ns + offset_ns, one.end_ns + offset_ns, one.xml) for one in self._snapshots)
+        return Ran(schema.conform(shifted, "steps"), snapshots, -clocks.offset_ns)

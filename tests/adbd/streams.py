@@ -1,0 +1,232 @@
+"""A connection from a host: who it is, and the streams in it, each with its own flow control."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from adbd.auth import Doorkeeper
+from adbd.faults import Faults
+from adbd.messages import (
+    AUTH,
+    AUTH_PUBLIC_KEY,
+    AUTH_SIGNATURE,
+    AUTH_TOKEN,
+    CLSE,
+    CNXN,
+    OKAY,
+    OPEN,
+    VERSION,
+    WRTE,
+    Lost,
+    Message,
+    receive,
+)
+
+MAX_PAYLOAD = 1 << 20
+_SMALLEST_PAYLOAD = 4096
+
+
+class Stream:
+    """One service at work for the host. The service runs in a thread of its own; the connection feeds it."""
+
+    def __init__(self, connection: Connection, own: int, others: int) -> None:
+        self._connection, self._own, self._others = connection, own, others
+        self._arrived: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._rest = memoryview(b"")
+        self._may_write = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self.ended = threading.Event()
+
+    def accept(self) -> None:
+        """Says that the service is there."""
+        self._connection.send(Message(OKAY, self._own, self._others))
+        self._may_write.release()
+
+    def write(self, data: bytes) -> None:
+        """Sends data, each message when the host has taken the one before; `Lost` when it closed the stream."""
+        for start in range(0, len(data), self._connection.max_payload):
+            self._may_write.acquire()
+            if self.ended.is_set():
+                self._may_write.release()
+                raise Lost("the host closed the stream")
+            part = data[start : start + self._connection.max_payload]
+            self._connection.send(Message(WRTE, self._own, self._others, part))
+
+    def read(self) -> bytes:
+        """What the host sent next, then acknowledged; `Lost` at the end."""
+        part, self._rest = self._rest or self._next(), memoryview(b"")
+        return bytes(part)
+
+    def exactly(self, nr_bytes: int) -> bytes:
+        """So many bytes, or `Lost`."""
+        parts: list[memoryview] = []
+        while nr_bytes:
+            part = self._rest or self._next()
+            parts.append(part[:nr_bytes])
+            self._rest = part[nr_bytes:]
+            nr_bytes -= len(parts[-1])
+        return b"".join(parts)
+
+    def _next(self) -> memoryview:
+        arrived = self._arrived.get()
+        if arrived is None:
+            self._arrived.put(None)
+            raise Lost("the host closed the stream")
+        self._connection.send(Message(OKAY, self._own, self._others))
+        return memoryview(arrived)
+
+    def close(self) -> None:
+        """Ends the stream, and tells the host."""
+        with self._lock:
+            if self.ended.is_set():
+                return
+            self.end()
+        with contextlib.suppress(Lost):
+            self._connection.send(Message(CLSE, self._own, self._others))
+
+    def end(self) -> None:
+        """No more is read or written."""
+        self.ended.set()
+        self._arrived.put(None)
+        self._may_write.release()
+
+    def arrive(self, data: bytes) -> None:
+        """Takes in what the host sent."""
+        self._arrived.put(data)
+
+    def go_on(self) -> None:
+        """The host took the last message."""
+        self._may_write.release()
+
+
+Service = Callable[[str, Stream, "Connection"], Callable[[], None] | None]
+"""What a service's name, a stream and its connection come to: the work of a thread, or None for no such service."""
+
+
+class Connection:
+    """One TCP connection."""
+
+    def __init__(
+        self, link: socket.socket, banner: bytes, faults: Faults, doorkeeper: Doorkeeper | None, service: Service
+    ) -> None:
+        self._link, self._banner, self._faults = link, banner, faults
+        self._doorkeeper, self._service = doorkeeper, service
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._streams: dict[int, Stream] = {}
+        self._version = VERSION
+        self._sent = 0
+        self._token = b""
+        self.max_payload = _SMALLEST_PAYLOAD
+        self.threads: list[threading.Thread] = []
+
+    def serve(self) -> None:
+        """Answers until the connection ends."""
+        try:
+            while True:
+                message = receive(self._link)
+                self._wait_for(len(message.payload))
+                self._answer(message)
+        except Lost:
+            pass
+        finally:
+            self.drop()
+            self._link.close()
+
+    def drop(self) -> None:
+        """Ends the connection now, with all streams."""
+        with contextlib.suppress(OSError):
+            self._link.shutdown(socket.SHUT_RDWR)
+        for stream in list(self._streams.values()):
+            stream.end()
+
+    def send(self, message: Message) -> None:
+        """Sends a message; `Lost` where the connection has ended."""
+        with self._lock:
+            self._sent += len(message.payload)
+            after = self._faults.silent_after
+            if self._faults.silent or (after is not None and self._sent > after):
+                return
+            self._wait_for(len(message.payload))
+            try:
+                self._link.sendall(message.packed(self._version))
+            except OSError as error:
+                raise Lost(str(error)) from None
+
+    def _wait_for(self, nr_bytes: int) -> None:
+        """As long as a slow link takes for so many bytes."""
+        if self._faults.bytes_per_s and nr_bytes:
+            time.sleep(nr_bytes / self._faults.bytes_per_s)
+
+    def _answer(self, message: Message) -> None:
+        if message.command == CNXN:
+            self._version = min(VERSION, message.first)
+            self.max_payload = max(_SMALLEST_PAYLOAD, min(MAX_PAYLOAD, message.second))
+            self._greet_or_ask()
+        elif message.command == AUTH:
+            self._judge(message)
+        elif message.command == OPEN:
+            self._open(message.first, message.payload.rstrip(b"\0").decode("utf-8", "surrogateescape"))
+        else:
+            self._feed(message)
+
+    def _greet_or_ask(self) -> None:
+        if self._doorkeeper is None:
+            self._greet()
+        else:
+            self._token = self._doorkeeper.token()
+            self.send(Message(AUTH, AUTH_TOKEN, 0, self._token))
+
+    def _greet(self) -> None:
+        self.send(Message(CNXN, self._version, MAX_PAYLOAD, self._banner))
+
+    def _judge(self, message: Message) -> None:
+        assert self._doorkeeper is not None
+        if message.first == AUTH_SIGNATURE and not self._doorkeeper.knows(self._token, message.payload):
+            self._greet_or_ask()
+        elif message.first == AUTH_SIGNATURE or (
+            message.first == AUTH_PUBLIC_KEY and self._doorkeeper.is_offered(message.payload)
+        ):
+            self._greet()
+
+    def _open(self, others: int, name: str) -> None:
+        stream = Stream(self, next(self._numbers), others)
+        work = self._service(name, stream, self)
+        if work is None:
+            self.send(Message(CLSE, 0, others))
+            return
+        self._streams[stream._own] = stream
+        stream.accept()
+        thread = threading.Thread(target=self._run, args=(work, stream), daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def _run(self, work: Callable[[], None], stream: Stream) -> None:
+        try:
+            work()
+        except Lost:
+            pass
+        finally:
+            stream.close()
+
+    def _feed(self, message: Message) -> None:
+        stream = self._streams.get(message.second)
+        if stream is None:
+            if message.command == WRTE:
+                self.send(Message(CLSE, 0, message.first))
+        elif message.command == WRTE:
+            stream.arrive(message.payload)
+        elif message.command == OKAY:
+            stream.go_on()
+        elif message.command == CLSE:
+            with contextlib.suppress(Lost):
+                if not stream.ended.is_set():
+                    self.send(Message(CLSE, stream._own, message.first))
+            stream.end()
+            del self._streams[message.second]
