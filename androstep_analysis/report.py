@@ -248,14 +248,46 @@ def _beside_requests(capture: Capture) -> list[Element]:
         )
         elements += [el("h2", "Commands to the device"), *_first(commands, 4)]
     if rows["samples"]:
+        elements += _sampled(capture.samples)
         counters = analysis.counters(capture.samples).select(
             pl.col("counter").alias("Counter"),
-            pl.coalesce(_formatted("dev", _device), pl.col("pid").cast(pl.String), pl.lit("")).alias("of"),
+            pl.coalesce(_formatted("dev", _device), pl.col("pid").cast(pl.String), "instance", pl.lit("")).alias("of"),
             pl.col("unit").alias("Unit"),
             *(_formatted(name, _count).alias(name.title()) for name in ("count", "least", "greatest", "last")),
         )
         elements += [el("h2", "Counters"), *_first(counters, 3)]
     return elements
+
+
+def _sampled(samples: pl.LazyFrame) -> list[Element]:
+    """What the CPUs did, for whom, and how busy disks were, as far as samples tell."""
+    cpu = analysis.cpu(samples)
+    if cpu.is_empty():
+        return []
+    wide = cpu.pivot("metric", index="state", values="value", maintain_order=True).select(
+        pl.col("state").cast(pl.String).alias("State"),
+        _formatted("cpu_time", _seconds).alias("Time"),
+        _formatted("cpu_share", _ratio).alias("Share"),
+    )
+    users = analysis.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    whose = users.select(
+        pl.col("comm").fill_null("unknown").alias("Process"), _formatted("value", _seconds).alias("Time")
+    )
+    busy = analysis.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    disks = busy.select(pl.col("disk").fill_null("").alias("Disk"), _formatted("value", _ratio).alias("Busy"))
+    return [
+        el("h2", "CPU time"),
+        *_definitions(("cpu", "busyness")),
+        *(_first(wide, 1) + _first(whose, 1) + _first(disks, 1)),
+    ]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.2f} s"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.1%}"
 
 
 def _first(cells: pl.DataFrame, names: int) -> list[Element]:

@@ -68,6 +68,7 @@ def _beside_requests(capture: Capture) -> Iterator[str]:
     if has["commands"]:
         yield _commands(analysis.commands(capture.commands))
     if has["samples"]:
+        yield from _sampled(capture.samples)
         yield _counters(analysis.counters(capture.samples))
     if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")):
         counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
@@ -103,11 +104,27 @@ def _commands(result: pl.DataFrame) -> str:
     return _top("Commands to the device", ["device", "event", "step", "opcode", "events", "KiB"], rows)
 
 
+def _sampled(samples: pl.LazyFrame) -> Iterator[str]:
+    """What the CPUs did, for whom, and how busy disks were, as far as samples tell."""
+    cpu = analysis.cpu(samples).pivot("metric", index="state", values="value")
+    if cpu.height:
+        rows = [[state, _number(seconds, 1, 2), _percent(share)] for state, seconds, share in cpu.iter_rows()]
+        yield _top("CPU time", ["state", "s", "share"], rows)
+    users = analysis.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    rows = [["–" if comm is None else comm, _number(s, 1, 2)] for comm, s in users.select("comm", "value").iter_rows()]
+    yield _top("CPU time of processes", ["process", "s"], rows)
+    disks = analysis.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    rows = [
+        ["–" if disk is None else disk, _percent(ratio)] for disk, ratio in disks.select("disk", "value").iter_rows()
+    ]
+    yield _top("Busy disks", ["disk", "busy"], rows)
+
+
 def _counters(result: pl.DataFrame) -> str:
     rows = [
         [
             row["counter"],
-            *(_whose(row["dev"], row["pid"]), row["unit"]),
+            *(_whose(row["dev"], row["pid"], row["instance"]), row["unit"]),
             *(f"{row[name]:,}" for name in ("count", "least", "greatest", "last")),
         ]
         for row in result.iter_rows(named=True)
@@ -115,11 +132,13 @@ def _counters(result: pl.DataFrame) -> str:
     return _top("Counters", ["counter", "of", "unit", "readings", "least", "greatest", "last"], rows)
 
 
-def _whose(dev: int | None, pid: int | None) -> str:
+def _whose(dev: int | None, pid: int | None, instance: str | None) -> str:
     """What a counter belongs to."""
     if dev is not None:
         return units.format_dev(dev)
-    return "–" if pid is None else f"process {pid}"
+    if pid is not None:
+        return f"process {pid}"
+    return "–" if instance is None else instance
 
 
 def _top(title: str, header: list[str], rows: list[list[str]]) -> str:

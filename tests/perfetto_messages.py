@@ -17,7 +17,7 @@ TracePacket: timestamp=8:uint64 timestamp_clock_id=58:uint32 trusted_packet_sequ
   ftrace_events=1:Bundle process_tree=2:ProcessTree process_stats=9:ProcessStats clock_snapshot=6:ClockSnapshot
   sys_stats=7:SysStats trace_config=33:TraceConfig ftrace_stats=34:FtraceStats trace_stats=35:TraceStats
   system_info=45:SystemInfo packages_list=47:PackagesList compressed_packets=50:bytes
-  zstd_compressed_packets=133:bytes track_event=11:bytes for_testing=900:bytes
+  zstd_compressed_packets=133:bytes track_event=11:bytes frame_timeline_event=76:FrameEvent for_testing=900:bytes
 TracePacketDefaults: timestamp_clock_id=58:uint32
 Bundle: cpu=1:uint32 event*=2:FtraceEvent lost_events=3:bool compact_sched=4:CompactSched ftrace_clock=5:int32
   ftrace_timestamp=6:int64 boot_timestamp=7:int64 error*=8:FtraceError
@@ -105,6 +105,14 @@ CpuStats: cpu=1:uint64 overrun=3:uint64 commit_overrun=4:uint64 dropped_events=8
 TraceStats: buffer_stats*=1:BufferStats
 BufferStats: chunks_overwritten=3:uint64 chunks_discarded=18:uint64 trace_writer_packet_loss=19:uint64
 SystemInfo: utsname=1:Utsname android_build_fingerprint=2:string android_sdk_version=5:uint64
+FrameEvent: expected_display_frame_start=1:DisplayFrame actual_display_frame_start=2:DisplayFrame
+  expected_surface_frame_start=3:SurfaceFrame actual_surface_frame_start=4:SurfaceFrame frame_end=5:FrameEnd
+DisplayFrame: cookie=1:int64 token=2:int64 pid=3:int32 present_type=4:int32 on_time_finish=5:bool gpu_composition=6:bool
+  jank_type=7:int32 prediction_type=8:int32
+SurfaceFrame: cookie=1:int64 token=2:int64 display_frame_token=3:int64 pid=4:int32 layer_name=5:string
+  present_type=6:int32 on_time_finish=7:bool gpu_composition=8:bool jank_type=9:int32 prediction_type=10:int32
+  is_buffer=11:bool
+FrameEnd: cookie=1:int64
 Utsname: sysname=1:string version=2:string release=3:string machine=4:string
 """
 """Name of each message, and its fields: ``*`` for repeated, ``#`` for packed ones."""

@@ -60,6 +60,7 @@ class Read:
     syscalls: pl.DataFrame
     commands: pl.DataFrame
     samples: pl.DataFrame
+    frames: pl.DataFrame
     tasks: pl.DataFrame
 
     def __getattr__(self, name: str) -> Any:
@@ -86,8 +87,7 @@ def read(path: Path) -> Read:
         if len(times):
             assert staging.first_ns is not None and staging.last_ns is not None
             assert staging.first_ns <= times[0] <= times[-1] <= staging.last_ns
-    block, fs_events, syscalls, commands, samples = (tables[name] for name in TABLES)
-    return Read(staging, block, fs_events, syscalls, commands, samples, staging.tasks)
+    return Read(staging, *(tables[name] for name in TABLES), staging.tasks)
 
 
 def read_bytes(directory: Path, data: bytes) -> Read:

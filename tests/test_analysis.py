@@ -834,4 +834,4 @@ def test_commands_and_counters():
     ]
     names = ("ts_ns", "value", "counter", "scope", "dev", "unit")
     samples = made("samples", names, [(*reading, "x", "device", DEV, "B") for reading in ((3, 20), (1, -5), (2, 90))])
-    assert analysis.counters(samples).rows() == [("x", "device", DEV, None, "B", 3, -5, 90, 20)]
+    assert analysis.counters(samples).rows() == [("x", "device", DEV, None, None, "B", 3, -5, 90, 20)]

@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import tarfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,9 @@ from hypothesis import strategies as st
 
 import androstep_analysis as androstep
 from androstep_analysis import bench, beside, schema
+from androstep_analysis.analysis.compare_exact import moses, rank, ratio
 from androstep_analysis.bench import fio, tables
-from androstep_analysis.bench.compare import moses, ratio
 from androstep_analysis.bench.measures import QUANTILES
-from androstep_analysis.bench.summarise import rank
 from androstep_analysis.bench.tables import Part, foreign
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.results import Results
@@ -750,7 +750,7 @@ def test_results_beside_a_trace(recorded: Path, tmp_path: Path) -> None:
 def test_times_of_results_are_in_the_clock_of_the_trace(recorded: Path, tmp_path: Path) -> None:
     found = bench.read(recorded)
     assert found.monotonic_offset_ns is not None
-    about = {"clock": "mono", "events": {"x": 1}, "losses": [], "rows": {}}
+    about = {"clock": "mono", "realtime_offset_ns": None, "events": {"x": 1}, "losses": [], "rows": {}}
     shifted, told = beside.add({"bench": found}, {}, about)
     assert told["bench"] == {"tests": ["rand_write"], "runs": 6, "invalid": 0}
     for name in bench.TABLES:
@@ -758,3 +758,8 @@ def test_times_of_results_are_in_the_clock_of_the_trace(recorded: Path, tmp_path
         assert set(difference) == {found.monotonic_offset_ns}
     same, _ = beside.add({"bench": found}, {}, about | {"clock": "boot"})
     assert same["bench"].lazy().collect().equals(found.tables["bench"])
+    # CLOCK_REALTIME leads from one clock to the other where both are told in it.
+    untold = replace(found, monotonic_offset_ns=None, realtime_offset_ns=1000)
+    shifted, _ = beside.add({"bench": untold}, {}, about | {"realtime_offset_ns": 1300})
+    difference = shifted["bench"].lazy().collect()["ts_ns"] - found.tables["bench"]["ts_ns"]
+    assert set(difference) == {-300}

@@ -636,11 +636,11 @@ def test_clocks() -> None:
     work = [event(2_500, 1, block_plug={"comm": "x"})]
     boot = read(trace(*packets, bundle(*work)))
     assert (boot.staging.clock, boot.staging.realtime_offset_ns) == ("boot", 4_999_000)
-    assert boot.table("samples").select("ts_ns", "scope", "counter", "value", "unit").rows()[:4] == [
-        (2_000, "system", "meminfo.MemTotal", 42, "kB"),
-        (2_000, "cpu", "cpu3.iowait", 7, "ns"),
-        (2_100, "system", "meminfo.MemTotal", 42, "kB"),
-        (2_100, "cpu", "cpu3.iowait", 7, "ns"),
+    assert boot.table("samples").select("ts_ns", "scope", "instance", "counter", "value", "unit").rows()[:4] == [
+        (2_000, "system", None, "meminfo.MemTotal", 42, "kB"),
+        (2_000, "cpu", "3", "stat.iowait", 7, "ns"),
+        (2_100, "system", None, "meminfo.MemTotal", 42, "kB"),
+        (2_100, "cpu", "3", "stat.iowait", 7, "ns"),
     ]
     assert boot.table("samples")["ts_ns"].to_list()[4:] == [3_100, 3_100]
     assert boot.losses == {"clock": 1}

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import made
 import matplotlib
 import numpy as np
 import polars as pl
@@ -25,6 +26,7 @@ from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
 
 from androstep_analysis import analysis, bench, plot, replay, schema
+from androstep_analysis.analysis import compare
 from androstep_analysis.plot import bench as plot_bench
 from androstep_analysis.plot import paper, scatter, series, text
 
@@ -687,6 +689,8 @@ def empty() -> dict[str, Axes]:
     results = {name: schema.empty(name) for name in bench.TABLES}
     medians = bench.summarise(results)
     replays = replayed.tables([])
+    shares = compare.measure_all([made.capture()], "mix")
+    ranked = compare.ranking(shares, by=["device"])
     measured = replay.metrics(replays).with_columns(place=pl.col("fs_type"))
     nothing = replay.Program.make(*(schema.empty(name) for name in PROGRAM_TABLES), duration_ns=0)
     return {
@@ -711,9 +715,18 @@ def empty() -> dict[str, Axes]:
         "top_volume": plot.top_volume(analysis.volume(io)),
         "latency_cdf": plot.latency_cdf(analysis.latency_distribution(requests)),
         "rate": plot.rate(analysis.rate(requests, bin_ns=10**9)),
+        "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
+        "compare_groups": plot.compare_groups(ranked, metric="count_ratio", group="device"),
+        "compare_pairs": plot.compare_pairs(shares, metric="count_ratio", by="device", paired_by=["workload"]),
+        "compare_ranking": plot.compare_ranking(ranked, metric="count_ratio", group=["device"]),
         "cumulative": plot.cumulative(analysis.cumulative(requests)),
+        "samples_cpu": plot.samples_cpu(analysis.cpu(schema.empty("samples")), bar="unit"),
+        "samples_over_time": plot.samples_over_time(
+            analysis.cpu(schema.empty("samples"), bin_ns=10**9), metric="cpu_share", line="state"
+        ),
         "size_over_time": plot.size_over_time(requests),
         "sector_over_time": plot.sector_over_time(io, by="block_type"),
+        "table": plot.table(pl.DataFrame({"name": []})),
     }
 
 

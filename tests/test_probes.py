@@ -24,7 +24,7 @@ FITS = {
 }
 """For the dtype of a column, the dtypes of fields whose every value it holds."""
 
-DESCRIBED = ["extmap", "iobench", "ioreplay"]
+DESCRIBED = ["extmap", "iobench", "ioreplay", "procmon"]
 
 
 @pytest.mark.parametrize("test", sorted(path.stem for path in (ROOT / "probes" / "tests").glob("test_*.c")))

@@ -17,6 +17,7 @@ FAMILIES = {
     "ftrace text in HTML": (f"{DAMAGED} and systrace", "tests/test_readers.py"),
     "blktrace": (f"{DAMAGED} and blktrace", "tests/test_readers.py"),
     "Perfetto": (f"{DAMAGED} and Perfetto", "tests/test_readers.py"),
+    "frames of Perfetto": ("naive or damaged or clock", "tests/test_perceived_frames.py"),
     "system calls of ftrace": ("not recorded_here", "tests/test_ingest_ftrace_syscalls.py"),
     "strace and ioshark": (f"{DAMAGED} and (strace or ioshark)", "tests/test_readers.py"),
     "other text": (f"{DAMAGED} and (CSV or MOST or blkparse)", "tests/test_readers.py"),
