@@ -1,0 +1,336 @@
+"""What kim.ipynb and luo.ipynb show of datasets/apps, as tables and figures: runs of apps and what storage did then.
+
+A *run* is one repetition of a workload named "APP PLACE", from its first step to its last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from androstep_analysis import analysis, bench, plot, whatif
+from androstep_analysis.analysis import responses
+from androstep_analysis.plot import paper as style
+from androstep_analysis.replay import device as device_replay
+
+APPS = {"web": "Web", "install": "Install", "messages": "Messages"}
+DEVICES = {"disk": "disk", "memory": "memory", "card": "card (emulated)"}
+CONFIGURATIONS = {"default": "default", "no_sync": "no sync", "no_journal": "no journal", "both": "both"}
+"""The names that workloads of datasets/apps are made of, as figures have them."""
+
+TESTS = {
+    "sqlite_insert": "insert",
+    "sqlite_update": "update",
+    "sqlite_delete": "delete",
+    "rand_read": "random read",
+    "rand_write": "random write",
+}
+"""The tests of iobench that Luo et al. have, in their order."""
+
+STEPS = {"web": "load", "install": "install", "messages": "text"}
+"""What of an app's steps its user waits for."""
+
+_NS_PER_S = 1_000_000_000
+
+
+def tables(files: Sequence[Path]) -> dict[str, pl.DataFrame]:
+    """The tables of a recording among these files, by name."""
+    return {path.stem: pl.read_parquet(path) for path in files if path.suffix == ".parquet"}
+
+
+def about(files: Sequence[Path], part: str) -> dict[str, Any]:
+    """What recorded.json, among these files, says of a part of datasets/apps."""
+    (manifest,) = (path for path in files if path.name == "recorded.json")
+    known: dict[str, Any] = json.loads(manifest.read_text("utf-8"))["parts"][part]
+    return known
+
+
+def runs(steps: pl.DataFrame) -> pl.DataFrame:
+    """A row for each run, in order of time: columns app, place, repeat, start_ns, end_ns, steps."""
+    words = pl.col("workload").str.splitn(" ", 2).struct
+    return (
+        steps.with_columns(app=words.field("field_0"), place=words.field("field_1"))
+        .group_by("app", "place", "repeat")
+        .agg(
+            start_ns=pl.col("ts_ns").min(),
+            end_ns=pl.col("end_ns").max(),
+            steps=pl.len(),
+        )
+        .sort("start_ns")
+    )
+
+
+def run_times(found: pl.DataFrame) -> pl.DataFrame:
+    """Mean time of runs by app and place; lo and hi are one standard deviation away, as in Kim et al., Figure 4."""
+    seconds = (pl.col("end_ns") - pl.col("start_ns")) / _NS_PER_S
+    times = found.group_by("app", "place", maintain_order=True).agg(
+        value=seconds.mean(), deviation=seconds.std(), n=pl.len()
+    )
+    return times.select(
+        "app",
+        "place",
+        "value",
+        "n",
+        metric=pl.lit("run_time"),
+        unit=pl.lit("s"),
+        lo=pl.col("value") - pl.col("deviation"),
+        hi=pl.col("value") + pl.col("deviation"),
+    )
+
+
+def after_first(steps: pl.DataFrame) -> pl.DataFrame:
+    """Mean time of web's runs from the second page on, by place: columns app, place, value in s.
+
+    While the first is loaded, a browser that was just started lays out its profile.
+    """
+    rest = runs(steps.filter(pl.col("workload").str.starts_with("web"), pl.col("number") > 0))
+    return run_times(rest).select("app", "place", "value")
+
+
+def cpu(samples: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """CPU time by state of the mean run, by app and place; of the whole machine."""
+    parts = [
+        analysis.cpu(analysis.clipped(samples.lazy(), run["start_ns"], run["end_ns"]))
+        .filter(metric="cpu_time")
+        .with_columns(app=pl.lit(APPS[run["app"]]), place=pl.lit(DEVICES[run["place"]]))
+        for run in found.iter_rows(named=True)
+    ]
+    keys = ["metric", "app", "place", "state", "unit"]
+    means = pl.concat(parts).group_by(keys, maintain_order=True)
+    # Rounded, since sums of floats depend on their order.
+    return means.agg(pl.col("value").mean().round(9), pl.col("n").sum(), pl.col("coverage").min())
+
+
+def responded(steps: pl.DataFrame) -> pl.DataFrame:
+    """Response time of an app's steps by configuration (Luo et al., Figure 3), by `analysis.responses`.
+
+    Each run counts as its mean step: steps of a run are not independent, the first page of a new browser is slow.
+    """
+    words = pl.col("workload").str.splitn(" ", 2).struct
+    waited = pl.col("end_ns") - pl.col("ts_ns")
+    means = (
+        steps.with_columns(app=words.field("field_0"), place=words.field("field_1"))
+        .filter(pl.col("what").cast(pl.String).is_in(list(STEPS.values())), pl.col("outcome") == "completed")
+        .group_by("app", "place", "repeat")
+        .agg(latency_lo_ns=waited.mean(), latency_hi_ns=waited.mean())
+    )
+    # Rounded, since sums of floats depend on their order.
+    table = responses.responses(means, by=("app", "place")).with_columns(pl.col("value", "lo", "hi").round(3))
+    order = pl.col("app").replace_strict({name: at for at, name in enumerate(APPS)})
+    place = pl.col("place").replace_strict({name: at for at, name in enumerate(CONFIGURATIONS)})
+    return table.sort(order, place)
+
+
+def predicted(recorded: Mapping[str, pl.DataFrame], dev: int, times: pl.DataFrame, model: pl.DataFrame) -> pl.DataFrame:
+    """Response times of the messenger after each change, predicted from what was recorded on `dev`, the default.
+
+    The measured time less what the device works less for synchronous requests, by the model. Columns app, place
+    (as `CONFIGURATIONS`), value in ns.
+    """
+    found = runs(recorded["steps"]).filter(app="messages", place="default")
+    parts = [
+        {
+            name: recorded[name].lazy().filter(_within(name, run) & (pl.col("dev") == dev))
+            for name in ("requests", "io", "extents")
+        }
+        for run in found.iter_rows(named=True)
+    ]
+    works = [_works(part, model) for part in parts]
+    measured = times.filter(app="messages", place="default")["value"].item()
+    count = found["steps"].sum()
+    saved = {place: sum(work["default"] - work[place] for work in works) / count for place in works[0]}
+    rows = [{"app": "messages", "place": place, "value": measured - less} for place, less in saved.items()]
+    return pl.DataFrame(rows).filter(pl.col("place") != "default")
+
+
+def _within(table: str, run: Mapping[str, Any]) -> pl.Expr:
+    """Whether a row is of a time; all extents are, which tell their own."""
+    times = pl.coalesce("issue_ns", "queue_ns") if table != "extents" else pl.lit(run["start_ns"])
+    return times.is_between(run["start_ns"], run["end_ns"])
+
+
+def _works(tables_of: Mapping[str, pl.LazyFrame], model: pl.DataFrame) -> dict[str, float]:
+    """For how long the device works for synchronous requests, in ns, as they are and after each change."""
+    requests, io, extents = (tables_of[name] for name in ("requests", "io", "extents"))
+    made = {
+        "default": requests,
+        "no_sync": whatif.without_fsync(requests, io, extents).requests.lazy(),
+        "no_journal": whatif.without_journal(requests, io).requests.lazy(),
+    }
+    works = {}
+    for place, after in made.items():
+        awaited = after.filter(pl.col("sync") | (pl.col("op") == "flush")).collect()
+        if awaited.is_empty():
+            works[place] = 0.0
+            continue
+        totals = whatif.predict(device_replay.program(awaited.lazy()), model).totals
+        works[place] = float(totals.filter(metric="elapsed")["value"].item())
+    return works
+
+
+def reduced(times: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
+    """By how many per cent each configuration is faster than the default, beside what the paper states of like apps."""
+    base = times.filter(place="default").select("app", base="value")
+    here = times.filter(pl.col("place") != "default").join(base, on="app", maintain_order="left")
+    here = here.select("app", "place", here=(1 - pl.col("value") / pl.col("base")) * 100)
+    theirs = {"no_sync": "SQLITE_NO_SYNC", "no_journal": "EXT4_NO_JOURNAL", "both": "both"}
+    names = {"web": "Web", "messages": "Messenger"}
+    condition = pl.format("{}, {}", pl.col("app").replace(names), pl.col("place").replace(theirs))
+    paper = stated.filter(metric="latency reduced by").pivot("device", index="condition", values="value")
+    return here.with_columns(condition=condition).join(paper, on="condition", how="left", maintain_order="left")
+
+
+def loading(steps: pl.DataFrame) -> pl.DataFrame:
+    """What a page loader shows, as views (`analysis.perceived`): busy from when a page is asked for until it is."""
+    asked = steps.select(at="ts_ns", state=pl.format("loading {}", "label"), busy=pl.lit(True))
+    there = steps.select(at="end_ns", state="label", busy=pl.lit(False))
+    changes = pl.concat([asked, there]).sort("at")
+    return changes.select(
+        "state",
+        "busy",
+        from_lo_ns="at",
+        from_hi_ns="at",
+        until_ns=pl.col("at").shift(-1).fill_null(pl.col("at").last() + _NS_PER_S),
+    )
+
+
+# -- the papers' tables -----------------------------------------------------------------------------------------------
+
+
+def raw(files: Sequence[Path], stated: pl.DataFrame) -> pl.DataFrame:
+    """Kim et al., Table 2: MB/s of each device here, and of the paper's cards."""
+    kinds = {"seq_read": "sequential read", "seq_write": "sequential write"}
+    kinds |= {"rand_read": "random read", "rand_write": "random write"}
+    here = pl.concat(
+        bench.summarise(bench.read(path).tables, by=("test",))
+        .filter(metric="bandwidth")
+        .select(
+            device=pl.lit(f"{DEVICES[path.name.split('-')[0]]}, here"),
+            metric=pl.col("test").cast(pl.String).replace_strict(kinds),
+            value=pl.col("value") / 1e6,
+        )
+        for path in files
+    )
+    cards = stated.filter(pl.col("metric").is_in(list(kinds.values()))).select("device", "metric", "value")
+    wide = pl.concat([here, cards]).pivot("metric", index="device", values="value")
+    return wide.select("device", *kinds.values())
+
+
+def packages(installed: Sequence[Mapping[str, Any]], stated: pl.DataFrame) -> pl.DataFrame:
+    """Kim et al., Table 3: what is installed, here and in the paper."""
+    return pl.DataFrame(
+        {
+            "here": [f"{package['name']} {package['version']}" for package in installed],
+            "MB": [round(package["bytes"] / 1e6, 2) for package in installed],
+            "in the paper": stated.filter(metric="size")["condition"],
+            "MB there": stated.filter(metric="size")["value"],
+        }
+    )
+
+
+def benchmarks(steps: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
+    """Luo et al., Table 1: the apps, here and in the paper."""
+    done = {
+        "web": "headless Chromium with an empty profile loads {} pages of a site on this machine",
+        "messages": "{} messages: two SQLite transactions each, a picture with every tenth",
+        "install": "dpkg installs {} packages into an empty root",
+    }
+    found = runs(steps).group_by("app").agg(pl.col("steps").first(), repeats=pl.col("repeat").n_unique())
+    here = [
+        (f"{APPS[app]}, here", f"{done[app].format(count)}; {repeats} runs")
+        for app, count, repeats in found.sort(
+            pl.col("app").replace_strict({app: at for at, app in enumerate(done)})
+        ).rows()
+    ]
+    theirs = [(f"{row['condition']}, paper", row["printed"]) for row in stated.iter_rows(named=True)]
+    return pl.DataFrame(here + theirs, schema=["app", "what is done"], orient="row")
+
+
+# -- iobench ----------------------------------------------------------------------------------------------------------
+
+
+def configured(files: Sequence[Path], metric: str) -> pl.DataFrame:
+    """Medians of iobench by test and column `configuration`, of files WHERE-EXPERIMENT.rec.xz."""
+    parts = []
+    for path in files:
+        place = path.name.split("-")[0]
+        table = bench.summarise(bench.read(path).tables, by=("test", "synchronous")).filter(pl.col("metric") == metric)
+        is_unsynced = (pl.col("synchronous").cast(pl.String) == "OFF").fill_null(value=False)
+        names = {"default": ("default", "no_sync"), "no_journal": ("no_journal", "both")}[place]
+        name = pl.when(is_unsynced).then(pl.lit(CONFIGURATIONS[names[1]])).otherwise(pl.lit(CONFIGURATIONS[names[0]]))
+        parts.append(table.with_columns(configuration=name, test=pl.col("test").cast(pl.String)).drop("synchronous"))
+    places = {name: at for at, name in enumerate(CONFIGURATIONS.values())}
+    tests = {name: at for at, name in enumerate(TESTS)}
+    order = [pl.col("test").replace_strict(tests), pl.col("configuration").replace_strict(places)]
+    return pl.concat(parts).sort(order).with_columns(pl.col("test").replace_strict(TESTS))
+
+
+def speedups(table: pl.DataFrame) -> pl.DataFrame:
+    """How many times the default's rate each configuration has, by test."""
+    base = table.filter(configuration="default").select("test", base="value")
+    ratio = pl.col("value") / pl.col("base")
+    return table.join(base, on="test", maintain_order="left").select("test", "configuration", speedup=ratio)
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def panels(
+    table: pl.DataFrame, names: Mapping[str, str], label: str, divisor: float = 1, marks: pl.DataFrame | None = None
+) -> Axes:
+    """Bars by place, named by `names`, a panel for each app; `marks` (app, place, value) are points in them."""
+    apps = table["app"].unique(maintain_order=True).to_list()
+    with plot.style():
+        figure = Figure(figsize=(style.COLUMN, 1.9), layout="constrained")
+        cells = figure.subplots(1, len(apps), squeeze=False)[0]
+    for app, ax in zip(apps, cells, strict=True):
+        rows = table.filter(app=app)
+        places = [name for name in names if name in rows["place"].to_list()]
+        with style.drawing(ax) as ax:
+            for at, place in enumerate(places):
+                row = rows.filter(place=place)
+                ax.bar([at], row["value"] / divisor, 0.7, color=style.SERIES[at])
+                style.error_bars(ax, pl.Series([float(at)]).to_numpy(), row, divisor, "#222222")
+                for value in () if marks is None else marks.filter(app=app, place=place)["value"]:
+                    ax.plot([at], [value / divisor], "D", ms=4, mfc="white", mec="#222222", mew=0.8, zorder=5)
+            ax.set_xticks(range(len(places)), [names[place] for place in places], rotation=40, ha="right")
+            ax.tick_params(labelsize=6, width=0.6, length=2)
+            ax.tick_params(axis="x", length=0)
+            ax.set_ylim(bottom=0)
+            ax.set_title(APPS[app], fontsize=7)
+            style.grid(ax, "y")
+    cells[0].set_ylabel(label, fontsize=7)
+    return cells[0]
+
+
+def rates(
+    tables_of: Mapping[str, pl.DataFrame], found: pl.DataFrame, dev: int, bin_ns: int
+) -> tuple[Axes, pl.DataFrame]:
+    """Requests per second of `dev` during one run of each app, a panel each, and the table of it."""
+    with plot.style():
+        figure = Figure(figsize=(style.COLUMN, 4.0), layout="constrained")
+        cells = figure.subplots(found.height, 1, squeeze=False)[:, 0]
+    parts = []
+    for run, ax in zip(found.iter_rows(named=True), cells, strict=True):
+        start, end = run["start_ns"], run["end_ns"]
+        requests = tables_of["requests"].filter(dev=dev).filter(pl.col("complete_ns").is_between(start, end))
+        # Bins begin with the run.
+        rate = analysis.rate(
+            requests.with_columns(pl.col("queue_ns", "issue_ns", "complete_ns") - start), bin_ns=bin_ns
+        )
+        plot.rate(rate, origin_ns=0, ax=ax)
+        ax.set_title(APPS[run["app"]], fontsize=7, loc="right", pad=2)
+        ax.tick_params(labelsize=6, width=0.6, length=2)
+        ax.set_ylabel("")
+        ax.set_xlabel(ax.get_xlabel(), fontsize=6, labelpad=1)
+        if ax is not cells[0] and ax.get_legend() is not None:
+            ax.get_legend().remove()
+        parts.append(rate.with_columns(app=pl.lit(run["app"])))
+    figure.supylabel("Requests per second (axes differ)", fontsize=7)
+    return cells[0], pl.concat(parts)
