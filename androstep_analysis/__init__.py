@@ -19,18 +19,22 @@ __all__ = [
     "analysis",
     "bench",
     "create",
+    "datasets",
+    "device",
     "fs",
     "open",
+    "panel",
     "plot",
     "replay",
     "report",
     "schema",
     "units",
+    "whatif",
 ]
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Load what draws only when it is asked for: matplotlib takes a second that a table does not need."""
-    if name in ("plot", "report"):
+    """Load only when it is asked for what a table does not need: matplotlib alone takes a second."""
+    if name in ("datasets", "device", "panel", "plot", "report", "whatif"):
         return importlib.import_module(f"androstep_analysis.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -87,7 +87,7 @@ def _show(name: str, bar: tqdm[Any]) -> Callable[[str], None]:
 
     def show(line: str) -> None:
         if found := progress(name, line):
-            bar.set_postfix_str(found[1], refresh=False)
+            bar.set_postfix_str(visible(found[1]), refresh=False)
             bar.update(found[0] - bar.n)
         else:
             with bar.external_write_mode():

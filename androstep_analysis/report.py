@@ -755,7 +755,7 @@ SECTIONS: Final = (
                 "cumulative",
                 plot.cumulative,
                 "Bytes moved so far over time of issue, sequentially (consecutive) and at random; logarithmic, as in "
-                "Kim, Agrawal and Ungureanu (FAST 2012), Figure 6.",
+                "Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 6.",
                 in_time=True,
             ),
             Figure(

@@ -93,7 +93,8 @@ static void give_path(const struct taker *taker, const char *name, const char *p
     taker->option(taker->context, name, escaped);
 }
 
-static void give_where(const struct taker *taker, const struct bench_job *job)
+/* The files begin with `name`. */
+static void give_where(const struct taker *taker, const struct bench_job *job, const char *name)
 {
     if (job->filename) {
         give_path(taker, "filename", job->filename);
@@ -102,9 +103,9 @@ static void give_where(const struct taker *taker, const struct bench_job *job)
     }
     give_path(taker, "directory", job->directory);
     if (job->shared)
-        give(taker, "filename", "test.dat");
+        give(taker, "filename", "%s", name);
     else
-        give(taker, "filename_format", "test.dat$jobnum");
+        give(taker, "filename_format", "%s$jobnum", name);
     give_number(taker, "unlink", !job->keep);
 }
 
@@ -247,23 +248,28 @@ static void give_data(const struct taker *taker, const struct bench_job *job)
     give(taker, "randseed", "%" PRIu64, job->seed);
 }
 
+static void give_job(const struct taker *taker, const struct bench_job *job, const char *name)
+{
+    give(taker, "group_reporting", "1");
+    give_number(taker, "numjobs", job->threads);
+    give_number(taker, "thread", !job->processes);
+    give_where(taker, job, name);
+    give_access(taker, job);
+    give_layout(taker, job);
+    give_mode(taker, job);
+    give_end(taker, job);
+    give_cache(taker, job);
+    give_data(taker, job);
+}
+
 bool fio_options(const struct bench_job *job, void (*option)(void *context, const char *name, const char *value),
                  void *context)
 {
-    struct taker taker = {option, context};
+    const struct taker taker = {option, context};
 
     if (lacks(job))
         return false;
-    give(&taker, "group_reporting", "1");
-    give_number(&taker, "numjobs", job->threads);
-    give_number(&taker, "thread", !job->processes);
-    give_where(&taker, job);
-    give_access(&taker, job);
-    give_layout(&taker, job);
-    give_mode(&taker, job);
-    give_end(&taker, job);
-    give_cache(&taker, job);
-    give_data(&taker, job);
+    give_job(&taker, job, "test.dat");
     return true;
 }
 
@@ -288,6 +294,30 @@ static void print_differences(FILE *out, const struct bench_plan *plan)
         fputs("; fio's rates include the pauses\n", out);
 }
 
+/* fio would lay out the files of all sections before the first, which removes its own: each has others, and one
+ * without workers that could lay out theirs at once does so only when it begins. */
+static void print_one_of_several(FILE *out, const struct bench_job *job, int point, int64_t repeat)
+{
+    const struct taker taker = {print_option, out};
+    char name[64];
+
+    snprintf(name, sizeof name, "test.dat.%d.%" PRId64 ".", point, repeat);
+    give_job(&taker, job, name);
+    if (!job->filename && job->threads == 1)
+        give(&taker, "create_serialize", "0");
+}
+
+static void print_section(FILE *out, const struct bench_plan *plan, int point, int64_t repeat)
+{
+    const struct bench_job *job = &plan->jobs[point];
+
+    fprintf(out, "\n[point%d-repeat%" PRId64 "]\ndescription=%s\nstonewall=1\n", point + 1, repeat + 1, job->name);
+    if (plan->nr_jobs > 1 || job->repeats > 1)
+        print_one_of_several(out, job, point + 1, repeat + 1);
+    else
+        fio_options(job, print_option, out);
+}
+
 int plan_to_fio(FILE *out, const struct bench_plan *plan)
 {
     for (int point = 0; point < plan->nr_jobs; point++)
@@ -295,10 +325,7 @@ int plan_to_fio(FILE *out, const struct bench_plan *plan)
             return complain("--to-fio: fio has no %s", lacks(&plan->jobs[point]));
     print_differences(out, plan);
     for (int point = 0; point < plan->nr_jobs; point++)
-        for (int64_t repeat = 0; repeat < plan->jobs[point].repeats; repeat++) {
-            fprintf(out, "\n[point%d-repeat%" PRId64 "]\ndescription=%s\nstonewall=1\n", point + 1, repeat + 1,
-                    plan->jobs[point].name);
-            fio_options(&plan->jobs[point], print_option, out);
-        }
+        for (int64_t repeat = 0; repeat < plan->jobs[point].repeats; repeat++)
+            print_section(out, plan, point, repeat);
     return fflush(out) || ferror(out) ? -1 : 0;
 }

@@ -17,8 +17,11 @@
 
 enum {
     BUSY_NS = 1000000000, /* so long a process that did something is read at every tick */
-    LIST_SHARE = 500,     /* /proc is listed for at most one part in so many of the time */
-    FILES_LEFT = 64,      /* descriptors that are not for processes */
+    LIST_NS = 1000000000, /* /proc is listed this often at least */
+    LIST_SHARE = 500,     /* and more often for at most one part in so many of the time */
+    FILES_SHARE = 4,      /* one part in so many of the descriptors is not for processes */
+    FILES_MOST = 1 << 20, /* kept open */
+    IDLE_SHARE = 4,       /* one part in so many of --most is for processes that do not work, where others crowd it */
     NAME_BYTES = 64,
     TEXT_BYTES = 4096,
 };
@@ -54,7 +57,7 @@ enum { COUNTERS = sizeof counters / sizeof *counters, IO_COUNTERS = COUNTERS - F
 
 struct process {
     int32_t pid;
-    bool chosen, denied, fresh, ended;
+    bool chosen, denied, unreadable, fresh, ended;
     int stat, io;    /* -1: opened for each reading */
     int64_t started; /* ticks of the clock since boot */
     char name[NAME_BYTES];
@@ -73,10 +76,11 @@ struct processes {
     int64_t interval_ns, began_ns, list_ns;
     DIR *proc;
     struct turn *turns;
-    size_t count, room, next;
-    long files_left;
+    size_t count, room;
+    size_t next_busy, next_idle; /* whose turn it is */
+    int files_left;
     struct packages packages;
-    uint64_t denied, late;
+    uint64_t denied, unreadable, late;
 };
 
 /* -- which there are ----------------------------------------------------------------------------------------------- */
@@ -90,9 +94,14 @@ struct processes *processes_open(const struct asked *asked, int64_t interval_ns)
     processes->interval_ns = interval_ns;
     processes->began_ns = clock_now(CLOCK_RECORD);
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        const rlim_t before = limit.rlim_cur;
+
         limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-        processes->files_left = (long)limit.rlim_cur - FILES_LEFT;
+        if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+            limit.rlim_cur = before;
+        if (limit.rlim_cur > FILES_MOST)
+            limit.rlim_cur = FILES_MOST;
+        processes->files_left = (int)(limit.rlim_cur - limit.rlim_cur / FILES_SHARE);
     }
     /* Only Android has it, and only root may read it. */
     packages_read(&processes->packages, PACKAGES_LIST);
@@ -320,18 +329,30 @@ static void begin_at_zero(const struct processes *processes, struct output *out,
     }
 }
 
+/* Reads the stat file of a process, and whether that has ended: its number may be that of another now. */
+static bool take_stat(struct processes *processes, struct process *process, char bytes[TEXT_BYTES],
+                      struct text_stat *stat)
+{
+    struct span text;
+    bool is_there =
+        read_file(processes, process, &process->stat, "stat", bytes, &text) || (errno != ENOENT && errno != ESRCH);
+    bool is_read = is_there && text_stat(text, stat);
+
+    process->ended = !is_there || (is_read && process->started && process->started != stat->started);
+    /* No descriptors or memory left, or /proc is mounted so that those of others cannot be read. */
+    processes->unreadable += is_there && !is_read && !process->unreadable;
+    process->unreadable |= is_there && !is_read;
+    return is_read && !process->ended;
+}
+
 static bool read_stat(struct processes *processes, struct output *out, struct process *process, bool *worked)
 {
     char bytes[TEXT_BYTES];
     int64_t ts_ns = clock_now(CLOCK_RECORD), tick_ns = SECOND_NS / sysconf(_SC_CLK_TCK);
     struct text_stat stat;
-    struct span text;
 
-    if (!read_file(processes, process, &process->stat, "stat", bytes, &text) || !text_stat(text, &stat) ||
-        (process->started && process->started != stat.started)) {
-        process->ended = true;
+    if (!take_stat(processes, process, bytes, &stat))
         return false;
-    }
     const int64_t values[FIRST_IO] = {
         [USER] = stat.user * tick_ns,
         [SYSTEM] = stat.system * tick_ns,
@@ -401,28 +422,51 @@ static void read_all(struct processes *processes, struct output *out, struct tic
         read_process(processes, out, &processes->turns[index], tick);
 }
 
-/* Those that work, and so many of the others that each has its turn once a second. */
-static void read_some(struct processes *processes, struct output *out, struct tick *tick)
+/* Reads at most so many of those that work. The others have the first turns at the next tick. */
+static void read_busy(struct processes *processes, struct output *out, int64_t now_ns, int64_t most, struct tick *tick)
 {
-    int64_t now_ns = clock_now(CLOCK_RECORD), most = processes->asked->most;
-    int64_t rest = (int64_t)processes->count * processes->interval_ns / SECOND_NS + 1;
+    size_t first = processes->next_busy;
 
-    for (size_t index = 0; index < processes->count; index++)
-        if (processes->turns[index].busy_until_ns > now_ns) {
-            if (most-- > 0)
-                read_process(processes, out, &processes->turns[index], tick);
-            else
-                processes->late++;
+    for (size_t step = 0; step < processes->count; step++) {
+        size_t index = (first + step) % processes->count;
+        struct turn *turn = &processes->turns[index];
+
+        if (turn->busy_until_ns <= now_ns)
+            continue;
+        if (most-- > 0) {
+            read_process(processes, out, turn, tick);
+            processes->next_busy = index + 1;
+        } else {
+            turn->busy_until_ns = now_ns + BUSY_NS;
+            processes->late++;
         }
-    for (size_t step = 0; step < processes->count && rest > 0 && most > 0; step++) {
-        struct turn *turn = &processes->turns[processes->next++ % processes->count];
+    }
+}
+
+/* Reads at most so many of those that do not work, one after the other. */
+static void read_idle(struct processes *processes, struct output *out, int64_t now_ns, int64_t most, struct tick *tick)
+{
+    for (size_t step = 0; step < processes->count && most > 0; step++) {
+        struct turn *turn = &processes->turns[processes->next_idle++ % processes->count];
 
         if (turn->busy_until_ns > now_ns)
             continue;
         read_process(processes, out, turn, tick);
-        rest--;
         most--;
     }
+}
+
+/* Those that work, and so many of the others that each has its turn once a second. */
+static void read_some(struct processes *processes, struct output *out, struct tick *tick)
+{
+    int64_t now_ns = clock_now(CLOCK_RECORD), most = processes->asked->most, second_ns = SECOND_NS;
+    int64_t each_ns = processes->interval_ns < second_ns ? processes->interval_ns : second_ns;
+    int64_t idle = (int64_t)processes->count * each_ns / second_ns + 1;
+    int64_t kept = idle < most / IDLE_SHARE ? idle : most / IDLE_SHARE;
+
+    read_busy(processes, out, now_ns, most - kept, tick);
+    most -= tick->processes;
+    read_idle(processes, out, now_ns, idle < most ? idle : most, tick);
 }
 
 void processes_read(struct processes *processes, struct output *out, bool all, struct tick *tick)
@@ -432,8 +476,12 @@ void processes_read(struct processes *processes, struct output *out, bool all, s
     if (!processes->proc)
         return;
     if (all || now_ns >= processes->list_ns) {
+        /* By the time on a CPU: where others have it, processes that are new must not stay unseen for that. */
+        int64_t began_ns = clock_now(CLOCK_PROCESS_CPUTIME_ID), wait_ns;
+
         list(processes, out, tick);
-        processes->list_ns = now_ns + LIST_SHARE * (clock_now(CLOCK_RECORD) - now_ns);
+        wait_ns = LIST_SHARE * (clock_now(CLOCK_PROCESS_CPUTIME_ID) - began_ns);
+        processes->list_ns = now_ns + (wait_ns < LIST_NS ? wait_ns : LIST_NS);
     }
     if (all)
         read_all(processes, out, tick);
@@ -447,6 +495,9 @@ void processes_close(struct processes *processes, struct output *out)
         drop(processes, out, processes->turns[index].process);
     if (processes->denied)
         record_lose(out->record, "denied", "processes whose I/O may not be read", processes->denied);
+    if (processes->unreadable)
+        record_lose(out->record, "unreadable_process", "processes could not be read for a time, or at all",
+                    processes->unreadable);
     if (processes->late)
         record_lose(out->record, "late", "readings of processes that worked were put off: more than --most at once",
                     processes->late);

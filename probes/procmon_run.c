@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -25,13 +24,13 @@ struct run {
     struct tables *tables;
     struct values *values;
     struct processes *processes; /* NULL: not sampled */
-    int timer, signals;
-    sigset_t before; /* the mask when procmon began */
+    int timer, end, signals;     /* of ticks, and of the end of the time or of patience */
+    sigset_t before;             /* the mask when procmon began */
     struct rlimit files;
     int64_t interval_ns, began_ns, flushed_ns;
-    int64_t give_up_ns; /* when the command must have ended; 0: nothing has told it to */
     int percent;
     pid_t child;                     /* the command while it runs, else 0 */
+    bool told;                       /* the command to end */
     uint64_t ticks, missed, skipped; /* since the last tick */
 };
 
@@ -45,13 +44,28 @@ static int64_t cpu_time(void)
 static void show_progress(struct run *run, int64_t now_ns)
 {
     bool terminal = isatty(STDERR_FILENO);
-    int percent = run->asked->time_ns ? (int)(100 * (now_ns - run->began_ns) / run->asked->time_ns) : 0;
+    int64_t past_ns = now_ns - run->began_ns, all_ns = run->asked->time_ns;
+    int percent;
 
-    if (run->asked->quiet || !run->asked->time_ns || percent <= run->percent || percent > 100)
+    if (run->asked->quiet || !all_ns)
+        return;
+    percent = past_ns < all_ns ? (int)(100 * past_ns / all_ns) : 100;
+    if (percent <= run->percent)
         return;
     run->percent = percent;
-    fprintf(stderr, "%sprocmon: %d %% of %.4g s%s", terminal ? "\r" : "", percent,
-            (double)run->asked->time_ns / (double)SECOND_NS, terminal && percent < 100 ? "" : "\n");
+    fprintf(stderr, "%sprocmon: %d %% of %.4g s%s", terminal ? "\r" : "", percent, (double)all_ns / (double)SECOND_NS,
+            terminal && percent < 100 ? "" : "\n");
+}
+
+/* What a kill or a full disk may cost is what was read in the last second. Before the first tick all is written. */
+static void flush(struct run *run, int64_t ts_ns)
+{
+    if (ts_ns < run->flushed_ns + SECOND_NS)
+        return;
+    run->out.failed |= record_flush(run->out.record) < 0;
+    run->flushed_ns = ts_ns;
+    if (run->began_ns)
+        show_progress(run, clock_now(CLOCK_RECORD));
 }
 
 /* Reads everything that is due, or `all`. */
@@ -70,12 +84,7 @@ static void sample(struct run *run, int64_t ts_ns, bool all)
     tick_write(&run->out, &tick);
     run->missed += run->skipped;
     run->skipped = 0;
-    /* What a kill or a cut may cost. */
-    if (now_ns >= run->flushed_ns + SECOND_NS) {
-        run->out.failed |= record_flush(run->out.record) < 0;
-        run->flushed_ns = now_ns;
-        show_progress(run, now_ns);
-    }
+    flush(run, ts_ns);
 }
 
 /* -- the loop ------------------------------------------------------------------------------------------------------ */
@@ -95,21 +104,31 @@ static int prepare(struct run *run)
     sigprocmask(SIG_BLOCK, &signals, &run->before);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    prctl(PR_SET_TIMERSLACK, 1UL);
     run->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     run->timer = timerfd_create(CLOCK_RECORD, TFD_CLOEXEC | TFD_NONBLOCK);
-    return run->signals < 0 || run->timer < 0 ? complain("no timer for ticks: %s", strerror(errno)) : 0;
+    run->end = timerfd_create(CLOCK_RECORD, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (run->signals < 0 || run->timer < 0 || run->end < 0)
+        return complain("no timer for ticks: %s", strerror(errno));
+    return 0;
+}
+
+/* Sets a timer to this moment, and to each `each_ns` after it (0: none). */
+static int set_timer(int timer, int64_t at_ns, int64_t each_ns)
+{
+    const struct itimerspec times = {{each_ns / SECOND_NS, each_ns % SECOND_NS},
+                                     {at_ns / SECOND_NS, at_ns % SECOND_NS}};
+
+    return timerfd_settime(timer, TFD_TIMER_ABSTIME, &times, NULL);
 }
 
 /* Ticks count from here: the first reading of everything may take longer than one. */
 static int begin_ticks(struct run *run)
 {
-    const struct timespec each = {run->interval_ns / SECOND_NS, run->interval_ns % SECOND_NS};
+    int64_t time_ns = run->asked->time_ns;
 
     run->began_ns = clock_now(CLOCK_RECORD);
-    const int64_t first_ns = run->began_ns + run->interval_ns;
-    const struct itimerspec ticks = {each, {first_ns / SECOND_NS, first_ns % SECOND_NS}};
-    if (timerfd_settime(run->timer, TFD_TIMER_ABSTIME, &ticks, NULL) < 0)
+    if (set_timer(run->timer, run->began_ns + run->interval_ns, run->interval_ns) < 0 ||
+        (time_ns && set_timer(run->end, run->began_ns + time_ns, 0) < 0))
         return complain("no timer for ticks: %s", strerror(errno));
     return 0;
 }
@@ -134,14 +153,15 @@ static bool has_ended(const struct run *run)
     return run->child && waitid(P_PID, (id_t)run->child, &about, WEXITED | WNOWAIT | WNOHANG) == 0 && about.si_pid;
 }
 
-/* Ends the command, or where there is none, the run. Returns whether that is the end. */
+/* Ends the command, or where there is none, the run. Returns whether that is the end: also when it is asked for again,
+ * by a signal or because the command had its time. */
 static bool end_command(struct run *run)
 {
-    if (!run->child || run->give_up_ns)
+    if (!run->child || run->told)
         return true;
     kill(run->child, SIGTERM);
-    run->give_up_ns = clock_now(CLOCK_RECORD) + PATIENCE_S * SECOND_NS;
-    return false;
+    run->told = true;
+    return set_timer(run->end, clock_now(CLOCK_RECORD) + PATIENCE_S * SECOND_NS, 0) < 0;
 }
 
 /* Takes in the signals that have come. Returns whether they end the run. */
@@ -156,41 +176,47 @@ static bool take_signals(struct run *run)
     return end || has_ended(run);
 }
 
-/* Takes in a tick, if there was one. Returns whether it is the last. */
-static bool take_tick(struct run *run)
+/* How often a timer went off since this was last asked. */
+static uint64_t take_timer(int timer)
 {
     uint64_t expired;
-    int64_t ts_ns;
 
-    if (read(run->timer, &expired, sizeof expired) != (ssize_t)sizeof expired)
-        return false;
+    return read(timer, &expired, sizeof expired) == (ssize_t)sizeof expired ? expired : 0;
+}
+
+static void take_tick(struct run *run)
+{
+    uint64_t expired = take_timer(run->timer);
+
+    if (!expired || run->out.failed)
+        return;
     run->ticks += expired;
     run->skipped = expired - 1;
-    ts_ns = run->began_ns + (int64_t)run->ticks * run->interval_ns;
-    if (run->asked->time_ns && ts_ns - run->began_ns >= run->asked->time_ns && end_command(run))
-        return true;
-    sample(run, ts_ns, false);
-    return run->give_up_ns && ts_ns >= run->give_up_ns;
+    sample(run, run->began_ns + (int64_t)run->ticks * run->interval_ns, false);
 }
 
 /* Counts the ticks that the end came before; the last reading stands for the latest. */
 static void count_skipped(struct run *run)
 {
-    uint64_t expired;
+    uint64_t expired = take_timer(run->timer);
 
-    if (read(run->timer, &expired, sizeof expired) == (ssize_t)sizeof expired)
-        run->skipped += expired - 1;
+    run->skipped += expired ? expired - 1 : 0;
 }
 
 static void loop(struct run *run)
 {
-    struct pollfd waits[] = {{run->timer, POLLIN, 0}, {run->signals, POLLIN, 0}};
+    struct pollfd waits[] = {{run->timer, POLLIN, 0}, {run->end, POLLIN, 0}, {run->signals, POLLIN, 0}};
     bool end = false;
 
-    while (!end && !run->out.failed) {
-        if (poll(waits, 2, -1) < 0 && errno != EINTR)
+    while (!end) {
+        if (poll(waits, sizeof waits / sizeof *waits, -1) < 0 && errno != EINTR)
             break;
-        end = take_signals(run) || take_tick(run);
+        end = take_signals(run) || (take_timer(run->end) && end_command(run));
+        if (!end)
+            take_tick(run);
+        /* A command that nothing samples any more is not wanted. */
+        if (!end && run->out.failed && !run->told)
+            end = end_command(run);
     }
 }
 
@@ -204,7 +230,7 @@ static void reap(struct run *run)
         return;
     if (waitpid(run->child, &status, WNOHANG) != run->child)
         complain("%s: process %d goes on after SIGTERM", run->asked->words[0], (int)run->child);
-    else if (WIFSIGNALED(status) && !run->give_up_ns)
+    else if (WIFSIGNALED(status) && !run->told)
         complain("%s: ended by signal %d", run->asked->words[0], WTERMSIG(status));
     else if (WIFEXITED(status) && WEXITSTATUS(status))
         complain("%s: ended with status %d", run->asked->words[0], WEXITSTATUS(status));
@@ -223,34 +249,50 @@ static int finish(struct run *run, int result)
     return record_close(record) < 0 ? -1 : result;
 }
 
+static void release(struct run *run)
+{
+    const int files[] = {run->timer, run->end, run->signals};
+
+    for (size_t index = 0; index < sizeof files / sizeof *files; index++)
+        if (files[index] >= 0)
+            close(files[index]);
+}
+
+/* Samples into the file that is open. */
+static int sample_all(struct run *run)
+{
+    const struct asked *asked = run->asked;
+    int result;
+
+    sample(run, clock_now(CLOCK_RECORD), true);
+    result = begin_ticks(run) < 0 || (asked->words[0] && start_command(run) < 0) ? -1 : 0;
+    if (result == 0)
+        loop(run);
+    count_skipped(run);
+    if (!run->out.failed)
+        sample(run, clock_now(CLOCK_RECORD), true);
+    show_progress(run, clock_now(CLOCK_RECORD));
+    reap(run);
+    return result;
+}
+
 int procmon_run(const struct asked *asked)
 {
-    struct run run = {.asked = asked, .interval_ns = asked->interval_ns, .timer = -1, .signals = -1};
+    struct run run = {.asked = asked, .interval_ns = asked->interval_ns, .timer = -1, .end = -1, .signals = -1};
     int result = -1;
 
     if (asked->words[0] && !command_is_runnable(asked->words[0]))
         return complain("%s: no such program; the command cannot be run", asked->words[0]);
     getrlimit(RLIMIT_NOFILE, &run.files);
-    run.out.record = record_open(asked->output, &procmon_probe);
-    if (!run.out.record)
-        return -1;
-    run.tables = tables_open("", asked->groups);
-    run.values = values_open("", asked->groups);
-    run.processes = asked->groups[GROUP_PROCESS] ? processes_open(asked, run.interval_ns) : NULL;
-    if (prepare(&run) == 0) {
-        run.flushed_ns = clock_now(CLOCK_RECORD);
-        sample(&run, run.flushed_ns, true);
-        result = begin_ticks(&run) < 0 || (asked->words[0] && start_command(&run) < 0) ? -1 : 0;
-        if (result == 0)
-            loop(&run);
-        count_skipped(&run);
-        sample(&run, clock_now(CLOCK_RECORD), true);
-        show_progress(&run, run.began_ns + asked->time_ns);
-        reap(&run);
+    /* Signals wait from here: one that comes while the file is begun ends it whole. */
+    if (prepare(&run) == 0)
+        run.out.record = record_open(asked->output, &procmon_probe);
+    if (run.out.record) {
+        run.tables = tables_open("", asked->groups);
+        run.values = values_open("", asked->groups);
+        run.processes = asked->groups[GROUP_PROCESS] ? processes_open(asked, run.interval_ns) : NULL;
+        result = finish(&run, sample_all(&run));
     }
-    if (run.timer >= 0)
-        close(run.timer);
-    if (run.signals >= 0)
-        close(run.signals);
-    return finish(&run, result);
+    release(&run);
+    return result;
 }

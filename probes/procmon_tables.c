@@ -46,6 +46,7 @@ struct table {
     int file;
     struct line *lines;
     size_t nr_lines, next;
+    bool crowded; /* in this pass */
 };
 
 struct tables {
@@ -267,7 +268,7 @@ struct tables *tables_open(const char *root, const bool groups[GROUPS])
 
         if (file >= 0) {
             tables->list = grow(tables->list, tables->count + 1, sizeof *tables->list);
-            tables->list[tables->count++] = (struct table){&files[index], file, NULL, 0, 0};
+            tables->list[tables->count++] = (struct table){&files[index], file, NULL, 0, 0, false};
         } else if (groups[files[index].group] && errno != ENOENT) {
             complain("%s: %s; it is not sampled", path, strerror(errno));
             tables->unreadable++;
@@ -298,10 +299,30 @@ static bool is_of(const struct line *line, struct span key)
     return line->key_length == span_length(key) && !memcmp(line->key, key.at, line->key_length);
 }
 
-/* The line of this key, mostly the one behind the last that was asked for; NULL: there are too many. */
-static struct line *find_line(struct table *table, struct span key)
+static void free_line(struct line *line)
 {
-    for (size_t step = 0; step < table->nr_lines; step++) {
+    free(line->key);
+    free(line->series);
+}
+
+/* Makes room where there are too many lines: those go that were not there in the last pass, and are not yet in this. */
+static void drop_gone(struct table *table, uint64_t pass)
+{
+    size_t kept = 0;
+
+    for (size_t index = 0; index < table->nr_lines; index++)
+        if (table->lines[index].pass + 1 < pass)
+            free_line(&table->lines[index]);
+        else
+            table->lines[kept++] = table->lines[index];
+    table->nr_lines = kept;
+}
+
+/* The line of this key, mostly the one behind the last that was asked for; NULL: there are too many. Behind the first
+ * of those only lines in the usual order are found: to look everywhere for each would take too long. */
+static struct line *find_line(struct table *table, struct span key, uint64_t pass)
+{
+    for (size_t step = 0; step < (table->crowded ? 1 : table->nr_lines); step++) {
         size_t index = (table->next + step) % table->nr_lines;
 
         if (is_of(&table->lines[index], key)) {
@@ -309,7 +330,10 @@ static struct line *find_line(struct table *table, struct span key)
             return &table->lines[index];
         }
     }
-    return table->nr_lines < LINES_MOST ? add_line(table, key) : NULL;
+    if (table->nr_lines >= LINES_MOST && !table->crowded)
+        drop_gone(table, pass);
+    table->crowded = table->nr_lines >= LINES_MOST;
+    return table->crowded ? NULL : add_line(table, key);
 }
 
 static bool take_key(struct span *rest, int words, struct span *key)
@@ -345,6 +369,7 @@ static int64_t factor_of(const struct column *column)
 
 static void read_columns(struct line *line, struct span rest, int64_t ts_ns, struct output *out)
 {
+    struct span word;
     int64_t value;
 
     if (line->columns == pressure_column) {
@@ -352,10 +377,11 @@ static void read_columns(struct line *line, struct span rest, int64_t ts_ns, str
 
         rest.at = total ? total + 6 : rest.end;
     }
-    for (size_t index = 0; index < line->nr_columns && text_number(&rest, &value); index++) {
+    for (size_t index = 0; index < line->nr_columns && text_word(&rest, &word); index++) {
         const struct column *column = &line->columns[index];
 
-        if (column->name && !__builtin_mul_overflow(value, factor_of(column), &value)) {
+        /* A number beyond the signed ones is left out, not what is behind it. */
+        if (column->name && text_number(&word, &value) && !__builtin_mul_overflow(value, factor_of(column), &value)) {
             struct about about = about_column(line, index);
 
             series_read(out, &line->series[index], &about, ts_ns, value);
@@ -383,11 +409,13 @@ static void read_table(struct tables *tables, struct table *table, struct output
         return;
     }
     table->next = 0;
+    table->crowded = false;
     while (text_line(&text, &text_of_line)) {
-        struct line *line = take_key(&text_of_line, table->of->key_words, &key) ? find_line(table, key) : NULL;
+        struct line *line =
+            take_key(&text_of_line, table->of->key_words, &key) ? find_line(table, key, tables->pass) : NULL;
 
         if (!line) {
-            tables->crowded += table->nr_lines >= LINES_MOST;
+            tables->crowded += table->crowded;
             continue;
         }
         line->pass = tables->pass;
@@ -410,8 +438,7 @@ static void close_table(struct table *table, struct output *out)
 {
     for (size_t index = 0; index < table->nr_lines; index++) {
         end_line(&table->lines[index], out);
-        free(table->lines[index].key);
-        free(table->lines[index].series);
+        free_line(&table->lines[index]);
     }
     free(table->lines);
     close(table->file);

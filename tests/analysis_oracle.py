@@ -127,11 +127,11 @@ def filetypes(io: list[Row]) -> Facts:
 
 def sync(io: list[Row], by: Sequence[str]) -> Facts:
     writes = [
-        row | {"class": "sync" if row["sync"] else "buffered"}
+        row | {"class": {True: "sync", False: "buffered", None: "unknown"}[row["sync"]]}
         for row in counted(io)
         if row["op"] == "write" and size(row)
     ]
-    coverage = share(writes, lambda row: all(row[name] is not None for name in by))
+    coverage = share(writes, lambda row: all(row[name] is not None for name in ("sync", *by)))
     return with_ratios(sums(grouped(writes, [*by, "class"]), coverage), lambda key: key[:-1])
 
 

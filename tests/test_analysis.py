@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import androstep_analysis as androstep
-from androstep_analysis import analysis, schema
+from androstep_analysis import analysis, capture, schema
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "requests": {"dev": DEV, "part_dev": DEV, "sync": False, "meta": False, "fua": False, "preflush": False,
@@ -355,6 +355,27 @@ def test_sync():
     assert tidy(result, "bytes_ratio") == [("buffered", 0.4, 1, 1.0), ("sync", 0.6, 2, 1.0)]
 
 
+@pytest.mark.parametrize(
+    ("words", "stated"),
+    [
+        ("R W W", [("unknown", 2.0, 2, 0.0)]),
+        ("R WS W", [("buffered", 1.0, 1, 1.0), ("sync", 1.0, 1, 1.0)]),
+        ("RA W W", [("buffered", 2.0, 2, 1.0)]),
+    ],
+)
+def test_writes_are_buffered_only_where_flags_are_told(tmp_path, words, stated):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("".join(f"{n}.5,{word},{n * 4096},4096\n" for n, word in enumerate(words.split())))
+    made = capture.create([trace], tmp_path / "made", csv_columns="time:s,op,offset:B,size:B")
+    assert tidy(analysis.sync(made.io), "count") == stated
+    assert tidy(analysis.sync(made.with_filesystem().io), "count") == stated
+
+
+def test_open_cas_tells_of_no_synchronous_write():
+    io = androstep.open(corpus.path("block_csv/opencas_sample_trace.tar.xz")).io
+    assert tidy(analysis.sync(io), "count_ratio") == [("unknown", 1.0, 64188, 0.0)]
+
+
 def test_sync_by_owner():
     result = analysis.sync(IO, by=("owner_comm",))
     assert metrics(result) == FOUR
@@ -422,7 +443,7 @@ def io_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
     for request in draw(request_rows()):
         begin, nr = request["sector"], request["nr_sectors"]
         sectors = [None] if begin is None else range(begin, begin + nr, 8)
-        sync = draw(st.booleans())
+        sync = draw(st.sampled_from([True, False, None]))
         for piece, sector in enumerate(sectors):
             empty = sector is None
             rows.append({

@@ -89,6 +89,8 @@ def test_datasets_of_the_repository_are_where_they_are() -> None:
         page = (ROOT / entry.place / "README.md").read_text("utf-8")
         assert "No rights are claimed" in page
     assert {"demo", "bench", "replay"} <= entries().keys()
+    directories = {path.name for path in (ROOT / "datasets").iterdir() if (path / "README.md").is_file()}
+    assert {f"datasets/{name}" for name in directories} == {entry.place for entry in entries().values()}
 
 
 def test_the_registry_is_in_the_package() -> None:

@@ -32,10 +32,9 @@ KEPT = (
     "the recording is kept in /data/local/tmp/androstep-… on the device until it restarts; fetch it with "
     "`androstep record --on PHONE --recover -o CAPTURE`"
 )
-NO_SAMPLES = (
-    "PHONE: procmon did not end well: …; …/samples.rec: taken for procmon samples, but there is no event in it "
-    "(the file has no end: it was cut, or the probe killed; what came later, and what it lost, is unknown); "
-    "record it again"
+SAMPLES_CUT = (
+    "PHONE: procmon did not end well: …; …/samples.rec: the file has no end: it was cut, or the probe killed; "
+    "what came later, and what it lost, is unknown…"
 )
 WHOLE = {
     "push": "copied",
@@ -67,7 +66,6 @@ TABLE = {
         "nothing",
         "androstep-…",
     ),
-    ("disk gets full", "monitor"): (NO_SAMPLES, "nothing", "nothing"),
     ("no root", "bench"): ("", WHOLE["bench"], "nothing"),
     ("no root", "record"): (
         "PHONE: no root there; root the device, or allow adb's shell to use su",
@@ -87,12 +85,7 @@ TABLE = {
         "nothing",
         "replay",
     ),
-    ("probe killed", "record"): (
-        "Killed; PHONE: iotrace was killed…; its last events may be lost",
-        WHOLE["record"],
-        "nothing",
-    ),
-    ("probe killed", "monitor"): (NO_SAMPLES, "nothing", "nothing"),
+    ("probe killed", "monitor"): (SAMPLES_CUT, WHOLE["monitor"], "nothing"),
 }
 """By fault and operation: what is said (… stands for what differs), what is kept here, what is left on the phone."""
 
@@ -166,6 +159,14 @@ def test_what_a_device_says_cannot_steer_the_terminal(tmp_path: Path, capsys: py
     said = capsys.readouterr()
     assert "make a directory" in said.err
     assert not {"\x1b", "\x07"} & set(said.out + said.err)
+
+
+@pytest.mark.parametrize("answer", ["/", "/data/local/tmp/androstep-../..", "", "x\n/data/local/tmp/androstep-abcdef"])
+def test_no_directory_but_our_own_is_believed_to_be_ours(tmp_path: Path, answer: str) -> None:
+    with home(tmp_path), phone(tmp_path) as fake:
+        fake.install("mktemp", f"printf %s '{answer}'")
+        with connect(fake.address) as device, pytest.raises(DeviceError, match="mktemp told no directory"):
+            device.new_directory(device.scratch)
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,45 @@ def test_what_a_killed_program_recorded_is_fetched_by_the_next(tmp_path: Path, l
             device.recover(tmp_path / "another")
 
 
+def test_what_others_put_where_recordings_are_is_none(tmp_path: Path) -> None:
+    """A process that it names would be ended as root, and a file that it links to be copied."""
+    with connected(tmp_path) as (device, fake):
+        there = fake.tmp / "androstep-others"
+        (there / "recording").mkdir(parents=True)
+        (there / "about.json").write_text("{}")
+        (there / "recording" / "trace.dat").symlink_to("/etc/shadow")
+        (fake.tmp / "androstep-linked").symlink_to("androstep-others")
+        os.chown(there, 2000, 2000)
+        with pytest.raises(DeviceError, match="no recording is left"):
+            device.recover(tmp_path / "capture")
+
+
+def test_what_is_left_of_another_recording_stays_out(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that were to get the same name: of the first, files are here already."""
+
+    def lost(*_: object, **__: object) -> None:
+        raise LinkLost("cut")
+
+    def record(monitor_hz: int | None) -> None:
+        with device.record(out=tmp_path / "capture", preset="block", trace=[loop], monitor_hz=monitor_hz):
+            write(loop, range(BLOCKS))
+
+    with connected(tmp_path) as (device, _):
+        with monkeypatch.context() as patch, pytest.raises(LinkLost):
+            patch.setattr(device, "remove", lost)
+            patch.setattr(device, "patience_s", 0)
+            record(monitor_hz=10)
+        [before] = tmp_path.glob("capture.*")
+        assert (before / "samples.rec").exists()
+        device.remove(f"/data/local/tmp/{before.suffix.removeprefix('.')}", root=True)
+        record(monitor_hz=None)
+        made = capture.open(tmp_path / "capture")
+        assert written(made, loop) == list(range(BLOCKS))
+        assert not made.about["rows"]["samples"]
+
+
 def test_nothing_is_begun_where_the_capture_cannot_be_made(tmp_path: Path, loop: str) -> None:
     (tmp_path / "capture").mkdir()
     with connected(tmp_path) as (device, fake):
@@ -391,6 +430,6 @@ def test_where_no_capture_can_be_made_the_files_are_kept_here(
         monkeypatch.undo()
         device.close()
         assert nothing_left(fake)
-    kept = tmp_path / "capture.recording"
+    [kept] = tmp_path.glob("capture.androstep-*")
     assert str(kept) in capsys.readouterr().err
     assert written(capture.create([kept], tmp_path / "capture"), loop) == list(range(BLOCKS))

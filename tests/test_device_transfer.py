@@ -59,6 +59,29 @@ def test_a_push_that_goes_wrong_once_is_done_again(tmp_path: Path, fault: str) -
         assert left(fake) == ["file"]
 
 
+def test_an_answer_that_is_lost_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step of a push was done on the device when the link breaks: done again, it must not fail."""
+    (tmp_path / "file").write_bytes(CONTENT[:1000])
+    lost: set[str] = set()
+    with connected(tmp_path) as (device, fake):
+        target = f"{device.directory}/file"
+        checked = device.checked
+
+        def lose(text: str, *words: object, **asked: object) -> bytes:
+            output = checked(text, *words, **asked)
+            if text not in lost:
+                lost.add(text)
+                raise LinkLost("cut")
+            return output
+
+        monkeypatch.setattr(device, "checked", lose)
+        device.push(tmp_path / "file", target, mode=0o755)
+        there = next(fake.tmp.rglob("file"))
+        assert there.read_bytes() == CONTENT[:1000] and there.stat().st_mode & 0o777 == 0o755
+        assert left(fake) == ["file"]
+        assert len(lost) == 3
+
+
 def test_a_push_that_always_goes_wrong_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(CONTENT)
     with connected(tmp_path, Faults(corrupt_push_at=77, times=None)) as (device, fake):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from adbd import EMMC, LOCKED, ODD, PIXEL, Faults, phone
 from devices import WAYS, adb_connected, device, home
 
 from androstep_analysis.device import Device, DeviceError, LinkLost, connect, reachable
+from androstep_analysis.device.adb_protocol import AdbProtocol
 from androstep_analysis.device.shell import framed
 from androstep_analysis.device.transport import MOST_BYTES, quoted
 
@@ -331,6 +334,26 @@ def test_what_is_no_device_is_one_sentence(where: str, tmp_path: Path) -> None:
         connect(where, patience_s=0)
 
 
+def test_without_libusb_other_devices_are_there(tmp_path: Path) -> None:
+    """adb-shell loads it when it is imported: in a process of its own, where it cannot be loaded."""
+    code = (
+        "import ctypes\n"
+        "load = ctypes.CDLL.__init__\n"
+        "def refused(self, name, *words, **asked):\n"
+        "    if 'usb' in str(name): raise OSError('no such library')\n"
+        "    load(self, name, *words, **asked)\n"
+        "ctypes.CDLL.__init__ = refused\n"
+        "from androstep_analysis import device\n"
+        "print(device.reachable())\n"
+        "try: device.connect('usb')\n"
+        "except device.DeviceError as error: print(error)\n"
+    )
+    with home(tmp_path):
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    assert said.stdout.splitlines()[0] == "['local']"
+    assert "install libusb" in said.stdout
+
+
 def test_the_only_device_is_taken_and_of_two_none(tmp_path: Path) -> None:
     with home(tmp_path) as patch, phone(tmp_path) as fake, phone(tmp_path) as other:
         patch.setattr("androstep_analysis.device.usb.serials", list)
@@ -352,6 +375,25 @@ def test_without_root_a_sentence_says_so(tmp_path: Path) -> None:
         assert not found.has_root
         with pytest.raises(DeviceError, match="no root"):
             found.sh(["id"], root=True)
+
+
+def test_a_link_lost_while_su_is_asked_is_no_refusal(tmp_path: Path) -> None:
+    with home(tmp_path), phone(tmp_path) as fake, connect(fake.address) as found:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(LinkLost):
+            patch.setattr(AdbProtocol, "run", _lost)
+            assert not found.has_root
+        assert found.has_root
+
+
+def _lost(*_: object, **__: object) -> bytes:
+    raise LinkLost("cut")
+
+
+@pytest.mark.parametrize("status", [b"", b"one", b"-1", b"9" * 5000, "²".encode()])
+def test_an_answer_whose_status_is_no_number_is_none(status: bytes) -> None:
+    frame = framed("true")
+    token = frame.token.encode()
+    assert frame.answer(token + b"boutput" + token + b"merrorsx" + status + token + b"e") is None
 
 
 def test_su_is_asked_as_the_device_wants_it(tmp_path: Path) -> None:

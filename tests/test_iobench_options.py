@@ -523,3 +523,30 @@ def test_fio_does_the_same_work(words: str, tmp_path: Path) -> None:
         for count in ("total_ios", "io_bytes"):
             assert ours[direction][count] == theirs[direction][count], (direction, count)
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--rw randwrite --sweep mode=buffered,osync,fsync,direct,mmap,mmap_sync --repeats 2",
+        "--rw randread --sweep mode=buffered,mmap --sweep bs=4k,16k",
+        "--rw write --mode mmap --fallocate native --sweep numjobs=1,3,1",
+        "--rw write --numjobs 2 --shared --sweep bs=4k,16k",
+        "--rw append --repeats 3",
+    ],
+)
+def test_fio_runs_a_sweep_to_its_end(words: str, tmp_path: Path) -> None:
+    if shutil.which("fio") is None:
+        pytest.skip("fio is not installed")
+    asked: list[str | Path] = [*words.split(), "--size", "256k", "--cache", "any", "-p", tmp_path]
+    file = tmp_path / "job.fio"
+    file.write_bytes(iobench(*asked, "--to-fio").stdout)
+    done = built.run("fio", "--output-format=json", file, cwd=tmp_path)
+    theirs, ours = json.loads(done.stdout)["jobs"], jobs("-q", *asked)
+    assert len(theirs) == len(sections(*asked)) >= len(ours)
+    assert all(job["error"] == 0 for job in theirs)
+    for name in ("read", "write"):
+        moved = [job[name]["io_bytes"] for job in theirs]
+        repeats = len(theirs) // len(ours)
+        assert moved[::repeats] == [job[name]["io_bytes"] // repeats for job in ours]
+    assert list(tmp_path.iterdir()) == [file]

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from androstep_analysis import bench, capture
+from androstep_analysis import bench, capture, device
 from androstep_analysis.panel import Panel, Settings, results
 from androstep_analysis.panel.settings import FILE_TESTS, JOURNAL_MODES, SQLITE_TESTS, SYNC_MODES, SYNCHRONOUS
 
@@ -78,6 +78,49 @@ def test_a_device_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert "127.0.0.1:1" in shown._status.value and "nothing was kept" in shown._status.value
     assert not (tmp_path / "home").exists()
     assert not shown._starts[0].disabled and shown._stop.disabled
+
+
+def test_a_second_click_starts_nothing(tmp_path: Path) -> None:
+    """The browser sends it before it knows that the button is disabled."""
+    shown = panel(tmp_path / "home", tmp_path)
+    shown._start(["Sequential write"])
+    first = shown._measuring
+    shown._starts[0].click()
+    assert shown._measuring is first
+    first.join()
+    assert len(list((tmp_path / "home").iterdir())) == 1
+
+
+def test_a_stop_before_the_device_answered_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = panel(tmp_path / "home", tmp_path)
+    connect = device.connect
+
+    def stopped_meanwhile(where: str) -> device.Device:
+        shown._stop.click()
+        return connect(where)
+
+    monkeypatch.setattr(device, "connect", stopped_meanwhile)
+    shown._start(["Sequential write"])
+    shown._measuring.join()
+    assert "stopped" in shown._status.value and "nothing was kept" in shown._status.value
+    assert not (tmp_path / "home").exists()
+    assert not shown._starts[0].disabled and shown._stop.disabled
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_the_program_leaves_a_panel_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> device.Device:
+        raise ZeroDivisionError
+
+    shown = panel(tmp_path / "home", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(device, "connect", broken)
+        shown._start(["Sequential write"])
+        shown._measuring.join()
+    assert "the program failed" in shown._status.value
+    shown._start(["Sequential write"])
+    shown._measuring.join()
+    assert "done; kept in" in shown._status.value
 
 
 def test_names_in_results_are_text(tmp_path: Path) -> None:

@@ -126,11 +126,12 @@ def test_what_is_damaged_is_counted() -> None:
     cut[good.index(b"x" * 20) - 1] = 60  # the name goes on behind the end
     untimed = messages.Trace(packet=[{"frame_timeline_event": {"frame_end": {"cookie": 1}}}]).SerializeToString()
     cookieless = trace(packet(5, frame_end={}))
-    staging, frames = read(bytes(cut) + untimed + cookieless + good)
+    lowest = trace(packet(5, frame_end={"cookie": -(2**63)}))
+    staging, frames = read(bytes(cut) + untimed + cookieless + lowest + good)
     assert frames.height == 1
     assert {loss.message for loss in staging.losses} == {
         "1 packets are damaged; what is in them is lost",
-        "2 events are damaged",
+        "3 events are damaged",
     }
 
 

@@ -26,9 +26,10 @@ from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
 
 from androstep_analysis import analysis, bench, plot, replay, schema
-from androstep_analysis.analysis import compare
+from androstep_analysis.analysis import compare, perceived, perceived_io, responses
 from androstep_analysis.plot import bench as plot_bench
 from androstep_analysis.plot import paper, scatter, series, text
+from androstep_analysis.plot.whatif import SIDES
 
 HOSTILE = (
     "<script>alert(1)</script>.txt",
@@ -693,6 +694,9 @@ def empty() -> dict[str, Axes]:
     ranked = compare.ranking(shares, by=["device"])
     measured = replay.metrics(replays).with_columns(place=pl.col("fs_type"))
     nothing = replay.Program.make(*(schema.empty(name) for name in PROGRAM_TABLES), duration_ns=0)
+    answered = perceived.transitions(
+        perceived.seen(schema.empty("gui_states")), perceived.inputs(schema.empty("steps"))
+    )
     return {
         "bench_devices": plot.bench_devices(medians),
         "bench_journal_modes": plot.bench_journal_modes(medians),
@@ -720,6 +724,11 @@ def empty() -> dict[str, Axes]:
         "compare_pairs": plot.compare_pairs(shares, metric="count_ratio", by="device", paired_by=["workload"]),
         "compare_ranking": plot.compare_ranking(ranked, metric="count_ratio", group=["device"]),
         "cumulative": plot.cumulative(analysis.cumulative(requests)),
+        "perceived_breakdown": plot.perceived_breakdown(
+            pl.DataFrame(schema={"track": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
+        ),
+        "perceived_in_flight": plot.perceived_in_flight(perceived_io.in_flight(io, perceived.windows(answered))),
+        "perceived_responses": plot.perceived_responses(responses.responses(answered)),
         "samples_cpu": plot.samples_cpu(analysis.cpu(schema.empty("samples")), bar="unit"),
         "samples_over_time": plot.samples_over_time(
             analysis.cpu(schema.empty("samples"), bin_ns=10**9), metric="cpu_share", line="state"
@@ -727,6 +736,12 @@ def empty() -> dict[str, Axes]:
         "size_over_time": plot.size_over_time(requests),
         "sector_over_time": plot.sector_over_time(io, by="block_type"),
         "table": plot.table(pl.DataFrame({"name": []})),
+        "whatif_accuracy": plot.whatif_accuracy(
+            pl.DataFrame(
+                schema={"metric": pl.String, "change": pl.String, "quantile": pl.String}
+                | dict.fromkeys(SIDES, pl.Float64)
+            )
+        ),
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -206,9 +208,43 @@ def test_signals_end_it_with_a_whole_file(tmp_path: Path, number: signal.Signals
     assert record.read(path).complete
 
 
+def blocks_of_ticks(content: bytes) -> list[list[int]]:
+    """When the ticks of each block of ticks were to be, by FORMAT.md."""
+    types = {kind["name"]: kind for kind in built.described("procmon")["types"]}
+    tick, found, at = types["tick"], [], 0
+    while at < len(content):
+        magic, kind, count, length = struct.unpack_from("<4s2xH4xII", content, at)
+        assert magic == b"\xa7REC"
+        if kind == tick["id"]:
+            width = tick["record_bytes"]
+            found.append([struct.unpack_from("<q", content, at + 24 + row * width)[0] for row in range(count)])
+        at += 24 + length
+    return found
+
+
+def written_ticks(path: Path) -> list[list[int]]:
+    """The blocks of ticks in a file that is being written; none where its end is being written just now."""
+    try:
+        return blocks_of_ticks(path.read_bytes())
+    except struct.error:
+        return []
+
+
+@pytest.mark.parametrize("hz", ["1", "3", "50"])
+def test_nothing_waits_for_more_than_a_second(tmp_path: Path, hz: str) -> None:
+    path = tmp_path / "x.rec"
+    sampled(path, "--groups", "cpu", "--hz", hz, "--time", "2500ms")
+    blocks = blocks_of_ticks(path.read_bytes())
+    assert len(blocks) >= 3 and len(blocks[0]) == 1
+    for before, block in itertools.pairwise(blocks):
+        # By the tick that is a second behind the last block at the latest.
+        assert all(ts_ns < before[-1] + 1_000_000_000 for ts_ns in block[:-1])
+
+
 def test_killed_it_leaves_what_it_had_written(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     with running(path, "--groups", "cpu,disk", "--hz", "50") as process:
+        wait_for(lambda: len(written_ticks(path)) >= 3)
         process.kill()
         process.wait(PATIENCE_S)
     records = record.read(path)
@@ -216,6 +252,62 @@ def test_killed_it_leaves_what_it_had_written(tmp_path: Path) -> None:
     assert records.tables["reading"].height and records.tables["series"].height
     # What is in the file has its name in the file.
     assert set(records.tables["reading"]["series"]) <= set(records.tables["series"]["series"])
+    ticks = records.tables["tick"]["ts_ns"]
+    assert ticks[-1] - ticks[0] >= 1_000_000_000
+    first, end = (readings(records, "stat.ctxt")["ts_ns"][place] for place in (0, -1))
+    assert first <= ticks[1] and end >= ticks[-2]
+
+
+def test_killed_before_a_second_has_passed_it_leaves_its_first_readings(tmp_path: Path) -> None:
+    path = tmp_path / "x.rec"
+    command = [built.program("procmon"), "-q", "-o", path, "--groups", "cpu,process", "--interval", "1h"]
+    process = subprocess.Popen(command)
+    try:
+        wait_for(lambda: path.exists() and bool(written_ticks(path)))
+    finally:
+        process.kill()
+        process.wait(PATIENCE_S)
+    records = record.read(path)
+    assert last(records, "stat.ctxt") > 0 and last(records, "stat.num_threads", pid=process.pid) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_once_leaves_a_whole_file_or_none(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "x.rec"
+    for wanted in (path, tmp_path) * 10:
+        path.unlink(missing_ok=True)
+        process = subprocess.Popen([built.program("procmon"), "-q", "-o", path, "--groups", "cpu"])
+        try:
+            wait_for(wanted.exists)
+            process.send_signal(number)
+            process.wait(PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait(PATIENCE_S)
+        assert record.read(path).complete if path.exists() else process.returncode == -number
+
+
+def test_a_full_disk_ends_it_and_its_command_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "x.rec"
+    limited = ["sh", "-c", 'ulimit -f 512; exec "$@"', "sh"]
+    command = [built.program("procmon"), "-q", "-o", path, "--hz", "200", "--", "sleep", "1000"]
+    done = built.run(*limited, *command, status=1)
+    assert done.stderr.decode() == f"procmon: {path}: not all of it could be written (File too large)\n"
+    assert path.stat().st_size == 512 * 512
+    records = record.read(path)
+    assert {loss.kind for loss in records.losses} == {"torn", "unreadable"}  # its end, and what follows the last block
+    assert records.tables["reading"].height
+
+
+def test_without_descriptors_processes_have_not_ended(tmp_path: Path) -> None:
+    path = tmp_path / "x.rec"
+    limited = ["sh", "-c", 'ulimit -n 32; exec "$@"', "sh"]
+    command = [built.program("procmon"), "-q", "-o", path, "--time", "1", "--user", str(os.getuid())]
+    built.run(*limited, *command)
+    records = record.read(path)
+    assert "unreadable_process" in {loss.kind for loss in records.losses}
+    own = records.tables["series"].filter(pid=os.getpid(), counter="stat.utime")
+    assert own.height <= 1
 
 
 def test_a_signal_ends_the_command_too(tmp_path: Path) -> None:
@@ -234,6 +326,18 @@ def test_time_ends_the_command_and_progress_is_told(tmp_path: Path) -> None:
     lines = done.stderr.decode().splitlines()
     assert lines[-1] == "procmon: 100 % of 2 s" and all(line.startswith("procmon: ") for line in lines)
     assert readings(record.read(path), "stat.num_threads", instance="sleep").height
+
+
+def test_time_ends_also_between_ticks_and_a_command_that_will_not_is_waited_for(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    sampled(tmp_path / "a.rec", "--interval", "1h", "--time", "200ms")
+    script = 'trap "sleep 1; echo ended > $0" TERM; while [ ! -e "$0" ]; do sleep 0.1; done'
+    done = built.run(
+        built.program("procmon"), "-q", "-o", tmp_path / "b.rec", "--time", "500ms", "--hz", "100", "--",
+        "sh", "-c", script, told,
+    )  # fmt: skip
+    assert told.read_text() == "ended\n" and done.stderr == b""
+    assert record.read(tmp_path / "b.rec").complete
 
 
 def test_the_command_has_what_procmon_had(tmp_path: Path) -> None:
@@ -289,6 +393,19 @@ def test_only_the_processes_that_are_asked_for(tmp_path: Path) -> None:
     assert set(by_name.tables["series"]["pid"]) == {one}
     assert by_user.tables["series"].is_empty()
     assert {"one of them", "the other"} <= set(everyone.tables["series"]["instance"])
+
+
+def test_where_more_work_than_may_be_read_at_a_tick_each_has_its_turn(tmp_path: Path) -> None:
+    spinners = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(8)]
+    try:
+        words = ["--hz", "50", "--most", "4", "--groups", "process", "--time", "4"]
+        records = sampled(tmp_path / "x.rec", *words)
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+    assert all(readings(records, "stat.utime", pid=spinner.pid)["value"].n_unique() >= 4 for spinner in spinners)
+    assert {loss.kind for loss in records.losses} >= {"late"}
 
 
 RENAMED = """

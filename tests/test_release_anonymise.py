@@ -47,12 +47,25 @@ def expected(stem: str, key: bytes = KEY) -> str:
         ("O_RDWR|alice", "constants", f"O_RDWR|{expected('alice')}"),
         ("5.10.43-android13-4-gabc-ab88", "version", "5.10.43-android13"),
         ("custom", "version", expected("custom")),
+        ("12L", "version", "12L"),
+        ("20240131 of Alice", "version", "2024"),
         ("0" * 64, "digest", hmac.new(KEY, b"0" * 64, hashlib.sha256).hexdigest()),
         ("0" * 16, "digest", expected("0" * 16)),
     ],
 )
 def test_a_text_is_replaced_as_its_treatment_says(original: str, treatment: str, anonymised: str) -> None:
     assert Anonymiser(KEY).value(original, treatment) == anonymised
+
+
+def test_facts_that_anyone_may_have_written_tell_nothing_of_them() -> None:
+    facts = {"android_release": "14", "fs_type": "f2fs", "encryption": "fbe", "clock": "boot", "capture_id": "0" * 16}
+    facts["source_sha256"] = "{}"
+    own = facts | {"android_release": "Alice 14", "fs_type": "f2fs of Alice", "encryption": "alice"}
+    usual, unusual = Anonymiser(KEY).table(rows("captures", [facts, own]), "captures").iter_rows(named=True)
+    assert {name: usual[name] for name in facts} == facts | {"capture_id": expected("0" * 16)}
+    assert [unusual[name] for name in ("android_release", "fs_type", "encryption")] == [
+        expected(own[name]) for name in ("android_release", "fs_type", "encryption")
+    ]
 
 
 def test_digests_by_name_lose_name_and_digest() -> None:

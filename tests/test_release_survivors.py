@@ -124,6 +124,12 @@ def test_a_path_of_kept_words_that_ends_in_a_hash_is_a_coincidence(tmp_path: Pat
     assert list(survivors.survivors(tmp_path, {"/media/0/DCIM/5"})) == []
 
 
+def test_a_number_of_few_digits_is_a_coincidence_and_one_of_many_is_not(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"bytes": 20240131, "rows": 4711}')
+    assert list(survivors.survivors(tmp_path, {"4711", "2024", "0240131"})) == []
+    assert len(list(survivors.survivors(tmp_path, {"20240131"}))) == 1
+
+
 def test_a_word_that_every_release_has_is_searched_for_in_names_only(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("the page cache")
     assert list(survivors.survivors(tmp_path, {"cache", "Metadata"})) == []

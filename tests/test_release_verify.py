@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from released import CAPTURES, contents
 
 from androstep_analysis import datasets
 from androstep_analysis.cli import main
-from androstep_analysis.datasets.release import sums
+from androstep_analysis.datasets.release import MANIFEST, SUMS, sums
 from androstep_analysis.errors import InputError
 from androstep_analysis.manifest import sha256
 
@@ -27,6 +28,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def release(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "release"))
+
+
+@pytest.fixture(scope="module")
+def anonymised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("anonymised")
+    (place / "key").write_bytes(bytes(range(32)))
+    return datasets.release(CAPTURES[2:], place / "whole", key_file=place / "key")
+
+
+@pytest.fixture
+def hidden(anonymised: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(anonymised, tmp_path / "hidden"))
 
 
 def first(release: Path, pattern: str) -> Path:
@@ -214,3 +227,57 @@ def test_names_of_captures_are_found_in_a_release_that_has_them(
 ) -> None:
     assert main(["verify", str(release), "--no-strings-of", str(CAPTURES[1])]) == 1
     assert '"modes.rec.xz" survives in provenance.json' in capsys.readouterr().out
+
+
+# -- a release that its makers meant badly: everything is listed as it is ----------------------------------------------
+
+
+def sealed(release: Path) -> None:
+    """Lists the files of the release as they are now."""
+    paths = [path for path in sorted(release.rglob("*")) if path.is_file() and path.name not in (SUMS, MANIFEST)]
+    files = [
+        {"path": path.relative_to(release).as_posix(), "bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in paths
+    ]
+    told = json.loads((release / MANIFEST).read_text())
+    (release / MANIFEST).write_text(json.dumps(told | {"files": files}))
+    (release / SUMS).write_text(sums(files, sha256(release / MANIFEST)))
+
+
+def broken_footer(part: Path) -> None:
+    part.write_bytes(b"PAR1" + b"\xff" * 300 + b"PAR1")
+
+
+def broken_pages(part: Path) -> None:
+    data = bytearray(part.read_bytes())
+    data[40:400] = bytes(byte ^ 0x55 for byte in data[40:400])
+    part.write_bytes(data)
+
+
+def broken_schema(part: Path) -> None:
+    table = pq.read_table(part, partitioning=None)
+    pq.write_table(table.replace_schema_metadata({"ARROW:schema": "zzz"}), part)
+
+
+@pytest.mark.parametrize("spoil", [broken_footer, broken_pages, broken_schema])
+def test_a_table_that_is_no_parquet_is_a_sentence(hidden: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(first(hidden, "tables/replay_ops/**/*.parquet"))
+    sealed(hidden)
+    assert "Parquet file" in problems(hidden)[0]
+
+
+def test_parquet_files_may_lie_anywhere(hidden: Path) -> None:
+    shutil.copy(first(hidden, "tables/replay_ops/**/*.parquet"), hidden / "more.parquet")
+    sealed(hidden)
+    assert problems(hidden) == []
+    assert datasets.verify(hidden, without=[CAPTURES[2]]).problems == ()
+
+
+def test_directories_without_end_and_lists_in_lists_are_sentences(hidden: Path) -> None:
+    (hidden / "/".join(["d"] * 500)).mkdir(parents=True)
+    assert len(problems(hidden)) == 1 and "deeper than any release" in problems(hidden)[0]
+    shutil.rmtree(hidden / "d")
+    (hidden / MANIFEST).write_text("[" * 100_000)
+    listed = (hidden / SUMS).read_text().splitlines()[1:]
+    (hidden / SUMS).write_text("\n".join([f"{sha256(hidden / MANIFEST)}  {MANIFEST}", *listed]) + "\n")
+    assert "not as `androstep release` writes it" in problems(hidden)[0]

@@ -30,6 +30,8 @@ FAMILIES = {
     ),
     "dependencies of a replay": ("descriptor or all_pairs or anything", "tests/test_replay_dependencies.py"),
     "linking": ("garbage or damaged or at_once", "tests/test_requests.py"),
+    "log-structured layer": ("plainest or reads_back or cleaning or mebibyte", "tests/test_whatif_layer.py"),
+    "queue of a device": ("plainest_queue", "tests/test_whatif_predict.py"),
     "cleaning of calls": ("not truth and not right_file and not same_again", "tests/test_replay_clean.py"),
 }
 """For each family which tests run, and the files they are in."""

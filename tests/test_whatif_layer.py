@@ -170,6 +170,12 @@ def test_a_capacity_that_does_not_fit_is_refused(options: dict[str, int], words:
         whatif.log_structured(rows([("write", 16, 8)]), capacity_bytes=options["capacity_bytes"])
 
 
+@pytest.mark.parametrize("place", [(-8, 8), (0, -8), (2**62, 2**62), (2**63 - 1, 1), (0, 2**60)])
+def test_a_place_that_no_device_has_is_refused(place: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match="no device has such"):
+        accesses(rows([("write", 0, 8), ("read", *place)]))
+
+
 def test_several_devices_are_refused() -> None:
     asked = rows([("write", 0, 8), ("read", 0, 8)])
     both = asked.with_columns(dev=pl.Series([DEV, DEV + 1], dtype=pl.UInt32))

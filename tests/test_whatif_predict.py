@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +247,27 @@ def test_a_program_of_files_is_refused() -> None:
     files = Program(program.operations, program.files, program.threads, program.dependencies, 1)
     with pytest.raises(ValueError, match="of files"):
         whatif.predict(files, small_model())
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda p: replace(p, operations=p.operations.with_columns(thread=pl.lit(77, pl.Int32))),
+        lambda p: replace(p, operations=p.operations.with_columns(thread=pl.lit(-1, pl.Int32))),
+        lambda p: replace(p, dependencies=_waits(p, 0, 0)),
+        lambda p: replace(p, dependencies=_waits(p, 1, -1)),
+        lambda p: replace(p, dependencies=_waits(p, 1_000_000, 0)),
+    ],
+)
+def test_a_program_that_contradicts_itself_is_refused(broken: Callable[[Program], Program]) -> None:
+    rows = [{"request_id": n, "op": "read", "sector": 8 * n, "queue_ns": n, "complete_ns": n + 1} for n in range(3)]
+    program = device.program(table("requests", [row | {"nr_sectors": 1, "error": 0} for row in rows]).lazy())
+    whatif.predict(program, small_model())
+    with pytest.raises(InputError, match="make it again"):
+        whatif.predict(broken(program), small_model())
+
+
+def _waits(program: Program, operation: int, after: int) -> pl.DataFrame:
+    """The dependencies of a program with one of these numbers, in the same columns."""
+    row = dict.fromkeys(program.dependencies.columns) | {"operation": operation, "after": after}
+    return pl.DataFrame([row], schema=program.dependencies.schema)

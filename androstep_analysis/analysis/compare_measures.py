@@ -312,7 +312,7 @@ def measures() -> dict[str, Measure]:
         "locality": Measure(
             "sequential and random", requests, lambda t, by: locality(t["requests"], by=(*by, "op")), within=("op",)
         ),
-        "sync": Measure("synchronous and buffered writes", io, lambda t, by: sync(t["io"], by=by), within=()),
+        "sync": Measure("synchronous and buffered writes", io, _sync, within=()),
         "blocktypes": Measure(
             "data, directory, journal, metadata", io, lambda t, by: blocktypes(t["io"], by=by), within=("op",)
         ),
@@ -322,6 +322,11 @@ def measures() -> dict[str, Measure]:
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),
         "replay": Measure("results of replays", ("replay_runs", "replay_ops"), _replay, has_repetitions=True),
     }
+
+
+def _sync(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    """Without what is unknown: a capture that tells of no flags is not one in which nothing was synchronous."""
+    return sync(tables["io"], by=by).filter(pl.col("class") != "unknown")
 
 
 def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:

@@ -50,7 +50,7 @@ def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None)
     for kind, of_kind in KINDS.items():
         rows = pieces.filter(of_kind)
         timed = rows.filter(pl.col("begun_ns").is_not_null() & pl.col("complete_ns").is_not_null())
-        every = _bytes_within(rows, starts, ends)
+        every = _bytes_within(pieces.filter(of_kind.fill_null(True)), starts, ends)
         chosen = {"any": (timed, timed)}
         if apps is not None:
             chosen["app"] = (timed.filter("mine"), timed.filter("known"))

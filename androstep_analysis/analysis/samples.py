@@ -29,7 +29,7 @@ def cpu(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
     """CPU time by `state` (`STATES`), of all CPUs together; dimension `state`, with `bin_ns` also `ts_ns` before it.
 
     Metrics cpu_time [s] and cpu_share [1] of that of all states. `n` is the number of readings. The bars of Kim,
-    Agrawal and Ungureanu (FAST 2012), Figure 5, which count ticks of 10 ms.
+    Agrawal and Ungureanu (MobiHeld 2011), Figure 5, which count ticks of 10 ms.
     """
     rows = _chosen(samples, list(_STATE))
     rows = rows.filter(pl.col("scope") == ("system" if (rows["scope"] == "system").any() else "cpu"))

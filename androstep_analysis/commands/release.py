@@ -40,6 +40,9 @@ def add(commands: Commands) -> None:
     command.add_argument("--url", help="where it will be found")
     command.add_argument("--published", metavar="YYYY-MM-DD", help="the day it is published")
     command.add_argument("--anonymise", type=Path, metavar="KEYFILE", help="replace names, with this file as key")
+    command.add_argument(
+        "--allow", action="append", default=[], metavar="NAME", help="replaced too, but not searched for; repeat"
+    )
     command.add_argument("--shift-times", action="store_true", help="each capture's first event is at 0")
     command.add_argument("--raw", action="store_true", help="copy the sources of the captures too")
 
@@ -58,6 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.output,
         described,
         key_file=arguments.anonymise,
+        allow=arguments.allow,
         shift_times=arguments.shift_times,
         raw=arguments.raw,
     )
@@ -68,4 +72,5 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"note: to be published, Croissant metadata also want {', '.join(lacking)}")
     if arguments.anonymise:
         record = json.loads((made / ANONYMISATION).read_text(encoding="utf-8"))
-        print(f"of {record['names_replaced']:,} names in the captures, 0 are left in it")
+        apart = f", apart from {', '.join(arguments.allow)}" if arguments.allow else ""
+        print(visible(f"of {record['names_replaced']:,} names in the captures{apart}, 0 are left in it"))

@@ -27,10 +27,13 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--no-strings-of", nargs="+", default=[], metavar="CAPTURE", help="no name in these captures may be in it"
     )
+    command.add_argument(
+        "--allow", action="append", default=[], metavar="NAME", help="a name that is not searched for; repeat"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = datasets.verify(arguments.directory, without=arguments.no_strings_of)
+    found = datasets.verify(arguments.directory, without=arguments.no_strings_of, allow=arguments.allow)
     for sentence in (*found.problems, *found.notes):
         print(visible(sentence))
     if not found.problems:

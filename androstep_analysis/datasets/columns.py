@@ -54,10 +54,13 @@ def hashed(table: str) -> list[str]:
     return of_treatment(table, *HASHED) if table in schema.names() else []
 
 
+_KEPT_WORDS = ("directories", "packages", "threads", "filesystems", "mount_options", "encryption", "clocks")
+
+
 def kept_words() -> list[str]:
     """The parts of names that are kept, without the patterns."""
     kept = rules()["kept"]
-    return [*kept["directories"], *kept["packages"], *kept["threads"], *kept["filesystems"], *kept["mount_options"]]
+    return [word for words in _KEPT_WORDS for word in kept[words]]
 
 
 @functools.cache

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
@@ -34,15 +35,16 @@ def release(
     described: Description | None = None,
     *,
     key_file: str | PathLike[str] | None = None,
+    allow: Collection[str] = (),
     shift_times: bool = False,
     raw: bool = False,
 ) -> Path:
     """Make directory `out` a release of these captures (directories or files that `androstep.open` takes).
 
-    With `key_file` (at least `anonymise.KEY_BYTES` random bytes) names are replaced by hashes; with `shift_times` each
-    capture's first event is at 0; with `raw` the sources are copied too. The directory appears only when everything is
-    in it. Raises `InputError` where a capture is given twice, where `raw` would undo `key_file`, and where a name to be
-    replaced survives.
+    With `key_file` (at least `anonymise.KEY_BYTES` random bytes) names are replaced by hashes; those in `allow` are
+    replaced too, and not searched for. With `shift_times` each capture's first event is at 0; with `raw` the sources
+    are copied too. The directory appears only when everything is in it. Raises `InputError` where a capture is given
+    twice, where `raw` would undo `key_file`, and where a name to be replaced survives.
     """
     out = Path(out)
     capture.refuse_existing(out)
@@ -65,7 +67,7 @@ def release(
         _documents(directory, described, sorted(told, key=lambda row: row["capture_id"]), hidden, shift_times)
         _seal(directory, described)
         if hidden is not None:
-            _refuse_survivors(directory, hidden)
+            _refuse_survivors(directory, hidden.originals.difference(allow))
     return out
 
 
@@ -234,10 +236,18 @@ def _files(directory: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _refuse_survivors(directory: Path, hidden: Anonymiser) -> None:
-    for search in (survivors.unlike_anonymised(directory), survivors.survivors(directory, hidden.originals)):
-        for sentence in search:
-            raise InputError(f"the release was not made, because a name would have stayed in it: {sentence}")
+def _refuse_survivors(directory: Path, originals: Collection[str]) -> None:
+    why = "the release was not made, because a name would have stayed in it"
+    for sentence in survivors.unlike_anonymised(directory):
+        raise InputError(f"{why}: {sentence}")
+    if found := list(itertools.islice(survivors.survivors(directory, originals), _TOLD)):
+        raise InputError(f"{why}: {'; '.join(found)}; {ALLOWING}")
+
+
+_TOLD = 5
+"""Survivors that a sentence tells of."""
+
+ALLOWING = "a name that lies there by chance is not searched for with --allow NAME"
 
 
 def _write_json(path: Path, value: Any) -> None:

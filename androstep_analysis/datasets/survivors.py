@@ -8,8 +8,8 @@ least `SHORTEST_IN_BYTES`. Names are searched in UTF-8, UTF-16 and as hexadecima
 case alike.
 
 A path is not searched where a part of it is, of at least `SHORTEST_IN_BYTES` characters: one cannot lie there without
-the other. Two coincidences tell nothing: a short name that lies within a hash, and, in (2) and (3), a word that every
-release contains (`vocabulary`), such as `cache`.
+the other. Three coincidences tell nothing: a short name that lies within a hash, and, in (2) and (3), a word that every
+release contains (`vocabulary`), such as `cache`, and a number of fewer than `SHORTEST_IN_BYTES` digits.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from androstep_analysis import schema
-from androstep_analysis.datasets import columns, pages
+from androstep_analysis.datasets import columns, pages, parquet
+from androstep_analysis.errors import InputError
 from androstep_analysis.link import filetype
 
 SHORTEST = 4
@@ -36,6 +38,9 @@ SHORTEST_IN_BYTES = 8
 
 _NO_COINCIDENCE = re.compile("[0-9a-f]{12}")
 """So many hexadecimal digits of a name do not come about in a hash by themselves: hashes are not left out for it."""
+
+_SMALL_NUMBER = re.compile(rf"[0-9]{{1,{SHORTEST_IN_BYTES - 1}}}")
+"""What sizes, counts and dates of any release contain by themselves."""
 
 _HASHES = re.compile(rb"(?<![0-9A-Fa-f])(?:[0-9a-f]{16}|[0-9a-f]{64})(?![0-9A-Fa-f])")
 
@@ -68,7 +73,11 @@ def vocabulary() -> str:
 
 def survivors(directory: Path, originals: Collection[str]) -> Iterator[str]:
     """A sentence for each place where one of these names survives in a release; `InputError` for a damaged file."""
-    searched = {name for name in originals if len(name) >= SHORTEST and name.lower() not in vocabulary()}
+    searched = {
+        name
+        for name in originals
+        if len(name) >= SHORTEST and name.lower() not in vocabulary() and not _SMALL_NUMBER.fullmatch(name)
+    }
     parts = {name for name in searched if len(name) >= SHORTEST_IN_BYTES and "/" not in name}
     forms = _forms(sorted(name for name in searched if name in parts or parts.isdisjoint(name.split("/"))))
     batch: list[_Place] = []
@@ -84,11 +93,16 @@ def unlike_anonymised(directory: Path) -> Iterator[str]:
     """A sentence for each column of a release in which a value has not the form of a replaced name (search 1)."""
     for path in sorted(directory.rglob("*.parquet")):
         place = path.relative_to(directory)
-        table = place.parts[1]
+        table = _table(place)
         for column, values in _texts(path, columns.hashed(table)).items():
             other = values.filter(~values.str.contains(columns.anonymised_form(columns.treatments(table)[column])))
             if not other.is_empty():
                 yield f"{place.as_posix()}: column {column} holds {other[0]!r}, which is no replaced name"
+
+
+def _table(place: Path) -> str:
+    """The table that a file with this path in a release is of; nothing for a file that lies elsewhere."""
+    return place.parts[1] if place.parts[0] == parquet.DIRECTORY and len(place.parts) > 2 else ""
 
 
 def _places(directory: Path) -> Iterator[_Place]:
@@ -103,14 +117,18 @@ def _places(directory: Path) -> Iterator[_Place]:
             yield _Place(f"pages of {name}", b"\0".join(parts.texts), is_text=False)
             yield _Place(f"metadata of {name}", parts.around, is_text=False)
             yield _Place(f"statistics of {name}", b"\0".join(_statistics(path)))
-            others = set(pq.read_schema(path).names) - set(columns.hashed(Path(name).parts[1]))
+            others = set(pq.read_schema(path).names) - set(columns.hashed(_table(Path(name))))
             for column, values in _texts(path, others).items():
                 yield _Place(f"column {column} of {name}", "\0".join(values).encode())
 
 
 def _texts(path: Path, names: Collection[str]) -> dict[str, pl.Series]:
-    """The distinct values of those of these columns that hold text."""
-    table = pl.read_parquet(path, columns=[name for name in pq.read_schema(path).names if name in names], glob=False)
+    """The distinct values of those of these columns that hold text; `InputError` for a damaged file."""
+    try:
+        wanted = [name for name in pq.read_schema(path).names if name in names]
+        table = pl.read_parquet(path, columns=wanted, glob=False)
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: not a whole Parquet file ({error}); fetch the release again") from None
     flat = {c.name: c.explode(empty_as_null=False) if isinstance(c.dtype, pl.List) else c for c in table}
     return {name: column.drop_nulls().unique().sort() for name, column in flat.items() if column.dtype == pl.String}
 

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path, PurePosixPath
@@ -24,6 +24,9 @@ from androstep_analysis.errors import InputError
 _LARGEST_LIST = 1 << 28
 """Bytes of the lists of files that are read: they are of anyone."""
 
+_DEEPEST = 16
+"""Directories in each other that are looked into; releases have five."""
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -34,11 +37,13 @@ class Verification:
     notes: tuple[str, ...] = ()
 
 
-def verify(directory: str | PathLike[str], *, without: Sequence[str | PathLike[str]] = ()) -> Verification:
+def verify(
+    directory: str | PathLike[str], *, without: Sequence[str | PathLike[str]] = (), allow: Collection[str] = ()
+) -> Verification:
     """Check a release: digests, missing and extra files, links, schemas, rows, and the form of replaced names.
 
-    With captures in `without`, it is also searched for their names (`survivors`). Nothing outside of the directory is
-    read. Raises `InputError` where the directory is no release at all.
+    With captures in `without`, it is also searched for their names (`survivors`) but those in `allow`. Nothing outside
+    of the directory is read. Raises `InputError` where the directory is no release at all.
     """
     root = Path(directory)
     if not root.is_dir():
@@ -57,24 +62,29 @@ def verify(directory: str | PathLike[str], *, without: Sequence[str | PathLike[s
             notes, further = _contents(root, listed)
             problems += further
         if not problems and without:
-            problems += sorted(survivors.survivors(root, anonymise.names_of(without)))
+            problems += sorted(survivors.survivors(root, anonymise.names_of(without).difference(allow)))
     except InputError as error:
         problems.append(str(error))
     return Verification(len(files), tuple(problems), tuple(notes))
 
 
-def _walk(root: Path, below: str = "") -> Iterator[tuple[str, str | None]]:
+def _walk(root: Path) -> Iterator[tuple[str, str | None]]:
     """What lies in the directory, by path from it: None for a file, else a sentence on what it is."""
-    for entry in sorted(os.scandir(root / below), key=lambda entry: entry.name):
-        name = f"{below}{entry.name}"
-        mode = entry.stat(follow_symlinks=False).st_mode
-        if stat.S_ISDIR(mode):
-            yield from _walk(root, f"{name}/")
-        elif stat.S_ISREG(mode):
-            yield name, None
-        else:
-            kind = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
-            yield name, f"{kind}, which no release holds; fetch the release again"
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        for entry in os.scandir(root / below):
+            name = f"{below}{entry.name}"
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode) and name.count("/") >= _DEEPEST:
+                yield name, "a directory deeper than any release has; fetch the release again"
+            elif stat.S_ISDIR(mode):
+                waiting.append(f"{name}/")
+            elif stat.S_ISREG(mode):
+                yield name, None
+            else:
+                kind = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+                yield name, f"{kind}, which no release holds; fetch the release again"
 
 
 def _collisions(names: Sequence[str]) -> list[str]:
@@ -136,9 +146,9 @@ def _contents(root: Path, listed: Mapping[str, str]) -> tuple[list[str], list[st
             if (root / row["path"]).stat().st_size != row["bytes"]
         ]
         notes, problems = _tables(root, raw["tables"], list(listed))
-    except manifest.MALFORMED as error:
+    except (*manifest.MALFORMED, RecursionError) as error:
         return [], [f"{MANIFEST}: not as `androstep release` writes it ({error!r}); fetch the release again"]
-    if ANONYMISATION in listed:
+    if ANONYMISATION in listed and not problems:
         problems += survivors.unlike_anonymised(root)
     return notes, [*sizes, *problems]
 
@@ -170,10 +180,11 @@ def _rows(path: Path, expected: pa.Schema, problems: list[str], name: str) -> in
     """The number of rows of a file; `problems` gets a sentence where its columns are not those of its schema."""
     try:
         metadata = pq.read_metadata(path)
+        columns = metadata.schema.to_arrow_schema()
     except (OSError, pa.ArrowException) as error:
         problems.append(f"{name}: no Parquet file ({str(error).splitlines()[0]})")
         return 0
-    if not metadata.schema.to_arrow_schema().equals(expected):
+    if not columns.equals(expected):
         problems.append(f"{name}: its columns are not those of its schema; fetch the release again")
     return int(metadata.num_rows)
 

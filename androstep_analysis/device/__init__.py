@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from types import ModuleType
+from typing import cast
 
 from androstep_analysis.device import adb
 from androstep_analysis.device.device import Device
@@ -35,11 +37,26 @@ def connect(where: str | None = None, *, patience_s: float = 60) -> Device:
 
 def reachable() -> list[str]:
     """What `connect` can be given without an address: this machine, devices on USB, and those known to adb's server."""
-    from androstep_analysis.device import usb
-
     by_adb = adb.serials()
-    on_usb = [serial for serial in usb.serials() if serial not in by_adb]  # adb's server holds those that it knows
+    on_usb = [serial for serial in _on_usb() if serial not in by_adb]  # adb's server holds those that it knows
     return ["local", *(f"usb:{serial}" for serial in on_usb), *(f"adb:{serial}" for serial in by_adb)]
+
+
+def _on_usb() -> list[str]:
+    try:
+        found: list[str] = _usb().serials()
+    except DeviceError:  # a machine without libusb has other devices
+        return []
+    return found
+
+
+def _usb() -> ModuleType:
+    """Module `usb`; adb-shell opens libusb when it is imported."""
+    try:
+        from androstep_analysis.device import usb
+    except OSError as error:
+        raise DeviceError(f"usb: libusb cannot be used ({error}); install libusb-1.0, or use adb") from None
+    return usb
 
 
 def _only() -> str:
@@ -51,16 +68,13 @@ def _only() -> str:
 
 
 def _transport(where: str) -> Transport:
-    # adb-shell opens libusb when it is imported.
     kind, _, serial = where.partition(":")
     if kind == "local" and not serial:
         return Local()
     if kind == "adb":
         return adb.Adb(serial or None)
     if kind == "usb":
-        from androstep_analysis.device import usb
-
-        return usb.device(serial or None)
+        return cast(Transport, _usb().device(serial or None))
     from androstep_analysis.device import tcp
 
     return tcp.device(where)

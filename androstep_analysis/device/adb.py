@@ -55,10 +55,10 @@ class Adb:
     def _adb(self, *words: str, timeout_s: float) -> bytes:
         """What adb prints, told what to do with the device; words are passed as they are, not through a shell."""
         if self._lost and self._serial is not None and ":" in self._serial:
-            _called("connect", self._serial, timeout_s=_CONNECT_S)  # adb does so by itself only on USB
+            called("connect", self._serial, timeout_s=_CONNECT_S)  # adb does so by itself only on USB
         which = [] if self._serial is None else ["-s", self._serial]
         self._lost = True
-        done = _called(*which, *words, timeout_s=timeout_s)
+        done = called(*which, *words, timeout_s=timeout_s)
         if done is None:
             raise LinkLost(f"{self.name}: no answer for {timeout_s:.0f} s; check cable or network")
         if done.returncode:
@@ -71,7 +71,7 @@ class Adb:
 
 def serials() -> list[str]:
     """The serial numbers of what adb's server is connected to; none where no server runs, and none is started."""
-    done = _called("devices", timeout_s=_CONNECT_S) if shutil.which("adb") and _server_runs() else None
+    done = called("devices", timeout_s=_CONNECT_S) if shutil.which("adb") and _server_runs() else None
     lines = done.stdout.decode("utf-8", "replace").splitlines()[1:] if done else []
     return sorted(line.split("\t")[0] for line in lines if line.endswith("\tdevice"))
 
@@ -93,7 +93,7 @@ def _server_runs() -> bool:
     return True
 
 
-def _called(*words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes] | None:
+def called(*words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes] | None:
     """adb at its end; None where it did not end in time."""
     adb = shutil.which("adb")
     if adb is None:

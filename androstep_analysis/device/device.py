@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from androstep_analysis.device import probes, transfer
 from androstep_analysis.device.job import Job
+from androstep_analysis.device.numbers import count
 from androstep_analysis.device.shell import framed
 from androstep_analysis.device.telling import tell
 from androstep_analysis.device.transport import Answer, DeviceError, LinkLost, Transport, quoted
@@ -116,13 +118,17 @@ class Device:
             self.forget(job)
 
     def _framed(self, text: str, user: str | None, timeout_s: float) -> Answer:
-        frame = framed(text, user)
-        raw = self._transport.run(frame.line, timeout_s=timeout_s)
-        answer = frame.answer(raw)
+        answer, raw = self._run(text, user, timeout_s)
         if answer is None:
             said = raw.decode("utf-8", "replace").strip()[-200:]
             raise LinkLost(f"{self.name}: a command was broken off{f' ({said})' if said else ''}; is the link lost?")
         return answer
+
+    def _run(self, text: str, user: str | None, timeout_s: float) -> tuple[Answer | None, bytes]:
+        """The answer, None where it did not come whole, and all that came."""
+        frame = framed(text, user)
+        raw = self._transport.run(frame.line, timeout_s=timeout_s)
+        return frame.answer(raw), raw
 
     def patiently(self, action: Callable[[], T]) -> T:
         """What `action` returns; does it again for `patience_s` as long as the link is lost."""
@@ -148,9 +154,10 @@ class Device:
     def _user(self) -> int:
         """The number of the user that commands run as."""
         answer = self._framed("id -u", None, 30)
-        if not answer.output.strip().isdigit():
+        user = count(answer.output)
+        if user is None:
             raise DeviceError(f"{self.name}: the device's shell does not work ({answer.complaint})")
-        return int(answer.output)
+        return user
 
     @cached_property
     def _su(self) -> str | None:
@@ -158,9 +165,9 @@ class Device:
         if self._user == 0:
             return None
         for way in _SU:
-            with contextlib.suppress(LinkLost):  # it said no, and ran nothing
-                if self._framed("id -u", way, 30).output.strip() == b"0":
-                    return way
+            answer, _ = self._run("id -u", way, 30)
+            if answer is not None and count(answer.output) == 0:  # who is told no gets no answer: nothing was run
+                return way
         return None
 
     @cached_property
@@ -187,7 +194,10 @@ class Device:
         """Makes a directory with a new name in `place`, for its owner only."""
         pattern = quoted([f"{place}/{PREFIX}XXXXXX"])
         made = self.checked(f"umask 077; mktemp -d {pattern}", f"make a directory in {place}", root=root)
-        return made.decode("utf-8", "replace").rstrip("\n")
+        found = made.decode("utf-8", "replace").rstrip("\n")
+        if re.fullmatch(re.escape(f"{place}/{PREFIX}") + "[A-Za-z0-9]+", found) is None:
+            raise DeviceError(f"{self.name}: mktemp told no directory in {place}, but {found[:200]!r}; is it damaged?")
+        return found
 
     def remove(self, directory: str, *, root: bool = False) -> None:
         """Removes a directory that `new_directory` made, with all that is in it."""

@@ -15,7 +15,8 @@ import polars as pl
 
 from androstep_analysis.device import recording
 from androstep_analysis.device.asking import ask
-from androstep_analysis.device.facts import Block, Facts, facts, integer
+from androstep_analysis.device.facts import Block, Facts, facts
+from androstep_analysis.device.numbers import free_bytes, integer
 from androstep_analysis.device.transport import DeviceError, quoted
 from androstep_analysis.doctor import Finding
 from androstep_analysis.errors import InputError
@@ -176,13 +177,6 @@ def _scratch(device: Device) -> Finding:
     room = free >= _SCRATCH_BYTES
     advice = "" if room else f"benchmarks fail; make room there, {_SCRATCH_BYTES >> 20} MiB at least"
     return Finding(room, f"{free >> 20:,} MiB free in {place}", advice)
-
-
-def free_bytes(lines: Sequence[str]) -> int | None:
-    """What the last line of ``df -k`` says is available; None where it says something else."""
-    words = lines[-1].split() if lines else []
-    kibibytes = integer(words[3]) if len(words) > 4 else None
-    return kibibytes * 1024 if kibibytes is not None and kibibytes >= 0 else None
 
 
 def _probes(device: Device, page: Sequence[str]) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from androstep_analysis.device.asking import ask
+from androstep_analysis.device.numbers import integer
 
 if TYPE_CHECKING:
     from androstep_analysis.device.device import Device
@@ -23,8 +24,6 @@ USERS_APART = 100_000
 
 DATA = "/data"
 """Where Android mounts what applications write."""
-
-_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -284,12 +283,6 @@ _ASKED: dict[str, str] = {
 
 
 # -- what devices say -------------------------------------------------------------------------------------------------
-
-
-def integer(text: str | None) -> int | None:
-    """The number that a text is, if it is one of at most 18 digits."""
-    stripped = (text or "").strip()
-    return int(stripped) if _INTEGER.fullmatch(stripped) else None
 
 
 def _line(lines: list[str]) -> str | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from androstep_analysis.device import adb
 from androstep_analysis.device.transport import DeviceError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def forwarded(device: Device, service: str) -> Iterator[tuple[str, int]]:
         )
     which = ["-s", serial] if serial else []
     port = _adb(device, [*which, "forward", "tcp:0", service]).strip()
-    if not port.isdigit():
+    if not (port.isascii() and port.isdigit()):
         raise DeviceError(f"{device.name}: adb did not tell the port it forwards; update adb")
     try:
         yield "127.0.0.1", int(port)
@@ -50,13 +49,10 @@ def forwarded(device: Device, service: str) -> Iterator[tuple[str, int]]:
 
 
 def _adb(device: Device, words: list[str]) -> str:
-    adb = shutil.which("adb")
-    if adb is None:
-        raise DeviceError("there is no program adb; install it (apt-get install adb)")
-    try:
-        done = subprocess.run([adb, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_ADB_S)
-    except subprocess.TimeoutExpired:
-        raise DeviceError(f"{device.name}: adb did not answer in {_ADB_S:.0f} s; check the cable") from None
+    done = adb.called(*words, timeout_s=_ADB_S)
+    if done is None:
+        raise DeviceError(f"{device.name}: adb did not answer in {_ADB_S:.0f} s; check the cable")
     if done.returncode:
-        raise DeviceError(f"{device.name}: adb forward failed ({done.stderr.strip()}); see `adb devices`")
-    return done.stdout
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise DeviceError(f"{device.name}: adb forward failed ({said}); see `adb devices`")
+    return done.stdout.decode("utf-8", "replace")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from androstep_analysis.device.numbers import count
 from androstep_analysis.device.transport import DeviceError, quoted
 
 if TYPE_CHECKING:
@@ -69,12 +70,11 @@ class Job:
 
     def _settle(self, said: bytes) -> None:
         """Takes what the device says of the end. Between a program's end and its status there is a moment."""
-        if said.isdigit():
-            self.status = int(said)
-        elif said == b"gone":
+        self.status = count(said)
+        if said == b"gone":
             time.sleep(_SELDOM_S)
-            answer = self.device.script(f"cat {quoted([f'{self.directory}/status'])}", root=self.root)
-            self.status = int(answer.output) if answer.output.strip().isdigit() else KILLED
+            told = count(self._text("status"))
+            self.status = KILLED if told is None else told
 
     def wait(self, line: Callable[[str], None] | None = None) -> int:
         """Its exit status, when it ends; calls `line` with each line that it writes to standard error meanwhile."""
@@ -96,9 +96,10 @@ class Job:
                 root=self.root,
             )
         )
-        if not answer.output.strip().isdigit():
+        pid = count(answer.output)
+        if pid is None:
             raise DeviceError(f"{self.device.name}: a program could not be started ({answer.complaint})")
-        return int(answer.output)
+        return pid
 
     def end(self, signal: str = "TERM") -> None:
         """Asks it to end, unless it has ended. Shells start background programs with SIGINT ignored: hence SIGTERM."""
@@ -107,12 +108,12 @@ class Job:
 
     def output(self) -> str:
         """What it has written to standard output."""
-        return self._text("output")
+        return self._text("output").decode("utf-8", "replace")
 
     def errors(self) -> str:
         """What it has written to standard error."""
-        return self._text("errors").strip()
+        return self._text("errors").decode("utf-8", "replace").strip()
 
-    def _text(self, name: str) -> str:
+    def _text(self, name: str) -> bytes:
         line = f"cat {quoted([f'{self.directory}/{name}'])}"
-        return self.device.patiently(lambda: self.device.script(line, root=self.root)).text
+        return self.device.patiently(lambda: self.device.script(line, root=self.root)).output

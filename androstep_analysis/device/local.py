@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from androstep_analysis.device.transport import LinkLost
+from androstep_analysis.device.transport import DeviceError, LinkLost
 
 
 class Local:
@@ -41,7 +41,10 @@ class Local:
                 process.communicate()
 
     def push(self, source: Path, target: str) -> None:
-        shutil.copyfile(source, target)
+        try:
+            shutil.copyfile(source, target)
+        except OSError as error:
+            raise DeviceError(f"local: {target}: cannot be written ({error.strerror}); make room there") from None
 
     def close(self) -> None:
         """Nothing is open."""

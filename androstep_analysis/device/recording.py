@@ -88,7 +88,6 @@ class Recording:
 
     def __enter__(self) -> Self:
         capture.refuse_existing(self.out)
-        capture.refuse_existing(_fetched(self.out))
         place = self._memory or _memory(self.device)
         self._directory = self.device.new_directory(place, root=True)
         try:
@@ -121,7 +120,7 @@ class Recording:
 
     def add(self, ran: Ran) -> None:
         """Takes in what a workload did meanwhile: its steps and snapshots become part of the capture."""
-        there = _fetched(self.out)
+        there = _fetched(self.out, self._directory)
         there.mkdir(parents=True, exist_ok=True)
         ran.files(there)
 
@@ -201,7 +200,7 @@ def _copied(device: Device, directory: str, out: Path) -> Path:
         warnings.warn(LossWarning(f"{device.name}: iotrace was killed; its last events may be lost"), stacklevel=3)
         finish = quoted([device.probe(IOTRACE), "--finish", f"{directory}/recording"])
         device.checked(finish, "put together what iotrace left", root=True, timeout_s=_FINISH_S)
-    there = _fetched(out)
+    there = _fetched(out, directory)
     there.mkdir(parents=True, exist_ok=True)
     for name in _FILES:
         if _has(device, f"{directory}/recording/{name}", "-f"):
@@ -246,9 +245,12 @@ def _left(device: Device, directory: str) -> str:
     )
 
 
-def _fetched(out: Path) -> Path:
-    """Where the files of a recording are until the capture is made of them."""
-    return out.with_name(f"{out.name}.recording")
+def _fetched(out: Path, directory: str) -> Path:
+    """Where the files of the recording in a directory of the device are until the capture is made of them.
+
+    No two recordings have the same: what was left of another cannot get into the capture.
+    """
+    return out.with_name(f"{out.name}.{directory.rpartition('/')[2]}")
 
 
 def _memory(device: Device) -> str:

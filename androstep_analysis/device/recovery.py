@@ -33,6 +33,8 @@ def _left(device: Device) -> list[str]:
 
     places = dict.fromkeys((*recording.MEMORY, device.scratch))
     names = " ".join(f"{quoted([place])}/{PREFIX}*/{recording.ABOUT}" for place in places)
-    began = 'd=${f%/*}; { [ -e "$d/recording/trace.dat" ] || [ -e "$d/recording/unfinished" ]; } && echo "$d"'
+    # Others may make directories in /dev/shm, too: what they say in one, such as which process to end, does not count.
+    kept = '[ -e "$d/recording/trace.dat" ] || [ -e "$d/recording/unfinished" ]'
+    began = f'd=${{f%/*}}; [ -O "$d" ] && [ ! -L "$d" ] && {{ {kept}; }} && echo "$d"'
     said = device.checked(f"for f in {names}; do {began}; done; true", "look for recordings", root=True)
     return said.decode("utf-8", "replace").splitlines()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from androstep_analysis.bench.records import PROBE as IOBENCH
 from androstep_analysis.bench.run import Run as BenchRun
 from androstep_analysis.bench.run import run as run_bench
 from androstep_analysis.device.transport import quoted
+from androstep_analysis.markup import visible
 from androstep_analysis.probe import Runner
 from androstep_analysis.replay import program as programs
 from androstep_analysis.replay.read import PROBE as IOREPLAY
@@ -41,7 +41,8 @@ def runner(device: Device, name: str, operands: Sequence[str], *, root: bool) ->
             if device.script(f"[ -f {quoted([records])} ]", root=root).status == 0:
                 device.pull(records, path, root=root)
             else:
-                sys.stdout.write(job.output())
+                for line in job.output().splitlines():
+                    print(visible(line))
             return status
         finally:
             device.forget(job)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from androstep_analysis.device.transport import MOST_BYTES, Answer, DeviceError
+from androstep_analysis.device.numbers import count
+from androstep_analysis.device.transport import MOST_BYTES, Answer, DeviceError, quoted
 
 _ERROR_BYTES = 65536
 """How much of the errors is kept: a shell without printf of its own passes them as one argument."""
@@ -32,8 +33,9 @@ class Framed:
         told, ended, _ = rest.rpartition(end)
         if not (found and parted and ended):
             return None
-        errors, _, status = told.rpartition(b"x")
-        return Answer(int(status), output, errors)
+        errors, _, said = told.rpartition(b"x")
+        status = count(said)
+        return None if status is None else Answer(status, output, errors)
 
 
 def framed(command: str, user: str | None = None) -> Framed:
@@ -50,7 +52,7 @@ def framed(command: str, user: str | None = None) -> Framed:
     )
     if user is not None:
         # Its output goes to a pipe: su gives a terminal, which changes line ends, to whoever has one.
-        line = f"{user} {_quote(line)} </dev/null 2>&1 | cat"
+        line = f"{user} {quoted([line])} </dev/null 2>&1 | cat"
     try:
         size = len(line.encode())
     except UnicodeEncodeError:
@@ -58,7 +60,3 @@ def framed(command: str, user: str | None = None) -> Framed:
     if size > MOST_BYTES:
         raise DeviceError(f"a command of {size:,} bytes is too long for the device's shell (at most {MOST_BYTES:,})")
     return Framed(line, token)
-
-
-def _quote(line: str) -> str:
-    return "'" + line.replace("'", "'\\''") + "'"

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
+from androstep_analysis.device.numbers import count, free_bytes
 from androstep_analysis.device.transport import DeviceError, LinkLost, quoted
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Hasher:
 def hasher(device: Device) -> Hasher:
     """The best that the device has and that gives the right answer there; `DeviceError` where it has none."""
     tried = "; ".join(f"echo $(printf abc | {command} 2>/dev/null)" for command, _ in _SUMS)
-    answers = device.script(tried).text.splitlines()
+    answers = device.patiently(lambda: device.script(tried)).text.splitlines()
     for (command, algorithm), said in zip(_SUMS, answers, strict=False):
         if said.split()[:1] == [hashlib.new(algorithm, b"abc").hexdigest()]:
             return Hasher(command, algorithm)
@@ -67,7 +68,7 @@ def push(device: Device, source: Path, target: str, *, mode: int, root: bool) ->
     size = source.stat().st_size
     permit = f"chmod {mode:o} {quoted([target])}"
     if _hash(device, target, size, root=root) == wanted:
-        device.checked(permit, f"set the rights of {target}", root=root)
+        device.patiently(lambda: device.checked(permit, f"set the rights of {target}", root=root))
         return
     _refuse_without_room(device, size)
     part = f"{target}.part"
@@ -75,9 +76,10 @@ def push(device: Device, source: Path, target: str, *, mode: int, root: bool) ->
     try:
         for _ in range(_TRIES):
             device.patiently(lambda: device.copy_in(source, stage))
-            device.checked(f"mv -f {quoted([stage, part])}", f"write {target}", root=root, timeout_s=_PIECE_S)
+            _move(device, stage, part, root=root)
             if _hash(device, part, size, root=root) == wanted:
-                device.checked(f"mv -f {quoted([part, target])} && {permit}", f"write {target}", root=root)
+                _move(device, part, target, root=root)
+                device.patiently(lambda: device.checked(permit, f"set the rights of {target}", root=root))
                 return
     except BaseException:
         _discard(device, stage, part, root=root)
@@ -107,6 +109,8 @@ def pull(device: Device, source: str, target: Path, *, root: bool) -> None:
             digest.update(piece)
             done += len(piece)
             bar.update(len(piece))
+        file.flush()
+        os.fsync(file.fileno())  # the device's own may be removed when this is here
     if _hash(device, source, size, root=root) != digest.hexdigest():
         part.unlink()
         raise DeviceError(f"{device.name}: {source} changed while it was copied; end what writes it, and try again")
@@ -155,9 +159,10 @@ def _dd(source: str, offset: int, length: int) -> str:
 def _size(device: Device, path: str, *, root: bool) -> int:
     word = quoted([path])
     answer = device.patiently(lambda: device.script(f"[ -f {word} ] && wc -c <{word}", root=root))
-    if answer.status or not answer.output.strip().isdigit():
+    size = count(answer.output)
+    if answer.status or size is None:
         raise DeviceError(f"{device.name}: {path}: no such file, or it cannot be read ({answer.complaint})")
-    return int(answer.output)
+    return size
 
 
 def _hash(device: Device, path: str, size: int, *, root: bool) -> str | None:
@@ -174,13 +179,18 @@ def _asked_hash(device: Device, line: str, size: int, *, root: bool) -> str | No
 
 def _refuse_without_room(device: Device, size: int) -> None:
     """Raises `DeviceError` where the device says that it has no room: adb-shell waits for ever for what it refuses."""
-    words = device.script(f"df -k {quoted([device.directory])} | tail -n 1").text.split()
-    free = int(words[3]) * 1024 if len(words) > 3 and words[3].isdigit() else None
+    free = free_bytes(device.patiently(lambda: device.script(f"df -k {quoted([device.directory])}")).text.splitlines())
     if free is not None and free < size:
         raise DeviceError(
             f"{device.name}: {size / 1e6:,.1f} MB do not fit into {device.directory}, where {free / 1e6:,.1f} MB are "
             "free; make room on the device"
         )
+
+
+def _move(device: Device, source: str, target: str, *, root: bool) -> None:
+    """Moves a file there. It may be asked for twice, when the answer was lost: then the file is no more at `source`."""
+    line = f"[ ! -e {quoted([source])} ] || mv -f {quoted([source, target])}"
+    device.patiently(lambda: device.checked(line, f"write {target}", root=root, timeout_s=_PIECE_S))
 
 
 def _discard(device: Device, stage: str, part: str, *, root: bool) -> None:

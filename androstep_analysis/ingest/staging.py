@@ -49,6 +49,14 @@ class Staging:
         return self.tables[name] if name in self.tables else schema.empty(name).lazy()
 
     @property
+    def has_flags(self) -> bool:
+        """Whether a write without REQ_SYNC is told from one whose flags are not told.
+
+        Open-CAS does not record it; of a CSV one knows once any of its requests has more than its operation's letter.
+        """
+        return self.format != "opencas" and (self.format != "block_csv" or any(len(rwbs) > 1 for rwbs in self.events))
+
+    @property
     def block(self) -> pl.LazyFrame:
         """Table `block_events`: the block-layer events."""
         return self.table("block_events")

@@ -59,7 +59,7 @@ def tables(
             pieces = handles.journalled(pieces, fs_events)
         pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost_events, staging.recorded or frozenset())
         spool.append("requests", window.requests)
-        spool.append("io", extents.table(pieces))
+        spool.append("io", extents.table(pieces if staging.has_flags else extents.without_flags(pieces)))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
         "requests": spool.table("requests"),

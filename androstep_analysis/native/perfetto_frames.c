@@ -62,7 +62,7 @@ static void put_field(struct table *table, size_t row, int column, const struct 
     }
 }
 
-// Whether a message is whole and has a cookie.
+// Whether a message is whole and has a cookie; the lowest number is none, as it means null in a table.
 static bool is_frame(struct wire message)
 {
     bool has_cookie = false;
@@ -70,7 +70,8 @@ static bool is_frame(struct wire message)
     uint32_t number;
 
     while (wire_field(&message, &number, &field))
-        has_cookie |= number == 1 && field.type == WIRE_VARINT;
+        if (number == 1 && field.type == WIRE_VARINT)
+            has_cookie = (int64_t)field.value != NO_INT64;
     return has_cookie && message.at == message.end;
 }
 

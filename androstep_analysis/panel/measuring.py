@@ -21,8 +21,8 @@ class Stopped(Exception):
 class Measuring(threading.Thread):
     """Runs iobench on the device `where` once for each of `runs`, and keeps each result in a capture in `home`.
 
-    Calls `moved` with the share that is done (0 to 1) and with words, and at the end `ended` with the captures made
-    and with what went wrong, if anything did. Both are called in this thread.
+    Calls `moved` with the share that is done (0 to 1) and with words, and at the end, whatever came, `ended` with the
+    captures made and with what went wrong, if anything did. Both are called in this thread.
     """
 
     def __init__(
@@ -48,22 +48,36 @@ class Measuring(threading.Thread):
     def run(self) -> None:
         """What the thread does."""
         made: list[Capture] = []
-        problem = None
+        problem: str | None = "the program failed; the notebook's log tells how"
         try:
-            with device.connect(self._where) as target:
-                known = target.facts()
-                for number, options in enumerate(self._runs):
-                    facts = known | {"workload": " ".join([PROBE, *options])}
-                    done = run(options, self._place(), runner=self._watched(target, number), facts=facts)
-                    if done.capture is not None:
-                        made.append(done.capture)
-                    if done.status:
-                        problem = f"iobench ended with status {done.status}: {self._said}"
+            problem = self._measured(made)
         except Stopped:
             problem = "stopped; what was being measured is not kept"
         except (InputError, OSError) as error:
             problem = str(error)
-        self._ended(made, problem)
+        finally:
+            self._ended(made, problem)
+
+    def _measured(self, made: list[Capture]) -> str | None:
+        """Adds the captures of all runs to `made`; what went wrong with their repetitions, if anything did."""
+        problem = None
+        self._go_on()
+        with device.connect(self._where) as target:
+            known = target.facts()
+            for number, options in enumerate(self._runs):
+                self._go_on()
+                facts = known | {"workload": " ".join([PROBE, *options])}
+                done = run(options, self._place(), runner=self._watched(target, number), facts=facts)
+                if done.capture is not None:
+                    made.append(done.capture)
+                if done.status:
+                    problem = f"iobench ended with status {done.status}: {self._said}"
+        return problem
+
+    def _go_on(self) -> None:
+        """Raises `Stopped` where the user wants no more of it."""
+        if self._is_unwanted.is_set():
+            raise Stopped
 
     _said = "not every repetition is valid"
 
@@ -80,8 +94,7 @@ class Measuring(threading.Thread):
 
         def watched(options: Sequence[str], path: Path, line: Callable[[str], None]) -> int:
             def watch(text: str) -> None:
-                if self._is_unwanted.is_set():
-                    raise Stopped
+                self._go_on()
                 found = probe.progress(PROBE, text)
                 if found is None:
                     self._said = text

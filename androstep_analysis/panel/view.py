@@ -37,6 +37,7 @@ class Panel:
     ) -> None:
         self.home = Path(home)
         self._measuring: Measuring | None = None
+        self._is_busy = False
         self._settings = _Fields(settings or Settings())
         self.widget = widgets.Tab(
             [self._measure(device.reachable() if devices is None else devices), self._history(), self._settings.widget],
@@ -85,6 +86,8 @@ class Panel:
         if not runs:
             self._say("choose at least one test")
             return
+        if self._is_busy:  # a second click that came before the browser knew of the first
+            return
         self._busy(True)
         self._moved(0, f"connecting to {self._where.value}")
         self._results.value = ""
@@ -97,6 +100,7 @@ class Panel:
             self._stop.disabled = True
 
     def _busy(self, is_busy: bool) -> None:
+        self._is_busy = is_busy
         for button in self._starts:
             button.disabled = is_busy
         self._stop.disabled = not is_busy
@@ -108,10 +112,12 @@ class Panel:
     def _ended(self, made: list[Capture], problem: str | None) -> None:
         self._bar.value = 1 if problem is None else 0
         kept = f"kept in {self.home}: {', '.join(one.title for one in made)}" if made else "nothing was kept"
-        self._say(f"done; {kept}" if problem is None else f"{problem}; {kept}")
-        self._results.value = str(el("div", *(results.outcome(one) for one in made)))
-        self._show_history()
-        self._busy(False)
+        try:
+            self._results.value = str(el("div", *(results.outcome(one) for one in made)))
+            self._show_history()
+        finally:
+            self._busy(False)
+            self._say(f"done; {kept}" if problem is None else f"{problem}; {kept}")
 
     def _say(self, words: str) -> None:
         self._status.value = str(el("span", words))
@@ -133,7 +139,8 @@ class Panel:
         self._chosen.options = [(f"{name}  {one.facts['device'] or ''}", name) for name, one in self._past.items()]
 
     def _show_chosen(self) -> None:
-        chosen = [self._past[name] for name in sorted(self._chosen.value)]
+        past = self._past
+        chosen = [past[name] for name in sorted(self._chosen.value) if name in past]  # others went with a refresh
         parts: list[Element] = [results.outcome(one) for one in chosen]
         if len(chosen) == 2:
             parts.insert(0, results.comparison(*chosen))

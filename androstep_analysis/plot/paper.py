@@ -64,7 +64,7 @@ FILE_TYPE_HATCHES: Final = dict.fromkeys(("package", "audio"), ".....") | dict.f
 )
 """Sixteen colours do not stay apart for every eye: these types are hatched as well."""
 LOCALITY: Final = {"consecutive": "#00573F", "forward": "#9ADBC6", "random": "#E69F00"}
-SYNC: Final = {"sync": "#8C3B66", "buffered": "#E8B7D2"}
+SYNC: Final = {"sync": "#8C3B66", "buffered": "#E8B7D2", "unknown": "#777777"}
 FILESYSTEMS: Final = {
     "ext4": "#0072B2",
     "xfs": "#D55E00",

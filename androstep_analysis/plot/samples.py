@@ -40,7 +40,7 @@ def samples_cpu(
     unit: Literal["s", "ticks", "share"] = "s",
     ax: Axes | None = None,
 ) -> Axes:
-    """Stacked bars: CPU time active, waiting for I/O and idle (Kim, Agrawal and Ungureanu, FAST 2012, Figure 5).
+    """Stacked bars: CPU time active, waiting for I/O and idle (Kim, Agrawal and Ungureanu, MobiHeld 2011, Figure 5).
 
     `table` holds the results of `analysis.cpu` of several captures, told apart by column `bar` (what has a bar of its
     own, such as a storage device) and, where `group` is given, by that column (what bars stand together, such as a

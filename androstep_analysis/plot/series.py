@@ -95,7 +95,7 @@ def rate(
 def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | None = None) -> Axes:
     """Bytes moved so far, sequentially and randomly, over time (table of `analysis.cumulative`).
 
-    The figure of Kim, Agrawal and Ungureanu (FAST 2012, Figure 6), with its logarithmic bytes. Time counts from
+    The figure of Kim, Agrawal and Ungureanu (MobiHeld 2011, Figure 6), with its logarithmic bytes. Time counts from
     `origin_ns`, by default the first row.
     """
     data = paper.rows(table, "cumulative_bytes", ("ts_ns", "op", "class")).filter(pl.col("value") > 0)

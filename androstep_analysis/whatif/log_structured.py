@@ -37,6 +37,7 @@ because nothing was written there, or it was discarded."""
 _OPS: Final = {"read": 0, "write": 1, "discard": 2, "secure_erase": 2}
 _PAGE_SECTORS: Final = PAGE_BYTES // SECTOR_BYTES
 _MOST_PAGES: Final = 1 << 31
+_MOST_SECTORS: Final = 1 << 48
 
 Use = Literal["all", "read"]
 
@@ -112,6 +113,9 @@ def accesses(
     Columns row (Int64, of the request), kind (Enum, `KINDS`), op (Enum of `requests`), page (Int64, the first page as
     the host numbers them), sector (on the device; of what is unmapped the host's), nr_sectors (Int64).
     """
+    placed = pl.col("sector").is_between(0, _MOST_SECTORS) & pl.col("nr_sectors").is_between(1, _MOST_SECTORS)
+    for sector, length in requests.filter(~placed).select("sector", "nr_sectors").head(1).iter_rows():
+        raise InputError(f"the trace has a request of {length:,} sectors at sector {sector:,}; no device has such")
     ends = (requests["sector"] + requests["nr_sectors"]).max()
     end = int(ends) if isinstance(ends, int) else 0
     pages = -(-end // _PAGE_SECTORS)

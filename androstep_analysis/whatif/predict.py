@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import native
+from androstep_analysis.errors import InputError
 from androstep_analysis.replay.program import Program
 from androstep_analysis.whatif import model as models
 
@@ -97,8 +98,10 @@ def _asked(program: Program) -> pl.DataFrame:
 def _queue(program: Program, operations: pl.DataFrame, service: pl.Series, mode: Mode) -> pl.DataFrame:
     """Columns operation, inserted, ready_ns, start_ns, end_ns of each operation, in order."""
     rows = operations.height
+    _check(program)
     due = operations["ts_ns"].to_numpy() if mode == "as_recorded" else np.zeros(rows, np.int64)
-    limit = operations.select(pl.when("is_asked").then(pl.col("depth").fill_null(1)).otherwise(0).cast(pl.Int32))
+    depth = pl.col("depth").fill_null(1).clip(lower_bound=1)
+    limit = operations.select(pl.when("is_asked").then(depth).otherwise(0).cast(pl.Int32))
     inputs = [
         _flat(operations["thread"].to_numpy(), np.int32),
         _flat(due, np.int64),
@@ -120,6 +123,18 @@ def _queue(program: Program, operations: pl.DataFrame, service: pl.Series, mode:
     if not done:
         raise MemoryError
     return operations.select("operation", "inserted").with_columns(**{n: pl.Series(v) for n, v in times.items()})
+
+
+def _check(program: Program) -> None:
+    """Raises `InputError` for a program whose operations have no thread or wait for later ones: a file may say so."""
+    threads, waits = program.operations["thread"], program.dependencies
+    in_order = (pl.col("after") >= 0) & (pl.col("after") < pl.col("operation"))
+    here = pl.col("operation") < program.operations.height
+    if not threads.is_between(0, program.threads.height - 1).all() or not waits.select((in_order & here).all()).item():
+        raise InputError(
+            "the program has operations of threads that it has not, or that wait for what is not before them;"
+            " make it again with `androstep program`"
+        )
 
 
 def _flat(values: npt.NDArray[np.generic], dtype: type[np.generic]) -> npt.NDArray[np.generic]:
