@@ -17,6 +17,7 @@ from pathlib import Path
 import built
 import polars as pl
 import pytest
+from tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis import bench, cli, probe
@@ -178,6 +179,16 @@ def test_progress_is_passed_on_line_by_line(place: Path, tmp_path: Path) -> None
     shares = [int(found[1]) for line in lines if (found := re.fullmatch(r"iobench: +(\d+) % .+", line))]
     assert shares and shares == sorted(set(shares)) and shares[0] >= 0 and shares[-1] <= 100
     assert len(shares) == len(lines), lines
+
+
+def test_results_of_several_machines_are_no_side_of_a_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two filesystems in one release or capture: one sentence says what to do."""
+    places = [ROOT / "datasets/bench" / place / "modes.rec.xz" for place in ("ext4_disk", "xfs_disk")]
+    androstep.create(places, tmp_path / "both")
+    assert cli.main(["bench", "--compare", str(tmp_path / "both"), str(places[0])]) == 1
+    assert "one side holds results of several fs_type" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

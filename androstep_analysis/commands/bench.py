@@ -9,6 +9,7 @@ from pathlib import Path
 from androstep_analysis import bench, device, terminal
 from androstep_analysis.bench.run import run as run_bench
 from androstep_analysis.commands.command import Commands, add_on, new_command
+from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
 
 
@@ -41,7 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.directory or arguments.output or arguments.on or arguments.options:
             arguments.wrong_usage("--compare measures nothing: leave out DIR, -o, --on and options of iobench")
         first, second = (bench.read(path).tables for path in arguments.compare)
-        print(terminal.comparison(first, second))
+        try:
+            print(terminal.comparison(first, second))
+        except ValueError as error:
+            raise InputError(f"{' and '.join(arguments.compare)}: {error}") from None
         return 0
     place = ["--directory", arguments.directory] if arguments.directory else []
     out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
