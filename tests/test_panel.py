@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import polars as pl
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
@@ -132,6 +134,29 @@ def test_names_in_results_are_text(tmp_path: Path) -> None:
     shown._measuring.join()
     assert "done; kept in" in shown._status.value
     assert "<img" not in shown._results.value and "&lt;img src=x" in shown._results.value
+
+
+def test_configurations_are_not_mixed(tmp_path: Path) -> None:
+    """A row for each; shares of CPU time are of all its repetitions together, and add up."""
+    recorded = capture.open(Path(__file__).parents[1] / "datasets" / "bench" / "ext4_disk" / "reads.rec.xz")
+    runs = recorded.bench["bench_runs"]
+    shown = re.findall(r"<tr><td[^>]*>(.*?)</td></tr>", str(results.outcome(recorded)))
+    assert len(shown) == runs.select("test", "sync_mode").n_unique() > runs["test"].n_unique()
+    for row in shown:
+        test, mode, *_, active, idle, waiting, _, _ = re.split(r"</td><td[^>]*>", row)
+        same = (pl.col("test").cast(pl.String) == test.replace(" ", "_")) & (pl.col("sync_mode") == mode)
+        of_test = runs.filter("valid", same)
+        sums = [int(of_test[name].sum()) for name in ("cpu_active_ns", "cpu_idle_ns", "cpu_iowait_ns")]
+        assert [active, idle, waiting] == [f"{part / sum(sums):.1%}"[:-1] for part in sums]
+
+
+def test_results_of_several_machines_are_not_compared() -> None:
+    places = [Path(__file__).parents[1] / "datasets" / "bench" / place for place in ("ext4_disk", "xfs_disk")]
+    one, other = (capture.open(place / "modes.rec.xz") for place in places)
+    assert "the second is" in str(results.comparison(one, other))
+    mixed = {name: pl.concat([one.bench[name], other.bench[name]]) for name in one.bench}
+    one.tables |= {name: table.lazy() for name, table in mixed.items()}
+    assert "one side holds results of several fs_type" in str(results.comparison(one, other))
 
 
 def test_history_leaves_out_what_is_no_result(tmp_path: Path) -> None:

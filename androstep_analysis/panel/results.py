@@ -9,11 +9,12 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import bench, capture, manifest
+from androstep_analysis.bench.measures import dimensions
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import Element, el
 
-_ACTIVE, _IDLE, _WAITING = "cpu_active_ns", "cpu_idle_ns", "cpu_iowait_ns"
+_CPU = ("cpu_active_ns", "cpu_idle_ns", "cpu_iowait_ns")
 
 
 def kept(home: Path) -> dict[str, Capture]:
@@ -32,63 +33,72 @@ def kept(home: Path) -> dict[str, Capture]:
 
 
 def outcome(opened: Capture) -> Element:
-    """The medians of every test: throughput, CPU and context switches, the three results of Mobibench."""
+    """The medians of every configuration: throughput, CPU and context switches, the three results of Mobibench."""
     tables = opened.bench
-    runs, whole = tables["bench_runs"], tables["bench"].filter(thread=-1, part="op")
+    runs = tables["bench_runs"]
+    dims = ["test", *(name for name in dimensions(runs) if name != "test" and runs[name].n_unique() > 1)]
+    beside = {tuple(row[name] for name in dims): row for row in _beside(tables, dims).iter_rows(named=True)}
+    metrics: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
+    for row in bench.summarise(tables, by=dims).iter_rows(named=True):
+        metrics.setdefault(tuple(row[name] for name in dims), {})[row["metric"]] = row
+    rows = [_outcome(key, found, beside.get(key, {})) for key, found in metrics.items()]
+    header = ["ops/s", "from – to", "KiB/s", "CPU active %", "idle %", "I/O wait %", "context switches", "invalid"]
+    return el("div", el("div", *_told(opened)), table([*(name.replace("_", " ") for name in dims), *header], rows))
+
+
+def _beside(tables: Mapping[str, pl.DataFrame], dims: Sequence[str]) -> pl.DataFrame:
+    """Shares of CPU time in per cent, and the median of context switches, of each configuration's valid repetitions."""
+    whole = tables["bench"].filter(thread=-1, part="op")
     switches = whole.select("run_id", "repeat", switches=pl.col("ctx_voluntary") + pl.col("ctx_involuntary"))
-    ticks = pl.sum_horizontal(_ACTIVE, _IDLE, _WAITING)
-    beside = (
-        runs.filter("valid")
-        .join(switches, on=["run_id", "repeat"], how="left")
-        .group_by("test")
-        .agg(
-            *(((pl.col(name) / ticks).median() * 100).alias(name) for name in (_ACTIVE, _IDLE, _WAITING)),
-            switches=pl.col("switches").median(),
-        )
+    # Of all repetitions together: a short one may have passed without any of the kernel's ticks of 10 ms.
+    ticks = pl.sum_horizontal(pl.col(_CPU).sum())
+    runs = tables["bench_runs"].filter("valid").join(switches, on=["run_id", "repeat"], how="left")
+    return runs.group_by(dims).agg(
+        *(pl.when(ticks > 0).then(pl.col(name).sum() / ticks * 100).alias(name) for name in _CPU),
+        switches=pl.col("switches").median(),
     )
-    found = {row["test"]: row for row in beside.iter_rows(named=True)}
-    summary = bench.summarise(tables, by=["test"])
-    rows = []
-    for test in summary["test"].unique(maintain_order=True):
-        of_test = {row["metric"]: row for row in summary.filter(pl.col("test") == test).iter_rows(named=True)}
-        rate = of_test.get("tps") or of_test.get("iops") or {}
-        throughput = of_test.get("bandwidth", {}).get("value")
-        cpu = found.get(test, {})
-        rows.append(
-            [
-                str(test).replace("_", " "),
-                _number(rate.get("value")),
-                f"{_number(rate.get('lo'))} – {_number(rate.get('hi'))}",
-                _number(None if throughput is None else throughput / 1024),
-                *(_number(cpu.get(name), 1) for name in (_ACTIVE, _IDLE, _WAITING)),
-                _number(cpu.get("switches")),
-                f"{of_test['invalid_runs']['value']:.0f} of {of_test['invalid_runs']['n']}",
-            ]
-        )
-    header = ["test", "ops/s", "from – to", "KiB/s", "CPU active %", "idle %", "I/O wait %", "context switches"]
-    return el("div", el("div", *_told(opened)), table([*header, "invalid"], rows))
+
+
+def _outcome(key: Sequence[Any], metrics: Mapping[str, Mapping[str, Any]], beside: Mapping[str, Any]) -> list[str]:
+    """The cells of one configuration."""
+    rate = metrics.get("tps") or metrics.get("iops") or {}
+    bandwidth = metrics.get("bandwidth", {}).get("value")
+    return [
+        *("–" if value is None else str(value).replace("_", " ") for value in key),
+        _number(rate.get("value")),
+        f"{_number(rate.get('lo'))} – {_number(rate.get('hi'))}",
+        _number(None if bandwidth is None else bandwidth / 1024),
+        *(_number(beside.get(name), 1) for name in _CPU),
+        _number(beside.get("switches")),
+        f"{metrics['invalid_runs']['value']:.0f} of {metrics['invalid_runs']['n']}",
+    ]
 
 
 def comparison(first: Capture, second: Capture) -> Element:
-    """How much faster or slower the second's results are, for every test that both have."""
-    result = bench.compare(first.bench, second.bench).filter(pl.col("metric").is_in(["iops", "tps"]))
+    """How much faster or slower the second's results are, for every configuration."""
+    heading = el("p", f"{first.title} and {second.title}")
+    try:
+        result = bench.compare(first.bench, second.bench).filter(pl.col("metric").is_in(["iops", "tps"]))
+    except ValueError as error:  # one of them has several machines in it
+        return el("div", heading, el("p", str(error)))
+    dims = result.columns[1 : result.columns.index("value")]
     rows = [
         [
-            str(row["test"]).replace("_", " "),
+            *("–" if row[name] is None else str(row[name]).replace("_", " ") for name in dims),
             *(_number(row[side]) for side in ("first", "second")),
             *(_number(row[bound], 2) for bound in ("value", "lo", "hi")),
             str(row["verdict"]),
         ]
         for row in result.iter_rows(named=True)
     ]
-    header = ["test", "first, ops/s", "second, ops/s", "ratio", "from", "to", "the second is"]
-    return el("div", el("p", f"{first.title} and {second.title}"), table(header, rows))
+    header = ["first, ops/s", "second, ops/s", "ratio", "from", "to", "the second is"]
+    return el("div", heading, table([*(name.replace("_", " ") for name in dims), *header], rows))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Element:
     """An HTML table."""
-    head = el("tr", *(el("th", word, style="text-align:left;padding:2px 8px") for word in header))
-    body = (el("tr", *(el("td", cell, style="padding:2px 8px") for cell in row)) for row in rows)
+    head = el("tr", *(el("th", word, style="text-align:left;padding:2px 8px;white-space:nowrap") for word in header))
+    body = (el("tr", *(el("td", cell, style="padding:2px 8px;white-space:nowrap") for cell in row)) for row in rows)
     return el("table", head, *body)
 
 
