@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from androstep_analysis import analysis, bench, units
+from androstep_analysis.bench.measures import telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
 from androstep_analysis.replay.metrics import QUANTILES
@@ -193,7 +194,7 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
     """Medians of every configuration with their intervals, and why repetitions are invalid."""
     summary = bench.summarise(tables)
     dims = summary.columns[1 : summary.columns.index("value")]
-    told = _telling(summary, dims)
+    told = telling(summary, dims)
     found = {(row["metric"], *(row[name] for name in dims)): row for row in summary.iter_rows(named=True)}
     rows = []
     for row in summary.filter(metric="invalid_runs").iter_rows(named=True):
@@ -336,7 +337,7 @@ def _cleaning(measured: pl.DataFrame) -> str:
 def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> str:
     """Rates and latencies of two sets of benchmark results (tables bench_runs and bench), and what the second is."""
     result = bench.compare(first, second).filter(pl.col("metric").is_in(["iops", "tps", "latency_p50", "latency_p99"]))
-    dims = _telling(result, result.columns[1 : result.columns.index("value")])
+    dims = telling(result, result.columns[1 : result.columns.index("value")])
     rows = [
         [
             row["metric"],
@@ -350,15 +351,6 @@ def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFr
     ]
     header = ["metric", *dims, "first", "second", "ratio", "from", "to", "n", "the second is"]
     return f"Rates in 1/s, latencies in ns; 95 % intervals of the ratio\n{table(header, rows)}"
-
-
-def _telling(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
-    """The columns that tell configurations apart, without those that follow from the ones before them."""
-    told = ["test"]
-    for name in dims:
-        if name not in told and table.select(told).n_unique() < table.select(*told, name).n_unique():
-            told.append(name)
-    return told
 
 
 def _dimension(name: str, value: object) -> str:

@@ -81,6 +81,15 @@ def dimensions(runs: pl.DataFrame) -> list[str]:
     return [name for name in (*JOB, *MACHINE) if name in ALWAYS or runs[name].n_unique() > 1]
 
 
+def telling(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
+    """The columns that tell configurations apart, without those that follow from the ones before them; test first."""
+    told = ["test"]
+    for name in dims:
+        if name not in told and table.select(told).n_unique() < table.select(*told, name).n_unique():
+            told.append(name)
+    return told
+
+
 def _latencies(whole: pl.DataFrame) -> pl.DataFrame:
     """Quantiles of each repetition, as Float64 columns latency_p50 …: of its histogram, else as its tool printed it."""
     counts = buckets(whole, RUN)

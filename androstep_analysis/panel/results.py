@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import bench, capture, manifest
-from androstep_analysis.bench.measures import dimensions
+from androstep_analysis.bench.measures import dimensions, telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import Element, el
@@ -36,7 +36,7 @@ def outcome(opened: Capture) -> Element:
     """The medians of every configuration: throughput, CPU and context switches, the three results of Mobibench."""
     tables = opened.bench
     runs = tables["bench_runs"]
-    dims = ["test", *(name for name in dimensions(runs) if name != "test" and runs[name].n_unique() > 1)]
+    dims = telling(runs, dimensions(runs))
     beside = {tuple(row[name] for name in dims): row for row in _beside(tables, dims).iter_rows(named=True)}
     metrics: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
     for row in bench.summarise(tables, by=dims).iter_rows(named=True):
@@ -81,7 +81,7 @@ def comparison(first: Capture, second: Capture) -> Element:
         result = bench.compare(first.bench, second.bench).filter(pl.col("metric").is_in(["iops", "tps"]))
     except ValueError as error:  # one of them has several machines in it
         return el("div", heading, el("p", str(error)))
-    dims = result.columns[1 : result.columns.index("value")]
+    dims = telling(result, result.columns[1 : result.columns.index("value")])
     rows = [
         [
             *("–" if row[name] is None else str(row[name]).replace("_", " ") for name in dims),
