@@ -19,7 +19,9 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from androstep_analysis import bench, capture, device
+from androstep_analysis.device import connect
 from androstep_analysis.panel import Panel, Settings, results
+from androstep_analysis.panel.measuring import Stopped
 from androstep_analysis.panel.settings import FILE_TESTS, JOURNAL_MODES, SQLITE_TESTS, SYNC_MODES, SYNCHRONOUS
 
 CHROMIUM = shutil.which("chromium")
@@ -157,6 +159,19 @@ def test_results_of_several_machines_are_not_compared() -> None:
     mixed = {name: pl.concat([one.bench[name], other.bench[name]]) for name in one.bench}
     one.tables |= {name: table.lazy() for name, table in mixed.items()}
     assert "one side holds results of several fs_type" in str(results.comparison(one, other))
+
+
+def test_a_program_that_says_nothing_is_ended_too() -> None:
+    """iobench tells no progress of repetitions that are shorter than its interval: Stop must not wait for a line."""
+
+    def enough() -> None:
+        raise Stopped
+
+    with connect("local") as target:
+        job = target.start(["sleep", "100000"])
+        with pytest.raises(Stopped), target.ending(job):
+            job.wait(meanwhile=enough)
+        assert job.status == 128 + signal.SIGTERM
 
 
 def test_history_leaves_out_what_is_no_result(tmp_path: Path) -> None:

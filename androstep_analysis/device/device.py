@@ -269,14 +269,17 @@ class Device:
         if job in self._jobs:
             self._jobs.remove(job)
 
-    def runner(self, name: str, *operands: str, root: bool | None = None) -> Runner:
+    def runner(
+        self, name: str, *operands: str, root: bool | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> Runner:
         """Runs one of our probes there (`probe.Runner`), with `operands`, which are the device's, behind the options.
 
-        As root where the device lets us, unless told.
+        As root where the device lets us, unless told. `meanwhile` is called a few times a second; what it raises ends
+        the probe.
         """
         from androstep_analysis.device.running import runner
 
-        return runner(self, name, operands, root=self.has_root if root is None else root)
+        return runner(self, name, operands, root=self.has_root if root is None else root, meanwhile=meanwhile)
 
     def facts(self) -> dict[str, Any]:
         """What is known of the device (`manifest.FACTS`)."""

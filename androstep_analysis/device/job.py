@@ -76,13 +76,18 @@ class Job:
             told = count(self._text("status"))
             self.status = KILLED if told is None else told
 
-    def wait(self, line: Callable[[str], None] | None = None) -> int:
-        """Its exit status, when it ends; calls `line` with each line that it writes to standard error meanwhile."""
+    def wait(self, line: Callable[[str], None] | None = None, meanwhile: Callable[[], None] | None = None) -> int:
+        """Its exit status, when it ends; calls `line` with each line that it writes to standard error until then.
+
+        Calls `meanwhile` a few times a second, whether or not it writes anything.
+        """
         pause = _OFTEN_S
         while self.status is None:
             for said in self.poll():
                 if line is not None:
                     line(said)
+            if meanwhile is not None:
+                meanwhile()
             if self.status is None:
                 time.sleep(pause)
                 pause = min(2 * pause, _SELDOM_S)

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from androstep_analysis.device.device import Device
 
 
-def runner(device: Device, name: str, operands: Sequence[str], *, root: bool) -> Runner:
+def runner(
+    device: Device, name: str, operands: Sequence[str], *, root: bool, meanwhile: Callable[[], None] | None = None
+) -> Runner:
     """Runs a probe on the device with these operands behind its options (`probe.Runner`).
 
     It goes on while the link is lost. Where the device is another machine, it begins in a directory that is removed.
-    What it prints is shown only where it writes no records, as for ``--help``.
+    What it prints is shown only where it writes no records, as for ``--help``. `meanwhile` is called a few times a
+    second; what it raises ends the probe.
     """
 
     def run(options: Sequence[str], path: Path, progress: Callable[[str], None]) -> int:
@@ -37,7 +40,7 @@ def runner(device: Device, name: str, operands: Sequence[str], *, root: bool) ->
         job = device.start(words, root=root, directory=f"{place}/job")
         try:
             with device.ending(job):
-                status = job.wait(progress)
+                status = job.wait(progress, meanwhile)
             if device.script(f"[ -f {quoted([records])} ]", root=root).status == 0:
                 device.pull(records, path, root=root)
             else:

@@ -89,12 +89,11 @@ class Measuring(threading.Thread):
         return next(self._home / name for name in names if not (self._home / name).exists())
 
     def _watched(self, target: device.Device, number: int) -> probe.Runner:
-        """iobench on the device, its progress shown and asked whether to stop."""
-        runner = target.runner(PROBE)
+        """iobench on the device, its progress shown; it ends when the user wants no more of it."""
+        runner = target.runner(PROBE, meanwhile=self._go_on)
 
         def watched(options: Sequence[str], path: Path, line: Callable[[str], None]) -> int:
             def watch(text: str) -> None:
-                self._go_on()
                 found = probe.progress(PROBE, text)
                 if found is None:
                     self._said = text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -38,6 +39,7 @@ class Panel:
         self.home = Path(home)
         self._measuring: Measuring | None = None
         self._is_busy = False
+        self._changing = threading.Lock()  # a measurement ends in its own thread, while buttons are clicked in another
         self._settings = _Fields(settings or Settings())
         self.widget = widgets.Tab(
             [self._measure(device.reachable() if devices is None else devices), self._history(), self._settings.widget],
@@ -86,9 +88,10 @@ class Panel:
         if not runs:
             self._say("choose at least one test")
             return
-        if self._is_busy:  # a second click that came before the browser knew of the first
-            return
-        self._busy(True)
+        with self._changing:
+            if self._is_busy:  # a second click that came before the browser knew of the first
+                return
+            self._busy(True)
         self._moved(0, f"connecting to {self._where.value}")
         self._results.value = ""
         self._measuring = Measuring(self._where.value, runs, self.home, self._moved, self._ended)
@@ -116,8 +119,9 @@ class Panel:
             self._results.value = str(el("div", *(results.outcome(one) for one in made)))
             self._show_history()
         finally:
-            self._busy(False)
-            self._say(f"done; {kept}" if problem is None else f"{problem}; {kept}")
+            with self._changing:
+                self._say(f"done; {kept}" if problem is None else f"{problem}; {kept}")
+                self._busy(False)
 
     def _say(self, words: str) -> None:
         self._status.value = str(el("span", words))
