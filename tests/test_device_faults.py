@@ -9,16 +9,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from adbd import PIXEL, Faults, phone
+from adbd import phone
 from adbd.messages import CLSE, CNXN, VERSION, WRTE, Message
-from device_faults import BLOCKS, CELLS, DISK_BYTES, FAULTS, fill, outcome, write_block
+from device_faults import BLOCKS, CELLS, FAULTS, outcome
 from devices import home, needs_probe
-from loops import attached
 from tree import ROOT
 
 from androstep_analysis.cli import main
-from androstep_analysis.device import DeviceError, connect, recording
-from androstep_analysis.errors import LossWarning
+from androstep_analysis.device import DeviceError, connect
 
 pytestmark = pytest.mark.root
 
@@ -115,33 +113,6 @@ def test_what_is_said_kept_and_left(tmp_path: Path, fault: str, operation: str) 
 
 def test_every_cell_is_expected() -> None:
     assert TABLE.keys() == set(CELLS)
-
-
-def test_what_did_not_fit_is_fetched_when_there_is_room(tmp_path: Path) -> None:
-    (tmp_path / "image").write_bytes(bytes(4 << 20))
-    with (
-        home(tmp_path) as patch,
-        attached(tmp_path / "image") as loop,
-        phone(tmp_path, model=PIXEL, faults=Faults(disk_bytes=DISK_BYTES)) as fake,
-        connect(fake.address) as device,
-    ):
-        patch.setattr(recording, "MEMORY", ("/data/local/tmp",))
-        with (
-            pytest.warns(LossWarning),
-            pytest.raises(DeviceError, match="No space left"),
-            device.record(out=tmp_path / "capture", preset="block", trace=[loop]),
-        ):
-            for block in range(BLOCKS):
-                write_block(loop, block)
-            fill(fake)
-        assert not (tmp_path / "capture").exists()
-        (fake.tmp / "filler").unlink()
-        with pytest.warns(LossWarning, match="last events may be lost"):
-            (made,) = device.recover(tmp_path / "capture")
-        written = made.requests.collect().filter(op="write")["sector"].unique().sort()
-        # All but the last, which iotrace had taken from the kernel and could not write: that is told.
-        assert 0 < len(written) <= BLOCKS
-        assert written.to_list() == [16 * block for block in range(len(written))]
 
 
 def test_the_guide_tells_of_each_fault() -> None:

@@ -576,7 +576,7 @@ def test_the_table_can_be_read(tmp_path: Path, workload: str) -> None:
 SWEPT = {
     "end_fsync=0,1": (),
     "loops=1,2": (),
-    "ramp_time=0,1ms": ("--runtime=5ms",),
+    "ramp_time=0,1ms": ("--runtime=300ms",),
     "buffer_compress_percentage=0,100": (),
     "dedupe_percentage=0,50": (),
     "randseed=1,2": (),

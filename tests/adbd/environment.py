@@ -44,6 +44,8 @@ _WAIT_S = 60
 _POLL_S = 0.01
 _COMM_BYTES = 15
 
+# The namespace begins with all mounts of the machine, and would keep alive what another test unmounts: it lets go of
+# the old root with all that is mounted there, and takes nothing below /dev/shm.
 _PREPARE = """
 set -e
 root=$1; disk_bytes=$2; traced=$3
@@ -54,7 +56,10 @@ for name in usr bin sbin lib lib32 lib64 libx32; do
     if [ -d "$name" ] && ! [ -L "$name" ]; then mount --bind "/$name" "$name"; fi
 done
 mount --rbind /proc proc
-mount --rbind /dev dev
+mount --bind /dev dev
+for name in shm pts; do
+    if [ -d "/dev/$name" ]; then mount --bind "/dev/$name" "dev/$name"; fi
+done
 mount --rbind /sys system/host/sys
 if [ "$traced" = 1 ]; then
     mount --rbind /sys/kernel sys/kernel
@@ -63,7 +68,11 @@ fi
 if [ "$disk_bytes" -gt 0 ]; then
     mount -t tmpfs -o "size=$disk_bytes,mode=0771,uid=2000,gid=2000" /dev/block/userdata data/local/tmp
 fi
-exec chroot . /usr/bin/cat
+mkdir system/host/before
+pivot_root . system/host/before
+cd /
+umount -l system/host/before
+exec /usr/bin/cat
 """
 
 
