@@ -187,6 +187,18 @@ def test_a_killed_program_has_its_status(connected: Device) -> None:
     assert connected.stream(["sh", "-c", "kill -9 $$"], print) == 128 + signal.SIGKILL
 
 
+def test_a_signal_sent_at_once_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy device the program's shell, here one that sleeps first, may begin after the caller wants it ended."""
+    slow = tmp_path / "sh"
+    slow.write_text('#!/bin/sh\nsleep 1\nexec /bin/sh "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with connect("local") as found:
+        job = found.start(["sleep", "100"])
+        found.end(job, signals=["TERM"])
+        assert job.status == 128 + signal.SIGTERM
+
+
 def test_a_program_whose_directory_went_is_an_error(connected: Device) -> None:
     job = connected.start(["sleep", "100"])
     pid = job.pid()

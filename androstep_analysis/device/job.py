@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from androstep_analysis.device.device import Device
 
 _ASK_S = 15.0
+_STATUS_S = 5.0
+"""How long a program's shell has, on a busy device, to write the status of a program that has ended."""
+
 _OFTEN_S, _SELDOM_S = 0.05, 0.5
 """How long to wait between questions: at first, and at most. Each costs the device a few processes."""
 
@@ -44,8 +47,10 @@ class Job:
         become = 'echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && exec "$@"'
         named = quoted(["sh", "-c", become, directory, *words])
         ended = 'echo $? >"$D/status.new"; mv "$D/status.new" "$D/status"'
-        line = f'(trap "" HUP; D={quoted([directory])}; {named} >"$D/output" 2>"$D/errors"; {ended})'
-        device.checked(f"{line} </dev/null >/dev/null 2>&1 3>&- &", "start a program", root=root)
+        line = f'(trap "" HUP; {named} >"$D/output" 2>"$D/errors"; {ended}) </dev/null >/dev/null 2>&1 3>&- &'
+        # Returns when the number is known, or nobody is left to tell it: a signal sent before would reach nothing.
+        told = 'until [ -e "$D/pid" ] || [ -e "$D/status" ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done'
+        device.checked(f"D={quoted([directory])}; {line} {told}", "start a program", root=root)
         return job
 
     def poll(self) -> list[str]:
@@ -72,9 +77,12 @@ class Job:
         """Takes what the device says of the end. Between a program's end and its status there is a moment."""
         self.status = count(said)
         if said == b"gone":
-            time.sleep(_SELDOM_S)
-            told = count(self._text("status"))
-            self.status = KILLED if told is None else told
+            deadline = time.monotonic() + _STATUS_S
+            while self.status is None and time.monotonic() < deadline:
+                time.sleep(_OFTEN_S)
+                self.status = count(self._text("status"))
+            if self.status is None:
+                self.status = KILLED
 
     def wait(self, line: Callable[[str], None] | None = None, meanwhile: Callable[[], None] | None = None) -> int:
         """Its exit status, when it ends; calls `line` with each line that it writes to standard error until then.
@@ -95,15 +103,9 @@ class Job:
 
     def pid(self) -> int:
         """Its process."""
-        answer = self.device.patiently(
-            lambda: self.device.script(
-                f"cd {quoted([self.directory])}; while [ ! -e pid ] && [ ! -e status ]; do sleep 1; done; cat pid",
-                root=self.root,
-            )
-        )
-        pid = count(answer.output)
+        pid = count(self._text("pid"))
         if pid is None:
-            raise DeviceError(f"{self.device.name}: a program could not be started ({answer.complaint})")
+            raise DeviceError(f"{self.device.name}: a program could not be started ({self.errors()})")
         return pid
 
     def end(self, signal: str = "TERM") -> None:
