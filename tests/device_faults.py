@@ -221,7 +221,7 @@ def _left(fake: FakePhone) -> str:
 def _without_places(sentence: str, address: str, place: Path) -> str:
     """A sentence without what differs from run to run."""
     sentence = sentence.replace(address, "PHONE").replace(str(place), "HERE")
-    sentence = re.sub(r"androstep-\w{6}", "androstep-…", sentence)
+    sentence = re.sub(r"androstep-\w{16}", "androstep-…", sentence)
     return re.sub(r"\s+", " ", sentence)
 
 

@@ -80,9 +80,9 @@ def test_a_full_phone_and_one_without_fiemap(tmp_path: Path) -> None:
 
 
 def test_a_phone_where_nothing_can_be_put_is_needed_to_be_mended(tmp_path: Path) -> None:
-    with patient(tmp_path, missing_tools=("mktemp",)) as (device, _):
+    with patient(tmp_path, missing_tools=("mkdir",)) as (device, _):
         findings = examine(device)
-    assert found(findings, "has no mktemp").needed and not found(findings, "has no mktemp").ok
+    assert found(findings, "has no mkdir").needed and not found(findings, "has no mkdir").ok
     assert not found(findings, "/data/local/tmp cannot be used").ok
 
 
@@ -122,9 +122,9 @@ def test_doctor_shows_it_and_its_status_says_whether_to_mend(
         assert main(["doctor", "--on", fake.address]) == 0
         said = capsys.readouterr().out
         assert "encryption of /data: metadata" in said and "\x1b" not in said
-    with patient(tmp_path, missing_tools=("mktemp",)) as (_, fake):
+    with patient(tmp_path, missing_tools=("mkdir",)) as (_, fake):
         assert main(["doctor", "--on", fake.address]) == 1
-        assert "has no mktemp" in capsys.readouterr().out
+        assert "has no mkdir" in capsys.readouterr().out
 
 
 def test_this_machine_has_findings_too(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import socket
 import threading
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 from adbd import phone
 from adbd.messages import CLSE, CNXN, VERSION, WRTE, Message
-from device_faults import BLOCKS, CELLS, FAULTS, outcome
+from device_faults import BLOCKS, CELLS, FAULTS, Fault, outcome
 from devices import home, needs_probe
 from tree import ROOT
 
 from androstep_analysis.cli import main
-from androstep_analysis.device import DeviceError, connect
+from androstep_analysis.device import DeviceError, LinkLost, connect
+from androstep_analysis.device.adb_protocol import AdbProtocol
 
 pytestmark = pytest.mark.root
 
@@ -30,6 +32,7 @@ KEPT = (
     "the recording is kept in /data/local/tmp/androstep-… on the device until it restarts; fetch it with "
     "`androstep record --on PHONE --recover -o CAPTURE`"
 )
+SLAIN = "PHONE: {} was killed, as when memory is short; run it again"
 SAMPLES_CUT = (
     "PHONE: procmon did not end well: …; …/samples.rec: the file has no end: it was cut, or the probe killed; "
     "what came later, and what it lost, is unknown…"
@@ -77,9 +80,10 @@ TABLE = {
         "nothing",
         "nothing",
     ),
-    ("probe killed", "bench"): ("Killed", "status 137, no capture", "nothing"),
+    ("probe killed", "bench"): (f"Killed; {SLAIN.format('iobench')}", "status 137, no capture", "nothing"),
     ("probe killed", "replay"): (
-        "Killed; …/replay.rec: tells of 0 replays, not of one: it was cut or damaged; replay again",
+        f"Killed; {SLAIN.format('ioreplay')}; "
+        "…/replay.rec: tells of 0 replays, not of one: it was cut or damaged; replay again",
         "nothing",
         "replay",
     ),
@@ -111,6 +115,28 @@ def test_what_is_said_kept_and_left(tmp_path: Path, fault: str, operation: str) 
     assert fits(left, found.left), found.left
 
 
+@pytest.mark.parametrize("operation", WHOLE)
+@pytest.mark.parametrize("is_run", [False, True], ids=["before it is run", "after it was run"])
+def test_every_command_may_be_lost_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, is_run: bool
+) -> None:
+    """The link breaks at each command, before the device has it, or when only the answer is on its way."""
+    run, numbers = AdbProtocol.run, itertools.count()
+
+    def losing(link: AdbProtocol, line: str, *, timeout_s: float) -> bytes:
+        is_lost = next(numbers) % 2 == 1  # the first is the one that connects, and then every second is the same again
+        answer = b"" if is_lost and not is_run else run(link, line, timeout_s=timeout_s)
+        if is_lost:
+            raise LinkLost("cut")
+        return answer
+
+    monkeypatch.setattr(AdbProtocol, "run", losing)
+    monkeypatch.setattr("androstep_analysis.device.device._AGAIN_S", 0)
+    monkeypatch.setattr("device_faults.LONG_S", "1")
+    found = outcome(Fault("lost answers"), operation, tmp_path)
+    assert (found.kept, found.left) == (WHOLE[operation], "nothing"), found.said
+
+
 def test_every_cell_is_expected() -> None:
     assert TABLE.keys() == set(CELLS)
 
@@ -125,18 +151,27 @@ def test_the_guide_tells_of_each_fault() -> None:
 
 def test_what_a_device_says_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with home(tmp_path), phone(tmp_path) as fake:
-        fake.install("mktemp", r"printf '\033[2J\033]0;x\007' >&2; exit 1")
+        fake.install("mkdir", r"printf '\033[2J\033]0;x\007' >&2; exit 1")
         assert main(["bench", "--on", fake.address, "-o", str(tmp_path / "capture"), "--", "--rw", "write"]) != 0
     said = capsys.readouterr()
     assert "make a directory" in said.err
     assert not {"\x1b", "\x07"} & set(said.out + said.err)
 
 
-@pytest.mark.parametrize("answer", ["/", "/data/local/tmp/androstep-../..", "", "x\n/data/local/tmp/androstep-abcdef"])
-def test_no_directory_but_our_own_is_believed_to_be_ours(tmp_path: Path, answer: str) -> None:
+@pytest.mark.parametrize("kind", ["another's directory", "a link", "a file"])
+def test_no_directory_but_our_own_is_believed_to_be_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0123456789abcdef")
     with home(tmp_path), phone(tmp_path) as fake:
-        fake.install("mktemp", f"printf %s '{answer}'")
-        with connect(fake.address) as device, pytest.raises(DeviceError, match="mktemp told no directory"):
+        there = fake.tmp / "androstep-0123456789abcdef"
+        if kind == "another's directory":
+            there.mkdir()
+        elif kind == "a link":
+            there.symlink_to("/data/app")
+        else:
+            there.touch()
+        with connect(fake.address) as device, pytest.raises(DeviceError, match="make a directory"):
             device.new_directory(device.scratch)
 
 

@@ -143,6 +143,25 @@ def test_what_the_block_raises_is_raised_when_the_capture_is_made(tmp_path: Path
         assert nothing_left(fake)
 
 
+def test_a_recording_that_has_ended_before_anybody_looks_is_one(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine its time is over before it is asked whether it has begun."""
+    until_recording = recording.Recording._until_recording
+
+    def late(recorded: recording.Recording) -> None:
+        recorded._jobs[recording.IOTRACE].wait()
+        until_recording(recorded)
+
+    monkeypatch.setattr(recording.Recording, "_until_recording", late)
+    with connected(tmp_path) as (device, fake):
+        with device.record(out=tmp_path / "capture", preset="block", trace=[loop], seconds=1) as recorded:
+            write(loop, range(BLOCKS))
+        assert written(recorded.capture, loop) == []
+        device.close()
+        assert nothing_left(fake)
+
+
 def test_samples_come_with_the_recording(tmp_path: Path, loop: str) -> None:
     needs_probe("procmon")
     with connected(tmp_path) as (device, fake):
@@ -181,6 +200,15 @@ def test_a_link_lost_again_and_again_while_fetching_loses_nothing(tmp_path: Path
         assert written(recorded.capture, loop) == list(range(BLOCKS))
         device.close()
         assert nothing_left(fake)
+
+
+def test_a_recording_without_the_samples_that_were_asked_for_tells_why(tmp_path: Path, loop: str) -> None:
+    needs_probe("procmon")
+    with connected(tmp_path) as (device, _):
+        recorded = device.record(out=tmp_path / "capture", preset="block", trace=[loop], monitor_hz=10**8)
+        with pytest.warns(LossWarning, match="procmon did not end well: .*100000000"), recorded:
+            write(loop, range(BLOCKS))
+        assert written(recorded.capture, loop) == list(range(BLOCKS))
 
 
 def test_a_killed_recorder_loses_nothing_that_the_kernel_still_holds(tmp_path: Path, loop: str) -> None:
@@ -412,6 +440,20 @@ def test_samples_of_the_device(tmp_path: Path) -> None:
         assert monitoring.capture.facts["device"] == fake.model.properties["ro.product.model"]
         device.close()
         assert nothing_left(fake)
+
+
+def test_sampling_has_begun_when_the_block_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, here one that sleeps first, procmon begins after the block has ended."""
+    needs_probe("procmon")
+    with connect("local") as device:
+        slow = tmp_path / "slow"
+        slow.write_text(f'#!/bin/sh\nsleep 1\nexec {device.probe("procmon")} "$@"\n')
+        slow.chmod(0o755)
+        monkeypatch.setattr(device, "probe", lambda _: str(slow))
+        with device.monitor(tmp_path / "capture", hz=50) as monitoring:
+            pass
+    assert monitoring.capture is not None
+    assert monitoring.capture.samples.collect().height
 
 
 def test_where_no_capture_can_be_made_the_files_are_kept_here(

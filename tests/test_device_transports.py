@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 from adbd import EMMC, LOCKED, ODD, PIXEL, Faults, phone
+from device_faults import fill
 from devices import WAYS, adb_connected, device, home
 
 from androstep_analysis.device import Device, DeviceError, LinkLost, connect, reachable
 from androstep_analysis.device.adb_protocol import AdbProtocol
+from androstep_analysis.device.job import KILLED, Job
+from androstep_analysis.device.local import Local
 from androstep_analysis.device.shell import framed
 from androstep_analysis.device.transport import MOST_BYTES, quoted
 
@@ -197,6 +200,44 @@ def test_a_signal_sent_at_once_arrives(tmp_path: Path, monkeypatch: pytest.Monke
         job = found.start(["sleep", "100"])
         found.end(job, signals=["TERM"])
         assert job.status == 128 + signal.SIGTERM
+
+
+def test_a_signal_whose_answer_is_lost_is_sent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = 'trap "echo came" TERM; echo begun >&2; until [ -e "$0" ]; do sleep 0.1; done'
+    with connect("local") as found:
+        job = found.start(["sh", "-c", loop, str(tmp_path / "go")])
+        while "begun" not in job.errors():
+            pass
+        with monkeypatch.context() as patch:
+            run, lost = Local.run, []
+
+            def losing(link: Local, line: str, *, timeout_s: float) -> bytes:
+                answer = run(link, line, timeout_s=timeout_s)
+                if not lost:
+                    lost.append(line)
+                    raise LinkLost("cut")
+                return answer
+
+            patch.setattr(Local, "run", losing)
+            job.end()
+        (tmp_path / "go").touch()
+        assert (job.wait(), job.output()) == (0, "came\n")
+
+
+def test_a_program_of_which_nothing_is_known_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who started it was killed before it began, and left its directory to `recover`."""
+    monkeypatch.setattr("androstep_analysis.device.job._STATUS_S", 0)
+    with connect("local") as found:
+        assert Job(found, found.new_directory(found.directory), root=False).wait() == KILLED
+
+
+def test_where_nothing_can_be_written_no_program_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("androstep_analysis.device.job._STATUS_S", 0)
+    with home(tmp_path), phone(tmp_path, faults=Faults(disk_bytes=1 << 20)) as fake, connect(fake.address) as found:
+        place = found.directory
+        fill(fake)
+        with pytest.raises(DeviceError, match=f"nothing can be written to {place}/job-1; make room"):
+            found.start(["true"])
 
 
 def test_a_program_whose_directory_went_is_an_error(connected: Device) -> None:
@@ -390,7 +431,7 @@ def test_without_root_a_sentence_says_so(tmp_path: Path) -> None:
 
 
 def test_a_link_lost_while_su_is_asked_is_no_refusal(tmp_path: Path) -> None:
-    with home(tmp_path), phone(tmp_path) as fake, connect(fake.address) as found:
+    with home(tmp_path), phone(tmp_path) as fake, connect(fake.address, patience_s=0) as found:
         with pytest.MonkeyPatch.context() as patch, pytest.raises(LinkLost):
             patch.setattr(AdbProtocol, "run", _lost)
             assert not found.has_root

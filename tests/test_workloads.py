@@ -355,9 +355,10 @@ class Site:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/html")
                 self.send_header("Content-Length", str(len(page)))
+                # Before the answer is on its way: on a busy machine the browser has it before this thread goes on.
+                site.served.append((self.path, begin, boot_ns()))
                 self.end_headers()
                 self.wfile.write(page.encode())
-                site.served.append((self.path, begin, boot_ns()))
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -407,6 +408,7 @@ def test_pages_are_loaded_when_the_browser_says_so(tmp_path: Path) -> None:
             begun = boot_ns()
             ran = Pages(urls, repeats=2, pause_s=0.01, browser=None, service=service).run(device)
             ended = boot_ns()
+            asked = boot_ns()
             never = Pages((f"{site.address}/never",), browser=None, service=service, timeout_s=1).run(device)
             with socket.create_server(("127.0.0.1", 0)) as closed:
                 refused = f"http://127.0.0.1:{closed.getsockname()[1]}/"
@@ -424,10 +426,11 @@ def test_pages_are_loaded_when_the_browser_says_so(tmp_path: Path) -> None:
         ]
         assert begun - error <= row["ts_ns"] and row["end_ns"] <= ended + error
         assert requests[0][0] == path and "/picture" in requests[-1][0], "the page, and then what it consists of"
-        assert row["end_ns"] + error >= requests[-1][2], "not loaded before the last of it was sent"
+        assert row["end_ns"] + error >= requests[-1][2], "not loaded before the last of it was on its way"
         assert row["end_ns"] - row["ts_ns"] >= 200_000_000 - 2 * error
     assert never.steps.select("outcome", "detail").row(0) == ("timeout", "not loaded within 1 s")
-    assert never.steps["end_ns"][0] - never.steps["ts_ns"][0] >= 1_000_000_000 - 5_000_000
+    # From when it was asked: a busy browser begins later, and what it has for the page is as much less.
+    assert never.steps["end_ns"][0] - asked >= 1_000_000_000 - never.steps["error_ns"][0]
     assert failed.steps["outcome"].to_list() == ["failed", "completed"]
     assert "ERR_CONNECTION_REFUSED" in failed.steps["detail"][0]
     waits = perceived.windows(ran.steps)

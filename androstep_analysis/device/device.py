@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -165,7 +165,7 @@ class Device:
         if self._user == 0:
             return None
         for way in _SU:
-            answer, _ = self._run("id -u", way, 30)
+            answer, _ = self.patiently(partial(self._run, "id -u", way, 30))
             if answer is not None and count(answer.output) == 0:  # who is told no gets no answer: nothing was run
                 return way
         return None
@@ -178,8 +178,8 @@ class Device:
     @cached_property
     def abi(self) -> str:
         """The processor, by ``ro.product.cpu.abi`` or, where there are no properties, ``uname -m``."""
-        told = self.script("getprop ro.product.cpu.abi 2>/dev/null || true").text.strip()
-        return told or self.sh(["uname", "-m"]).text.strip()
+        asked = 'a=$(getprop ro.product.cpu.abi 2>/dev/null); [ -n "$a" ] && echo "$a" || uname -m'
+        return self.patiently(lambda: self.script(asked)).text.strip()
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -192,12 +192,15 @@ class Device:
 
     def new_directory(self, place: str, *, root: bool = False) -> str:
         """Makes a directory with a new name in `place`, for its owner only."""
-        pattern = quoted([f"{place}/{PREFIX}XXXXXX"])
-        made = self.checked(f"umask 077; mktemp -d {pattern}", f"make a directory in {place}", root=root)
-        found = made.decode("utf-8", "replace").rstrip("\n")
-        if re.fullmatch(re.escape(f"{place}/{PREFIX}") + "[A-Za-z0-9]+", found) is None:
-            raise DeviceError(f"{self.name}: mktemp told no directory in {place}, but {found[:200]!r}; is it damaged?")
-        return found
+        directory = f"{place}/{PREFIX}{secrets.token_hex(8)}"
+        self._make(directory, root=root)
+        return directory
+
+    def _make(self, directory: str, *, root: bool) -> None:
+        """Makes a directory that nobody else has: one of ours that is there was made, and the answer lost."""
+        word, place = quoted([directory]), directory.rpartition("/")[0]
+        text = f"umask 077; mkdir {word} || {{ [ -d {word} ] && [ -O {word} ]; }}"
+        self.patiently(lambda: self.checked(text, f"make a directory in {place}", root=root))
 
     def remove(self, directory: str, *, root: bool = False) -> None:
         """Removes a directory that `new_directory` made, with all that is in it."""
@@ -237,9 +240,11 @@ class Device:
         if directory is None:
             self._numbered += 1
             directory = f"{self.directory}/job-{self._numbered}"
-        self.checked(f"umask 077; mkdir {quoted([directory])}", f"make {directory}", root=root)
-        job = Job.start(self, words, directory, root=root)
-        self._jobs.append(job)
+        self._make(directory, root=root)
+        job = Job(self, directory, root=root)
+        self._jobs.append(job)  # before it starts: who loses the answer does not know whether it runs
+        with self.ending(job):
+            job.start(words)
         return job
 
     _numbered = 0

@@ -25,7 +25,7 @@ from androstep_analysis.ingest import record
 if TYPE_CHECKING:
     from androstep_analysis.device.device import Device
 
-TOOLS = ("cat", "chmod", "dd", "grep", "kill", "mkdir", "mktemp", "mv", "rm", "tail", "wc")
+TOOLS = ("cat", "chmod", "dd", "grep", "kill", "mkdir", "mv", "rm", "tail", "wc")
 """What the device's shell must have for anything to work."""
 
 _PROBES = ("iobench", "ioreplay", "iotrace", "extmap", "procmon")

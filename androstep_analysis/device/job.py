@@ -1,7 +1,8 @@
 """Programs that run on a device for long: detached from the link, so that they go on when it is lost.
 
 Each has a directory on the device with ``pid``, ``output`` and ``errors`` (what it writes) and, from its end,
-``status``. They are asked for their progress by short commands, which can be repeated after a link was lost.
+``status``. They are asked for their progress by short commands, which can be repeated after a link was lost: by
+``begun`` and ``sent-TERM`` the device knows what it has done already.
 """
 
 from __future__ import annotations
@@ -39,44 +40,47 @@ class Job:
         self._seen = 0
         self._partial = b""
 
-    @classmethod
-    def start(cls, device: Device, words: Sequence[str], directory: str, *, root: bool) -> Job:
-        """Starts a program whose directory, which is there already, nothing else uses."""
-        job = cls(device, directory, root=root)
+    def start(self, words: Sequence[str]) -> None:
+        """Starts a program; its directory is there already, and nothing else uses it.
+
+        May be asked for again where the answer was lost: the program starts once.
+        """
         # The first shell becomes the program, so that its number is the program's. SIGHUP is ignored by all of them.
         become = 'echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && exec "$@"'
-        named = quoted(["sh", "-c", become, directory, *words])
-        ended = 'echo $? >"$D/status.new"; mv "$D/status.new" "$D/status"'
-        line = f'(trap "" HUP; {named} >"$D/output" 2>"$D/errors"; {ended}) </dev/null >/dev/null 2>&1 3>&- &'
+        named = quoted(["sh", "-c", become, self.directory, *words])
+        ended = 'echo $? >"$D/status.new" && mv "$D/status.new" "$D/status"'
+        line = f'(trap "" HUP; {named} >"$D/output" 2>"$D/errors"; {ended}) </dev/null >/dev/null 2>&1 3>&- & shell=$!'
+        once = f'shell=$$; if mkdir "$D/begun"; then {line}; elif [ ! -d "$D/begun" ]; then exit 1; fi'
         # Returns when the number is known, or nobody is left to tell it: a signal sent before would reach nothing.
-        told = 'until [ -e "$D/pid" ] || [ -e "$D/status" ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done'
-        device.checked(f"D={quoted([directory])}; {line} {told}", "start a program", root=root)
-        return job
+        told = '[ -e "$D/pid" ] || [ -e "$D/status" ]'
+        until = f'until {told} || ! kill -0 "$shell" 2>/dev/null; do sleep 0.05; done'
+        full = 'echo "nothing can be written to $D; make room there" >&2; false'
+        text = f"D={quoted([self.directory])}; {once}; {until}; {told} || {{ {full}; }}"
+        self.device.patiently(lambda: self.device.checked(text, "start a program", root=self.root))
 
     def poll(self) -> list[str]:
         """The lines it wrote to standard error since the last call; sets `status` when it has ended."""
-        asked = (
-            f"cd {quoted([self.directory])} || exit; read p <pid; read s <status && echo $s || "
-            f'{{ [ -n "$p" ] && [ ! -d /proc/$p ] && echo gone || echo; }}; tail -c +{self._seen + 1} errors'
-        )
+        ended = 'read s <status && echo $s || { [ ! -d "/proc/${p:-none}" ] && echo gone || echo; }'
+        said = f"[ ! -e errors ] || tail -c +{self._seen + 1} errors"
+        asked = f"cd {quoted([self.directory])} || exit; p=; read p <pid; {ended}; {said}"
         answer = self.device.patiently(lambda: self.device.script(asked, root=self.root, timeout_s=_ASK_S))
         if answer.status:
             raise DeviceError(
                 f"{self.device.name}: {self.directory} is gone, with what ran there ({answer.complaint}); "
                 "was the device restarted?"
             )
-        said, _, new = answer.output.partition(b"\n")
+        state, _, new = answer.output.partition(b"\n")
         self._seen += len(new)
         *whole, self._partial = (self._partial + new).split(b"\n")
-        self._settle(said.strip())
+        self._settle(state.strip())
         if self.status is not None and self._partial:
             whole, self._partial = [*whole, self._partial], b""
         return [line.decode("utf-8", "backslashreplace").rstrip("\r") for line in whole]
 
-    def _settle(self, said: bytes) -> None:
+    def _settle(self, state: bytes) -> None:
         """Takes what the device says of the end. Between a program's end and its status there is a moment."""
-        self.status = count(said)
-        if said == b"gone":
+        self.status = count(state)
+        if state == b"gone":
             deadline = time.monotonic() + _STATUS_S
             while self.status is None and time.monotonic() < deadline:
                 time.sleep(_OFTEN_S)
@@ -109,8 +113,15 @@ class Job:
         return pid
 
     def end(self, signal: str = "TERM") -> None:
-        """Asks it to end, unless it has ended. Shells start background programs with SIGINT ignored: hence SIGTERM."""
-        ask = f'cd {quoted([self.directory])} && [ -e pid ] && [ ! -e status ] && kill -{signal} "$(cat pid)"'
+        """Asks it to end, unless it has ended. Shells start background programs with SIGINT ignored: hence SIGTERM.
+
+        Each signal is sent once, also where the answer was lost: by a second, iotrace breaks off what it does at last.
+        """
+        sent = f"sent-{signal}"
+        ask = (
+            f"cd {quoted([self.directory])} && [ -e pid ] && [ ! -e status ] && [ ! -e {sent} ] && "
+            f'kill -{signal} "$(cat pid)" && : >{sent}'
+        )
         self.device.patiently(lambda: self.device.script(ask, root=self.root))
 
     def output(self) -> str:

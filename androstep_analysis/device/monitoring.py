@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -12,12 +13,14 @@ from androstep_analysis import capture
 from androstep_analysis.capture import Capture
 from androstep_analysis.device.job import Job
 from androstep_analysis.device.telling import tell
-from androstep_analysis.device.transport import DeviceError
+from androstep_analysis.device.transport import DeviceError, LinkLost, quoted
 
 if TYPE_CHECKING:
     from androstep_analysis.device.device import Device
 
 PROCMON = "procmon"
+
+_BEGIN_S = 0.1
 
 
 class Monitoring:
@@ -41,7 +44,17 @@ class Monitoring:
         self._place = device.new_directory(device.directory, root=device.has_root)
         words = [device.probe(PROCMON), *self._options, "--record", f"{self._place}/samples.rec"]
         self._job = device.start(words, root=device.has_root, directory=f"{self._place}/job")
+        self._until_sampling(self._job)
         return self
+
+    def _until_sampling(self, job: Job) -> None:
+        """Returns when procmon has read all counters once, and has written that, or has ended."""
+        written = f"[ -s {quoted([f'{self._place}/samples.rec'])} ]"
+        while job.status is None:
+            if self.device.patiently(lambda: self.device.script(written, root=job.root)).status == 0:
+                return
+            time.sleep(_BEGIN_S)
+            job.poll()
 
     def wait(self) -> None:
         """Returns when the time is over, or when Ctrl-C is pressed."""
@@ -60,10 +73,12 @@ class Monitoring:
             samples = Path(scratch) / "samples.rec"
             try:
                 device.pull(f"{self._place}/samples.rec", samples, root=device.has_root)
+            except LinkLost:
+                raise
             except DeviceError:
                 said = job.errors()
                 raise DeviceError(f"{device.name}: procmon left no samples: {said or job.status}") from None
             if job.status:
                 tell(f"{device.name}: procmon did not end well: {job.errors() or job.status}")
             self.capture = capture.create([samples], self.out, facts=device.facts())
-        device.remove(self._place, root=device.has_root)
+        device.patiently(lambda: device.remove(self._place, root=device.has_root))

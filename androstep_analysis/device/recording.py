@@ -12,6 +12,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -126,9 +127,9 @@ class Recording:
 
     def _begin(self) -> None:
         device, directory = self.device, self._directory
-        about = quoted([json.dumps(self._about)])
-        device.checked(f"printf %s {about} >{quoted([f'{directory}/{ABOUT}'])}", "begin a recording", root=True)
-        device.checked(f"mkdir {quoted([f'{directory}/recording'])}", "begin a recording", root=True)
+        about, recording = quoted([json.dumps(self._about)]), quoted([f"{directory}/recording"])
+        begin = f"printf %s {about} >{quoted([f'{directory}/{ABOUT}'])} && mkdir -p {recording}"
+        device.patiently(lambda: device.checked(begin, "begin a recording", root=True))
         if self._monitor_hz is not None:
             words = ["--hz", str(self._monitor_hz), "--record", f"{directory}/recording/samples.rec"]
             self._start(PROCMON, words)
@@ -150,18 +151,18 @@ class Recording:
         self._jobs[name] = self.device.start([program, *words], root=True, directory=f"{self._directory}/{name}")
 
     def _until_recording(self) -> None:
-        """Returns when iotrace records: it has listed what there is, which a process of its own does."""
+        """Returns when iotrace records: it has listed what there is, which a process of its own does, or has ended."""
         job = self._jobs[IOTRACE]
-        listed = (
-            f"[ -e {quoted([f'{self._directory}/recording/before.rec'])} ] && "
-            f'! grep -qs "^PPid:[[:space:]]*{job.pid()}$" /proc/[0-9]*/status'
-        )
+        listing = quoted([f"{self._directory}/recording/before.rec"])
+        # A command, which begins behind the listing, is a process of iotrace's, too.
+        alone = "true" if self._command else f'! grep -qs "^PPid:[[:space:]]*{job.pid()}$" /proc/[0-9]*/status'
         said: list[str] = []
         while True:
             said += job.poll()
-            if job.status is not None and not (job.status == 0 and self._command):
+            listed = self.device.patiently(lambda: self.device.script(f"[ -e {listing} ] && {alone}", root=True))
+            if job.status and listed.status:
                 raise DeviceError(f"{self.device.name}: iotrace did not begin: {'; '.join(said) or job.status}")
-            if self._command or self.device.patiently(lambda: self.device.script(listed, root=True)).status == 0:
+            if job.status == 0 or listed.status == 0:
                 for line in said:
                     tell(line)
                 return
@@ -195,11 +196,15 @@ def _copied(device: Device, directory: str, out: Path) -> Path:
         if _has(device, f"{directory}/{name}", "-d"):
             job = Job(device, f"{directory}/{name}", root=True)
             job.end()
-            job.wait()
+            if job.wait() and name == PROCMON:
+                said = job.errors() or job.status
+                warnings.warn(LossWarning(f"{device.name}: procmon did not end well: {said}"), stacklevel=3)
     if _has(device, f"{directory}/recording/unfinished", "-d"):
         warnings.warn(LossWarning(f"{device.name}: iotrace was killed; its last events may be lost"), stacklevel=3)
         finish = quoted([device.probe(IOTRACE), "--finish", f"{directory}/recording"])
-        device.checked(finish, "put together what iotrace left", root=True, timeout_s=_FINISH_S)
+        text = f"[ ! -d {quoted([f'{directory}/recording/unfinished'])} ] || {finish}"
+        purpose = "put together what iotrace left"
+        device.patiently(lambda: device.checked(text, purpose, root=True, timeout_s=_FINISH_S))
     there = _fetched(out, directory)
     there.mkdir(parents=True, exist_ok=True)
     for name in _FILES:
@@ -255,6 +260,7 @@ def _fetched(out: Path, directory: str) -> Path:
 
 def _memory(device: Device) -> str:
     for place in MEMORY:
-        if device.script(f"[ -d {place} ] && [ -w {place} ]", root=True).status == 0:
+        asked = f"[ -d {place} ] && [ -w {place} ]"
+        if device.patiently(partial(device.script, asked, root=True)).status == 0:
             return place
     raise DeviceError(f"{device.name}: none of {', '.join(MEMORY)} can be written to; name a place to record into")

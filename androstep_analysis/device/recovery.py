@@ -36,5 +36,6 @@ def _left(device: Device) -> list[str]:
     # Others may make directories in /dev/shm, too: what they say in one, such as which process to end, does not count.
     kept = '[ -e "$d/recording/trace.dat" ] || [ -e "$d/recording/unfinished" ]'
     began = f'd=${{f%/*}}; [ -O "$d" ] && [ ! -L "$d" ] && {{ {kept}; }} && echo "$d"'
-    said = device.checked(f"for f in {names}; do {began}; done; true", "look for recordings", root=True)
+    asked = f"for f in {names}; do {began}; done; true"
+    said = device.patiently(lambda: device.checked(asked, "look for recordings", root=True))
     return said.decode("utf-8", "replace").splitlines()

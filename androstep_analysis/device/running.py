@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from androstep_analysis.bench.records import PROBE as IOBENCH
 from androstep_analysis.bench.run import Run as BenchRun
 from androstep_analysis.bench.run import run as run_bench
+from androstep_analysis.device.job import KILLED
+from androstep_analysis.device.telling import tell
 from androstep_analysis.device.transport import quoted
 from androstep_analysis.markup import visible
 from androstep_analysis.probe import Runner
@@ -41,7 +43,9 @@ def runner(
         try:
             with device.ending(job):
                 status = job.wait(progress, meanwhile)
-            if device.script(f"[ -f {quoted([records])} ]", root=root).status == 0:
+            if status == KILLED:  # which not every shell says
+                tell(f"{device.name}: {name} was killed, as when memory is short; run it again")
+            if device.patiently(lambda: device.script(f"[ -f {quoted([records])} ]", root=root)).status == 0:
                 device.pull(records, path, root=root)
             else:
                 for line in job.output().splitlines():

@@ -126,6 +126,7 @@ class FakePhone:
         """Ends the device; nothing of it is left but its directory."""
         self.reboot()
         self._thread.join()
+        self.disconnect()  # who was let in while the others were sent away
         for thread in [*self._threads, *(t for connection in self._connections for t in connection.threads)]:
             if thread is not threading.current_thread():
                 thread.join()

@@ -66,7 +66,7 @@ def bounded(readings: Sequence[int], coarse: Sequence[int], step_ns: int = STEP_
 
 def relation(device: Device) -> Relation:
     """How the device's clocks lie to each other now; raises `DeviceError` where its commands do not tell."""
-    lines = device.checked(_SCRIPT, "read the device's clocks").split()
+    lines = device.patiently(lambda: device.checked(_SCRIPT, "read the device's clocks")).split()
     try:
         fine = [int(line) for line in lines[::2]]
         coarse = [int(seconds) * 10**9 + int(hundredths) * STEP_NS for seconds, hundredths in map(_parts, lines[1::2])]

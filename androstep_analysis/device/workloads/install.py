@@ -101,7 +101,7 @@ def _judge(log: Log, what: str, label: str, done: Stamped) -> None:
 
 
 def _installed(device: Device) -> set[str]:
-    answer = device.sh(["pm", "list", "packages"])
+    answer = device.patiently(lambda: device.sh(["pm", "list", "packages"]))
     if answer.status:
         raise DeviceError(f"{device.name}: `pm list packages` failed ({answer.complaint}); is this an Android device?")
     return {line.removeprefix("package:") for line in answer.text.split() if line.startswith("package:")}

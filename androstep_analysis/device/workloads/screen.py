@@ -17,8 +17,8 @@ def dump(log: Log) -> Snapshot | None:
     """
     target = f"{log.device.directory}/window.xml"
     done = log.stamped(["uiautomator", "dump", target], timeout_s=_DUMP_S)
-    read = log.device.sh(["cat", target])
-    log.device.sh(["rm", "-f", target])
+    read = log.device.patiently(lambda: log.device.sh(["cat", target]))
+    log.device.patiently(lambda: log.device.sh(["rm", "-f", target]))
     if done.answer.status or read.status:
         return None
     snapshot = Snapshot(done.begin_ns, done.end_ns, read.output)
