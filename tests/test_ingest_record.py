@@ -9,16 +9,19 @@ import re
 import struct
 import zlib
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import built
+import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import record
+from androstep_analysis.ingest import record, strings
+from androstep_analysis.ingest.source import Source
 
 ROWS = 20_000
 TEXT_BYTES = 16_384
@@ -137,6 +140,32 @@ def test_what_was_written_is_read(sample: bytes, tmp_path: Path) -> None:
     note = records.header["types"][0]["fields"][5]
     assert note["meaning"] == 'A "note" with \\ and \x01.'
     assert repr(records) == "<Records of test: 20010 mixed, 10000 numbers, 6 lost>"
+
+
+def test_one_table_is_read_alone(sample: bytes, tmp_path: Path) -> None:
+    source = Source.of(tmp_path / "sample.rec", sample)
+    for name, table in expected().items():
+        found = record.table(source, name)
+        assert found is not None
+        assert_frame_equal(found, table)
+    assert record.table(source, "other") is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_strings_are_gathered_from_wherever_they_lie(seed: int) -> None:
+    pick = random.Random(seed)
+    data = pick.randbytes(1 << 15)
+    jumps = pick.choice((0.05, 0.9))  # long runs, and hardly any
+    places, at = [], 0
+    for _ in range(pick.randrange(60)):
+        length = pick.choice((0, 1, 7, 700, 1500))
+        if at + length > len(data) or pick.random() < jumps:
+            at = pick.randrange(len(data) - length)
+        places.append((at, at + length))
+        at += length
+    start, stop = np.array(places, dtype=np.int64).reshape(-1, 2).T
+    text, offsets = strings.gather(np.frombuffer(data, np.uint8), start, stop - start)
+    assert [text[first:last].tobytes() for first, last in pairwise(offsets)] == [data[a:b] for a, b in places]
 
 
 def test_a_compressed_file_is_read_alike(sample: bytes, tmp_path: Path) -> None:

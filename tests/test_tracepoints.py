@@ -154,6 +154,64 @@ def test_where_births_were_recorded_a_number_without_one_is_the_file_from_before
     assert tracepoints.numbered(born, {"ext4_allocate_inode"})["incarnation"].to_list() == [0, 1, 1]
 
 
+def numbers(rows, recorded):
+    """Column `incarnation` of `rows`, told row by row as `tracepoints.numbered` states it."""
+
+    def is_birth(row):
+        made = row["event"] == "f2fs_new_inode" and not row["error"]
+        return row["event"] == "ext4_allocate_inode" or made
+
+    def is_end(row):
+        evicted = row["event"] in ("ext4_evict_inode", "f2fs_evict_inode") and row["nlink"] == 0
+        return row["event"] == "ext4_free_inode" or evicted
+
+    def tells(dev, is_one, recorded_as):
+        filesystems = {name[:5] for name in recorded_as if name in recorded}
+        return any(row["dev"] == dev and (is_one(row) or row["event"][:5] in filesystems) for row in rows)
+
+    devices = {row["dev"] for row in rows}
+    has_births = {dev: tells(dev, is_birth, ("ext4_allocate_inode", "f2fs_new_inode")) for dev in devices}
+    ends = ("ext4_free_inode", "ext4_evict_inode", "f2fs_evict_inode")
+    has_neither = {dev: not has_births[dev] and not tells(dev, is_end, ends) for dev in devices}
+    own = {row["dev"] for row in rows if row["event"].startswith(("ext4_", "f2fs_"))}
+    count, is_over = dict.fromkeys(((row["dev"], row["ino"]) for row in rows), 0), set()
+    told = []
+    for row in rows:
+        inode = row["dev"], row["ino"]
+        if has_births[row["dev"]]:
+            count[inode] += is_birth(row)
+        elif is_end(row):
+            is_over.add(inode)
+        elif row["event"] != "ext4_free_blocks":
+            count[inode] += inode in is_over
+            is_over.discard(inode)
+        told.append(count[inode] + (row["dev"] in own and has_neither[row["dev"]]))
+    return told
+
+
+NUMBERED = (
+    *("ext4_allocate_inode", "ext4_free_inode", "ext4_evict_inode", "ext4_free_blocks", "ext4_da_write_begin"),
+    *("f2fs_new_inode", "f2fs_evict_inode", "writeback_dirty_folio", "bio_page"),
+)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_event_has_the_incarnation_that_the_events_before_it_make(seed):
+    pick = random.Random(seed)
+    names = pick.sample(NUMBERED, pick.randint(1, len(NUMBERED)))
+    recorded = set(pick.sample(NUMBERED, pick.randint(0, 3)))
+    inodes = [None, *range(12, 13 + pick.randint(0, 9))]
+    events = fs_events(
+        *((pick.choice(names), {
+            "dev": pick.choice((DEV, DEV, DEV + 1, None)), "ino": pick.choice(inodes),
+            "nlink": pick.choice((0, 1, None)), "error": pick.choice((0, -5, None)),
+        }) for _ in range(pick.randint(1, 120)))
+    )  # fmt: skip
+    table = tracepoints.numbered(events, recorded)
+    assert table.drop("incarnation").equals(events)
+    assert table["incarnation"].to_list() == numbers(events.rows(named=True), recorded)
+
+
 def test_a_map_that_never_changed_is_complete_where_its_changes_were_recorded():
     events = fs_events(wrote(12, 0, 5))
     assert not tracepoints.maps_completely(events, DEV, 0)

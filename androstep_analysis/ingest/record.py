@@ -109,17 +109,16 @@ def read(path: str | Path) -> Records:
 
 def of(source: Source) -> Records:
     """All records of `source`, as `read` has them."""
-    header = _header(source)
+    data = source.data
+    header = _header(source, data)
     types = _types(source, header)
-    frames, skipped_bytes = _frames(source.data, _seed(source, header))
-    totals = _totals(source.data, frames)
+    frames, skipped_bytes = _frames(data, _seed(source, header))
+    totals = _totals(data, frames)
     tables: dict[str, pl.DataFrame] = {}
     malformed = 0
     for record_type in types:
-        mine = [frame for frame in frames if frame.type == record_type.id]
-        sound = [frame for frame in mine if frame.count * record_type.dtype.itemsize <= frame.end - frame.start]
-        tables[record_type.name], wrong_strings = _table(source.data, record_type, sound)
-        malformed += len(mine) - len(sound) + wrong_strings
+        tables[record_type.name], wrong = _table(data, record_type, frames)
+        malformed += wrong
     losses = [
         *source.losses,
         *(totals.losses if totals else ()),
@@ -130,23 +129,36 @@ def of(source: Source) -> Records:
     return Records(header, tables, tuple(losses), complete=totals is not None and not damaged)
 
 
+def table(source: Source, name: str) -> pl.DataFrame | None:
+    """Of the records of `source` only those of type `name`, as `read` has them; None where the header has no such type.
+
+    What is lost is not told.
+    """
+    data = source.data
+    header = _header(source, data)
+    record_type = next((entry for entry in _types(source, header) if entry.name == name), None)
+    if record_type is None:
+        return None
+    return _table(data, record_type, _frames(data, _seed(source, header))[0])[0]
+
+
 # -- header -----------------------------------------------------------------------------------------------------------
 
 
-def _header(source: Source) -> dict[str, Any]:
+def _header(source: Source, data: bytes) -> dict[str, Any]:
     """The header at the start, or where that is damaged, the copy before the trailer."""
-    frame = _frame(source.data, 0, None)
+    frame = _frame(data, 0, None)
     if frame is None:
         # Only the last can be trusted: any other might be a name in a listed directory.
-        place = source.data.rfind(MAGIC)
+        place = data.rfind(MAGIC)
         while place >= 0 and frame is None:
-            frame = _frame(source.data, place, None)
-            place = source.data.rfind(MAGIC, 0, place) if place else -1
+            frame = _frame(data, place, None)
+            place = data.rfind(MAGIC, 0, place) if place else -1
     if frame is None:
         hint = "it is no record stream, or was cut within its first block"
         raise InputError(f"{source.name}: no header of a record stream (magic A7 52 45 43) was found; {hint}")
     try:
-        header = json.loads(source.data[frame.start : frame.end].decode("utf-8", "surrogatepass"))
+        header = json.loads(data[frame.start : frame.end].decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise _bad_header(source, f"valid JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != "androstep record" or header.get("version") != VERSION:
@@ -290,8 +302,10 @@ def _skipped_losses(skipped_bytes: int, malformed: int) -> list[Loss]:
 
 
 def _table(data: bytes, record_type: _Type, frames: list[_Frame]) -> tuple[pl.DataFrame, int]:
-    """The records of sound frames of one type, and how many strings lie outside of their frame."""
+    """The records of one type in sound frames, and how many frames are too short and strings outside of their frame."""
     size = record_type.dtype.itemsize
+    mine = [frame for frame in frames if frame.type == record_type.id]
+    frames = [frame for frame in mine if frame.count * size <= frame.end - frame.start]
     view = memoryview(data)
     middles = [frame.start + frame.count * size for frame in frames]
     rows = np.frombuffer(
@@ -302,7 +316,7 @@ def _table(data: bytes, record_type: _Type, frames: list[_Frame]) -> tuple[pl.Da
     first = np.repeat(np.array(middles, dtype=np.int64), counts)
     end = np.repeat(np.array([frame.end for frame in frames], dtype=np.int64), counts)
     columns: list[pl.Series] = []
-    wrong = 0
+    wrong = len(mine) - len(frames)
     for name, kind in record_type.kinds.items():
         if kind == "string":
             references = rows[name]

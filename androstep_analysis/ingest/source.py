@@ -142,7 +142,8 @@ class Source:
         if self.archive is not None:
             return self.archive.beside(self.path)
         try:
-            return tuple(sorted(entry.name for entry in os.scandir(self.path.parent) if entry.is_file()))
+            with os.scandir(self.path.parent) as entries:
+                return tuple(sorted(entry.name for entry in entries if entry.is_file()))
         except OSError:
             return (self.path.name,)
 

@@ -10,12 +10,29 @@ import pyarrow as pa
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
+_LONG_RUN = 1 << 10
+"""Bytes from which on copying runs one by one is faster than copying bytes all at once."""
+
 
 def gather(data: Bytes, start: Int64s, length: Int64s) -> tuple[Bytes, Int64s]:
     """The bytes of all places one after the other, and where each begins (one more than places); lengths >= 0."""
     offsets = np.concatenate(([0], np.cumsum(length)))
+    begin, end = _runs(start, length)
+    if len(begin) * _LONG_RUN <= offsets[-1]:
+        view = data.data
+        runs = zip(begin.tolist(), end.tolist(), strict=True)
+        return np.frombuffer(b"".join(view[first:last] for first, last in runs), np.uint8), offsets
     index = np.arange(int(offsets[-1])) + np.repeat(start - offsets[:-1], length)
     return data[index], offsets
+
+
+def _runs(start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
+    """Where the runs of places begin and end that follow each other in the buffer as they do here."""
+    is_any = length > 0
+    begin, end = start[is_any], (start + length)[is_any]
+    is_first = np.ones(len(begin), np.bool_)
+    is_first[1:] = begin[1:] != end[:-1]
+    return begin[is_first], end[np.roll(is_first, -1)]
 
 
 def series(name: str, data: Bytes, offsets: Int64s, null: npt.NDArray[np.bool_]) -> pl.Series:

@@ -72,7 +72,7 @@ def _narrow(description: Any) -> frozenset[int]:
 def _opened(source: Source, description: Any, machine: str | None) -> pl.DataFrame | None:
     """What was open before the recording; of a listing that cannot be read, what it holds of the device says so."""
     try:
-        listed = record.of(source.load_beside(_LISTING)).tables.get(opened_before.TABLE)
+        listed = record.table(source.load_beside(_LISTING), opened_before.TABLE)
     except InputError:
         return None
     return None if listed is None else opened_before.rows(listed, machine, *_recorded(description))
