@@ -178,6 +178,50 @@ def test_counters_are_measured_by_their_means_and_rises() -> None:
     ]
 
 
+def test_what_a_counter_is_between_its_readings_counts_by_its_length() -> None:
+    readings = {
+        "peak": [(0, 0), (800, 0), (900, 100), (1000, 100)],
+        "ramp": [(0, 0), (1000, 1000)],
+        "edge": [(0, 0), (500, 10), (1000, 10)],
+        "late": [(600, 4)],
+    }
+    rows = [
+        {"ts_ns": at * MS, "scope": "system", "counter": name, "value": value, "unit": "pages"}
+        for name, points in readings.items()
+        for at, value in points
+    ]
+    plain = made.capture([request(0), request(999)])
+    samples = made.table("samples", rows).sample(fraction=1, shuffle=True, seed=1)
+    one = Capture("one", plain.manifest, plain.tables | {"samples": samples.lazy()}, plain.about)
+    whole = compare.measure_all([one], "samples")
+    assert dict(whole.filter(metric="mean").select("counter", "value").iter_rows()) == pytest.approx(
+        {"peak": 15.0, "ramp": 500.0, "edge": 7.5, "late": 4.0}
+    )
+    windows = compare.measure_all([one], "samples", window_ns=250 * MS)
+    found = {
+        key: dict(part.select("repeat", "value").iter_rows())
+        for key, part in windows.partition_by("metric", "counter", as_dict=True).items()
+    }
+    assert found == {
+        ("mean", "peak"): pytest.approx({0: 0, 1: 0, 2: 0, 3: 60}),
+        ("rise", "peak"): pytest.approx({0: 0, 1: 0, 2: 0, 3: 400}),
+        ("mean", "ramp"): pytest.approx({0: 125, 1: 375, 2: 625, 3: 875}),
+        ("rise", "ramp"): pytest.approx(dict.fromkeys(range(4), 1000)),
+        ("mean", "edge"): pytest.approx({0: 2.5, 1: 7.5, 2: 10, 3: 10}),
+        ("rise", "edge"): pytest.approx({0: 20, 1: 20, 2: 0, 3: 0}),
+        ("mean", "late"): {2: 4.0},
+    }
+
+
+def test_a_counter_of_nanoseconds_may_rise_by_more_than_a_few_seconds() -> None:
+    row = {"scope": "system", "counter": "stat.idle", "unit": "ns"}
+    rows = [row | {"ts_ns": 0, "value": 0}, row | {"ts_ns": 1000 * MS, "value": 8_000 * 1000 * MS}]
+    plain = made.capture([request(0), request(1000)])
+    tables = plain.tables | {"samples": made.table("samples", rows).lazy()}
+    table = compare.measure_all([Capture("one", plain.manifest, tables, plain.about)], "samples")
+    assert dict(table.select("metric", "value").iter_rows()) == {"mean": 4e12, "rise": 8e12}
+
+
 def test_what_cannot_be_measured_is_refused() -> None:
     one = capture("one", [request(0), request(5)])
     with pytest.raises(InputError, match="at least one capture"):

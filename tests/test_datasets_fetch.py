@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import importlib
 import io
 import json
 import shutil
@@ -119,6 +120,7 @@ def test_a_dataset_of_the_repository_that_is_not_there_is_explained(
     "changes",
     [
         {"file": "../x"},
+        {"version": "1/../../../x"},
         {"sha256": "x"},
         {"unpacked_bytes": 0},
         {"place": "x"},
@@ -204,6 +206,21 @@ def test_a_copy_in_the_cache_that_was_changed_is_refused(
     (found / "LICENSE").write_text("mine")
     with pytest.raises(InputError, match=r"not as it was released \(LICENSE: changed.*remove the directory"):
         datasets.fetch("mine", registry=path)
+
+
+def test_two_who_fetch_at_once_both_have_it(
+    tmp_path: Path, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MIRROR, str(mirror))
+    module = importlib.import_module("androstep_analysis.datasets.fetch")
+
+    def unpack_after_another(archive: Path, directory: Path, most_bytes: int) -> None:
+        unpack(archive, directory, most_bytes)
+        shutil.copytree(directory / "mine", cache / "mine-1.0.0")
+
+    monkeypatch.setattr(module, "unpack", unpack_after_another)
+    found = datasets.fetch("mine", registry=registry(tmp_path, mirror / FILE))
+    assert sorted(path.name for path in cache.iterdir()) == sorted([found.name, FILE])
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path: Path, cache: Path) -> None:

@@ -68,6 +68,12 @@ def test_facts_that_anyone_may_have_written_tell_nothing_of_them() -> None:
     ]
 
 
+@pytest.mark.parametrize("table", ["bench_runs", "replay_runs"])
+def test_a_type_of_filesystem_is_kept_where_everyone_has_it(table: str) -> None:
+    given = rows(table, [{"fs_type": name} for name in ("f2fs", "fuse.alice-vault")])
+    assert Anonymiser(KEY).table(given, table)["fs_type"].to_list() == ["f2fs", expected("fuse.alice-vault")]
+
+
 def test_digests_by_name_lose_name_and_digest() -> None:
     told = json.loads(Anonymiser(KEY).value(json.dumps({"alice.json": "1" * 64}), "digests"))
     assert told == {f"{expected('alice')}.json": hmac.new(KEY, b"1" * 64, hashlib.sha256).hexdigest()}

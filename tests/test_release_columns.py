@@ -50,7 +50,22 @@ def test_a_kept_word_is_kept(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["alice", "Data", "databases2", "xdata", "data\n", "loop0x", "dm-8-8-8", "u8:x", "kworker/0:1", "", "jbd"]
+    "name",
+    [
+        *("sda12", "dm-53", "dm-53-8", "mmcblk0p63", "nvme0n1p2", "zram0", "loop127", "md127"),
+        *("u16:3H", "259:1048575", "0:0:0:49488", "wlan0", "cpu7"),
+    ],
+)
+def test_what_a_kernel_numbers_is_kept(name: str) -> None:
+    assert columns.kept().fullmatch(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("alice", "Data", "databases2", "xdata", "data\n", "loop0x", "dm-8-8-8", "u8:x", "kworker/0:1", "", "jbd"),
+        *("ram4915112345678", "md19840131", "0:4915112345678", "eth4915112345678", "loop٤", "u٤:٢"),
+    ],
 )
 def test_what_only_looks_like_a_kept_word_is_not_kept(name: str) -> None:
     assert not columns.kept().fullmatch(name)

@@ -182,6 +182,15 @@ def test_a_file_of_other_columns_or_of_none_is_found_though_its_sum_fits(release
     assert any(f"{path.name}: no Parquet file" in line for line in problems(release))
 
 
+def test_what_a_writer_adds_to_a_file_is_found_though_its_sum_fits(release: Path) -> None:
+    path = first(release, "tables/bench/**/*.parquet")
+    table = pq.read_table(path, partitioning=None).replace_schema_metadata({"author": "alice"})
+    pq.write_table(table, path)
+    change_manifest(release, reseal=True)
+    (sentence,) = problems(release)
+    assert sentence.endswith(f"/{path.name}: has key-value metadata, which no release has; fetch the release again")
+
+
 def test_a_newer_release_is_checked_as_far_as_it_is_known(release: Path) -> None:
     change_manifest(release, lambda told: told.update(androstep_release=2))
     found = datasets.verify(release)

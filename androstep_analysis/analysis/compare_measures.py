@@ -18,6 +18,7 @@ from androstep_analysis.analysis.filetypes import filetypes
 from androstep_analysis.analysis.latency import latency
 from androstep_analysis.analysis.locality import locality, order_ns
 from androstep_analysis.analysis.mix import mix
+from androstep_analysis.analysis.samples import in_windows
 from androstep_analysis.analysis.sync import sync
 from androstep_analysis.bench.tables import JOB
 from androstep_analysis.capture import Capture
@@ -223,14 +224,15 @@ class _Windows:
         return cls(first_ns, length_ns, count, rest / _NS_PER_S)
 
     def apart(self, tables: Tables) -> dict[str, pl.LazyFrame]:
-        """The tables, those with times with column window: its number."""
-        times = {"requests": order_ns(), "io": order_ns(), "samples": pl.col("ts_ns")}
+        """The tables, those with times with column window: its number; counters also with values on its edges."""
+        times = {"requests": order_ns(), "io": order_ns()}
         number = {
             name: ((time - self.first_ns) // self.length_ns).clip(0, self.count - 1) for name, time in times.items()
         }
-        return {
-            name: table.with_columns(window=number[name]) if name in number else table for name, table in tables.items()
-        }
+        numbered = {name: tables[name].with_columns(window=number[name]) for name in number if name in tables}
+        if "samples" in tables:
+            numbered["samples"] = in_windows(tables["samples"], self.first_ns, self.length_ns, self.count)
+        return {**tables, **numbered}
 
     def rates(self, result: pl.DataFrame) -> pl.DataFrame:
         """The rates of counts and bytes of all windows; nothing happened in those that have no row."""
@@ -336,21 +338,26 @@ def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _samples(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """Of every counter that is no process's own the mean of its readings, and how much it rose per second."""
-    value, time = pl.col("value").sort_by("ts_ns"), pl.col("ts_ns")
-    of = ["scope", "counter", "unit", *(["instance"] if "instance" in tables["samples"].collect_schema() else [])]
+    """Of every counter that is no process's own its mean over time, and how much it rose per second.
+
+    Not the mean of its readings: those that equal their neighbours were not kept (definitions.toml, samples).
+    """
+    value, time = (pl.col(name).sort_by("ts_ns") for name in ("value", "ts_ns"))
+    length = time.last() - time.first()
+    area = ((value + value.shift(-1)) / 2 * (time.shift(-1) - time)).sum()
+    of = ["scope", "counter", "unit", "instance", "dev"]
     rows = (
         tables["samples"]
         .filter(pl.col("scope").cast(pl.String) != "process")
-        .group_by(*by, *of, "dev")
+        .group_by(*by, *of)
         .agg(
             n=pl.len().cast(pl.Int64),
-            mean=value.mean(),
-            rise=(value.last() - value.first()) * _NS_PER_S / (time.max() - time.min()),
+            mean=pl.when(length > 0).then(area / length).otherwise(value.mean()),
+            rise=(value.last() - value.first()).cast(pl.Float64) * _NS_PER_S / length,
         )
         .collect()
     )
-    long = rows.unpivot(["mean", "rise"], index=[*by, *of, "dev", "n"], variable_name="metric", value_name="value")
+    long = rows.unpivot(["mean", "rise"], index=[*by, *of, "n"], variable_name="metric", value_name="value")
     is_rise = pl.col("metric") == "rise"
     return long.filter(pl.col("value").is_finite()).with_columns(
         unit=pl.when(is_rise).then(pl.col("unit") + "/s").otherwise("unit")

@@ -153,20 +153,50 @@ def levels(samples: Table, counters: Sequence[str]) -> pl.DataFrame:
 
 def clipped(samples: pl.LazyFrame, start_ns: int, end_ns: int) -> pl.LazyFrame:
     """Table samples of ``[start_ns, end_ns)``, sorted by time, with the values that lie on its edges."""
-    key = ["counter", "unit", *_OF]
     rows = samples.sort("ts_ns", maintain_order=True)
     inside = rows.filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
-    steps = rows.with_columns(
-        next_ns=pl.col("ts_ns").shift(-1).over(key), next_value=pl.col("value").shift(-1).over(key)
-    )
+    steps = _steps(rows)
     parts = [inside]
     for edge_ns in (start_ns, end_ns - 1):
-        passed = (pl.lit(edge_ns) - pl.col("ts_ns")) / (pl.col("next_ns") - pl.col("ts_ns"))
-        rise = (pl.col("next_value") - pl.col("value")).cast(pl.Float64) * passed
         crossing = steps.filter(pl.col("ts_ns") < edge_ns, pl.col("next_ns") > edge_ns)
-        value = pl.col("value") + rise.round().cast(pl.Int64)
+        value = pl.col("value") + _rise(pl.lit(edge_ns)).round().cast(pl.Int64)
         parts.append(crossing.with_columns(ts_ns=pl.lit(edge_ns, pl.Int64), value=value).drop("next_ns", "next_value"))
     return pl.concat(parts).sort("ts_ns", maintain_order=True).select(list(schema.table("samples").polars))
+
+
+def in_windows(samples: pl.LazyFrame, first_ns: int, length_ns: int, count: int) -> pl.LazyFrame:
+    """Table samples with column window (Int64: from 0), and in every window also the values that lie on its edges.
+
+    There are `count` windows of `length_ns` from `first_ns` on; what is before the first or behind the last is in
+    these. Column value is Float64. A reading at the time at which a window begins also ends the one before.
+    """
+    number = (pl.col("ts_ns") - first_ns) // length_ns
+    rows = samples.with_columns(pl.col("value").cast(pl.Float64), window=number.clip(0, count - 1))
+    ahead = (number + 1).clip(lower_bound=1)
+    reached = ((pl.col("next_ns") - first_ns) // length_ns).clip(upper_bound=count - 1)
+    at = first_ns + pl.col("edge") * length_ns
+    crossing = (
+        _steps(rows.sort("ts_ns", maintain_order=True))
+        .filter(ahead <= reached)
+        .with_columns(edge=pl.int_ranges(ahead, reached + 1))
+        .explode("edge")
+        .with_columns(ts_ns=at, value=pl.col("value") + _rise(at))
+    )
+    ends = crossing.with_columns(window=pl.col("edge") - 1)
+    begins = crossing.filter(pl.col("ts_ns") < pl.col("next_ns")).with_columns(window="edge")
+    return pl.concat([rows, *(edges.drop("next_ns", "next_value", "edge") for edges in (ends, begins))])
+
+
+def _steps(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Readings in order of time with the next one of their series (null: there is none) as next_ns, next_value."""
+    names = {"next_ns": "ts_ns", "next_value": "value"}
+    return rows.with_columns(pl.col(of).shift(-1).over("counter", "unit", *_OF).alias(to) for to, of in names.items())
+
+
+def _rise(time: pl.Expr) -> pl.Expr:
+    """How much the counter rose from a row of `_steps` to a time before the next one (Float64)."""
+    passed = (time - pl.col("ts_ns")) / (pl.col("next_ns") - pl.col("ts_ns"))
+    return (pl.col("next_value") - pl.col("value")).cast(pl.Float64) * passed
 
 
 def _chosen(samples: Table, counters: Sequence[str]) -> pl.DataFrame:

@@ -68,7 +68,8 @@ def _entry(name: str, row: dict[str, Any]) -> Entry:
     texts = (entry.version, entry.about, entry.licence, entry.citation)
     if not all(type(text) is str for text in texts) or (entry.place is None) == (entry.file is None):
         raise ValueError(f"{name}: version, about, licence, citation and either place or file were expected")
-    is_file = entry.file is None or (Path(entry.file).name == entry.file and entry.unpacked_bytes > 0)
+    in_cache = (str(entry.file), f"{name}-{entry.version}")
+    is_file = entry.file is None or (all(Path(own).name == own for own in in_cache) and entry.unpacked_bytes > 0)
     if not is_file or (entry.file is not None and not re.fullmatch("[0-9a-f]{64}", str(entry.sha256))):
         raise ValueError(f"{name}: a file name, its sha256 and unpacked_bytes were expected")
     return entry
@@ -87,7 +88,11 @@ def fetch(name: str, *, registry: Path = REGISTRY) -> Path:
         return _in_repository(entry, entry.place)
     unpacked = _cache() / f"{entry.name}-{entry.version}"
     if not unpacked.exists():
-        _unpack(entry, _archive(entry), unpacked)
+        try:
+            _unpack(entry, _archive(entry), unpacked)
+        except OSError:
+            if not unpacked.exists():  # else another process has unpacked it meanwhile
+                raise
     if problems := verify(unpacked).problems:
         raise InputError(f"{unpacked}: not as it was released ({problems[0]}); remove the directory and fetch it again")
     return unpacked

@@ -73,9 +73,10 @@ def _walk(root: Path) -> Iterator[tuple[str, str | None]]:
     waiting = [""]
     while waiting:
         below = waiting.pop()
-        for entry in os.scandir(root / below):
-            name = f"{below}{entry.name}"
-            mode = entry.stat(follow_symlinks=False).st_mode
+        with os.scandir(root / below) as entries:
+            found = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in entries]
+        for own_name, mode in found:
+            name = f"{below}{own_name}"
             if stat.S_ISDIR(mode) and name.count("/") >= _DEEPEST:
                 yield name, "a directory deeper than any release has; fetch the release again"
             elif stat.S_ISDIR(mode):
@@ -177,7 +178,7 @@ def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tup
 
 
 def _rows(path: Path, expected: pa.Schema, problems: list[str], name: str) -> int:
-    """The number of rows of a file; `problems` gets a sentence where its columns are not those of its schema."""
+    """The number of rows of a file; `problems` gets a sentence where it is more or other than its schema says."""
     try:
         metadata = pq.read_metadata(path)
         columns = metadata.schema.to_arrow_schema()
@@ -186,6 +187,8 @@ def _rows(path: Path, expected: pa.Schema, problems: list[str], name: str) -> in
         return 0
     if not columns.equals(expected):
         problems.append(f"{name}: its columns are not those of its schema; fetch the release again")
+    if metadata.metadata:
+        problems.append(f"{name}: has key-value metadata, which no release has; fetch the release again")
     return int(metadata.num_rows)
 
 
