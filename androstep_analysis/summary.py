@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, most
+from androstep_analysis import analysis, bench, most, waits
+from androstep_analysis.analysis import responses
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.most import lines
 from androstep_analysis.replay.metrics import metrics
@@ -23,8 +24,9 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     inferred, owned; and requests never completed: unfinished), map_sources and owners_via (per operation and kind of
     evidence: count, bytes; `unknown` where nothing tells), bench (None, or runs, invalid and measures: a list with the
     rows of `bench.summarise`), replay (None, or runs, fs_types, operations, done, diverged, interrupted and measures: a
-    list with the rows of `replay.metrics`). With ``compat="most"`` block_types and file_types are
-    counted as the MOST Viewer did (`most.counts`).
+    list with the rows of `replay.metrics`), waits (None, or watched, apps, inputs, stable, unstable, no_change, and as
+    lists the rows of responses, classes and in_flight: see `waits.Waits`). With ``compat="most"`` block_types and
+    file_types are counted as the MOST Viewer did (`most.counts`).
     """
     types = (
         most.counts(lines(capture))
@@ -49,6 +51,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "owners_via": _nested(analysis.evidence(capture.io, "owner_via"), "owner_via"),
         "bench": _bench(capture) if capture.about["bench"] else None,
         "replay": _replay(capture) if capture.about["replay"] else None,
+        "waits": _waits(waited) if (waited := waits.of(capture)) else None,
         "coverage": dict(capture.coverage.select("metric", "value").iter_rows()) | {"unfinished": _unfinished(capture)},
     }
 
@@ -61,6 +64,18 @@ def _bench(capture: Capture) -> dict[str, Any]:
 
 def _replay(capture: Capture) -> dict[str, Any]:
     return {**capture.about["replay"], "measures": _rows(metrics(capture.replay))}
+
+
+def _waits(waited: waits.Waits) -> dict[str, Any]:
+    return {
+        "watched": waited.watched,
+        "apps": list(waited.apps),
+        "inputs": waited.found.height,
+        **waited.counts(),
+        "responses": _rows(responses.responses(waited.found)),
+        "classes": _rows(responses.classes(waited.found, by=("label",))),
+        "in_flight": _rows(waited.in_flight.filter(metric="in_flight_ratio")),
+    }
 
 
 def _rows(measures: pl.DataFrame) -> list[dict[str, Any]]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, units
+from androstep_analysis import analysis, bench, units, waits
 from androstep_analysis.bench.measures import telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
 from androstep_analysis.replay.metrics import QUANTILES
 from androstep_analysis.replay.metrics import metrics as replay_metrics
 from androstep_analysis.replay.program import Program
+from androstep_analysis.waits import Waits
 
 TOP = 10
 """Rows shown of processes and of files."""
@@ -38,6 +39,7 @@ def summary(capture: Capture) -> str:
     told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses)]
     told += [_bench(capture.bench)] if capture.about["bench"] else []
     told += _replay(capture.replay) if capture.about["replay"] else []
+    told += _waits(waited) if (waited := waits.of(capture)) else []
     told += [part for part in _beside_requests(capture) if part]
     if not capture.about["rows"]["requests"]:
         return "\n\n".join(told)
@@ -253,13 +255,14 @@ def _replays(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
             *(_number(found.get((run["run_id"], name, None)), 1e9, 3) for name in ("elapsed", "recorded", "io_time")),
             *(f"{run[name]:,}" for name in ("operations", "done", "diverged")),
             *(_number(found.get((run["run_id"], "lateness", name)), 1e3, 0) for name in ("p50", "p99", "max")),
+            _number(found.get((run["run_id"], "lateness_own", "p99")), 1e3, 0),
             _percent(found.get((run["run_id"], "cpu_ratio", None))),
         ]
         for run in tables["replay_runs"].iter_rows(named=True)
     ]
     times = ["elapsed s", "recorded s", "I/O time s"]
     counts = ["operations", "done", "diverged"]
-    return table(["on", "mode", *times, *counts, "late p50", "p99", "max", "CPU"], rows)
+    return table(["on", "mode", *times, *counts, "late p50", "p99", "max", "own p99", "CPU"], rows)
 
 
 def _replayed_calls(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
@@ -298,6 +301,41 @@ def _replays_cut_short(runs: pl.DataFrame) -> list[str]:
         f"ended early: {'interrupted' if row['interrupted'] else os.strerror(-row['result'])} "
         f"({row['done']:,} of {row['operations']:,} operations done)"
         for row in early.iter_rows(named=True)
+    ]
+
+
+def _waits(waited: Waits) -> list[str]:
+    """How long each action takes, and how much of the longest waits had I/O in flight."""
+    classes = list(waits.CLASSES)
+    actions = [
+        [
+            row["label"],
+            *(f"{row[name]:,}" for name in ("inputs", "n")),
+            *(_number(row[name], 1e6, 0) for name in ("value", "lo", "hi")),
+            *(f"{row[name]:,}" for name in (*classes, "unsure")),
+        ]
+        for row in waited.actions().iter_rows(named=True)
+    ]
+    shares = {"any": "any I/O", "app": "of the app", "coverage": "known for"}
+    longest = waited.longest(TOP)
+    known = [name for name in shares if name in longest.columns]
+    rows = [
+        [
+            row["label"],
+            *(_number(row[name], 1e6, 0) for name in ("latency_lo_ns", "latency_hi_ns")),
+            *(_percent(row[name]) for name in known),
+        ]
+        for row in longest.iter_rows(named=True)
+    ]
+    limits = [*waits.CLASSES.values(), "either"]
+    ended = f"Longest waits in ms, with the share in which I/O was in flight (of {waited.windows.height:,})"
+    return [
+        _top(
+            f"What the user waited for, by {waited.watched}; mean in ms with its 95 % interval",
+            ["action", "inputs", "stable", "mean", "from", "to", *limits],
+            actions,
+        ),
+        *([f"{ended}\n{table(['action', 'least', 'most', *(shares[name] for name in known)], rows)}"] if rows else []),
     ]
 
 

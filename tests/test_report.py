@@ -14,11 +14,14 @@ import corpus
 import numpy as np
 import polars as pl
 import pytest
+import waiting
 
 import androstep_analysis.capture
 from androstep_analysis import analysis, beside, derivation, markup, report, schema
 from androstep_analysis.capture import Capture
 from androstep_analysis.manifest import Manifest, Source
+from androstep_analysis.report import cells
+from androstep_analysis.report.requests import BINS, SECTIONS, bin_length
 
 HOSTILE = (
     "<script>alert(1)</script>.txt",
@@ -180,7 +183,7 @@ def test_hostile_names_are_text_and_nothing_else(hostile: tuple[Path, Path]) -> 
     for name in HOSTILE:
         assert f"{markup.visible(name)} is cut" in text, f"{name!r} stands in the report as it is"
     shown = [row[0] for row in page.rows if len(row) == 4 and row[-1].endswith(" %")]
-    assert len(shown) == 3 * report.TOP, "processes, apps, files"
+    assert len(shown) == 3 * cells.TOP, "processes, apps, files"
     assert set(shown) <= {markup.visible(name) for name in HOSTILE}
 
 
@@ -247,6 +250,17 @@ def test_a_browser_runs_nothing_of_it(hostile: tuple[Path, Path], tmp_path: Path
         assert title_after_loading(path, tmp_path / "b").endswith("· AndroStep")
 
 
+def test_names_of_actions_and_of_apps_are_text_and_nothing_else(tmp_path: Path) -> None:
+    labels = (HOSTILE[0], HOSTILE[3], HOSTILE[12])
+    report.write(waiting.capture(labels, HOSTILE[1]), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    assert {tag for tag, _ in page.elements}.isdisjoint({"script", "iframe"}) and page.open == []
+    assert all(a["src"].startswith("data:image/png;base64,") for tag, a in page.elements if tag == "img" and a["src"])
+    for label in labels[:2]:
+        assert len([row for row in page.rows if row and row[0] == label]) == 2, "its action and its wait"
+    assert any(part.startswith(f"The app: {HOSTILE[1]}. ") for part in page.text)
+
+
 # -- contents ---------------------------------------------------------------------------------------------------------
 
 
@@ -271,9 +285,46 @@ def test_the_numbers_are_those_of_the_oracle(most: Page) -> None:
     assert most.row("read", "consecutive")[0] == str(reads["sequential_by_previous_end"])
 
 
+def test_waits_are_told_as_worked_out_by_hand(tmp_path: Path) -> None:
+    report.write(waiting.capture(), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    text = " ".join(page.text)
+    assert "What the user waited for" in text and "2 of 3 inputs led to a stable screen" in text
+    assert schema.definitions()["perceived_latency"]["text"] in text
+    waits = {row[0]: row[1:] for row in page.rows if row and row[0] in waiting.LABELS and len(row) == 6}
+    assert waits == {
+        "Go": ["390 ms", "890 ms", "56.2 %", "33.7 %", "100.0 %"],
+        "Dialog": ["0 ns", "140 ms", "0.0 %", "0.0 %", "–"],
+    }
+    actions = {row[0]: row[1:] for row in page.rows if row and row[0] in waiting.LABELS and len(row) == 11}
+    assert actions["Go"] == ["1", "1", "640 ms", "–", "–", "0", "1", "0", "0", "0"]
+    assert actions["Dialog"] == ["1", "1", "70 ms", "–", "–", "0", "0", "0", "0", "1"]
+    assert actions["Nothing"] == ["1", "0", "–", "–", "–", "0", "0", "0", "0", "0"]
+    captions = [attributes["alt"] or "" for tag, attributes in page.elements if tag == "img"]
+    told = (
+        "Mean time from an input",
+        "How much of each of the longest waits",
+        "The longest wait",
+        "Requests completed",
+    )
+    assert all(caption.startswith(begin) for caption, begin in zip(captions[:4], told, strict=True))
+
+
+def test_waits_without_requests_say_that_nothing_is_known_of_storage(tmp_path: Path) -> None:
+    report.write(waiting.capture(has_requests=False), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    assert ["Go", "390 ms", "890 ms"] in page.rows
+    assert "what the storage did meanwhile is not known" in " ".join(page.text)
+    assert "Nothing of this is known" not in " ".join(page.text)
+
+
+def test_what_nobody_waited_for_has_no_section(most: Page) -> None:
+    assert "What the user waited for" not in " ".join(most.text)
+
+
 def test_definitions_are_printed_as_they_are(most: Page) -> None:
     text = " ".join(most.text)
-    used = {name for part in report.SECTIONS for name in part.definitions} | {"coverage", "counted"}
+    used = {name for part in SECTIONS for name in part.definitions} | {"coverage", "counted"}
     assert used <= schema.definitions().keys()
     assert {"consecutive", "forward", "random", "sync", "latency", "owner", "block_type", "file_type"} <= used
     for name in used:
@@ -295,7 +346,7 @@ def test_provenance_names_the_source(most: Page) -> None:
 
 def test_every_figure_of_the_report_is_saved(hostile: tuple[Path, Path]) -> None:
     path, directory = hostile
-    names = [figure.name for part in report.SECTIONS for figure in part.figures]
+    names = [figure.name for part in SECTIONS for figure in part.figures]
     assert len(names) == len(set(names))
     assert {file.name for file in directory.iterdir()} == {
         f"{name}{suffix}" for name in names for suffix in (".pdf", ".png", ".csv", ".json")
@@ -326,14 +377,14 @@ def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
     empty = Capture("empty", Manifest(sources=()), {"requests": requests.lazy(), "io": io.lazy()}, about)
     report.write(empty, tmp_path / "report.html", figures=tmp_path / "figures")
     page = Page((tmp_path / "report.html").read_text("utf-8"))
-    assert " ".join(page.text).count("Nothing of this is known") == len(report.SECTIONS)
+    assert " ".join(page.text).count("Nothing of this is known") == len(SECTIONS)
     assert "unknown share of the bytes" in " ".join(page.text)
     assert page.row("Window") == ["no events"]
     assert not any(tag == "img" for tag, _ in page.elements)
 
 
 def test_figures_in_time_count_from_the_start_of_the_capture(hostile: tuple[Path, Path]) -> None:
-    timed = {figure.name for part in report.SECTIONS for figure in part.figures if figure.in_time}
+    timed = {figure.name for part in SECTIONS for figure in part.figures if figure.in_time}
     assert timed == {"cumulative", "sector_over_time", "size_over_time", "iops", "bandwidth"}
 
 
@@ -342,7 +393,7 @@ def test_figures_in_time_count_from_the_start_of_the_capture(hostile: tuple[Path
     [(1, "100.0 %"), (0.99999, "> 99.9 %"), (0.5, "50.0 %"), (1e-9, "< 0.1 %"), (0, "0.0 %"), (0.9994, "99.9 %")],
 )
 def test_a_share_says_all_only_when_it_is_all(ratio: float, text: str) -> None:
-    assert report._per_cent(ratio) == text
+    assert cells.per_cent(ratio) == text
 
 
 @pytest.mark.parametrize(
@@ -350,13 +401,13 @@ def test_a_share_says_all_only_when_it_is_all(ratio: float, text: str) -> None:
     [(0, "0 ns"), (999, "999 ns"), (1327, "1.327 µs"), (14_760_000, "14.76 ms"), (7_152_101_611, "7.152 s")],
 )
 def test_durations(ns: int, text: str) -> None:
-    assert report._duration(ns) == text
+    assert cells.duration(ns) == text
 
 
 @pytest.mark.parametrize("span_ns", [0, 1, 299, 300, 301, 123_456_789, 7_152_101_611, 10**10, 3 * 10**13])
 def test_bins_are_round_and_not_too_many(span_ns: int) -> None:
-    length = report._bin(5, 5 + span_ns)
+    length = bin_length(5, 5 + span_ns)
     assert re.fullmatch("[125]0*", str(length))
-    assert length * report.BINS >= span_ns
+    assert length * BINS >= span_ns
     shorter = length // 2 if str(length)[0] in "12" else length * 2 // 5
-    assert length == 1 or shorter * report.BINS < span_ns, "the next shorter round length would be too many"
+    assert length == 1 or shorter * BINS < span_ns, "the next shorter round length would be too many"

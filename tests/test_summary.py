@@ -12,6 +12,7 @@ import corpus
 import pytest
 import readers
 import replayed
+import waiting
 from tree import ROOT
 
 from androstep_analysis import capture
@@ -158,6 +159,9 @@ BY = {
     "owners_via.<op>": "rule",
     "bench.measures[]": "column",
     "replay.measures[]": "column",
+    "waits.responses[]": "column",
+    "waits.classes[]": "column",
+    "waits.in_flight[]": "column",
 }
 
 
@@ -174,4 +178,5 @@ def test_the_page_names_every_key_and_no_other(tmp_path: Path) -> None:
     replayed.write(tmp_path / "replay.rec", [replayed.operation(0)])
     names = ("cut.txt", "bench.txt", "strace.txt", "replay.rec")
     found = [summarised(path) for path in (DEMO, *(tmp_path / name for name in names))]
+    found.append(summary(waiting.capture()))
     assert {name for summary in found for name in leaves(summary)} | by_most == documented

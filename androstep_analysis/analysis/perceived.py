@@ -207,6 +207,40 @@ def _class(column: str) -> pl.Expr:
     return rule
 
 
+def loads(steps: Table) -> pl.DataFrame:
+    """The loads of pages in table `steps` as `transitions`, where nothing watched the screen; in order of time.
+
+    A page that was loaded is stable when its load ended: both latencies are the time that it took. One that was not is
+    unstable. What only a screen tells (state, first_ns, changes, later_changes) is null.
+    """
+    rows = lazy(steps, ("steps",)).filter(pl.col("what") == "load").sort("ts_ns", "end_ns")
+    is_there = pl.col("outcome") == "completed"
+    outcome = pl.when(is_there).then(pl.lit("stable")).otherwise(pl.lit("unstable")).cast(OUTCOMES)
+    loaded_ns = pl.when(is_there).then("end_ns")
+    took_ns = loaded_ns - pl.col("ts_ns")
+    unknown = pl.lit(None, pl.Int64)
+    return (
+        rows.select(
+            *("label", "ts_ns"),
+            end_ns="ts_ns",
+            outcome=outcome,
+            state=pl.lit(None, pl.String),
+            first_ns=unknown,
+            stable_lo_ns=loaded_ns,
+            stable_hi_ns=loaded_ns,
+            latency_lo_ns=took_ns,
+            latency_hi_ns=took_ns,
+        )
+        .with_columns(
+            class_lo=pl.when(pl.col("latency_lo_ns").is_not_null()).then(_class("latency_lo_ns")).cast(CLASSES),
+            class_hi=pl.when(pl.col("latency_hi_ns").is_not_null()).then(_class("latency_hi_ns")).cast(CLASSES),
+            changes=unknown,
+            later_changes=unknown,
+        )
+        .collect()
+    )
+
+
 def windows(table: Table) -> pl.DataFrame:
     """The times that a user waited; columns label, start_ns, end_ns, in order of time.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,9 @@ _TRACKS: Final = {
 }
 _LEAST_SHARE: Final = 0.004
 """The least share of the axis that a span is drawn with: one of some milliseconds would not be seen."""
+
+_UPRIGHT: Final = 4
+"""Names of groups that stand beside each other without being turned, at most."""
 
 _KINDS: Final = ("read", "write", "sync_write")
 
@@ -94,7 +97,9 @@ def perceived_responses(
                     ha="right",
                     va="bottom",
                 )
-        ax.set_xticks(range(len(groups)), [text.label(group, 16) for group in groups], parse_math=False, usetex=False)
+        turned: dict[str, Any] = {} if len(groups) <= _UPRIGHT else {"rotation": 30, "ha": "right"}
+        names = [text.label(group, 16) for group in groups]
+        ax.set_xticks(range(len(groups)), names, parse_math=False, usetex=False, **turned)
         ax.tick_params(axis="x", length=0)
         ax.set_xlim(-0.6, len(groups) - 0.4)
         ax.set_ylim(bottom=0)

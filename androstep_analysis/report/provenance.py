@@ -1,0 +1,46 @@
+"""Where the numbers of a report come from: sources, definitions and versions."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from androstep_analysis import schema
+from androstep_analysis.markup import Element, el
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+
+def found(capture: Capture) -> dict[str, Any]:
+    """What made a report of `capture`, JSON-ready: capture_id, title, source_sha256, definitions_sha256, versions."""
+    packages = ("androstep-analysis", "polars", "numpy", "matplotlib")
+    definitions = (schema.directory() / "definitions.toml").read_bytes()
+    return {
+        "capture_id": capture.facts["capture_id"],
+        "title": capture.title,
+        "source_sha256": json.loads(capture.facts["source_sha256"]),
+        "definitions_sha256": hashlib.sha256(definitions).hexdigest(),
+        "versions": {name: importlib.metadata.version(name) for name in packages}
+        | {"python": platform.python_version()},
+    }
+
+
+def elements(provenance: Mapping[str, Any]) -> list[Element]:
+    """What `found` tells, as the end of the page."""
+    sources = [el("tr", el("td", name), el("td", digest)) for name, digest in provenance["source_sha256"].items()]
+    versions = ", ".join(f"{name} {version}" for name, version in provenance["versions"].items())
+    return [
+        el("h2", "Provenance"),
+        el("p", f"Made by {versions}. Definitions: sha256 {provenance['definitions_sha256']}."),
+        el(
+            "table",
+            el("thead", el("tr", el("th", "Source", scope="col"), el("th", "sha256", scope="col"))),
+            el("tbody", *sources),
+            class_="hashes",
+        ),
+    ]

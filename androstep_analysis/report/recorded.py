@@ -1,0 +1,52 @@
+"""What was recorded: on what device, when, in which format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from androstep_analysis.markup import Element, el
+from androstep_analysis.report import cells
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+
+def elements(capture: Capture) -> list[Element]:
+    """The facts that are known of the recording, and the names of those that are not."""
+    facts = [(title, capture.facts.get(name)) for name, title in _FACTS.items()]
+    if capture.first_ns is None or capture.last_ns is None:
+        window = "no times" if capture.events else "no events"
+    else:
+        window = (
+            f"{cells.duration(capture.last_ns - capture.first_ns)}, from {capture.first_ns:,} to {capture.last_ns:,} ns"
+        )
+    known = [(title, str(value)) for title, value in facts if value is not None]
+    known += [
+        ("Window", window),
+        ("Format", capture.format),
+        ("Events", f"{sum(capture.events.values()):,} (kinds: {len(capture.events):,})"),
+    ]
+    unknown = [title.lower() for title, value in facts if value is None]
+    rows = [el("tr", el("th", title, scope="row"), el("td", value)) for title, value in known]
+    return [
+        el("h2", "What was recorded"),
+        el("table", el("tbody", *rows), class_="facts"),
+        *([el("p", f"Not recorded: {', '.join(unknown)}.")] if unknown else []),
+    ]
+
+
+_FACTS = {
+    "device": "Device",
+    "soc": "System on chip",
+    "android_release": "Android release",
+    "sdk": "API level",
+    "build_fingerprint": "Build",
+    "kernel": "Kernel",
+    "storage_model": "Storage",
+    "fs_type": "Filesystem",
+    "encryption": "Encryption",
+    "workload": "Workload",
+    "rooted": "Root",
+    "clock": "Clock",
+    "capture_id": "Capture",
+}

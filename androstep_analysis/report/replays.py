@@ -1,0 +1,122 @@
+"""What a report of replays begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+from matplotlib.axes import Axes
+
+from androstep_analysis import plot, replay
+from androstep_analysis.markup import Element, el
+from androstep_analysis.replay.tables import ALIKE
+from androstep_analysis.report import cells
+from androstep_analysis.report.section import Figure, Section
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+
+def results(capture: Capture) -> dict[str, pl.DataFrame]:
+    """The result tables of `SECTION`."""
+    tables = capture.replay
+    measured = replay.metrics(tables)
+    are_alike = tables["replay_runs"].select(ALIKE).n_unique() == 1
+    of_place = measured.with_columns(place=pl.col("fs_type").fill_null("unknown") if are_alike else "run_id")
+    return {
+        "replays": measured.filter(pl.col("call").is_null()),
+        "replay_io_time": replay.over_repetitions(of_place).filter(metric="io_time"),
+        "replay_latency": measured.filter(pl.col("call").is_not_null()),
+        "replay_lateness": replay.lateness_distribution(tables),
+    }
+
+
+def _replays(table: pl.DataFrame) -> list[Element]:
+    """A row for each replay, of the metrics of its whole."""
+    name = pl.concat_str("metric", pl.coalesce(pl.col("quantile").cast(pl.String), pl.lit("")), separator=" ")
+    diverged = table.filter(metric="divergences").group_by("run_id", "fs_type").agg(pl.col("value").sum())
+    rows = pl.concat(
+        [
+            table.filter(pl.col("metric") != "divergences").select(
+                "run_id", "fs_type", "value", name=name.str.strip_chars()
+            ),
+            diverged.select("run_id", "fs_type", "value", name=pl.lit("divergences")),
+        ]
+    )
+    wide = rows.pivot("name", index=["run_id", "fs_type"], values="value", maintain_order=True)
+    shown = wide.select(
+        pl.col("run_id").alias("Replay"),
+        pl.col("fs_type").alias("Filesystem"),
+        *(
+            cells.formatted(name, format_).alias(title)
+            for name, (title, format_) in _OF_REPLAYS.items()
+            if name in wide.columns
+        ),
+    )
+    return [cells.table(shown, 2)]
+
+
+def _replayed_calls(table: pl.DataFrame) -> list[Element]:
+    """A row for each call, of all replays together; the quantiles are those of the slowest replay."""
+    sums = table.filter(pl.col("metric").is_in(["operations", "io_time", "divergences"]))
+    wide = sums.group_by("call", "metric").agg(pl.col("value").sum()).pivot("metric", index="call", values="value")
+    slowest = (
+        table.filter(metric="latency")
+        .group_by("call", "quantile")
+        .agg(pl.col("value").max())
+        .pivot("quantile", index="call", values="value")
+    )
+    rows = wide.join(slowest, on="call").sort("io_time", "call", descending=[True, False])
+    shown = rows.select(
+        pl.col("call").cast(pl.String).alias("Call"),
+        cells.formatted("operations", cells.count).alias("Operations"),
+        cells.formatted("io_time", cells.duration).alias("I/O time"),
+        *(cells.formatted(name, cells.duration).alias(name) for name in ("p50", "p99", "max")),
+        cells.formatted("divergences", cells.count).alias("Diverged"),
+    )
+    return [cells.table(shown, 1), el("p", "Quantiles are those of the replay in which they are greatest.")]
+
+
+_OF_REPLAYS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
+    "elapsed": ("Elapsed", cells.duration),
+    "recorded": ("Recorded", cells.duration),
+    "io_time": ("I/O time", cells.duration),
+    "operations": ("Operations", cells.count),
+    "divergences": ("Diverged", cells.count),
+    "lateness p50": ("Late p50", cells.duration),
+    "lateness p99": ("p99", cells.duration),
+    "lateness max": ("max", cells.duration),
+    "lateness_own p99": ("Own p99", cells.duration),
+    "cpu_ratio": ("CPU", cells.per_cent),
+}
+"""Metrics of a replay, and how a table shows them."""
+
+
+def _lateness(table: pl.DataFrame) -> Axes:
+    """Of one replay the parts of its lateness, of several the lateness of each."""
+    return plot.replay_lateness(table, series="part" if table["run_id"].n_unique() == 1 else "run_id")
+
+
+SECTION: Final = Section(
+    "Replay",
+    ("replay_io_time", "replay_lateness", "replay_divergence", "replay_cpu"),
+    (("replays", _replays), ("replay_latency", _replayed_calls)),
+    (
+        Figure(
+            "replay_io_time",
+            "replay_io_time",
+            plot.replay_io_time,
+            "Total I/O time of a replay, and of the calls that take most of it: median of the replays on each "
+            "filesystem, with the interval of the median (below six replays: least and greatest). Replays of "
+            "different programs or modes stand apart.",
+        ),
+        Figure(
+            "replay_lateness",
+            "replay_lateness",
+            _lateness,
+            "Cumulative distribution of lateness, of operations that were due: of one replay with the parts it is made "
+            "of, of several a line each. Time is logarithmic; what began within 1 µs stands at the left end.",
+        ),
+    ),
+)
