@@ -37,7 +37,8 @@ static const char about[] =
 static const char more[] =
     "An operation whose result differs from the recorded one has diverged: that is a result, not an error.\n"
     "An operation that begins later than it is due is late; what is due next is not brought forward or\n"
-    "left out for that. Threads sleep until they have something to do.\n"
+    "left out for that. Late is whose thread is still in its operation before, and who waits for others;\n"
+    "the rest of lateness is the replay's own. Threads sleep until they have something to do.\n"
     "\n"
     "examples:\n"
     "  ioreplay --dry-run app.rec                        what it would do\n"

@@ -62,14 +62,21 @@ static void print_cpu(FILE *out, const struct replay_run *run)
     fputc('\n', out);
 }
 
+static void print_percentiles(FILE *out, const char *before, const struct replay_lateness *late)
+{
+    fputs(before, out);
+    print_time(out, "p50 ", late->p50_ns);
+    print_time(out, ", p99 ", late->p99_ns);
+    print_time(out, ", most ", late->most_ns);
+    fputc('\n', out);
+}
+
 static void print_lateness(FILE *out, const struct replay_tally *tally)
 {
     if (!tally->nr_due)
         return;
-    print_time(out, "lateness        p50 ", tally->late_p50_ns);
-    print_time(out, ", p99 ", tally->late_p99_ns);
-    print_time(out, ", most ", tally->late_most_ns);
-    fputc('\n', out);
+    print_percentiles(out, "lateness        ", &tally->late);
+    print_percentiles(out, "  of it own     ", &tally->own);
 }
 
 static void print_result(FILE *out, const char *before, int64_t result)

@@ -37,6 +37,7 @@ from replay_programs import (
 )
 
 from androstep_analysis import schema
+from androstep_analysis.replay import metrics, read
 from androstep_analysis.replay.program import Program
 
 MS = 1_000_000
@@ -364,15 +365,34 @@ def test_operations_begin_when_they_are_due_or_later(tmp_path: Path) -> None:
         assert abs(found.run["realtime_ns"] / 1e9 - time.time()) < 60
 
 
+def test_the_summary_tells_what_of_lateness_is_its_own(tmp_path: Path) -> None:
+    """As the metrics of the results have it; the second thread waits for a hundred calls of the first."""
+    rows = [opened(0, "a"), *({"call": "fsync", "descriptor": 0} for _ in range(100))]
+    rows += [{"call": "close", "descriptor": 0, "thread": 1}]
+    found = replay(tmp_path, program(rows, after=[(101, 100)]), variant="native")
+    measured = metrics(read(tmp_path / "results.rec").tables).filter(pl.col("quantile") != "p90").sort("quantile")
+    units = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    for metric, line in {"lateness": "lateness  ", "lateness_own": "  of it own"}.items():
+        told = re.search(rf"^{line} +p50 (\S+) (\w+), p99 (\S+) (\w+), most (\S+) (\w+)$", found.stdout, re.MULTILINE)
+        assert told is not None
+        shown = [
+            float(number) * units[unit] for number, unit in zip(told.groups()[::2], told.groups()[1::2], strict=True)
+        ]
+        assert shown == pytest.approx(measured.filter(metric=metric)["value"].to_list(), rel=1e-3)
+
+
 def test_what_waits_for_others_says_how_long(tmp_path: Path) -> None:
-    rows = [
-        opened(0, "a", ts_ns=0),
-        {"call": "fsync", "descriptor": 0, "ts_ns": 50 * MS},
-        {"call": "close", "descriptor": 0, "thread": 1, "ts_ns": 50 * MS},
-    ]
-    waiting = program(rows, after=[(2, 1)])
-    found = replay(tmp_path, waiting, "--mode", "as-fast").operations
-    assert found["waited_ns"][2] > 0 and found["waited_ns"].to_list()[:2] == [0, 0]
+    for syncs in (1, 30, 1000):
+        rows = [
+            opened(0, "a", ts_ns=0),
+            *({"call": "fsync", "descriptor": 0, "ts_ns": 50 * MS} for _ in range(syncs)),
+            {"call": "close", "descriptor": 0, "thread": 1, "ts_ns": 50 * MS},
+        ]
+        waiting = program(rows, after=[(1 + syncs, syncs)])
+        *own, waited = replay(tmp_path, waiting, "--mode", "as-fast").operations["waited_ns"].to_list()
+        if waited:  # else all was done before the second thread had a CPU
+            break
+    assert waited > 0 and set(own) == {0}
 
 
 @pytest.mark.parametrize("threads", [10_000])
@@ -434,7 +454,7 @@ def test_a_signal_ends_it_and_keeps_what_was_done(tmp_path: Path, number: signal
 
 
 def test_progress_is_shown(tmp_path: Path) -> None:
-    rows = [opened(0, "a"), {"call": "close", "descriptor": 0, "ts_ns": 1200 * MS}]
+    rows = [opened(0, "a"), {"call": "close", "descriptor": 0, "ts_ns": 2500 * MS}]
     told = replay(tmp_path, program(rows)).stderr.splitlines()
     assert "ioreplay: 50 % 1/2 operations" in told and told[-1] == "ioreplay: 100 % 2/2 operations"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,58 @@ def test_a_fork_gives_the_child_what_it_uses(tmp_path: Path) -> None:
     assert (rows[3]["thread"], rows[4]["thread"]) == (0, 1)
     assert [row["offset_bytes"] for row in rows if row["call"] == "read"] == [0, 10, 20]
     assert [row["file"] for row in rows if row["call"] == "read"] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("flags", "parents"), [("SIGCHLD", "a/f"), ("CLONE_FS|SIGCHLD", "b/f")])
+def test_a_working_directory_is_shared_where_clone_says_so(tmp_path: Path, flags: str, parents: str) -> None:
+    log = f"""\
+1  chdir("/a") = 0
+1  clone(child_stack=NULL, flags={flags}) = 2
+2  chdir("/b") = 0
+1  openat(AT_FDCWD, "f", O_RDONLY) = 3
+2  openat(AT_FDCWD, "f", O_RDONLY) = 3
+"""
+    assert cleaned_text(tmp_path, log).program.operations["path"].to_list() == [parents, "b/f"]
+
+
+def test_places_of_calls_that_overlap_are_unknown(tmp_path: Path) -> None:
+    """Of two that read on at once: which of them came first. After both the position is known again."""
+    log = """\
+1  1700000000.000000 openat(AT_FDCWD, "/a", O_RDONLY) = 3 <0.000010>
+1  1700000000.000100 clone(child_stack=0x7f00, flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD) = 2 <0.000010>
+1  1700000000.001000 read(3, <unfinished ...>
+2  1700000000.002000 read(3, "x"..., 10) = 10 <0.000010>
+1  1700000000.003000 <... read resumed>"x"..., 20) = 20 <0.002000>
+2  1700000000.004000 read(3, "x"..., 10) = 10 <0.000010>
+"""
+    reads = cleaned_text(tmp_path, log).program.operations.filter(call="read")
+    assert reads.select("thread", "offset_bytes").rows() == [(0, None), (1, None), (1, 30)]
+
+
+def test_msync_is_of_what_it_reaches(tmp_path: Path) -> None:
+    log = """\
+1  openat(AT_FDCWD, "/a", O_RDWR) = 3
+1  mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_SHARED, 3, 0) = 0x7f0000001000
+1  msync(0x7f0000000000, 4096, MS_SYNC) = 0
+1  msync(0x7f0000000000, 8192, MS_SYNC) = 0
+1  msync(0x7f0000002000, 8192, MS_SYNC) = 0
+1  msync(0x7f0000003000, 4096, MS_SYNC) = 0
+"""
+    cleaned = cleaned_text(tmp_path, log)
+    synced = cleaned.program.operations.filter(call="msync")
+    assert synced.select("offset_bytes", "bytes").rows() == [(0, 4096), (4096, 4096)]
+    assert cleaned.left_out.rows() == [("memory", "msync", 2, 0)]
+
+
+def test_a_thread_has_its_last_name_and_the_process_that_all_tell(tmp_path: Path) -> None:
+    """Of thread 3 two processes are told: none is believed, and it shares the descriptors of neither."""
+    log = tmp_path / "text.strace"
+    log.write_text('1  openat(AT_FDCWD, "/a", O_RDWR) = 3\n2  read(3, "x", 1) = 1\n3  read(3, "x", 1) = 1\n')
+    names = [(1, 1, "zygote"), (1, 1, "app"), (2, 1, "worker"), (3, 1, "other"), (3, 9, "other")]
+    told = pl.DataFrame(names, schema={"tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}, orient="row")
+    cleaned = clean(ingest.read(log).tables["syscalls"].collect(), told)
+    assert cleaned.program.threads["comm"].to_list() == ["app", "worker"]
+    assert cleaned.left_out.rows() == [("unknown descriptor", "read", 1, 1)]
 
 
 def test_exec_closes_what_is_marked(tmp_path: Path) -> None:
@@ -257,6 +310,30 @@ def test_links_are_followed_where_they_say_where(tmp_path: Path) -> None:
     assert program.files.filter(pl.col("path") == "k").select("inode_type", "target").rows() == [("symlink", "/a")]
 
 
+def test_open_follows_a_link_unless_it_must_not(tmp_path: Path) -> None:
+    log = """\
+1  symlink("f", "/l") = 0
+1  openat(AT_FDCWD, "/l", O_RDONLY) = 3
+1  openat(AT_FDCWD, "/l", O_RDWR|O_CREAT, 0600) = 4
+1  openat(AT_FDCWD, "/l", O_RDWR|O_CREAT|O_EXCL, 0600) = -1 EEXIST (File exists)
+1  openat(AT_FDCWD, "/l", O_RDONLY|O_NOFOLLOW) = -1 ELOOP (Too many levels of symbolic links)
+"""
+    program = cleaned_text(tmp_path, log).program
+    assert program.operations["path"].to_list() == ["l", "f", "f", "l", "l"]
+    assert program.files["path"].to_list() == ["f"]
+
+
+def test_forty_links_are_followed_as_linux_does(tmp_path: Path) -> None:
+    """MAXSYMLINKS of include/linux/namei.h."""
+    names = ["f", *(f"l{number}" for number in range(1, 42))]
+    log = "".join(f'1  symlink("{to}", "/{name}") = 0\n' for to, name in itertools.pairwise(names))
+    log += '1  stat("/l40", {st_mode=S_IFREG|0644, st_size=7, ...}) = 0\n'
+    log += '1  stat("/l41", 0x7ff) = -1 ELOOP (Too many levels of symbolic links)\n'
+    cleaned = cleaned_text(tmp_path, log)
+    assert cleaned.program.operations.filter(call="stat")["path"].to_list() == ["f"]
+    assert cleaned.left_out.rows() == [("unknown path", "stat", 1, 0)]
+
+
 def test_two_names_of_one_file_of_the_start(tmp_path: Path) -> None:
     found = "{st_dev=makedev(0x8, 0x1), st_ino=5, st_mode=S_IFREG|0644, st_size=9, ...}"
     program = cleaned_text(tmp_path, f'1  stat("/a", {found}) = 0\n1  stat("/b", {found}) = 0\n').program
@@ -277,6 +354,10 @@ def test_two_names_of_one_file_of_the_start(tmp_path: Path) -> None:
         ('pwrite64(3, ""..., 10, 90) = 10\n1  fstat(3, {st_mode=S_IFREG|0644, st_size=100, ...}) = 0', 0, "nothing"),
         ('pwrite64(3, ""..., 10, 0) = 10\n1  fstat(3, {st_mode=S_IFREG|0644, st_size=100, ...}) = 0', 100, "stat"),
         ("ftruncate(3, 10) = 0\n1  fstat(3, {st_mode=S_IFREG|0644, st_size=10, ...}) = 0", 0, "nothing"),
+        ('pwritev2(3, [{iov_base="x", iov_len=10}], 1, 0, RWF_APPEND) = 10\n1  lseek(3, 0, SEEK_END) = 30', 20, "end"),
+        ("fallocate(3, 0, 0, 100) = 0\n1  lseek(3, 0, SEEK_END) = 100", 0, "nothing"),
+        ("fallocate(3, FALLOC_FL_KEEP_SIZE, 0, 100) = 0\n1  lseek(3, 0, SEEK_END) = 100", 100, "end"),
+        ("fallocate(3, FALLOC_FL_INSERT_RANGE, 0, 4096) = 0\n1  lseek(3, 0, SEEK_END) = 8192", 0, "nothing"),
     ],
 )
 def test_the_size_at_the_start(tmp_path: Path, calls_of_log: str, size: int, size_from: str) -> None:
@@ -289,6 +370,12 @@ def test_a_file_that_open_may_have_made(tmp_path: Path) -> None:
     assert cleaned_text(tmp_path, log).program.files.height == 0
     assert cleaned_text(tmp_path, log + '1  read(3, "x", 5) = 1\n').program.files["path"].to_list() == ["f"]
     assert cleaned_text(tmp_path, log + '1  write(3, "x", 1) = 1\n').program.files.height == 0
+
+
+def test_a_file_that_open_must_have_made(tmp_path: Path) -> None:
+    """O_EXCL proves it, whoever wrote what is read."""
+    log = '1  open("/f", O_RDWR|O_CREAT|O_EXCL, 0644) = 3\n1  read(3, "x", 5) = 1\n'
+    assert cleaned_text(tmp_path, log).program.files.height == 0
 
 
 # -- other recordings --------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +16,10 @@ import loops
 import polars as pl
 import pytest
 from made import table
+from tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import cli, units
+from androstep_analysis import cli, export, replay, units
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device
 from androstep_analysis.replay.program import Program, read
@@ -255,3 +258,38 @@ def test_a_replay_makes_the_recorded_requests(tmp_path: Path) -> None:
         replayed = told(tmp_path / "replayed", target)
     assert sum(op == "flush" for op, *_ in recorded) > 20 and sum(op == "write" for op, *_ in recorded) > 80
     assert replayed == recorded
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_fio_and_ioreplay_do_the_same(tmp_path: Path) -> None:
+    """The requests of a part of the demo, each by its own way: the program, and the iolog that fio reads."""
+    demo = androstep.open(ROOT / "datasets" / "demo")
+    assert demo.first_ns is not None
+    part = demo.window(demo.first_ns, demo.first_ns + 2_000_000_000)
+    op = pl.col("op").cast(pl.String)
+    asked = part.requests.group_by(op).agg(pl.len(), pl.col("nr_sectors").sum() * units.SECTOR_BYTES).collect()
+    expected = {kind: (count, moved) for kind, count, moved in asked.rows() if kind in ("read", "write", "flush")}
+    assert all(count > 20 for count, _ in expected.values()) and len(expected) == 3
+
+    device.program(part.requests).write(tmp_path / "program.rec")
+    options = ["--mode", "as-fast"]
+    done = replay.run(tmp_path / "program.rec", tmp_path / "ours", options, out=tmp_path / "replay")
+    assert done.status == 0 and done.capture is not None
+    calls = {"pread": "read", "pwrite": "write", "pwritev": "write", "fdatasync": "flush"}
+    kind = pl.col("call").cast(pl.String).replace_strict(calls, default=None)
+    results = done.capture.replay["replay_ops"].filter(~pl.col("inserted"))
+    by_us = results.group_by(kind).agg(pl.len(), pl.col("bytes").fill_null(0).sum()).drop_nulls()
+    assert {name: (count, moved) for name, count, moved in by_us.rows()} == expected
+
+    with (tmp_path / "log").open("wb") as log:
+        export.write(part, "fio3", log)
+    with (tmp_path / "fios").open("wb") as target:
+        target.truncate(64 << 20)
+    words = [f"--read_iolog={tmp_path / 'log'}", f"--replay_redirect={tmp_path / 'fios'}", "--replay_no_stall=1"]
+    outputs = ["--output-format=json", f"--output={tmp_path / 'told'}"]
+    fio = ["fio", "--name=replay", "--ioengine=psync", *words, *outputs]
+    subprocess.run(fio, check=True, capture_output=True, cwd=tmp_path, timeout=300)
+    text = (tmp_path / "told").read_text()
+    told = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]["jobs"][0]
+    by_fio = {name: (told[name]["total_ios"], told[name]["io_bytes"]) for name in ("read", "write")}
+    assert by_fio | {"flush": (told["sync"]["total_ios"], 0)} == expected and told["error"] == 0

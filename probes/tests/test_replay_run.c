@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include "../replay_moves.h"
 #include "../replay_stop.h"
 #include "../replay_tally.h"
+#include "../replay_transfer.h"
 #include "../rng.h"
 #include "tap.h"
 
@@ -108,6 +111,34 @@ static void test_moved(void)
     tap_ok(moved.read == 0 && moved.written == 10, "from a pipe they are written");
     moved = replay_moved(&operation, -EIO);
     tap_ok(moved.read == 0 && moved.written == 0, "an error moves nothing");
+}
+
+/* -- memory ------------------------------------------------------------------------------------------------------- */
+
+/* Where there are many threads a buffer is small, but no call takes it more often than the kernel takes pieces. */
+static void test_buffer(void)
+{
+    struct replay_operation operation = {.call = CALL_PWRITE, .offset_bytes = 0, .bytes = 16 << 20};
+    struct replay_program program = {.operations = &operation,
+                                     .nr_operations = 1,
+                                     .nr_threads = 1,
+                                     .thread_operations = (uint32_t[]){0},
+                                     .thread_first = (uint32_t[]){0, 1}};
+    struct replay_buffer buffer;
+    FILE *file = tmpfile();
+
+    tap_ok(file && replay_buffer_open(&buffer, &program, 0, 4096) == 0 && buffer.room * IOV_MAX >= 16 << 20 &&
+               buffer.room < 16 << 20,
+           "a buffer that is smaller than a write, but not too small");
+    replay_buffer_prepare(&buffer, &operation);
+    tap_ok(replay_transfer(&buffer, &operation, fileno(file), true, 0) == 16 << 20, "it is written whole");
+    operation = (struct replay_operation){.call = CALL_PWRITEV, .flags = 2 /* RWF_DSYNC */, .bytes = 10};
+    lseek(fileno(file), 16 << 20, SEEK_SET);
+    tap_ok(replay_transfer(&buffer, &operation, fileno(file), true, RECORD_NULL_INT64) == 10 &&
+               lseek(fileno(file), 0, SEEK_END) == (16 << 20) + 10,
+           "with flags, too, it is written at the position");
+    replay_buffer_close(&buffer);
+    fclose(file);
 }
 
 /* -- times and order ---------------------------------------------------------------------------------------------- */
@@ -247,8 +278,8 @@ static void test_times(void)
     tap_ok(replay(&run, &program) && all_done(&run) && never_early(&run), "nothing begins before it is due");
     tap_ok(run.duration_ns >= program.operations[99].ts_ns && run.ts_ns > 0 && run.realtime_ns > run.ts_ns,
            "the last one ends after it was due");
-    tap_ok(replay_tally_make(&tally, &run) == 0 && tally.done == 100 && tally.nr_due == 100 && tally.late_p50_ns >= 0 &&
-               tally.late_p50_ns <= tally.late_p99_ns && tally.late_p99_ns <= tally.late_most_ns &&
+    tap_ok(replay_tally_make(&tally, &run) == 0 && tally.done == 100 && tally.nr_due == 100 && tally.late.p50_ns >= 0 &&
+               tally.late.p50_ns <= tally.late.p99_ns && tally.late.p99_ns <= tally.late.most_ns &&
                tally.diverged == 0 && tally.divergences[DIVERGENCE_NONE] == 100,
            "what came of them is summed up");
     replay_run_free(&run);
@@ -256,6 +287,42 @@ static void test_times(void)
     tap_ok(replay(&run, &program) && never_early(&run) && run.duration_ns >= program.operations[99].ts_ns * 2 / 5,
            "nor when it is scaled");
     replay_run_free(&run);
+    unmake(&program);
+}
+
+/* Of an operation that is due at 10, and whose thread did the one before until `free_ns`. */
+static const struct {
+    int64_t free_ns, start_ns, waited_ns, own_ns;
+    const char *what;
+} lateness[] = {
+    {5, 14, 0, 4, "a thread that had nothing to do woke up late"},
+    {20, 23, 0, 3, "it was busy until 20"},
+    {20, 30, 6, 4, "it was busy, and then waited for others"},
+    {5, 30, 20, 0, "it waited for others all the time"},
+    {20, 30, 90, 0, "it cannot have waited longer than it was late"},
+    {20, 20, 0, 0, "it began as soon as the one before had ended"},
+};
+
+static void test_own_lateness(void)
+{
+    struct replay_program program = make(1, 2, 10);
+
+    program.operations[0].inserted = 1;
+    program.nr_inserted = 1;
+    for (size_t index = 0; index < sizeof lateness / sizeof *lateness; index++) {
+        struct replay_outcome outcomes[] = {
+            {.latency_ns = lateness[index].free_ns},
+            {.start_ns = lateness[index].start_ns, .waited_ns = lateness[index].waited_ns, .result = -EBADF},
+        };
+        struct replay_run run = {.program = &program, .outcomes = outcomes, .done = (uint32_t[]){2}};
+        struct replay_tally tally;
+
+        tap_ok(replay_tally_make(&tally, &run) == 0 && tally.nr_due == 1 &&
+                   tally.late.most_ns == lateness[index].start_ns - 10 && tally.own.most_ns == lateness[index].own_ns &&
+                   tally.own.p50_ns == tally.own.most_ns && tally.own.p99_ns == tally.own.most_ns,
+               "%" PRId64 " of %" PRId64 " ns late are the replay's own: %s", lateness[index].own_ns,
+               lateness[index].start_ns - 10, lateness[index].what);
+    }
     unmake(&program);
 }
 
@@ -301,8 +368,10 @@ int main(void)
     test_flags();
     test_results();
     test_moved();
+    test_buffer();
     test_scales();
     test_times();
+    test_own_lateness();
     test_random_order();
     test_chain();
     test_stop();
