@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -700,7 +701,10 @@ def working(process: subprocess.Popen[bytes], nr_records: int) -> list[Path]:
     """The data files that its workers have open."""
     if len(list(Path(f"/proc/{process.pid}/task").iterdir())) < 3:
         return []
-    found = {entry.readlink() for entry in Path(f"/proc/{process.pid}/fd").iterdir() if entry.is_symlink()}
+    found: set[Path] = set()
+    for entry in Path(f"/proc/{process.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed just now
+            found.add(entry.readlink())
     data = sorted(path for path in found if path.name.startswith("test.dat"))
     return data if len(data) == 2 and all(path.stat().st_size == nr_records * RECORD for path in data) else []
 

@@ -264,7 +264,7 @@ def test_operations_come_no_sooner_than_they_are_due(tmp_path: Path) -> None:
 
 
 def test_what_is_done_to_warm_up_does_not_count(tmp_path: Path) -> None:
-    words = ("--rw", "read", *SMALL, "-p", tmp_path, "--runtime", "50ms", "--ramp_time", "200ms", "--rate_iops", "1000")
+    words = ("--rw", "read", *SMALL, "-p", tmp_path, "--runtime", "2s", "--ramp_time", "200ms", "--rate_iops", "200")
     out = tmp_path / "run.rec"
     made = benched.calls(tmp_path / "calls", "pread64", *words, "-o", out)
     read = sum(call.result == 4096 for call in made if "test.dat" in call.path)
@@ -303,8 +303,8 @@ POSTMARK = ("postmark", "--files", "4", "-n", "4", "--cache", "any", "-q")
 SWEPT: dict[str, tuple[tuple[str, ...], str]] = {
     "thread": (SMALL, "0,1"),
     "numjobs": (SMALL, "1..2"),
-    "runtime": (SMALL, "10ms,20ms"),
-    "ramp_time": ((*SMALL, "--runtime", "20ms"), "0,5ms"),
+    "runtime": (SMALL, "1s,2s"),  # long enough for an operation also where others have the CPU
+    "ramp_time": ((*SMALL, "--runtime", "1s"), "0,5ms"),
     "rate_iops": ((*SMALL, "--number_ios", "8"), "1000,2000"),
     "thinktime": ((*SMALL, "--number_ios", "4"), "1,2"),
     "end_fsync": (SMALL, "0,1"),

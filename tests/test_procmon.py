@@ -153,17 +153,25 @@ def test_counters_lie_between_what_python_reads_before_and_after(tmp_path: Path)
         assert found[key] == sorted(found[key]), key
 
 
+def disks() -> set[str]:
+    """Those that the machine has now: other tests make some, and take them away."""
+    return {line.split()[2] for line in Path("/proc/diskstats").read_text().splitlines()}
+
+
 def test_disks_have_their_numbers_and_memory_its_amount(tmp_path: Path) -> None:
     records = sampled(tmp_path / "x.rec", "--time", "100ms", "--groups", "disk,memory")
-    disks = records.tables["series"].filter(counter="diskstats.io_ticks")
-    for dev, name in disks.select("dev", "instance").iter_rows():
+    found = records.tables["series"].filter(pl.col("instance").is_in(disks()), counter="diskstats.io_ticks")
+    assert not found.is_empty()
+    for dev, name in found.select("dev", "instance").iter_rows():
         assert Path(f"/sys/class/block/{name}/dev").read_text().strip() == f"{dev >> 20}:{dev & 0xFFFFF}"
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
     assert last(records, "meminfo.MemTotal") == int(total.split()[1])
 
 
 def test_a_reading_between_equal_ones_is_left_out(tmp_path: Path) -> None:
+    there = disks()
     records = sampled(tmp_path / "x.rec", "--time", "1", "--hz", "50", "--groups", "cpu,memory,disk")
+    there &= disks()
     rows = records.tables["reading"].sort("series", "ts_ns", maintain_order=True)
     equal = pl.col("value") == pl.col("value").shift()
     again = pl.col("value") == pl.col("value").shift(-1)
@@ -172,6 +180,8 @@ def test_a_reading_between_equal_ones_is_left_out(tmp_path: Path) -> None:
     spans = rows.group_by("series").agg(first=pl.col("ts_ns").min(), last=pl.col("ts_ns").max(), n=pl.len())
     ticks = records.tables["tick"]
     assert spans.filter(pl.col("n") == 2).height > 5  # what never changed has its ends
+    stayed = (pl.col("scope") != "device") | pl.col("instance").is_in(there)
+    spans = spans.join(records.tables["series"].filter(stayed), on="series", how="semi")
     assert (spans["last"] >= ticks["ts_ns"][-1]).all() and (spans["first"] <= ticks["ts_ns"][1]).all()
 
 
@@ -233,7 +243,10 @@ def written_ticks(path: Path) -> list[list[int]]:
 @pytest.mark.parametrize("hz", ["1", "3", "50"])
 def test_nothing_waits_for_more_than_a_second(tmp_path: Path, hz: str) -> None:
     path = tmp_path / "x.rec"
-    sampled(path, "--groups", "cpu", "--hz", hz, "--time", "2500ms")
+    with running(path, "--hz", hz) as process:
+        wait_for(lambda: len(written_ticks(path)) >= 3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
     blocks = blocks_of_ticks(path.read_bytes())
     assert len(blocks) >= 3 and len(blocks[0]) == 1
     for before, block in itertools.pairwise(blocks):
@@ -329,13 +342,16 @@ def test_time_ends_the_command_and_progress_is_told(tmp_path: Path) -> None:
 
 
 def test_time_ends_also_between_ticks_and_a_command_that_will_not_is_waited_for(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    told, ready = tmp_path / "told", tmp_path / "ready"
     sampled(tmp_path / "a.rec", "--interval", "1h", "--time", "200ms")
-    script = 'trap "sleep 1; echo ended > $0" TERM; while [ ! -e "$0" ]; do sleep 0.1; done'
-    done = built.run(
-        built.program("procmon"), "-q", "-o", tmp_path / "b.rec", "--time", "500ms", "--hz", "100", "--",
-        "sh", "-c", script, told,
-    )  # fmt: skip
+    script = 'trap "sleep 1; echo ended > $0" TERM; echo > "$1"; while [ ! -e "$0" ]; do sleep 0.1; done'
+    for time_ms in (500, 5000, 50_000):
+        done = built.run(
+            built.program("procmon"), "-q", "-o", tmp_path / "b.rec", "--time", f"{time_ms}ms", "--hz", "100", "--",
+            "sh", "-c", script, told, ready,
+        )  # fmt: skip
+        if ready.exists():  # else its time was over before the shell had set its trap
+            break
     assert told.read_text() == "ended\n" and done.stderr == b""
     assert record.read(tmp_path / "b.rec").complete
 
@@ -398,28 +414,34 @@ def test_only_the_processes_that_are_asked_for(tmp_path: Path) -> None:
 def test_where_more_work_than_may_be_read_at_a_tick_each_has_its_turn(tmp_path: Path) -> None:
     spinners = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(8)]
     try:
-        words = ["--hz", "50", "--most", "4", "--groups", "process", "--time", "4"]
-        records = sampled(tmp_path / "x.rec", *words)
+        for time_s in ("4", "16", "64"):
+            words = ["--hz", "50", "--most", "4", "--groups", "process", "--time", time_s]
+            records = sampled(tmp_path / "x.rec", *words)
+            read = [readings(records, "stat.utime", pid=spinner.pid)["value"].n_unique() for spinner in spinners]
+            if min(read) >= 4:  # else a spinner may have had no CPU in that time
+                break
     finally:
         for spinner in spinners:
             spinner.kill()
             spinner.wait()
-    assert all(readings(records, "stat.utime", pid=spinner.pid)["value"].n_unique() >= 4 for spinner in spinners)
+    assert min(read) >= 4
     assert {loss.kind for loss in records.losses} >= {"late"}
 
 
 RENAMED = """
-import time
-for name in ("first", "second"):
+import sys, time
+for name in ("fir" "st", "sec" "ond"):
     open("/proc/self/comm", "w").write(name)
     end = time.process_time() + 0.5
-    while time.process_time() < end:
+    while time.process_time() < end or name.encode() not in open(sys.argv[1], "rb").read():
         pass
 """
+"""Works under each name until the file of procmon has it, which is a second later at most."""
 
 
 def test_a_process_that_is_renamed_begins_anew_where_it_was(tmp_path: Path) -> None:
-    records = sampled(tmp_path / "x.rec", "--hz", "20", "--groups", "process", "--", sys.executable, "-Sc", RENAMED)
+    path = tmp_path / "x.rec"
+    records = sampled(path, "--hz", "20", "--groups", "process", "--", sys.executable, "-Sc", RENAMED, path)
     first, second = (readings(records, "stat.utime", instance=name) for name in ("first", "second"))
     assert first.height and second.height
     assert first["value"][-1] == second["value"][0] and first["ts_ns"][-1] == second["ts_ns"][0]
