@@ -107,7 +107,7 @@ def create(
 def refuse_existing(out: Path) -> None:
     """Raises `InputError` where `out`, which is to become a capture, is there already."""
     if out.exists():
-        raise InputError(f"{out}: exists already; choose another name for the capture, or remove it first")
+        raise InputError(f"{out}: exists already; choose another name, or remove it first")
 
 
 def _described(

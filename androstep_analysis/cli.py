@@ -60,6 +60,14 @@ COMMANDS = (
 """In the order of `androstep --help`."""
 
 
+_BEHIND = {
+    "bench": "options of iobench go",
+    "replay": "options of ioreplay go",
+    "record": "the command to record goes",
+}
+"""Commands that leave what stands behind ``--`` to a program on the device, and what that is."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status: 0 done, 1 input that cannot be used, 2 wrong usage, 128 + n by signal n."""
     arguments = _parsed(sys.argv[1:] if argv is None else argv)
@@ -90,8 +98,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
     """The arguments; what stands behind `--` of `bench`, `replay` and `record` is left as it is, for the device."""
-    at = words.index("--") if words[:1] in (["bench"], ["replay"], ["record"]) and "--" in words else len(words)
-    return _parser().parse_args(words[:at], argparse.Namespace(options=list(words[at + 1 :])))
+    rest = _BEHIND.get(words[0]) if words else None
+    at = words.index("--") if rest is not None and "--" in words else len(words)
+    arguments, unknown = _parser().parse_known_args(words[:at], argparse.Namespace(options=list(words[at + 1 :])))
+    if unknown:
+        hint = "" if rest is None else f"; {rest} after --"
+        arguments.wrong_usage(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    return arguments
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

@@ -52,11 +52,15 @@ def _analysing() -> Iterator[Finding]:
 def _recording() -> Iterator[Finding]:
     root = os.geteuid() == 0
     yield Finding(root, "root", "" if root else "recording needs root; analysing does not")
-    tracefs = next((p for p in _TRACEFS if (p / "events" / "block").is_dir()), None)
+    # Path.is_dir raises where only root may look.
+    tracefs = next((p for p in _TRACEFS if os.access(p / "events" / "block", os.F_OK)), None)
+    missing = (
+        "cannot record here; mount -t tracefs nodev /sys/kernel/tracing" if root else "only root can look for them"
+    )
     yield Finding(
         tracefs is not None,
         f"block tracepoints at {tracefs}" if tracefs else "block tracepoints",
-        "" if tracefs else "cannot record here; as root: mount -t tracefs nodev /sys/kernel/tracing",
+        "" if tracefs else missing,
     )
     for tool, package, use in _TOOLS:
         found = shutil.which(tool, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")

@@ -105,6 +105,8 @@ def _same(values: list[int | None]) -> int | None:
 
 
 def _files(kind: Kind, path: Path) -> list[Path]:
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
     if not path.is_dir():
         return [path]
     described = manifest.read(path)

@@ -267,6 +267,14 @@ def test_a_bin_without_length_is_refused(bin_ns):
         analysis.rate(REQUESTS, bin_ns=bin_ns)
 
 
+def test_bins_that_would_fill_the_memory_are_refused():
+    ends = ("read", 0, 8, 0, 0), ("read", 8, 8, 0, 10**6)
+    requests = table("requests", "op sector nr_sectors issue_ns complete_ns", *ends)
+    with pytest.raises(ValueError, match="1,000,001 bins of 1 ns are too many; take longer ones"):
+        analysis.rate(requests, bin_ns=1)
+    assert analysis.rate(requests, bin_ns=2).filter(metric="iops").height == 10**6 // 2 + 1
+
+
 def test_cumulative():
     assert analysis.cumulative(REQUESTS).rows() == [
         ("cumulative_bytes", 10, "read", "random", 4096.0, "B", 1, 1.0),

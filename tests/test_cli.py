@@ -21,7 +21,7 @@ import readers
 from polars.testing import assert_frame_equal
 from tree import ROOT
 
-from androstep_analysis import capture, cli, derivation, fs, link
+from androstep_analysis import capture, cli, derivation, doctor, fs, link
 
 DEMO = ROOT / "datasets/demo"
 KEPT = ["trace.dat.zst", "before.rec.zst", "after.rec.zst", "recording.json", "before.img.zst", "after.img.zst"]
@@ -130,10 +130,15 @@ def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
         ("export x", "required: --to"),
         ("export x --to csv", "invalid choice"),
         ("export x --to perfetto", "is no text; name a file with -o"),
-        ("export x --to msr --op read", "msr takes no op"),
+        ("export x --to msr --op read --block-size 512", "msr takes no --block-size, --op: for oraclegeneral only"),
         ("export x --to oraclegeneral -o y --block-size 0", "is no number of bytes"),
         ("report x", "required: -o"),
         ("lookup x", "required: SECTOR"),
+        ("summary x --jsno", "androstep summary: error: unrecognized arguments: --jsno\n"),
+        ("bench x --size 1m", "unrecognized arguments: --size 1m; options of iobench go after --"),
+        ("replay x y --mode as-fast", "unrecognized arguments: --mode as-fast; options of ioreplay go after --"),
+        ("record ls", "unrecognized arguments: ls; the command to record goes after --"),
+        ("whatif x --log-structured -o x.csv", "'x.csv' must end in .parquet"),
     ],
 )
 def test_wrong_usage(androstep: Androstep, arguments: str, says: str) -> None:
@@ -175,6 +180,38 @@ def test_what_is_no_recording(androstep: Androstep, tmp_path: Path, command: str
     assert list(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    "words", ["report {0} -o {0}", "whatif {0} --log-structured -o {0}", "export {0} --to msr -o {0}"]
+)
+def test_no_output_takes_the_place_of_the_recording(androstep: Androstep, tmp_path: Path, words: str) -> None:
+    path = Path(shutil.copy(DEMO / "raw/trace.dat.zst", tmp_path / "recording.parquet"))
+    done = androstep(*words.format(path).split())
+    assert done.status == 1
+    assert "recording.parquet: is the recording itself; name another file with -o" in done.sentence
+    assert path.read_bytes() == (DEMO / "raw/trace.dat.zst").read_bytes()
+
+
+def test_a_report_that_cannot_be_written_is_told_first(androstep: Androstep, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "is a directory; name the page to write" in androstep("report", "none", "-o", tmp_path).sentence
+    done = androstep("report", "none", "-o", tmp_path / "x.html", "--figures", tmp_path / "file")
+    assert "file: is no directory; name another with --figures" in done.sentence
+
+
+def test_an_export_without_anything_to_export_says_so(androstep: Androstep) -> None:
+    done = androstep("export", DEMO, "--to", "mobigen")
+    assert (done.status, done.out) == (0, "")
+    assert (
+        done.err
+        == "androstep: note: demo has nothing in table syscalls, of which mobigen is made: what is written is empty\n"
+    )
+
+
+def test_missing_results_are_a_missing_file(androstep: Androstep, tmp_path: Path) -> None:
+    path = tmp_path / "none"
+    assert androstep("bench", "--compare", path, path).sentence == f"androstep: {path}: no such file\n"
+
+
 def test_directories_that_are_no_capture(androstep: Androstep, demo: Path, tmp_path: Path) -> None:
     for command in ("summary", "doctor"):
         assert "a directory without capture.json is no capture" in androstep(command, tmp_path).sentence
@@ -184,6 +221,15 @@ def test_directories_that_are_no_capture(androstep: Androstep, demo: Path, tmp_p
         assert "manifest version 9, expected 1; update androstep" in androstep(command, demo).sentence
     assert "no such directory" in androstep("doctor", tmp_path / "missing").sentence
     assert "no such directory" in androstep("doctor", demo / "README.md").sentence
+
+
+def test_a_doctor_who_may_not_look_says_so(androstep: Androstep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is too long stands for tracefs of a user who is not root: to ask for it is an error, for root too."""
+    monkeypatch.setattr(doctor, "_TRACEFS", (Path("/", "x" * 300),))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    done = androstep("doctor")
+    assert (done.status, done.err) == (0, "")
+    assert "block tracepoints  only root can look for them" in done.out
 
 
 @pytest.mark.parametrize("name", ["trace.dat.zst", "after.img.zst"])
@@ -404,11 +450,13 @@ def test_lookup_against_debugfs(androstep: Androstep, image: Path) -> None:
         ("{directory}/missing 1", "missing: no such file; give a filesystem image"),
         ("{directory} 1", "cannot be opened (Is a directory)"),
         ("{directory}/words 1", "begins no filesystem that can be read"),
+        ("{directory}/words.zst 1", "/words.zst: byte 0 begins no filesystem that can be read"),
         ("{directory}/cut.zst 1", "copy the file again"),
     ],
 )
 def test_lookup_of_what_is_none(androstep: Androstep, image: Path, tmp_path: Path, arguments: str, says: str) -> None:
     (tmp_path / "words").write_text("1 two 3")
+    (tmp_path / "words.zst").write_bytes(pa.compress(b"1 two 3", codec="zstd", asbytes=True))
     (tmp_path / "cut.zst").write_bytes((DEMO / "raw/after.img.zst").read_bytes()[:100_000])
     done = androstep("lookup", *arguments.format(image=image, directory=tmp_path).split())
     assert done.status == 1
@@ -463,7 +511,7 @@ def test_every_command_takes_a_trace_as_it_is(androstep: Androstep, tmp_path: Pa
         done = androstep(*arguments)
         assert done.status == 0, done.err
         assert done.out or "-o" in arguments
-        assert all(line.startswith("androstep: warning: ") for line in done.err.splitlines())
+        assert all(line.startswith(("androstep: warning: ", "androstep: note: ")) for line in done.err.splitlines())
 
 
 def test_the_installed_program(tmp_path: Path) -> None:

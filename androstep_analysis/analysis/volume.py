@@ -12,6 +12,9 @@ from androstep_analysis.units import SECTOR_BYTES
 
 NS_PER_S = 1_000_000_000
 
+MOST_BINS = 1_000_000
+"""As many bins of three operations take 1.1 GB; without a limit a mistaken unit takes all memory there is."""
+
 
 def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     """Requests and bytes by any columns of table `io`; dimensions `by` and `op`. Metrics count and bytes.
@@ -30,7 +33,8 @@ def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
     """Requests and bytes per second over time; dimensions `ts_ns` (Int64, start of the bin) and `op`.
 
     Takes table `requests`. Metrics iops [1/s] and bandwidth [B/s]; a bin in which nothing of an operation completed
-    is a row with 0, so that a line drawn through the rows is true. Raises `ValueError` for a bin that has no length.
+    is a row with 0, so that a line drawn through the rows is true. Raises `ValueError` for a bin that has no length
+    and for more than `MOST_BINS`.
     """
     if bin_ns <= 0:
         raise ValueError(f"bin_ns is {bin_ns}: a bin must be at least 1 ns long")
@@ -41,6 +45,9 @@ def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
         .agg(n=pl.len().cast(pl.Int64), bytes=pl.col("nr_sectors").sum() * SECTOR_BYTES)
         .collect()
     )
+    (count,) = sums.select(pl.col("bin").max() - pl.col("bin").min() + 1).row(0)  # null where there is no row
+    if count is not None and count > MOST_BINS:
+        raise ValueError(f"{count:,} bins of {bin_ns:,} ns are too many; take longer ones")
     bins = (
         sums.select(pl.int_range(pl.col("bin").min(), pl.col("bin").max() + 1)) if sums.height else sums.select("bin")
     )

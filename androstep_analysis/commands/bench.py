@@ -8,7 +8,7 @@ from pathlib import Path
 
 from androstep_analysis import bench, device, terminal
 from androstep_analysis.bench.run import run as run_bench
-from androstep_analysis.commands.command import Commands, add_on, new_command
+from androstep_analysis.commands.command import Commands, add_on, add_rest, new_command
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
 
@@ -35,6 +35,7 @@ def add(commands: Commands) -> None:
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: bench-DATE-TIME, in UTC)"
     )
     command.add_argument("--compare", nargs=2, metavar=("A", "B"), help="is B faster or slower than A?")
+    add_rest(command, "OPTION…")
 
 
 def run(arguments: argparse.Namespace) -> int:

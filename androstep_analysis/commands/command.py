@@ -48,6 +48,11 @@ def add_on(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_rest(command: argparse.ArgumentParser, rest: str) -> None:
+    """Show in the usage what stands behind ``--`` (`cli`). Call it when all arguments are added."""
+    command.usage = f"{command.format_usage().removeprefix('usage: ').rstrip()} [-- {rest}]"
+
+
 def keep_source(arguments: argparse.Namespace) -> None:
     """Raises `InputError` where the file to write is the one that is read."""
     output, source = arguments.output, Path(arguments.path)

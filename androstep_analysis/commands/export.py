@@ -8,6 +8,10 @@ from pathlib import Path
 
 from androstep_analysis import capture, export
 from androstep_analysis.commands.command import Commands, keep_source, new_command, new_file
+from androstep_analysis.markup import visible
+
+_OPTIONS = {"block_bytes": "--block-size", "objects": "--objects", "op": "--op"}
+"""Arguments of some formats' functions, and the options that give them."""
 
 
 def add(commands: Commands) -> None:
@@ -46,14 +50,20 @@ example: androstep export mycapture --to perfetto -o trace.pftrace
 
 def run(arguments: argparse.Namespace) -> None:
     target = export.TARGETS[arguments.to]
-    given = {name: getattr(arguments, name) for name in ("block_bytes", "objects", "op")}
+    given = {name: getattr(arguments, name) for name in _OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
-    if unknown := sorted(set(options) - set(target.options)):
-        arguments.wrong_usage(f"{arguments.to} takes no {', '.join(unknown)}; that is for oraclegeneral")
+    if unknown := sorted(_OPTIONS[name] for name in set(options) - set(target.options)):
+        arguments.wrong_usage(f"{arguments.to} takes no {', '.join(unknown)}: for oraclegeneral only")
     if arguments.output is None and not target.is_text:
         arguments.wrong_usage(f"{arguments.to} is no text; name a file with -o")
     keep_source(arguments)
     opened = capture.open(arguments.path)
+    if not opened.about["rows"][target.rows_of]:
+        print(
+            f"androstep: note: {visible(opened.title)} has nothing in table {target.rows_of}, of which {arguments.to}"
+            " is made: what is written is empty",
+            file=sys.stderr,
+        )
     if arguments.output is None:
         target.write(opened, sys.stdout.buffer, **options)
         return

@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: monitor-DATE-TIME, in UTC)"
     )
-    command.add_argument("--hz", metavar="N", type=positive, default=10, help="how often per second (default: 10)")
+    command.add_argument("--hz", metavar="HZ", type=positive, default=10, help="how often per second (default: 10)")
     command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
 
 

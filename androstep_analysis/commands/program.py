@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     )
     command.add_argument(
         "--hash-names",
-        metavar="SALTFILE",
+        metavar="KEYFILE",
         type=Path,
         help="replace all names by hashes keyed with this file's bytes, and leave out processes",
     )

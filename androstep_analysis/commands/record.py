@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device, terminal
-from androstep_analysis.commands.command import Commands, add_on, new_command, positive
+from androstep_analysis.commands.command import Commands, add_on, add_rest, new_command, positive
 from androstep_analysis.device import workloads
 from androstep_analysis.device.telling import tell
 from androstep_analysis.markup import visible
@@ -50,6 +50,7 @@ def add(commands: Commands) -> None:
     )
     command.add_argument("--monitor", metavar="HZ", type=positive, help="also sample counters so often per second")
     command.add_argument("--recover", action="store_true", help="fetch what is left on the device, and record nothing")
+    add_rest(command, "COMMAND…")
 
 
 def run(arguments: argparse.Namespace) -> int:

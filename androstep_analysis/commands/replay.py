@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device, terminal
-from androstep_analysis.commands.command import Commands, add_on, new_command
+from androstep_analysis.commands.command import Commands, add_on, add_rest, new_command
 from androstep_analysis.markup import visible
 from androstep_analysis.replay.run import run as run_replay
 
@@ -34,6 +34,7 @@ def add(commands: Commands) -> None:
     )
     add_on(command)
     command.add_argument("--repeats", metavar="N", type=_count, default=1, help="how many times (default: 1)")
+    add_rest(command, "OPTION…")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 from pathlib import Path
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.commands.command import Commands, keep_source, new_command
+from androstep_analysis.errors import InputError
 
 
 def add(commands: Commands) -> None:
@@ -29,6 +32,13 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from androstep_analysis import report  # matplotlib takes a second that no other command needs
 
+    keep_source(arguments)
+    if arguments.output.is_dir():
+        raise InputError(f"{arguments.output}: is a directory; name the page to write")
+    if arguments.figures is not None and arguments.figures.exists() and not arguments.figures.is_dir():
+        raise InputError(f"{arguments.figures}: is no directory; name another with --figures")
     opened = capture.open(arguments.path)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(arguments.output if arguments.output.exists() else arguments.output.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(arguments.output))  # before minutes of work
     report.write(opened, arguments.output, figures=arguments.figures)

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from androstep_analysis import bench, capture, terminal, units, whatif
-from androstep_analysis.commands.command import Commands, block_device, new_command
+from androstep_analysis.commands.command import Commands, block_device, keep_source, new_command
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
 
@@ -59,15 +59,16 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
-        metavar="FILE",
-        type=Path,
-        help="write the requests after the change (table requests, .parquet)",
+        metavar="FILE.parquet",
+        type=_parquet,
+        help="write the requests after the change (table requests)",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
     if not (arguments.without or arguments.log_structured or arguments.model):
         arguments.wrong_usage("name a change (--without, --log-structured), a device (--model), or both")
+    keep_source(arguments)
     opened = capture.open(arguments.path)
     before = _of_device(opened, arguments.device)
     model = _model(arguments.model) if arguments.model else None
@@ -151,6 +152,13 @@ def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, m
 
 def _ms(value: float | None) -> str:
     return "–" if value is None else f"{value / 1e6:,.3f}"
+
+
+def _parquet(text: str) -> Path:
+    path = Path(text)
+    if path.suffix != ".parquet":
+        raise argparse.ArgumentTypeError(f"{text!r} must end in .parquet")
+    return path
 
 
 def _percent(text: str) -> float:

@@ -19,13 +19,14 @@ Write = Callable[..., None]
 class Target:
     """One format: what it is for, what is lost, and its function; `is_text` where a terminal can show it.
 
-    `options` are the arguments of the function beside the capture and the file.
+    `rows_of` is the table it is made of; `options` are the arguments of the function beside the capture and the file.
     """
 
     purpose: str
     lost: str
     write: Write
     is_text: bool = True
+    rows_of: str = "requests"
     options: tuple[str, ...] = ()
 
 
@@ -41,16 +42,19 @@ TARGETS = {
         "files and owners; sequence numbers are counted anew",
         blktrace.write,
         is_text=False,
+        rows_of="block_events",
     ),
     "blkparse": Target(
         "the text of blkparse, a line per block event, for everything that reads blktrace's text",
         "files and owners; sequence numbers are counted anew",
         blkparse.write,
+        rows_of="block_events",
     ),
     "most": Target(
         "the .po file of MOST: a line per block event with block type and path, for the MOST Viewer",
         "devices, what a remap came from, completion errors; owners",
         most.write,
+        rows_of="block_events",
     ),
     "fio2": Target(
         "an iolog of version 2 for fio --read_iolog (any fio): the requests, with waits of milliseconds",
@@ -73,6 +77,7 @@ TARGETS = {
         "a script of MobiGen for mobibench -g: the system calls that it can replay, by thread",
         "other calls, most of each path, descriptors that were opened before the recording; block I/O",
         mobigen.write,
+        rows_of="syscalls",
     ),
     "msr": Target(
         "CSV of the MSR Cambridge traces (SNIA), for simulators",

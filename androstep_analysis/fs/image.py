@@ -109,7 +109,10 @@ def opened(path: str | Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="androstep-image-") as directory:
         plain = Path(directory) / "image"
         _unpack(source, compression, plain)
-        yield plain
+        try:
+            yield plain
+        except InputError as error:  # whoever reads it knows the copy's name only
+            raise InputError(str(error).replace(str(plain), str(source))) from error
 
 
 def _compression(path: Path) -> str | None:
