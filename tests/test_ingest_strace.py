@@ -666,6 +666,22 @@ def test_calls_that_others_interrupt(rows: int, tmp_path: Path, monkeypatch: pyt
     assert not staging.losses
 
 
+def test_what_was_joined_before_does_not_count(tmp_path: Path) -> None:
+    """Both ends are put behind their beginnings in the same memory; the first, longer one has a `<` right behind the
+    end of the second.
+    """
+    short = '"a", 1) = 1 <0.000005>'
+    long = '"' + "x" * (len(short) - 1) + '<yyyyy", 99) = 9 <0.000007>'
+    _, table = of_text(
+        tmp_path,
+        "5 1700000000.000000 read(3, <unfinished ...>\n6 1700000000.000010 close(1) = 0 <0.000001>\n"
+        f"5 1700000000.000020 <... read resumed>{long}\n"
+        "5 1700000000.000030 read(3, <unfinished ...>\n6 1700000000.000040 close(1) = 0 <0.000001>\n"
+        f"5 1700000000.000050 <... read resumed>{short}\n",
+    )
+    assert table.filter(call="read").select("duration_ns", "result").rows() == [(7000, 9), (5000, 1)]
+
+
 def test_without_times_rows_are_in_the_order_of_their_lines(tmp_path: Path) -> None:
     _, table = of_text(tmp_path, '5 read(3,  <unfinished ...>\n6 close(1) = 0\n5 <... read resumed>"", 1) = 0\n')
     assert table.select("line", "tid", "ts_ns").rows() == [(1, 5, None), (2, 6, None)]

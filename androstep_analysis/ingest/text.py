@@ -28,7 +28,7 @@ NO_TIME = -(1 << 63)
 
 
 class Refused(ctypes.Structure):
-    """``struct refused`` of native/text.h: lines that cannot be read."""
+    """``struct refused`` of native/text_lines.h: lines that cannot be read."""
 
     count: int
     length: int
@@ -45,7 +45,7 @@ class Refused(ctypes.Structure):
 
 
 class Told(ctypes.Structure):
-    """``struct told`` of native/text.h: what a reader tells beside rows."""
+    """``struct told`` of native/text_lines.h: what a reader tells beside rows."""
 
     first_ns: int
     last_ns: int
@@ -97,7 +97,7 @@ def library() -> ctypes.CDLL:
 
 
 class Reader:
-    """A compiled reader at work: `handle` is its C structure, which begins with ``struct reader`` of native/text.h.
+    """A compiled reader at work: `handle` is its C structure, beginning with ``struct reader`` of native/text_lines.h.
 
     Rows of the tables `names` go to `spool`, and events of system calls to `calls`. `names_of_events` are the strings
     that the structure was made with. With `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread

@@ -1,5 +1,5 @@
 // The text of strace's lines: numbers, strings with escapes, nested lists.
-#include "strace.h"
+#include "strace_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,42 +18,14 @@ bool scratch_reserve(struct scratch *scratch, size_t room)
     return true;
 }
 
-bool span_is(struct span span, const char *text)
+bool scratch_join(struct scratch *joined, struct text first, struct text second, struct text *text)
 {
-    return span_length(span) == strlen(text) && !memcmp(span.at, text, strlen(text));
-}
-
-bool span_starts(struct span span, const char *text)
-{
-    return span_length(span) >= strlen(text) && !memcmp(span.at, text, strlen(text));
-}
-
-bool span_ends(struct span span, const char *text)
-{
-    return span_length(span) >= strlen(text) && !memcmp(span.end - strlen(text), text, strlen(text));
-}
-
-const uint8_t *span_find(struct span text, const char *wanted)
-{
-    size_t length = strlen(wanted);
-
-    for (const uint8_t *at = text.at; (size_t)(text.end - at) >= length; at++) {
-        at = memchr(at, *wanted, (size_t)(text.end - at) - length + 1);
-        if (!at)
-            return NULL;
-        if (!memcmp(at, wanted, length))
-            return at;
-    }
-    return NULL;
-}
-
-struct span span_trimmed(struct span span)
-{
-    while (span.at < span.end && (*span.at == ' ' || *span.at == '\t'))
-        span.at++;
-    while (span.at < span.end && (span.end[-1] == ' ' || span.end[-1] == '\t' || span.end[-1] == '\r'))
-        span.end--;
-    return span;
+    if (!scratch_reserve(joined, text_length(first) + text_length(second)))
+        return false;
+    memcpy(joined->bytes, first.at, text_length(first));
+    memcpy(joined->bytes + text_length(first), second.at, text_length(second));
+    *text = (struct text){joined->bytes, joined->bytes + text_length(first) + text_length(second)};
+    return true;
 }
 
 static int digit_of(uint8_t byte)
@@ -65,22 +37,22 @@ static int digit_of(uint8_t byte)
     return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : 16;
 }
 
-bool take_number(struct span *span, int64_t *value)
+bool take_integer(struct text *text, int64_t *value)
 {
-    const uint8_t *at = span->at;
-    bool negative = at < span->end && *at == '-';
+    const uint8_t *at = text->at;
+    bool negative = at < text->end && *at == '-';
     uint64_t number = 0;
     int base = 10;
     const uint8_t *digits;
 
     at += negative;
-    if (span->end - at > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X') && digit_of(at[2]) < 16) {
+    if (text->end - at > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X') && digit_of(at[2]) < 16) {
         base = 16;
         at += 2;
-    } else if (span->end - at > 1 && at[0] == '0' && digit_of(at[1]) < 8) {
+    } else if (text->end - at > 1 && at[0] == '0' && digit_of(at[1]) < 8) {
         base = 8;
     }
-    for (digits = at; at < span->end && digit_of(*at) < base; at++) {
+    for (digits = at; at < text->end && digit_of(*at) < base; at++) {
         uint64_t digit = (uint64_t)digit_of(*at);
 
         if (number > (UINT64_MAX - digit) / (uint64_t)base)
@@ -90,24 +62,24 @@ bool take_number(struct span *span, int64_t *value)
     if (at == digits)
         return false;
     *value = (int64_t)(negative ? 0 - number : number);
-    span->at = at;
+    text->at = at;
     return true;
 }
 
-bool take_seconds(struct span *span, int64_t *value, bool *has_point)
+bool take_seconds(struct text *text, int64_t *value, bool *has_point)
 {
     enum { MAX_SECONDS_DIGITS = 10, FRACTION_DIGITS = 9 };
-    const uint8_t *at = span->at, *start = at;
+    const uint8_t *at = text->at, *start = at;
     int64_t number = 0;
     int places = 0;
 
-    while (at < span->end && at - start < MAX_SECONDS_DIGITS && digit_of(*at) < 10)
+    while (at < text->end && at - start < MAX_SECONDS_DIGITS && digit_of(*at) < 10)
         number = number * 10 + digit_of(*at++);
     if (at == start)
         return false;
-    *has_point = at + 1 < span->end && *at == '.' && digit_of(at[1]) < 10;
+    *has_point = at + 1 < text->end && *at == '.' && digit_of(at[1]) < 10;
     if (*has_point)
-        for (at++; places < FRACTION_DIGITS && at < span->end && digit_of(*at) < 10; places++)
+        for (at++; places < FRACTION_DIGITS && at < text->end && digit_of(*at) < 10; places++)
             number = number * 10 + digit_of(*at++);
     if (number > 8000000000 && !*has_point) // its nanoseconds would not fit (the year 2223)
         return false;
@@ -115,7 +87,7 @@ bool take_seconds(struct span *span, int64_t *value, bool *has_point)
         if (__builtin_mul_overflow(number, 10, &number))
             return false;
     *value = number;
-    span->at = at;
+    text->at = at;
     return true;
 }
 
@@ -176,17 +148,17 @@ static const uint8_t *decoration_end(const uint8_t *at, const uint8_t *end)
     return NULL;
 }
 
-bool take_decoration(struct span *span, struct span *inner)
+bool take_decoration(struct text *text, struct text *inner)
 {
     const uint8_t *end;
 
-    if (span->at >= span->end || *span->at != '<')
+    if (text->at >= text->end || *text->at != '<')
         return false;
-    end = decoration_end(span->at, span->end);
+    end = decoration_end(text->at, text->end);
     if (!end)
         return false;
-    *inner = (struct span){span->at + 1, end - 1};
-    span->at = end;
+    *inner = (struct text){text->at + 1, end - 1};
+    text->at = end;
     return true;
 }
 
@@ -249,7 +221,7 @@ static const uint8_t *element_end(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-bool take_element(struct span *list, struct span *element)
+bool take_element(struct text *list, struct text *element)
 {
     const uint8_t *end;
 
@@ -258,7 +230,7 @@ bool take_element(struct span *list, struct span *element)
     if (list->at >= list->end || CLASSES[*list->at] == CLOSING)
         return false;
     end = element_end(list->at, list->end);
-    *element = (struct span){list->at, end};
+    *element = (struct text){list->at, end};
     while (element->end > element->at && element->end[-1] == ' ')
         element->end--;
     list->at = end < list->end && *end == ',' ? end + 1 : end;
@@ -271,7 +243,7 @@ static bool is_name(uint8_t byte)
 }
 
 // The closing bracket of a call whose arguments have brackets or quotes that nothing closes: the last one before " = ".
-static const uint8_t *last_result(struct span text)
+static const uint8_t *last_result(struct text text)
 {
     for (const uint8_t *at = text.end - 1; at - text.at > 1; at--) {
         const uint8_t *before = at - 1;
@@ -286,9 +258,9 @@ static const uint8_t *last_result(struct span text)
     return NULL;
 }
 
-static void split_arguments(struct span list, struct call_text *call, struct span *left)
+static void split_arguments(struct text list, struct call_text *call, struct text *left)
 {
-    struct span element;
+    struct text element;
 
     call->nr_arguments = 0;
     while (take_element(&list, &element))
@@ -297,30 +269,30 @@ static void split_arguments(struct span list, struct call_text *call, struct spa
     *left = list;
 }
 
-bool split_call(struct span text, struct call_text *call)
+bool split_call(struct text text, struct call_text *call)
 {
     const uint8_t *at = text.at, *closing;
-    struct span left;
+    struct text left;
 
     while (at < text.end && is_name(*at))
         at++;
     if (at == text.at || at >= text.end || *at != '(' || *text.at < '_') // names begin with a small letter or _
         return false;
-    call->name = (struct span){text.at, at};
-    split_arguments((struct span){at + 1, text.end}, call, &left);
+    call->name = (struct text){text.at, at};
+    split_arguments((struct text){at + 1, text.end}, call, &left);
     call->whole = left.at < left.end && *left.at == ')';
-    if (!call->whole && (closing = last_result((struct span){at, text.end}))) {
-        split_arguments((struct span){at + 1, closing}, call, &left);
+    if (!call->whole && (closing = last_result((struct text){at, text.end}))) {
+        split_arguments((struct text){at + 1, closing}, call, &left);
         left.at = closing;
         call->whole = true;
     }
-    call->rest = call->whole ? (struct span){left.at + 1, text.end} : (struct span){text.end, text.end};
+    call->rest = call->whole ? (struct text){left.at + 1, text.end} : (struct text){text.end, text.end};
     return true;
 }
 
 // --- escapes --------------------------------------------------------------------------------------------------------
 
-static size_t unescape(struct span text, uint8_t *to)
+static size_t unescape(struct text text, uint8_t *to)
 {
     static const char LETTERS[] = "n\nt\tr\rv\vf\fb\ba\a\"\"\\\\";
     uint8_t *start = to;
@@ -352,10 +324,10 @@ static size_t unescape(struct span text, uint8_t *to)
     return (size_t)(to - start);
 }
 
-void put_text(struct table *table, size_t column, size_t row, struct span text, struct scratch *scratch)
+void put_unescaped(struct table *table, size_t column, size_t row, struct text text, struct scratch *scratch)
 {
-    if (!memchr(text.at, '\\', span_length(text)))
-        put_string(table, column, row, text.at, span_length(text));
-    else if (scratch_reserve(scratch, span_length(text)))
+    if (!memchr(text.at, '\\', text_length(text)))
+        put_string(table, column, row, text.at, text_length(text));
+    else if (scratch_reserve(scratch, text_length(text)))
         put_string(table, column, row, scratch->bytes, unescape(text, scratch->bytes));
 }

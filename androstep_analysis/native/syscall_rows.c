@@ -3,7 +3,7 @@
 // What the arguments of each call are, and which words stand for which bits, is told by the caller
 // (ingest/syscall_pairs.py).
 #include "syscall_rows.h"
-#include "strace.h"
+#include "strace_names.h"
 #include "syscalls.h"
 
 #include <stdio.h>
@@ -250,10 +250,10 @@ static void put_error(struct call_rows *rows, size_t row, int64_t result)
     if (!place)
         return;
     if (!*place) {
-        struct span name = errno_name((int)-result);
+        struct text name = errno_name((int)-result);
 
-        if (span_length(name))
-            *place = (uint64_t)strings_add(rows->out->strings, name.at, span_length(name)) + 1;
+        if (text_length(name))
+            *place = (uint64_t)strings_add(rows->out->strings, name.at, text_length(name)) + 1;
         else
             *place = (uint64_t)strings_add(rows->out->strings, (const uint8_t *)"?", 1) + 1;
     }

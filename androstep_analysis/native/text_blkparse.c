@@ -263,14 +263,14 @@ static bool begins_summary(struct text line)
 
     if (!(take_word(&line, "CPU") && take_number(&line, &number)) && !take_word(&line, "Total"))
         return false;
-    return take_word(&line, " (") && text_length(line) >= 2 && !memcmp(line.end - 2, "):", 2);
+    return take_word(&line, " (") && text_ends(line, "):");
 }
 
 static bool is_comment(struct text line)
 {
     struct text at = line;
 
-    if (take_word(&at, "Input file ") && text_length(at) >= 6 && !memcmp(at.end - 6, " added", 6))
+    if (take_word(&at, "Input file ") && text_ends(at, " added"))
         return true;
     while (line.at < line.end && (*line.at == ' ' || (*line.at >= '\t' && *line.at <= '\r')))
         line.at++;

@@ -1,7 +1,7 @@
 // What texts that come from blkparse have in common.
 #pragma once
 
-#include "text.h"
+#include "text_lines.h"
 
 // Actions by the one or two capital letters that blkparse prints for them; NO_CODE for none.
 struct actions {

@@ -36,11 +36,8 @@ static bool take_hex(struct text *text, int64_t *value)
 
 static void skip_past(struct text *text, const char *end)
 {
-    size_t length = strlen(end);
-
-    while (text_length(*text) >= length && memcmp(text->at, end, length) != 0)
-        text->at++;
-    text->at = text_length(*text) >= length ? text->at + length : text->end;
+    if (!take_past(text, end))
+        text->at = text->end;
 }
 
 // Arguments up to the end or a bracket, each behind its name and a colon where `named`.

@@ -1,5 +1,5 @@
 // Tables of requests, a row a line: what stands in which column is told beforehand.
-#include "text.h"
+#include "text_lines.h"
 
 #include <stdlib.h>
 

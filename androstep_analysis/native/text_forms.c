@@ -105,7 +105,7 @@ static struct text rest_of(const struct text *text)
 
     if (length && rest.end[-1] == '\r')
         rest.end -= 1;
-    else if (length >= 3 && !memcmp(rest.end - 3, "\\n\\", 3))
+    else if (text_ends(rest, "\\n\\"))
         rest.end -= 3;
     return rest;
 }

@@ -300,7 +300,7 @@ static void trim(struct text *text)
         text->end--;
         return;
     }
-    if (length >= 3 && !memcmp(text->end - 3, "\\n\\", 3)) {
+    if (text_ends(*text, "\\n\\")) {
         text->end -= 3;
         return;
     }

@@ -1,5 +1,5 @@
 // Pieces of a file into lines, and what all lines tell: names of events, names of threads, the span of time.
-#include "text.h"
+#include "text_lines.h"
 
 #include "array.h"
 

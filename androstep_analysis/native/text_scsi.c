@@ -58,21 +58,6 @@ static const struct name STATUSES[] = {
     {NULL, 0},
 };
 
-// Goes behind the first `word`; false, and nothing done, where there is none.
-static bool skip_past(struct text *text, const char *word)
-{
-    for (struct text at = *text; text_length(at) >= strlen(word); at.at++) {
-        at.at = memchr(at.at, *word, text_length(at));
-        if (!at.at)
-            return false;
-        if (!take_word(&at, word))
-            continue;
-        *text = at;
-        return true;
-    }
-    return false;
-}
-
 static bool take_named(struct text *text, const char *label, uint64_t *number)
 {
     return take_word(text, label) && take_number(text, number);
@@ -147,9 +132,9 @@ bool take_scsi_command(struct text text, struct scsi_command *command)
     snprintf(command->device, sizeof(command->device), "%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64, host, channel,
              id, lun);
     tag = text;
-    if (skip_past(&tag, " driver_tag=") && take_signed(&tag, &number))
+    if (take_past(&tag, " driver_tag=") && take_signed(&tag, &number))
         command->tag = int32_of_signed(number);
-    if (!skip_past(&text, " raw="))
+    if (!take_past(&text, " raw="))
         return false;
     length = take_bytes_of_command(&text, bytes);
     if (!length || !take_byte(&text, ')'))

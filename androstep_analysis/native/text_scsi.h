@@ -1,7 +1,7 @@
 // What the kernel prints of a SCSI command.
 #pragma once
 
-#include "text.h"
+#include "text_lines.h"
 
 // A command as a line tells it; none of what it does not tell.
 struct scsi_command {
