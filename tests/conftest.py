@@ -7,10 +7,9 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Examples of properties are the same in every run, and may take their time; --hypothesis-profile=default draws new.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
-"""Examples of properties are the same in every run, on a busy machine too; --hypothesis-profile=default draws new ones.
-"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
