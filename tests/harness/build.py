@@ -13,7 +13,7 @@ SOURCES = Path(__file__).parent
 ROOT = SOURCES.parents[1]
 OUT = ROOT / "build" / "harness"
 
-WORKLOAD = ("workload", "roles_files", "roles_sqlite", "files", "stamp", "oplog", "sqlite_vfs")
+WORKLOAD = ("workload", "roles_drops", "roles_files", "roles_sqlite", "files", "stamp", "oplog", "sqlite_vfs")
 FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 SQLITE_FLAGS = ("-O1", "-w", "-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION")
 

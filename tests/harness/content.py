@@ -322,6 +322,7 @@ class _Writers:
         pending = self._pending.get(place, [])
         if sequence is None:
             return []
+        pending = [write for write in pending if sequence < write.gone]
         included = [write for write in pending if write.sequence <= sequence and write.ts_ns <= block.ts]
         self._pending[place] = [write for write in pending if write not in included]
         pids = {write.pid for write in included}

@@ -13,9 +13,12 @@
 
 struct file file_open(const char *path, int flags)
 {
+    uint64_t sequence = flags & O_TRUNC ? oplog_sequence() : 0;
     struct file file = {.fd = open(path, flags | O_CLOEXEC, 0644)};
     must(file.fd >= 0, path);
     file.id = identify(file.fd);
+    if (flags & O_TRUNC)
+        oplog_write(OPLOG_TRUNCATE, file.id, sequence, 0, 0, NULL, 0);
     struct stat status;
     must(fstat(file.fd, &status) == 0, path);
     file.size = (uint64_t)status.st_size;
@@ -41,8 +44,11 @@ int file_space(struct file *file, const char *what, int mode, uint64_t offset, u
     if (moves)
         oplog_write(mode == FALLOC_FL_COLLAPSE_RANGE ? OPLOG_COLLAPSE : OPLOG_INSERT, file->id, oplog_sequence(),
                     offset, length, NULL, 0);
+    uint64_t sequence = oplog_sequence();
     int rc = fallocate(file->fd, mode, (off_t)offset, (off_t)length);
     must(rc == 0 || errno == EOPNOTSUPP, what);
+    if (rc == 0 && mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
+        oplog_write(OPLOG_DROP, file->id, sequence, offset, length, NULL, 0);
     if (moves)
         oplog_write(OPLOG_DONE, file->id, oplog_sequence(), 0, rc == 0, NULL, 0);
     if (rc != 0)

@@ -21,6 +21,7 @@ enum oplog_op {
     OPLOG_LIVE = 13,     // at the end the file exists; payload: path
     OPLOG_SKIP = 14,     // payload: what this filesystem does not support
     OPLOG_RUN = 15,      // the run begins: all before is on the disk
+    OPLOG_DROP = 16,     // off, len: what was there is gone, as after OPLOG_TRUNCATE
 };
 
 // Which file: numbers as the kernel has them.
@@ -47,6 +48,7 @@ struct shared {
     _Atomic uint64_t sequence;
     _Atomic uint32_t turn;  // lock of the file that two processes write
     _Atomic uint32_t ready; // files that another process may sync
+    _Atomic uint32_t step;  // whose turn it is with the file that three processes use one after the other
 };
 
 extern struct shared *shared;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -10,9 +11,10 @@ import numpy as np
 
 PAGE_BYTES = 4096
 
-OPEN, STAMP, DATA, STORE, SNAPSHOT, TRUNCATE, UNLINK, RENAME, LINK, COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN = range(
-    1, 16
-)
+(
+    *(OPEN, STAMP, DATA, STORE, SNAPSHOT, TRUNCATE, UNLINK, RENAME, LINK, COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN),
+    DROP,
+) = range(1, 17)
 
 RECORD = np.dtype(
     [
@@ -132,21 +134,42 @@ def moves(operations: list[Op]) -> dict[Key, list[Move]]:
 
 
 class Write(NamedTuple):
-    """A write to a page, which some time between `ts_ns` and `done_ns` changed it."""
+    """A write to a page, which some time between `ts_ns` and `done_ns` changed it.
+
+    `gone` is the sequence number of the operation that dropped the page with it, if one did: what the page holds
+    later has nothing of it.
+    """
 
     sequence: int
     pid: int
     ts_ns: int
     done_ns: int
+    gone: int = sys.maxsize
 
 
 def page_writes(operations: list[Op]) -> dict[tuple[Key, int], list[Write]]:
     """The writes of the run to each page of each file, in the order of their sequence numbers."""
-    found: dict[tuple[Key, int], list[Write]] = {}
+    found: dict[Key, dict[int, list[Write]]] = {}
     run = next(op.sequence for op in operations if op.op == RUN)
+    moved = {(key, move.sequence) for key, done in moves(operations).items() for move in done}
     for op in operations:
+        pages = found.setdefault(op.key, {})
         if op.op in (STAMP, DATA, STORE) and op.length and op.sequence > run:
             write = Write(op.sequence, op.pid, op.ts_ns, op.done_ns)
             for page in range(op.offset // PAGE_BYTES, (op.offset + op.length - 1) // PAGE_BYTES + 1):
-                found.setdefault((op.key, page), []).append(write)
-    return found
+                pages.setdefault(page, []).append(write)
+        elif op.op in (TRUNCATE, DROP) or (op.key, op.sequence) in moved:
+            first, last = _dropped(op)
+            for page in pages:
+                if first <= page < last:
+                    pages[page] = [write._replace(gone=min(write.gone, op.sequence)) for write in pages[page]]
+    return {(key, page): writes for key, pages in found.items() for page, writes in pages.items()}
+
+
+def _dropped(op: Op) -> tuple[int, int]:
+    """The pages that an operation drops whole, as a range; one that is cut keeps what the rest holds.
+
+    A range that is collapsed or inserted moves what is behind it; that was written out before.
+    """
+    last = (op.offset + op.length) // PAGE_BYTES if op.op == DROP else sys.maxsize
+    return -(-op.offset // PAGE_BYTES), last

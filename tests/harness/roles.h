@@ -32,6 +32,12 @@ void role_peer(struct role *role, int rounds);
 void role_both(struct role *role, int rounds);
 void role_reader(struct role *role, int rounds);
 
+// Three processes, one after the other: the first writes a file, the second drops what it wrote and writes itself, the
+// third syncs it.
+void role_first(struct role *role, int rounds);
+void role_second(struct role *role, int rounds);
+void role_third(struct role *role, int rounds);
+
 // Databases; the argument is the journal mode.
 void sqlite_prepare(const char *mode);
 void role_sqlite(struct role *role, int rounds);

@@ -37,6 +37,7 @@ void roles_prepare(struct role *role, int rounds)
     directory("lazy");
     directory("shared");
     directory("db");
+    directory("dropped");
     for (int i = 0; i < 4; i++) {
         char path[NAME_BYTES];
         name(path, "base/file%d", i);

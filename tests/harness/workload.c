@@ -42,6 +42,9 @@ static struct role roles[] = {
     {.comm = "files.both.a", .run = role_both},
     {.comm = "files.both.b", .run = role_both},
     {.comm = "files.reader", .run = role_reader},
+    {.comm = "drops.first", .run = role_first},
+    {.comm = "drops.second", .run = role_second},
+    {.comm = "drops.third", .run = role_third},
 };
 
 #define NR_ROLES (sizeof(roles) / sizeof(roles[0]))
