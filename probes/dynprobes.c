@@ -16,8 +16,9 @@
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux"
 #define DIRECT     "__blockdev_direct_IO" /* direct reads and writes of filesystems that do not use iomap */
 
-static const char *const names[] = {"bio_page",    "direct_begin", "direct_end", "name_open", "name_unlink",
-                                    "name_rename", "name_found",   "name_moved", "call_path", "call_fd"};
+static const char *const names[] = {"bio_page",   "page_mkwrite", "iomap_dio_rw_begin", "direct_begin",
+                                    "direct_end", "name_open",    "name_unlink",        "name_rename",
+                                    "name_found", "name_moved",   "call_path",          "call_fd"};
 
 /* First argument of a function where the kernel does not know $arg1 (before 4.20). */
 #if defined(__x86_64__)
@@ -169,6 +170,54 @@ static bool define_direct_begin(int tracefs, const struct btf *btf)
     return defined;
 }
 
+/* Fetch arguments that tell the inode of an open file and where it is used; NULL where a struct is not as known. */
+static char *file_arguments(const struct btf *btf, const char *file, const char *place)
+{
+    long inode = btf_offset(btf, "file", "f_inode"), ino = btf_offset(btf, "inode", "i_ino");
+    long sb = btf_offset(btf, "inode", "i_sb"), sdev = btf_offset(btf, "super_block", "s_dev");
+    if (inode < 0 || ino < 0 || sb < 0 || sdev < 0)
+        return NULL;
+    return format("dev=+%ld(+%ld(+%ld(%s))):u32 ino=+%ld(+%ld(%s)):u64 %s", sdev, sb, inode, file, ino, inode, file,
+                  place);
+}
+
+/* All of ext4's stores through a map pass here, since Linux 4.11 with this argument. */
+static bool define_page_mkwrite(int tracefs, const struct btf *btf)
+{
+    long vma = btf ? btf_offset(btf, "vm_fault", "vma") : -1, index = btf ? btf_offset(btf, "vm_fault", "pgoff") : -1;
+    long file = btf ? btf_offset(btf, "vm_area_struct", "vm_file") : -1;
+    if (vma < 0 || index < 0 || file < 0)
+        return false;
+    char *mapped = format("+%ld(+%ld($arg1))", file, vma), *place = format("index=+%ld($arg1):u64", index);
+    char *arguments = file_arguments(btf, mapped, place);
+    bool defined = arguments && define_kprobe(tracefs, "page_mkwrite", "ext4_page_mkwrite", arguments);
+    free(mapped);
+    free(place);
+    free(arguments);
+    return defined;
+}
+
+/* In kernels without the tracepoint; the function was split in two in Linux 5.11. */
+static bool define_iomap_begin(int tracefs, const struct btf *btf)
+{
+    static const char *const functions[] = {"__iomap_dio_rw", "iomap_dio_rw"};
+    long file = btf ? btf_offset(btf, "kiocb", "ki_filp") : -1, pos = btf ? btf_offset(btf, "kiocb", "ki_pos") : -1;
+    long count = btf ? btf_offset(btf, "iov_iter", "count") : -1;
+    if (file < 0 || pos < 0 || count < 0)
+        return false;
+    char *opened = format("+%ld($arg1)", file),
+         *place = format("pos=+%ld($arg1):s64 count=+%ld($arg2):u64", pos, count);
+    char *arguments = file_arguments(btf, opened, place);
+    bool defined = false;
+    for (size_t i = 0; arguments && !defined && i < sizeof functions / sizeof *functions; i++)
+        defined = btf_argument_is(btf, functions[i], 0, "kiocb") && btf_argument_is(btf, functions[i], 1, "iov_iter") &&
+                  define_kprobe(tracefs, "iomap_dio_rw_begin", functions[i], arguments);
+    free(opened);
+    free(place);
+    free(arguments);
+    return defined;
+}
+
 /* struct filename begins with the name and struct open_flags with the flags, since Linux 3.7. */
 static bool define_open(int tracefs)
 {
@@ -295,6 +344,12 @@ void dynprobes_define(int tracefs, const struct topology *topology, struct selec
         select_if(begins, selection, "direct_begin", filter_devices(topology, "dev"));
         select_if(begins && define(tracefs, "r", "direct_end", DIRECT, "moved=$retval:s64"), selection, "direct_end",
                   NULL);
+    }
+    if (traces_filesystem(topology, is_ext)) {
+        select_if(define_page_mkwrite(tracefs, btf), selection, "page_mkwrite", filter_devices(topology, "dev"));
+        if (!tracefs_has_event(tracefs, "iomap", "iomap_dio_rw_begin"))
+            select_if(define_iomap_begin(tracefs, btf), selection, "iomap_dio_rw_begin",
+                      filter_devices(topology, "dev"));
     }
     select_names(tracefs, topology, btf, selection);
     btf_close(btf);

@@ -5,6 +5,10 @@
  *                the page cache, and where in that page the data begins (offset); the only evidence on filesystems
  *                without events for extents. Bios whose pages are not of a file (direct I/O from anonymous memory,
  *                encryption's bounce pages) are left out.
+ *   page_mkwrite a process is about to store to a page of a file on ext4 through a memory map, for the first time since
+ *                the page was written out: dev, ino, index. No other event tells of it where the page is dirty already.
+ *   iomap_dio_rw_begin  what the kernel's event of that name tells, in kernels that do not have it (before 6.5): a
+ *                thread begins a direct read or write of ext4: dev, ino, pos, count
  *   direct_begin a thread begins a direct read or write of a filesystem without such events of its own: dev, ino, pos,
  *                count. No bio_page tells of its bios: they carry the thread's memory. Absent before Linux 4.1.
  *   direct_end   it has submitted all bios of that read or write: moved (bytes, or a negative error number)

@@ -50,6 +50,9 @@ char *filter_others(void);
 /* Whether such a filesystem is mounted on a traced device; also where none is mounted there yet. */
 bool traces_filesystem(const struct topology *topology, bool (*is_type)(const char *fs_type));
 
+/* Whether the driver of ext4 serves this type of filesystem: ext2 and ext3, too. */
+bool is_ext(const char *fs_type);
+
 /* Whether this type of filesystem has no tracepoints that tell where files lie. */
 bool is_without_extent_events(const char *fs_type);
 

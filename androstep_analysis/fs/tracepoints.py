@@ -22,6 +22,15 @@ WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
 DIRECT = ("iomap_dio_rw_begin", "ext4_direct_IO_enter", "f2fs_direct_IO_enter", "direct_begin")
 NAMED_IO = ("f2fs_datawrite_start", "f2fs_dataread_start", "android_fs_datawrite_start", "android_fs_dataread_start")
+STORES = ("page_mkwrite", "f2fs_vm_page_mkwrite")
+"""A process may store to a page of a file through a memory map from here on."""
+CACHED = "mm_filemap_add_to_page_cache"
+UNCACHED = "mm_filemap_delete_from_page_cache"
+INVALIDATED = (
+    *("ext4_invalidate_folio", "ext4_journalled_invalidate_folio"),
+    *("ext4_invalidatepage", "ext4_journalled_invalidatepage"),
+)
+"""A part of a folio is dropped, or all of it, which may stay in the cache; ``…page`` before Linux 5.18."""
 BIRTHS = ("ext4_allocate_inode", "f2fs_new_inode")
 EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
 DELETIONS = ("ext4_free_inode", *EVICTIONS)

@@ -34,6 +34,8 @@ _INODE = {"dev": "dev", "ino": "ino"}
 _EXTENT = {**_INODE, "file_block": "lblk", "nr_blocks": "len", "block": "pblk", "status": "status"}
 _WRITE = {**_INODE, "offset_bytes": "pos ki_pos", "nr_bytes": "len"}
 _DIRTY = {"bdi": "name", "ino": "ino", "page": "index"}
+_CACHE = {"dev": "s_dev", "ino": "i_ino", "page": "index", "page_order": "order"}
+_INVALIDATE = {**_INODE, "page": "index", "offset_bytes": "offset", "nr_bytes": "length"}
 _COMMIT = {"dev": "dev", "transaction": "transaction"}
 _F2FS_BLOCK = {
     **_INODE,
@@ -67,12 +69,13 @@ FIELDS: dict[str, dict[str, str]] = {
     "jbd2_start_commit": _COMMIT,
     "jbd2_end_commit": _COMMIT,
     "jbd2_handle_stats": {"dev": "dev", "transaction": "tid", "nr_blocks": "dirtied_blocks"},
-    "mm_filemap_add_to_page_cache": {
-        "dev": "s_dev",
-        "ino": "i_ino",
-        "page": "index",
-        "page_order": "order",
-    },
+    "mm_filemap_add_to_page_cache": _CACHE,
+    "mm_filemap_delete_from_page_cache": _CACHE,
+    "ext4_invalidate_folio": _INVALIDATE,
+    "ext4_journalled_invalidate_folio": _INVALIDATE,
+    "ext4_invalidatepage": _INVALIDATE,
+    "ext4_journalled_invalidatepage": _INVALIDATE,
+    "f2fs_vm_page_mkwrite": {**_INODE, "page": "index"},
     "f2fs_submit_page_write": _F2FS_BLOCK,
     "f2fs_submit_folio_write": _F2FS_BLOCK,
     "f2fs_submit_page_bio": _F2FS_BLOCK,
@@ -107,6 +110,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "nr_bytes": "size",
         "bio_dev": "dev",
     },
+    "page_mkwrite": {**_INODE, "page": "index"},
     "direct_begin": {**_INODE, "offset_bytes": "pos", "nr_bytes": "count"},
     "direct_end": {"nr_bytes": "moved"},
     "name_open": {"name": "name"},

@@ -44,6 +44,11 @@ _NEW = "".join(f" n{level}={{new_name:quoted{level}}}" for level in range(LEVELS
 _BIO = "{place}dev={bio_dev} opf={w} sector={sector} size={nr_bytes}"
 _BIO_PAGE = " ino={ino} index={page} sdev={dev} name={name:quoted}{end}"
 _ADDED = "dev {dev:device} ino {ino:x} {*w}ofs={page:page}"
+_CACHE = (f"{_ADDED} order={{page_order}}", _ADDED)
+_INVALIDATE = tuple(
+    f"{_INODE} {index} {{page}} offset {{offset_bytes}} length {{nr_bytes}}" for index in ("folio_index", "page_index")
+)
+_DIRECT = "{place}dev={dev} ino={ino} pos={offset_bytes} count={nr_bytes}{end}"
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "ext4_es_insert_extent": (_INSERT,),
@@ -63,11 +68,18 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "writeback_dirty_page": _DIRTY,
     "iomap_dio_rw_begin": (
         "dev {dev:device} ino 0x{ino:x} size 0x{w} offset 0x{offset_bytes:x} length 0x{nr_bytes:x}",
+        _DIRECT,
     ),
     "jbd2_start_commit": (_COMMIT,),
     "jbd2_end_commit": (_COMMIT,),
     "jbd2_handle_stats": ("dev {dev:device} tid {transaction} {*w}dirtied_blocks {nr_blocks:s}",),
-    "mm_filemap_add_to_page_cache": (f"{_ADDED} order={{page_order}}", _ADDED),
+    "mm_filemap_add_to_page_cache": _CACHE,
+    "mm_filemap_delete_from_page_cache": _CACHE,
+    "ext4_invalidate_folio": _INVALIDATE,
+    "ext4_journalled_invalidate_folio": _INVALIDATE,
+    "ext4_invalidatepage": _INVALIDATE,
+    "ext4_journalled_invalidatepage": _INVALIDATE,
+    "f2fs_vm_page_mkwrite": (f"{_F2FS_INODE}, {{*w}}index = {{page}}",),
     "f2fs_submit_page_write": _F2FS_BLOCK,
     "f2fs_submit_folio_write": _F2FS_BLOCK,
     "f2fs_submit_page_bio": _F2FS_BLOCK,
@@ -100,7 +112,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
         f"{_BIO} vcnt={{#}} idx={{#}} done={{#}} offset={{offset_bytes}} mapping={{w}} host={{w}}{_BIO_PAGE}",
         f"{_BIO}{_BIO_PAGE}",
     ),
-    "direct_begin": ("{place}dev={dev} ino={ino} pos={offset_bytes} count={nr_bytes}{end}",),
+    "page_mkwrite": ("{place}dev={dev} ino={ino} index={page}{end}",),
+    "direct_begin": (_DIRECT,),
     "direct_end": ("{place}moved={nr_bytes:s}{end}",),
     "name_open": _PATH,
     "name_unlink": _PATH,

@@ -5,11 +5,31 @@ the first change after it was written out makes it dirty, which is an event of i
 nothing changed: who writes a page out and finds a lock taken makes it dirty again (``redirty_page_for_writepage``; the
 flusher of F2FS, or a process in fsync), and garbage collection makes pages dirty to move them. What threads of the
 kernel dirty has been made by others.
+
+A page also becomes clean by being dropped (truncated, punched out, zeroed, collapsed), and then nobody's writes are in
+it. Whatever is put into that page of the file later comes through the cache, to which it is added first, or past it,
+by a direct write. So these rules hold, each as far as the events that it needs were recorded:
+
+- What came before the page was added to the cache, or dropped from it, is in nothing that is written out later.
+- A write whose page becomes dirty by it only after the page was written out belongs to the next turn: the bio was on
+  its way before.
+- Of a folio of several pages a part can be dropped, which stays in the cache where the rest is dirty: ext4 has an event
+  of that. Without it, owners of what is in such a folio are inferred.
+- What is written past the cache is its submitter's, whoever wrote to the page before (`direct_writes`).
+- Where neither additions nor drops are recorded, a page that another process made dirty after the last write may have
+  been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where the
+  trace does not tell whether the submitter wrote past the cache.
+- A block of no recorded writer may have been dirty when the recording began: it has no owner, unless it certainly was
+  clean, which leaves only a direct write.
+- A store into a page that is dirty already is no event but that of the probe on page_mkwrite. Without it any number of
+  processes may have stored there, so that those who wrote are not counted; nor where the page may have been dirty when
+  the recording began.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import polars as pl
 
@@ -18,69 +38,181 @@ BLOCK = ["dev", "ino", "life", "file_block"]
 
 TURN = [*BLOCK, "turn"]
 
+MAKERS = ("write", "store")
+"""Kinds of event after which the thread certainly changed the block."""
+
+TOUCHES = (*MAKERS, "dirty", "maybe")
+
 _IS_OUT = pl.col("at").is_not_null()
 
 
+class Told(NamedTuple):
+    """The devices whose trace holds every event of a class.
+
+    `dirtied`: pages that become dirty; `absent`: pages that are added to the cache, or leave it; `dropped`: that leave
+    it; `cut`: parts of folios that are dropped; `stored`: stores through a memory map; `forgetful`: inodes that are
+    dropped. Two say what the filesystem does: in `redirty` processes make pages dirty again that they could not write
+    out, in `folios` the cache holds several pages as one.
+    """
+
+    dirtied: Collection[int]
+    absent: Collection[int]
+    dropped: Collection[int]
+    cut: Collection[int]
+    stored: Collection[int]
+    forgetful: Collection[int]
+    redirty: Collection[int]
+    folios: Collection[int]
+
+
 def authors(
-    blocks: pl.DataFrame,
-    touched: pl.DataFrame,
-    unplaced: pl.DataFrame,
-    forgetful: Collection[int],
-    threads: pl.DataFrame,
+    blocks: pl.DataFrame, touched: pl.DataFrame, unplaced: pl.DataFrame, told: Told, threads: pl.DataFrame
 ) -> pl.DataFrame:
     """The `blocks` with who made what they write: `via`, `count`, `who`, and tid, pid, comm and ts_ns of the last.
 
-    `who` tells equal sets of processes from others. All are null where no process is recorded. Where only an event of
-    dirtying is (via dirty_folio), others may have written too, so that `count` is null, and threads of the kernel stand
-    back behind a process. `via` is unknown where a part of the processes may have been written out before
-    (`_doubtful`), or where several dirtied the block and no write is recorded.
+    `who` tells equal sets of processes from others. `via` is null where the block belongs to its submitter by a direct
+    write. It is dirty_folio where only dirtying or stores are recorded; threads of the kernel then stand back behind a
+    process. It is inferred or unknown as the rules above say, and unknown where a part of the processes may have been
+    written out before (`_doubtful`), or where several dirtied the block and no write is recorded.
 
-    `touched` has a row for each block that a thread wrote to (is_write) or dirtied; `unplaced` is when data was written
-    nobody knows where (dev, ts_ns); `forgetful` are the devices whose trace tells when an inode is dropped; `threads`
-    tells of each thread whether it is_process (`processes.of_threads`).
+    `blocks` tell of the bio submit_tid, submit_pid, is_direct (whether it is a direct write; null where that is not
+    known) and is_pageless (whether a probe saw no page in it). `touched` has a row for each block that a thread wrote
+    to (`kind` write), stored to (store), dirtied (dirty) or may have written to (maybe), and for each that was absent
+    from the cache (absent); `unplaced` is when data was written nobody knows where (dev, ts_ns); `threads` tells of
+    each thread whether it is_process (`processes.of_threads`).
     """
     is_mover = pl.col("comm").is_not_null() & ~pl.col("is_process")
     named = threads.select("tid", "pid", "comm", is_mover=is_mover)
     touched = touched.join(named, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
-    events = pl.concat([touched, blocks.with_columns(is_write=pl.lit(None, pl.Boolean))], how="diagonal")
-    # What touched a block in the very instant in which it is written out counts as having done so before.
-    events = events.sort("ts_ns", _IS_OUT, maintain_order=True).with_columns(
-        turn=_IS_OUT.cast(pl.Int64).cum_sum().over(BLOCK) - _IS_OUT.cast(pl.Int64),
-        process=pl.coalesce("pid", -pl.col("tid")),
-    )
-    writes, dirties = pl.col("is_write").fill_null(False), ~pl.col("is_write").fill_null(True)
-    processes = pl.col("process").filter(writes).unique()
-    by_write = writes.any()
-    makers = dirties & ~pl.col("is_mover").fill_null(False)
+    events = _in_turns(pl.concat([touched, blocks], how="diagonal"))
+    events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
+    writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
+    made, by_process = pl.col("kind").is_in(MAKERS), dirties & ~pl.col("is_mover").fill_null(False)
+    processes = pl.col("process").filter(made).unique()
+    by_write, by_maker = writes.any(), made.any()
     thread = {
         name: pl.when(by_write)
         .then(pl.col(name).filter(writes).last())
-        .when(makers.any())
-        .then(pl.col(name).filter(makers).last())
+        .when(by_maker)
+        .then(pl.col(name).filter(made).last())
+        .when(by_process.any())
+        .then(pl.col(name).filter(by_process).last())
         .otherwise(pl.col(name).filter(dirties).last())
-        for name in ("tid", "pid", "comm", "ts_ns")
+        for name in ("tid", "pid", "comm", "ts_ns", "process")
     }
+    of_bio = ("at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio", "submit_process")
     turns = (
         events.group_by(TURN)
         .agg(
-            pl.col("at", "begin", "end", "size").filter(_IS_OUT).first(),
-            via=pl.when(by_write).then(pl.lit("write_begin")).when(dirties.any()).then(pl.lit("dirty_folio")),
-            count=pl.when(by_write).then(processes.len()),
+            pl.col(*of_bio).filter(_IS_OUT).first(),
+            via=pl.when(by_write)
+            .then(pl.lit("write_begin"))
+            .when(by_maker | dirties.any())
+            .then(pl.lit("dirty_folio")),
+            count=processes.len(),
             processes=processes.sort(),
             dirtier=pl.col("process").filter(dirties).last(),
-            is_disputed=(pl.col("process").filter(makers).n_unique() > 1) & ~by_write,
-            is_left_dirty=pl.col("is_mover").filter(dirties).last() & makers.any() & ~by_write,
+            dirtied_ns=pl.col("nth").filter(by_process).last(),
+            made_ns=pl.col("nth").filter(made).last(),
+            by_maker=by_maker,
+            is_exact=_is_exact(by_process, made),
+            is_disputed=(pl.col("process").filter(by_process).n_unique() > 1) & ~by_maker,
+            is_left_dirty=pl.col("is_mover").filter(dirties).last() & by_process.any() & ~by_maker,
             **thread,
         )
         .filter(_IS_OUT)
     )
-    turns = turns.join(_doubtful(events, turns, unplaced, forgetful), on=TURN, how="left")
-    trusted = pl.when(pl.col("is_doubtful").is_null() & ~pl.col("is_disputed"))
+    turns = turns.join(_doubtful(events, turns, unplaced, told.forgetful), on=TURN, how="left")
+    turns = turns.with_columns(via=_rule(told))
+    is_known = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
+    is_counted = (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(told.stored) & _is_in(told.absent)
+    is_counted &= ~_may_be_left(told)
     return turns.with_columns(
-        *(trusted.then(name).alias(name) for name in ("count", "tid", "pid", "comm")),
-        via=trusted.then("via").otherwise(pl.lit("unknown")),
-        who=trusted.then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
+        *(pl.when(is_known).then(name).alias(name) for name in ("tid", "pid", "comm", "ts_ns")),
+        count=pl.when(is_counted).then("count"),
+        who=pl.when(is_known).then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
     ).sort("at", "file_block")
+
+
+def _is_in(devices: Collection[int]) -> pl.Expr:
+    return pl.col("dev").is_in(list(devices))
+
+
+def _in_turns(events: pl.DataFrame) -> pl.DataFrame:
+    """The events in order, with `nth`, `turn` and `process`, and what they say of the page's absence.
+
+    is_gone: what a row put into the page was dropped before it was written out; is_clean: the page was absent, and
+    nothing touched it since. What touched a block in the very instant in which it is written out counts as having done
+    so before.
+    """
+    events = events.sort("ts_ns", _IS_OUT, maintain_order=True).with_row_index("nth")
+    touches = events.filter(pl.col("kind").is_in(TOUCHES))
+    following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth")}
+    touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
+    is_under_way = pl.col("kind").is_in(MAKERS) & (pl.col("next_kind") == "dirty") & (pl.col("next_tid") == pl.col("tid"))
+    moved = touches.filter(is_under_way).select("nth", effect="next_nth")
+    is_dirty, is_absent = (pl.col("kind") == "dirty").fill_null(False), (pl.col("kind") == "absent").fill_null(False)
+    events = (
+        events.join(moved, on="nth", how="left", maintain_order="left")
+        .sort(pl.coalesce("effect", "nth"), is_dirty, "nth")
+        .with_columns(nth=pl.int_range(pl.len(), dtype=pl.Int64))
+    )
+    events = events.with_columns(
+        turn=_IS_OUT.cast(pl.Int64).cum_sum().over(BLOCK) - _IS_OUT.cast(pl.Int64),
+        process=pl.coalesce("pid", -pl.col("tid")),
+        submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")),
+        touches=pl.col("kind").is_in(TOUCHES).fill_null(False).cast(pl.Int64).cum_sum().over(BLOCK),
+    )
+    before = pl.when(is_absent).then("touches").forward_fill().over(BLOCK)
+    before = pl.coalesce(before, pl.when(pl.col("life") > 0).then(0))
+    return events.with_columns(
+        is_gone=(pl.col("nth") < pl.when(is_absent).then("nth").max().over(TURN)).fill_null(False),
+        is_clean=(pl.col("touches") == before).fill_null(False),
+        is_in_folio=pl.col("is_in_folio").forward_fill().over(BLOCK),
+    )
+
+
+def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
+    """Whether the processes that made the block in a turn are all there were, where every event is recorded.
+
+    The page was clean when the first of them changed it, because that made it dirty; and nobody else made it dirty,
+    or may have written to it.
+    """
+    process, kind = pl.col("process"), pl.col("kind")
+    is_first = (process.filter(made).first() == process.filter(by_process).first()) & (
+        pl.col("nth").filter(made).first() < pl.col("nth").filter(by_process).first()
+    )
+    is_theirs = process.filter(by_process).is_in(process.filter(made).implode()).all()
+    return (is_first & is_theirs & ~(kind == "maybe").any()).fill_null(False)
+
+
+def _rule(told: Told) -> pl.Expr:
+    """Which rule gives the owner of a turn, by what its events say and which of them the trace would have."""
+    absent, dropped, dirtied = (_is_in(devices) for devices in (told.absent, told.dropped, told.dirtied))
+    may_be_cut = pl.coalesce("is_in_folio", _is_in(told.folios)) & ~_is_in(told.cut)
+    may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
+    is_torn = pl.col("by_maker") & (pl.col("dirtied_ns") > pl.col("made_ns")) & (pl.col("dirtier") != pl.col("process"))
+    is_torn &= ~absent
+    may_be_left = _may_be_left(told) & ~pl.col("by_maker")
+    is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
+    unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
+    is_past_cache = pl.col("is_pageless") | (pl.col("is_clean") & dirtied & pl.col("is_direct").is_null())
+    return (
+        pl.when(pl.col("is_direct").fill_null(False))
+        .then(None)
+        .when(pl.col("via").is_null())
+        .then(pl.when(~is_past_cache).then(unknown))
+        .when(is_unclear)
+        .then(unknown)
+        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut)
+        .then(inferred)
+        .otherwise("via")
+    )
+
+
+def _may_be_left(told: Told) -> pl.Expr:
+    """Whether a page may have been dirty before the recording, and made dirty again by who could not write it out."""
+    return _is_in(told.redirty) & (pl.col("turn") == 0) & (pl.col("life") == 0)
 
 
 def _doubtful(
@@ -95,12 +227,13 @@ def _doubtful(
     kernel did is held to the same.
     """
     others = pl.col("processes").list.len() - pl.col("processes").list.contains(pl.col("dirtier")).fill_null(False)
-    is_dirtying = ~pl.col("is_write").fill_null(True)
+    is_dirtying = (pl.col("kind") == "dirty").fill_null(False)
     has_dirties = pl.col("dev").is_in(events.filter(is_dirtying)["dev"].unique().implode())
     several = turns.filter((others > pl.when(has_dirties).then(0).otherwise(1)) | pl.col("is_left_dirty"))
     several = several.filter(pl.col("dirtier").is_not_null() | ~has_dirties).select(*TURN, "is_left_dirty")
-    rows = events.join(several, on=TURN, maintain_order="left").with_row_index("nth")
-    is_write, is_edge = pl.col("is_write").fill_null(False), pl.when(has_dirties).then(is_dirtying).otherwise(_IS_OUT)
+    rows = events.join(several, on=TURN, maintain_order="left")
+    is_write = pl.col("kind").is_in(MAKERS).fill_null(False)
+    is_edge = pl.when(has_dirties).then(is_dirtying).otherwise(_IS_OUT)
     edge = {name: pl.col(name).filter(is_edge).last().over(TURN) for name in ("nth", "process", "ts_ns")}
     rows = rows.with_columns(edge=edge["nth"], edge_process=edge["process"], edge_ns=edge["ts_ns"])
     own = is_write & (pl.col("process") == pl.col("edge_process")) & (pl.col("nth") < pl.col("edge"))

@@ -27,7 +27,7 @@ from androstep_analysis.link import intervals, timeline
 from androstep_analysis.link.intervals import Int64s
 
 PAGE_BYTES = 4096
-CACHED = "mm_filemap_add_to_page_cache"
+CACHED = tracepoints.CACHED
 
 _LARGEST_BIO = 1 << 32
 """Bytes beyond what one bio can be about: its size has 32 bits."""

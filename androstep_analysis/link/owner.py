@@ -14,7 +14,7 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import authorship, bio_pages, handles, processes
+from androstep_analysis.link import authorship, bio_pages, direct_writes, handles, processes
 
 PAGE_BYTES = 4096
 """Size of a page in ``writeback_dirty_folio``; a trace does not tell it."""
@@ -52,27 +52,66 @@ def owned(
         & (pl.col("map_source") != "inferred")  # the right writer of a guessed file is still a guess
         & (pl.col("nr_sectors") > 0)
         & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
-    )
+    ).fill_null(False)
     touched_by = touches(fs_events)
-    pieces = _not_written_for_others(pieces, fs_events, touched_by["dev"].unique())
-    written = pieces.filter(is_written)
-    block_bytes = _of_whole_blocks(block_bytes, fs_events)
-    if touched_by.height and written.height:
+    devices = _telling(pieces, touched_by, recorded)
+    is_told = pl.col("part_dev").is_in(devices.implode())
+    is_pageless = _is_pageless(pieces, fs_events)
+    pieces = _not_written_for_others(pieces.with_columns(is_pageless=is_pageless), is_told, is_written)
+    written = pieces.filter(is_written & is_told)
+    if written.height:
+        block_bytes = _of_whole_blocks(block_bytes, fs_events)
         blocks = _blocks(written, fs_events, block_bytes)
+        touched = _touched(fs_events, blocks, block_bytes)
+        told = _told(fs_events, devices, recorded, lost_events)
+        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, block_bytes, told, recorded))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
-        touched = _touched(fs_events, blocks, block_bytes)
-        authors = authorship.authors(blocks, touched, _unplaced(pieces), _forgetful(fs_events, recorded), known)
-        others = pieces.filter(~is_written.fill_null(False))
+        authors = authorship.authors(blocks, touched, _unplaced(pieces), told, known)
+        others = pieces.filter(~(is_written & is_told))
         pieces = pl.concat([others, _cut(written, processes.of_threads(authors, tasks))], how="diagonal")
+    pieces = pieces.drop("is_pageless")
     if lost_events:  # a handle that is not in the trace is an owner that is not counted
-        return _doubted(pieces, touched_by["dev"].unique())
+        return _doubted(pieces, devices)
     return handles.owned(pieces, fs_events, tasks)
 
 
 def touches(fs_events: pl.DataFrame) -> pl.DataFrame:
     """The events that tell who wrote to a page or made it dirty; without them each piece has its owner by itself."""
-    return fs_events.filter(pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.DIRTIED]))
+    is_touch = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
+    return fs_events.filter(is_touch)
+
+
+def _telling(pieces: pl.DataFrame, touched_by: pl.DataFrame, recorded: Collection[str]) -> pl.Series:
+    """The devices whose trace tells who put data into pages, also where nobody did."""
+    is_everywhere = not set(tracepoints.DIRTIED).isdisjoint(recorded)
+    return pieces["part_dev"].drop_nulls().unique() if is_everywhere else touched_by["dev"].drop_nulls().unique()
+
+
+def _told(
+    fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str], lost_events: int
+) -> authorship.Told:
+    """Which devices' traces hold every event of each class; none does where events were lost."""
+    own = fs_events.select("dev", "event").drop_nulls("dev")
+
+    def having(*names: str) -> list[int]:
+        if lost_events:
+            return []
+        if not set(names).isdisjoint(recorded):
+            return devices.to_list()
+        return own.filter(pl.col("event").is_in(names))["dev"].unique().to_list()
+
+    is_f2fs = pl.col("event").cast(pl.String).str.starts_with("f2fs_")
+    return authorship.Told(
+        dirtied=having(*tracepoints.DIRTIED),
+        absent=having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED),
+        dropped=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED),
+        cut=having(*tracepoints.INVALIDATED),
+        stored=having(*tracepoints.STORES),
+        forgetful=_forgetful(fs_events, recorded),
+        redirty=own.filter(is_f2fs)["dev"].unique().to_list(),
+        folios=fs_events.filter(pl.col("page_order") > 0)["dev"].drop_nulls().unique().to_list(),
+    )
 
 
 def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
@@ -98,31 +137,69 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
     )
 
 
-def _not_written_for_others(pieces: pl.DataFrame, fs_events: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+def _not_written_for_others(pieces: pl.DataFrame, is_told: pl.Expr, is_written: pl.Expr) -> pl.DataFrame:
     """The pieces, data written for its submitter only where nothing speaks against it.
 
-    On `devices`, where the events tell who put data into pages, data of no recorded writer is a direct write of the
-    submitter: if the bio carries no page of a file, where a probe tells (`bio_pages`), else if it is known which file
-    it belongs to and the events also tell of stores through a memory map. Other data has no owner. Where no event
-    tells who wrote, the submitter is no more than inferred.
+    Where no event tells who wrote (not `is_told`) the submitter is no more than inferred; an fsync also submits what
+    others wrote. Where events do, those pieces `is_written` of which it is known which file they belong to have the
+    owner that `authorship` finds; others have none, unless a probe saw that their bio carries no page of a file.
     """
     is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
     is_submitted = (is_data & (pl.col("owner_via") == "submitter")).fill_null(False)
-    is_placed = pl.col("ino").is_not_null() & (pl.col("map_source") != "inferred").fill_null(False)
-    probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
-    carries_page = bio_pages.carries_page(pieces, fs_events) if len(probed) else pl.lit(False)
-    has_probe = pl.col("part_dev").is_in(probed.implode())
-    dirtied = fs_events.filter(pl.col("event").is_in(tracepoints.DIRTIED))["dev"].unique()
-    is_other = is_placed & pl.col("part_dev").is_in(dirtied.implode())
-    is_direct = pl.when(has_probe).then(~carries_page).otherwise(is_other)
-    is_told = pl.col("part_dev").is_in(devices.implode())
-    known = pl.when(~(is_submitted & is_told & ~is_direct))
+    is_lost = is_submitted & is_told & ~is_written & ~pl.col("is_pageless")
+    known = pl.when(~is_lost)
     unknown, inferred = (pl.lit(name).cast(schema.enum("io", "owner_via")) for name in ("unknown", "inferred"))
     return pieces.with_columns(
         *(known.then(name).alias(name) for name in _OWNER[:3]),
         owner_count=known.then("owner_count").otherwise(0),
         owner_via=pl.when(is_submitted & ~is_told).then(inferred).otherwise(known.then("owner_via").otherwise(unknown)),
     )
+
+
+def _is_pageless(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
+    """For each piece whether the probe on submit_bio saw no page of a file in its bio: False where there is no probe."""
+    probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
+    if probed.is_empty():
+        return pl.repeat(False, pieces.height, dtype=pl.Boolean, eager=True)
+    return ~bio_pages.carries_page(pieces, fs_events) & pieces["part_dev"].is_in(probed.implode())
+
+
+def _is_direct(
+    blocks: pl.DataFrame,
+    pieces: pl.DataFrame,
+    touched: pl.DataFrame,
+    fs_events: pl.DataFrame,
+    block_bytes: Mapping[int, int],
+    told: authorship.Told,
+    recorded: Collection[str],
+) -> pl.Series:
+    """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
+
+    By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on submit_bio, where that sees every page: not
+    those that a filesystem with events of its own has encrypted. What a thread of the kernel submits comes from the
+    cache.
+    """
+    reads = pieces.filter(
+        (pl.col("op") == "read") & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
+    )
+    calling = fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT)).select("tid").unique()
+    spans = _spans(reads.join(calling, left_on="submit_tid", right_on="tid", how="semi"))
+    direct = direct_writes.are_direct(blocks, _each_block(spans, block_bytes), touched, fs_events)
+    own = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
+    probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
+    is_called = pl.col("dev").is_in(direct_writes.told(fs_events, recorded)) & pl.col("dev").is_in(told.dirtied)
+    has_page = pl.col("dev").is_in(probed.implode()) & ~pl.col("is_pageless")
+    rule = (
+        pl.when(has_page)
+        .then(False)
+        .when(pl.col("dev").is_in(probed.implode()) & ~pl.col("dev").is_in(own.implode()))
+        .then("is_pageless")
+        .when(is_called)
+        .then("is_direct")
+        .when(~pl.col("by_process"))
+        .then(False)
+    )
+    return blocks.with_columns(is_direct=direct).select(is_direct=rule).to_series()
 
 
 def _of_whole_blocks(block_bytes: Mapping[int, int], fs_events: pl.DataFrame) -> dict[int, int]:
@@ -160,19 +237,27 @@ def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
 
 def _blocks(written: pl.DataFrame, fs_events: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
     """Every block of a file that the pieces write out: position of the piece, and which block of which life when."""
-    rows = written.select(
-        pl.int_range(pl.len()).alias("at"),
-        "ino",
-        dev="part_dev",
-        ts_ns="time",
-        begin="file_offset_bytes",
-        end=pl.col("file_offset_bytes") + pl.col("nr_sectors") * units.SECTOR_BYTES,
-    )
+    rows = _spans(written.with_row_index("at"))
     born = _lives(fs_events).filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
     lived = rows.sort("ts_ns", maintain_order=True).join_asof(
         born, on="ts_ns", by=["dev", "ino"], check_sortedness=False
     )
     return _each_block(lived.with_columns(pl.col("life").fill_null(0)), block_bytes)
+
+
+def _spans(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Which bytes of which file each piece is about, when it was submitted and by whom."""
+    return pieces.select(
+        pl.col("^at$", "ino", "is_pageless"),
+        dev="part_dev",
+        ts_ns="time",
+        begin="file_offset_bytes",
+        end=pl.col("file_offset_bytes") + pl.col("nr_sectors") * units.SECTOR_BYTES,
+        tid="submit_tid",
+        submit_tid="submit_tid",
+        submit_pid="submit_pid",
+        by_process=pl.col("owner_via") == "submitter",
+    )
 
 
 def _forgetful(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
@@ -194,23 +279,72 @@ def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
-    """Every block that a process wrote to or dirtied, of the files in `blocks`."""
-    is_write = pl.col("event").is_in(tracepoints.WRITES)
-    rows = _lives(fs_events).filter(is_write | pl.col("event").is_in(tracepoints.DIRTIED))
+    """Every block of the files in `blocks` that was touched or absent (`kind`, as `authorship.authors` takes it)."""
+    event = pl.col("event")
+    kinds = {
+        **dict.fromkeys(tracepoints.WRITES, "write"),
+        **dict.fromkeys(tracepoints.STORES, "store"),
+        **dict.fromkeys(tracepoints.DIRTIED, "dirty"),
+        **dict.fromkeys((tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED), "absent"),
+    }
+    rows = _lives(fs_events).filter(event.is_in(list(kinds)))
     rows = rows.join(blocks.select("dev", "ino").unique(), on=["dev", "ino"], how="semi", maintain_order="left")
     rows = rows.sort("ts_ns", maintain_order=True).join_asof(
         _folios(fs_events), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
     )
+    is_write, is_part = event.is_in(tracepoints.WRITES), event.is_in(tracepoints.INVALIDATED)
+    order = pl.col("page_order").clip(0, bio_pages.LARGEST_ORDER)
+    own = pl.lit(PAGE_BYTES, pl.Int64) * pl.lit(2, pl.Int64).pow(order)
+    length = pl.when(event.is_in(tracepoints.DIRTIED)).then("folio_bytes").otherwise(own).fill_null(PAGE_BYTES)
     page = pl.when(pl.col("page") <= _LARGEST_FILE // PAGE_BYTES).then("page")
-    begin = pl.when(is_write).then("offset_bytes").otherwise(page * PAGE_BYTES)
-    length = pl.when(is_write).then("nr_bytes").otherwise(pl.col("folio_bytes").fill_null(PAGE_BYTES))
+    inside = pl.when(is_part).then("offset_bytes").otherwise(0)
+    begin = pl.when(is_write).then("offset_bytes").otherwise(page * PAGE_BYTES + inside)
+    length = pl.when(is_write | is_part).then("nr_bytes").otherwise(length)
     spans = rows.select(
-        "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length, is_write=is_write
-    )
+        "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length,
+        kind=event.cast(pl.String).replace_strict(kinds, return_dtype=pl.String),
+        is_in_folio=pl.when(event == tracepoints.CACHED).then(order.fill_null(0) > 0),
+    )  # fmt: skip
     fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(
         1, _LARGEST_FOLIO
     )
-    return _each_block(spans.filter(fits), block_bytes)
+    touched = _each_block(_as_far_as_written(spans.filter(fits)), block_bytes)
+    touched = touched.unique(["nth", "file_block"], keep="first", maintain_order=True).drop("nth")
+    start = pl.col("file_block") * pl.col("size")
+    is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
+    # Which of a page's blocks a store is to is not told.
+    is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < PAGE_BYTES)
+    kind = pl.when(is_somewhere).then(pl.lit("maybe")).otherwise("kind")
+    return touched.filter(is_whole | (pl.col("kind") != "absent")).with_columns(kind=kind)
+
+
+def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
+    """The spans, where a write is followed by the event of its page only as far as it certainly wrote.
+
+    One event says of a whole folio that it became dirty, by a write to a part of it. And a write that is longer than
+    the folio that it gets goes on with another event for the rest. What is beyond is `maybe` touched.
+    """
+    spans = spans.with_row_index("nth")
+    is_write, is_dirty = pl.col("kind") == "write", pl.col("kind") == "dirty"
+    makers = spans.filter(pl.col("kind").is_in(authorship.MAKERS))
+    thread = ["dev", "ino", "tid"]
+    begin, end = (pl.col(name).shift(-1).over(thread) for name in ("begin", "end"))
+    is_continued = (begin > pl.col("begin")) & (begin < pl.col("end")) & (end == pl.col("end"))
+    rests = makers.filter(is_write).select("nth", rest=pl.when(is_continued).then(begin))
+    before = makers.select(*thread, "nth", made="kind", first="begin", limit="end")
+    spans = spans.join(rests, on="nth", how="left", maintain_order="left").join_asof(
+        before, on="nth", by=thread, check_sortedness=False
+    )
+    is_of_write = is_dirty & (pl.col("made") == "write") & (pl.col("first") < pl.col("end"))
+    is_of_write &= pl.col("begin") < pl.col("limit")
+    first = pl.when(is_of_write).then(pl.max_horizontal("begin", "first")).otherwise("begin")
+    limit = pl.when(is_of_write).then(pl.min_horizontal("end", "limit")).otherwise(pl.coalesce("rest", "end"))
+    cut = spans.with_columns(first=first, limit=limit)
+    parts = [cut.with_columns(begin="first", end="limit")]
+    maybe = cut.with_columns(kind=pl.lit("maybe"))
+    parts += [maybe.with_columns(end="first"), maybe.with_columns(begin="limit")]
+    kept = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
+    return kept.drop("rest", "made", "first", "limit")
 
 
 def _folios(fs_events: pl.DataFrame) -> pl.DataFrame:

@@ -31,9 +31,10 @@ class Recording:
 
     @cached_property
     def staging(self) -> Staging:
-        """The trace, with the offset of the real time that iotrace measured."""
+        """The trace, with the offset of the real time that iotrace measured and the events that it recorded."""
         trace = ingest.read(self.directory / "recording" / "trace.dat")
-        return replace(trace, realtime_offset_ns=self.described["realtime_offset_ns"])
+        recorded = frozenset(event["event"].rpartition("/")[2] for event in self.described["events"])
+        return replace(trace, realtime_offset_ns=self.described["realtime_offset_ns"], recorded=recorded)
 
     @cached_property
     def described(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@
 #define MID_BYTES  (4 * PAGE_BYTES)
 #define CREATE     (O_RDWR | O_CREAT)
 
-static const char *const drops[] = {"nothing", "open",     "truncate", "cut",    "punch",
+static const char *const drops[] = {"nothing", "open",     "truncate", "cut",     "punch",
                                     "zero",    "collapse", "advise",   "recreate"};
 static const char *const stores[] = {"map", "direct", "write"};
 
