@@ -42,7 +42,8 @@ int file_space(struct file *file, const char *what, int mode, uint64_t offset, u
         oplog_write(mode == FALLOC_FL_COLLAPSE_RANGE ? OPLOG_COLLAPSE : OPLOG_INSERT, file->id, oplog_sequence(),
                     offset, length, NULL, 0);
     int rc = fallocate(file->fd, mode, (off_t)offset, (off_t)length);
-    must(rc == 0 || errno == EOPNOTSUPP, what);
+    // EINVAL: the filesystem gives space in clusters, and these are no whole ones.
+    must(rc == 0 || errno == EOPNOTSUPP || (moves && errno == EINVAL), what);
     if (moves)
         oplog_write(OPLOG_DONE, file->id, oplog_sequence(), 0, rc == 0, NULL, 0);
     if (rc != 0)
