@@ -3,7 +3,8 @@
 `ground_truth.json.gz` names what each block of every write bio held: data by a hash of its content, followed from the
 application's write to the device below, the rest by a program inside the kernel. Nothing of it comes from the events
 or images that are analysed. A row of the truth has ts, sector, sectors (on the device of the bio), bio_sector,
-submit_pid and kind (data, journal, metadata, node); data also ino, gen, lblk (in 4 KiB), writer_pids and names.
+submit_pid and kind (data, journal, metadata, node); data also ino, gen, lblk (in 4 KiB), offset_bytes (of its first
+sector; null where only lblk is known), writer_pids and names. Every sector of it is judged.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 
-BLOCK_BYTES = 4096
+PAGE_BYTES = 4096
 SECTOR_BYTES = 512
+PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
 
 RECORDINGS = ("ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1", "vfat_guest_6.1")
 """Directories of the corpus folder kernel."""
@@ -75,9 +77,11 @@ def writes(directory: Path) -> pl.DataFrame:
         infer_schema_length=None,
     )
     if "block" in rows.columns:
-        step = BLOCK_BYTES // SECTOR_BYTES
-        rows = rows.with_columns(sector=pl.col("block") * step, sectors=pl.lit(step, pl.Int64))
-    return rows
+        rows = rows.with_columns(sector=pl.col("block") * PAGE_SECTORS, sectors=pl.lit(PAGE_SECTORS, pl.Int64))
+    if "offset_bytes" in rows.columns:
+        return rows
+    is_whole = pl.col("sectors") == PAGE_SECTORS
+    return rows.with_columns(offset_bytes=pl.when(is_whole).then(pl.col("lblk") * PAGE_BYTES))
 
 
 def image(directory: Path, when: str, dev: int) -> Filesystem | None:
@@ -105,9 +109,10 @@ def tables(recorded: Staging, images: link.Images, *, with_filesystem_events: bo
 
 
 def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4") -> pl.DataFrame:
-    """The truth, each row beside what table io says of that block at that time (columns io_…).
+    """The truth, each row beside what table io says of its sectors at that time (columns io_…).
 
-    A block of which parts are told apart has a row for each different answer.
+    A block of which parts are told apart has a row for each different answer; `nr_sectors` counts what it is about.
+    `io_offset` is where its first sector would be in the file if all were as the one answered.
     """
     pieces = io.filter(pl.col("op") == "write", pl.col("nr_sectors") > 0)
     inside = pl.int_ranges(0, "nr_sectors").alias("inside")
@@ -121,7 +126,7 @@ def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4") -> pl
             io_subtype=pl.col("subtype").cast(pl.String),
             io_ino="ino",
             io_path="path",
-            io_lblk=(pl.col("file_offset_bytes") + pl.col("inside") * SECTOR_BYTES) // BLOCK_BYTES,
+            io_offset=pl.col("file_offset_bytes") + pl.col("inside") * SECTOR_BYTES,
             io_source=pl.col("map_source").cast(pl.String),
             io_pid="owner_pid",
             io_count="owner_count",
@@ -136,8 +141,16 @@ def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4") -> pl
         has_numbers=pl.lit(not any(name in fs_type for name in UNNUMBERED)),
     )
     answers = rows.explode("at").join(sectors, on=["ts", "at"], how="left", validate="1:1")
-    said = [name for name in answers.columns if name.startswith("io_")]
-    return answers.drop("at").unique(["row", *said], keep="first", maintain_order=True)
+    inside = (pl.col("at") - pl.col("sector")) * SECTOR_BYTES
+    # Of a block of which only the page is known, so is only the page of the answer.
+    page = pl.col("io_offset") // PAGE_BYTES * PAGE_BYTES
+    answers = answers.with_columns(
+        io_offset=pl.when(pl.col("offset_bytes").is_null()).then(page).otherwise(pl.col("io_offset") - inside)
+    )
+    said = ["row", *(name for name in answers.columns if name.startswith("io_"))]
+    count = answers.group_by(said).agg(nr_sectors=pl.len())
+    answers = answers.drop("at").unique(said, keep="first", maintain_order=True)
+    return answers.join(count, on=said, nulls_equal=True, how="left", maintain_order="left", validate="1:1")
 
 
 def block_type(answers: pl.DataFrame) -> pl.DataFrame:
@@ -173,7 +186,8 @@ def file(answers: pl.DataFrame) -> pl.DataFrame:
     of_image = pl.col("io_source").is_in(["image_before", "image_after", "fiemap", "inferred"])
     by_name = ~pl.col("has_numbers") & of_image & has_name.fill_null(False)
     is_content = (pl.col("io_block_type") == "data") | ((pl.col("io_block_type") == "directory") & ~pl.col("is_named"))
-    right = is_content & (by_number | by_name) & (pl.col("io_lblk") == pl.col("lblk"))
+    is_there = pl.col("io_offset") == pl.coalesce("offset_bytes", pl.col("lblk") * PAGE_BYTES)
+    right = is_content & (by_number | by_name) & is_there
     return answers.filter(pl.col("kind") == "data").with_columns(outcome=_outcome(right))
 
 
@@ -214,9 +228,9 @@ def deleted(answers: pl.DataFrame, after: Filesystem | None) -> pl.DataFrame:
 
 
 def shares(outcomes: pl.DataFrame) -> dict[str, float]:
-    """Share of each of `OUTCOMES`."""
-    counts: Mapping[str, int] = dict(outcomes["outcome"].value_counts().rows())
-    return {outcome: counts.get(outcome, 0) / max(outcomes.height, 1) for outcome in OUTCOMES}
+    """Share of the sectors of each of `OUTCOMES`."""
+    counts: Mapping[str, int] = dict(outcomes.group_by("outcome").agg(pl.col("nr_sectors").sum()).rows())
+    return {outcome: counts.get(outcome, 0) / max(sum(counts.values()), 1) for outcome in OUTCOMES}
 
 
 def _outcome(right: pl.Expr) -> pl.Expr:

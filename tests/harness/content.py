@@ -1,8 +1,9 @@
 """Whose each block was that reached the disk, told by its content alone.
 
-A block of stamped cells says its file, place, writers and their order itself (stamp.h). A block that SQLite wrote is
-found among all contents that the page had according to the log of its writes. What is no file's content is told by
-where the filesystem keeps such (layout.py). What can be two things, or nothing known, is `ambiguous`.
+Judged is what a bio carries of a page; where that is not of one file, each of the filesystem's blocks in it. A block
+of stamped cells says its file, place, writers and their order itself (stamp.h). A block that SQLite wrote is found
+among all contents that the page had according to the log of its writes. What is no file's content is told by where the
+filesystem keeps such (layout.py). What can be two things, or nothing known, is `ambiguous`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from harness import devlog, oplog
-from harness.layout import Classify
+from harness import devlog, matching, oplog
+from harness.layout import Layout
 from harness.oplog import PAGE_BYTES, Key, Op
 
-BLOCK_SECTORS = 8
+SECTOR_BYTES = devlog.SECTOR_BYTES
+PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
 CELL_BYTES = 64
 CELL_MAGIC = 0x70617453
 
@@ -53,22 +55,35 @@ class Place(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where content comes from: the page, and the sequence number of the last write in it (None: not logged)."""
+    """Where content comes from: the byte of the file, and the number of the last write in it (None: not logged)."""
 
-    place: Place
+    key: Key
+    offset: int
     sequence: int | None
+
+    @property
+    def place(self) -> Place:
+        """The page in which it begins."""
+        return Place(self.key, self.offset // PAGE_BYTES)
 
 
 class Block(NamedTuple):
-    """A part of a write bio, at most a block of the device, with what the disk got."""
+    """A part of a write bio, at most a page, with what the disk got; `bio` is None where the trace has none."""
 
     ts: int
     sector: int
     sectors: int
+    bio: int | None
     bio_sector: int
     submit_pid: int
     content: bytes
     cells: npt.NDArray[Any]
+
+    def cut(self, first: int, last: int) -> Block:
+        """Sectors first .. last - 1 of it."""
+        content = self.content[first * SECTOR_BYTES : last * SECTOR_BYTES]
+        cells = self.cells[first * SECTOR_BYTES // CELL_BYTES : last * SECTOR_BYTES // CELL_BYTES]
+        return self._replace(sector=self.sector + first, sectors=last - first, content=content, cells=cells)
 
 
 class Truth(NamedTuple):
@@ -79,40 +94,63 @@ class Truth(NamedTuple):
     unmatched: int
 
 
-def truth(
-    log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, operations: list[Op], classify: Classify
-) -> Truth:
+def truth(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, operations: list[Op], layout: Layout) -> Truth:
     """The truth about entries first .. last - 1 of the disk's log.
 
-    `bios` (ts, sector, nr_sectors, pid of each write bio, in their order) says only when and by whom a write came:
-    the nth write of a sector in the trace is the nth that the disk saw.
+    `bios` (ts, done, sector, nr_sectors, pid of each write bio, in their order) says only when and by whom a write
+    came; `done` is null where no completion is known.
     """
-    blocks, unmatched = _blocks(log, first, last, bios)
+    blocks, unlogged, unmatched = _blocks(log, first, last, bios)
     known = _Contents(operations)
     names = oplog.names(operations)
-    stamps = _Stamps(operations)
+    stamps = _Stamps(operations, names.now)
     writers = _Writers(operations)
     ambiguous: Counter[str] = Counter()
     rows = []
-    for block in blocks:
-        row: dict[str, Any] = {name: getattr(block, name) for name in ROW_OF_BLOCK}
-        origin = stamps.origin(block) or known.origin(block)
-        if isinstance(origin, Origin):
-            origin = origin._replace(place=Place(names.now.get(origin.place.key, origin.place.key), origin.place.page))
-            key, page = origin.place
-            row |= {"kind": "data", "subtype": None, "ino": key.ino, "gen": key.generation, "lblk": page}
-            row |= {"writer_pids": writers.of(block, origin), "names": names.of.get(key, [])}
-            row |= {"in_final_image": key in names.live}
-        else:
-            kind = classify(block.sector, block.content)
-            if origin is not None or kind is None:
+    for whole in blocks:
+        while unlogged and unlogged[-1] < whole.ts:
+            writers.unclear_at(unlogged.pop())
+        for block, origin in _told(whole, layout, stamps, known):
+            row: dict[str, Any] = {name: getattr(block, name) for name in ROW_OF_BLOCK}
+            if isinstance(origin, Origin):
+                origin = origin._replace(key=names.now.get(origin.key, origin.key))
+                key, page = origin.place
+                row |= {"kind": "data", "subtype": None, "ino": key.ino, "gen": key.generation, "lblk": page}
+                row |= {"offset_bytes": origin.offset}
+                row |= {"writer_pids": writers.of(block, origin), "names": names.of.get(key, [])}
+                row |= {"in_final_image": key in names.live}
+            elif isinstance(origin, tuple):
+                row |= {"kind": origin[0], "subtype": origin[1]}
+            else:
                 writers.unclear_at(block.ts)
-                ambiguous[origin or _what(block)] += 1
-                kind = ("ambiguous", origin or _what(block))
-            row |= {"kind": kind[0], "subtype": kind[1]}
-        rows.append(row)
-    frame = pl.DataFrame(rows, schema=ROW)
-    return Truth(frame.filter(pl.col("kind") != "ambiguous"), ambiguous, unmatched)
+                ambiguous[origin] += block.bio is not None
+                continue
+            if block.bio is not None:
+                rows.append(row)
+    return Truth(pl.DataFrame(rows, schema=ROW), +ambiguous, unmatched)
+
+
+def _told(
+    block: Block, layout: Layout, stamps: _Stamps, known: _Contents
+) -> Iterator[tuple[Block, Origin | tuple[str, str] | str]]:
+    """The block, cut into what belongs together, with where each part comes from, what it is, or why that is open."""
+    fixed = layout.of_place(block.sector)
+    if fixed == layout.of_place(block.sector + block.sectors - 1):
+        origin = fixed or stamps.origin(block) or known.origin(block)
+        if isinstance(origin, Origin):
+            to_page_end = PAGE_SECTORS - origin.offset % PAGE_BYTES // SECTOR_BYTES
+            if to_page_end >= block.sectors:
+                yield block, origin
+                return
+            yield from _told(block.cut(0, to_page_end), layout, stamps, known)
+            yield from _told(block.cut(to_page_end, block.sectors), layout, stamps, known)
+            return
+        kind = origin or layout.of_content(block.content)
+        if isinstance(kind, tuple) or block.sectors <= layout.block_sectors or not any(block.content):
+            yield block, kind or ("unknown content" if any(block.content) else "zeros")
+            return
+    for at in range(0, block.sectors, layout.block_sectors):
+        yield from _told(block.cut(at, min(at + layout.block_sectors, block.sectors)), layout, stamps, known)
 
 
 ROW_OF_BLOCK = ("ts", "sector", "sectors", "bio_sector", "submit_pid")
@@ -122,7 +160,7 @@ ROW = pl.Schema(
         **dict.fromkeys(ROW_OF_BLOCK, pl.Int64()),
         "kind": pl.String(),
         "subtype": pl.String(),
-        **dict.fromkeys(("ino", "gen", "lblk"), pl.Int64()),
+        **dict.fromkeys(("ino", "gen", "lblk", "offset_bytes"), pl.Int64()),
         "writer_pids": pl.List(pl.Int64),
         "names": pl.List(pl.String),
         "in_final_image": pl.Boolean(),
@@ -135,29 +173,51 @@ def save(rows: pl.DataFrame, directory: Path) -> None:
     (directory / "ground_truth.json.gz").write_bytes(gzip.compress(json.dumps({"writes": rows.to_dicts()}).encode()))
 
 
-def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tuple[list[Block], int]:
-    sectors = (
+def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tuple[list[Block], list[int], int]:
+    """What the disk got, in its order; when bios came that it did not get (latest first); how many sectors differ."""
+    queued = (
         bios.with_row_index("bio")
-        .with_columns(bio_sector="sector", sector=pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors")))
+        .with_columns(
+            bio_sector="sector",
+            ts_ns="ts",
+            done_ns=pl.col("done").fill_null(matching.FOREVER),
+            sector=pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors")),
+        )
         .explode("sector", empty_as_null=False, keep_nulls=False)
-        .with_columns(nth=pl.int_range(pl.len()).over("sector", order_by="bio"))
     )
-    reached = devlog.sectors(log, first, last)
-    both = sectors.join(reached, on=["sector", "nth"], how="full", coalesce=True, validate="1:1")
-    unmatched = both.filter(pl.col("position").is_null() | pl.col("bio").is_null())["sector"].n_unique()
-    matched = both.drop_nulls(["position", "bio"]).sort("bio", "sector")
+    written = devlog.sectors(log, first, last)
+    reached, spans = matching.matched(written, queued.select("bio", "sector", "ts_ns", "done_ns"))
+    both = (
+        reached.join(queued.select("bio", "sector", "ts", "bio_sector", "pid"), on=["bio", "sector"], how="left")
+        .join(spans, on="entry")
+        .join(log.entries.select("entry", begin="sector"), on="entry")
+        .with_columns(
+            # What no bio is known of came at its latest.
+            ts=pl.coalesce("ts", "latest_ns"),
+            # The pages of a bio follow one another from its first sector.
+            page=(pl.col("sector") - pl.coalesce("bio_sector", "begin")) // PAGE_SECTORS,
+        )
+        .sort("entry", "sector")
+    )
+    run = (pl.col("sector") != pl.col("sector").shift() + 1).fill_null(True).cum_sum()
     groups = (
-        matched.with_columns(block=pl.col("sector") // BLOCK_SECTORS)
-        .group_by("bio", "block", maintain_order=True)
+        both.with_columns(run=run)
+        .group_by("run", "entry", "bio", "page", maintain_order=True)
         .agg(pl.col("sector").first(), pl.len().alias("sectors"), pl.col("ts", "bio_sector", "pid").first(), "position")
     )
     content = np.zeros((groups.height, PAGE_BYTES), np.uint8)
     for row, positions in enumerate(groups["position"].to_list()):
         for inside, position in enumerate(positions):
-            content[row, inside * 512 : inside * 512 + 512] = log.content[position : position + 512]
+            content[row, inside * SECTOR_BYTES :][:SECTOR_BYTES] = log.content[position : position + SECTOR_BYTES]
     cells = _cells(content)
-    fields = groups.select("ts", "sector", "sectors", "bio_sector", "pid").iter_rows()
-    return [Block(*known, content[row].tobytes(), cells[row]) for row, known in enumerate(fields)], unmatched
+    fields = groups.select("ts", "sector", "sectors", "bio", "bio_sector", "pid").iter_rows()
+    blocks = [
+        Block(*known, content[row, : known[2] * SECTOR_BYTES].tobytes(), cells[row]) for row, known in enumerate(fields)
+    ]
+    unlogged = queued.join(reached, on=["bio", "sector"], how="anti")
+    without = reached.filter(pl.col("bio").is_null())
+    differing = pl.concat([unlogged["sector"], without["sector"]]).n_unique()
+    return blocks, unlogged["ts"].unique().sort(descending=True).to_list(), differing
 
 
 def _cells(content: Bytes) -> npt.NDArray[Any]:
@@ -179,8 +239,9 @@ def _cells(content: Bytes) -> npt.NDArray[Any]:
 class _Stamps:
     """What stamped cells say, corrected for content that moved inside its file afterwards."""
 
-    def __init__(self, operations: list[Op]) -> None:
+    def __init__(self, operations: list[Op], now: dict[Key, Key]) -> None:
         self._moves = oplog.moves(operations)
+        self._named_now = now
 
     def origin(self, block: Block) -> Origin | str | None:
         """Where the cells say that the block belongs, or why that is not clear; None where it has none."""
@@ -190,17 +251,17 @@ class _Stamps:
         cells = block.cells[places]
         last = cells[int(np.argmax(cells["sequence"]))]
         key = Key(int(last["ino"]), int(last["generation"]))
-        # An inode of FAT gets a new number whenever it is read again, and has no generation.
-        if key.generation and set(cells["ino"].tolist()) != {key.ino}:
+        keys = {Key(*both) for both in cells[["ino", "generation"]].tolist()}
+        if len({self._named_now.get(each, each) for each in keys}) > 1:
             return "cells of several files"
         offsets = [self._now(key, block.ts, cell) for cell in cells]
         begins = {offset - int(place) * CELL_BYTES for offset, place in zip(offsets, places, strict=True)}
-        if len(begins) > 1 or len(set(cells["generation"].tolist())) > 1:
+        if len(begins) > 1:
             return "cells of several places"
         (begin,) = begins
-        if begin < 0 or begin % 512:
+        if begin < 0 or begin % SECTOR_BYTES:
             return None
-        return Origin(Place(key, begin // PAGE_BYTES), int(last["sequence"]))
+        return Origin(key, begin, int(last["sequence"]))
 
     def _now(self, key: Key, ts: int, cell: np.void) -> int:
         """Offset in the file at a time, of a cell that was written at another."""
@@ -217,7 +278,8 @@ class _Version:
 
     ts_ns: int
     until_ns: int
-    origin: Origin
+    place: Place
+    sequence: int | None
 
 
 class _Contents:
@@ -238,7 +300,7 @@ class _Contents:
 
     def _add(self, op: Op, page: int, content: bytes) -> None:
         place = Place(op.key, page)
-        version = _Version(op.ts_ns, sys.maxsize, Origin(place, None if op.op == oplog.SNAPSHOT else op.sequence))
+        version = _Version(op.ts_ns, sys.maxsize, place, None if op.op == oplog.SNAPSHOT else op.sequence)
         if place in self._latest:
             self._latest[place].until_ns = op.done_ns
         self._latest[place] = version
@@ -250,27 +312,29 @@ class _Contents:
         """The page that held this at the time, or before; why that is not clear; None where no page ever did."""
         if not any(block.content):
             return None
-        earlier = [version for version in self._pages.get(_digest(block.content), ()) if version.ts_ns <= block.ts]
-        if not earlier and block.sectors < BLOCK_SECTORS:
+        versions = [(v.place.page * PAGE_BYTES, v) for v in self._pages.get(_digest(block.content), ())]
+        earlier = [(begin, version) for begin, version in versions if version.ts_ns <= block.ts]
+        if not earlier:
             earlier = self._parts(block)
-        found = [version for version in earlier if version.until_ns >= block.ts] or earlier
-        if len({version.origin.place for version in found}) > 1:
+        found = [(begin, version) for begin, version in earlier if version.until_ns >= block.ts] or earlier
+        if len({(begin, version.place.key) for begin, version in found}) > 1:
             return "content of several pages"
-        return found[-1].origin if found else None
+        return Origin(found[-1][1].place.key, found[-1][0], found[-1][1].sequence) if found else None
 
-    def _parts(self, block: Block) -> list[_Version]:
-        """The pages of which these sectors, in this order, were a part."""
-        found: list[dict[tuple[Place, int], _Version]] = []
+    def _parts(self, block: Block) -> list[tuple[int, _Version]]:
+        """Where in its file the block would begin, and the last of the pages, of which these sectors were a part."""
+        found: list[dict[tuple[Key, int], _Version]] = []
         for number, sector in _used_sectors(block.content):
-            versions = self._sectors.get(_digest(sector), ())
-            found.append({(v.origin.place, at - number): v for at, v in versions if v.ts_ns <= block.ts})
+            versions = [(at - number, v) for at, v in self._sectors.get(_digest(sector), ()) if v.ts_ns <= block.ts]
+            begins = {(v.place.key, v.place.page * PAGE_BYTES + inside * SECTOR_BYTES): v for inside, v in versions}
+            found.append(begins)
         everywhere = set.intersection(*(set(places) for places in found))
-        return [version for place, version in found[0].items() if place in everywhere]
+        return [(place[1], version) for place, version in found[0].items() if place in everywhere and place[1] >= 0]
 
 
 def _used_sectors(content: bytes) -> Iterator[tuple[int, bytes]]:
-    for number in range(len(content) // 512):
-        sector = content[number * 512 : number * 512 + 512]
+    for number in range(len(content) // SECTOR_BYTES):
+        sector = content[number * SECTOR_BYTES :][:SECTOR_BYTES]
         if any(sector):
             yield number, sector
 
@@ -318,7 +382,7 @@ class _Writers:
         part of a page may come without what another process wrote in the rest of it; and where there are several, a
         block of an unknown page may have been this one with the earlier writes.
         """
-        place, sequence = origin
+        place, sequence = origin.place, origin.sequence
         pending = self._pending.get(place, [])
         if sequence is None:
             return []
@@ -327,12 +391,8 @@ class _Writers:
         self._pending[place] = [write for write in pending if write not in included]
         pids = {write.pid for write in included}
         others = {write.pid for write in pending if write.ts_ns <= block.ts < write.done_ns}
-        if block.sectors < BLOCK_SECTORS:
+        if block.sectors < PAGE_SECTORS:
             others |= {write.pid for write in pending}
         if len(pids | others) > 1 and (others or self._unclear > included[0].ts_ns):
             return []
         return sorted(pids)
-
-
-def _what(block: Block) -> str:
-    return "zeros" if not any(block.content) else "unknown content"

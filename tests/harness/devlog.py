@@ -53,7 +53,7 @@ def mark(log: DevLog, byte: int, text: str) -> int:
 
 
 def sectors(log: DevLog, first: int, last: int) -> pl.DataFrame:
-    """A row for each sector that entries first .. last - 1 wrote: entry, sector, position, nth write of that sector."""
+    """A row for each sector that entries first .. last - 1 wrote: entry, sector, position."""
     written = log.entries.filter(
         pl.col("entry").is_between(first, last, closed="left"), pl.col("flags") & (DISCARD | MARK) == 0
     )
@@ -66,7 +66,6 @@ def sectors(log: DevLog, first: int, last: int) -> pl.DataFrame:
             sector=pl.col("sector") + pl.col("inside"),
             position=pl.col("position") + pl.col("inside") * SECTOR_BYTES,
         )
-        .with_columns(nth=pl.int_range(pl.len()).over("sector", order_by="entry"))
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import build, kernel
+from harness.made import Made
 
 FS_BYTES = 300 << 20
 """FAT32 needs 65,525 clusters of 4 KiB."""
@@ -34,8 +35,6 @@ MKFS = {
 TESTED = ("ext4", "f2fs", "vfat", "exfat")
 """The filesystems that tests need; datasets are also recorded on the others."""
 
-MOUNT = dict.fromkeys(MKFS, "noatime")
-
 INIT = """#!/bin/sh
 export PATH=/bin
 /bin/busybox --install -s /bin
@@ -56,6 +55,7 @@ echo 100 >/proc/sys/vm/dirty_writeback_centisecs; echo 200 >/proc/sys/vm/dirty_e
 attach() {{ mount -t {fs_type} -o {options} /dev/vda /mnt; }}
 mark() {{ workload mark /dev/vda {mark_byte} $1; }}
 attach && workload prep /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark prepared && attach || return
+{once_mounted}
 iotrace -o /tmp/out/recording --device /dev/vda --preset {preset} -- sh -c '
   mark() {{ workload mark /dev/vda {mark_byte} $1; }}
   mark begin && workload run /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark end
@@ -63,7 +63,7 @@ iotrace -o /tmp/out/recording --device /dev/vda --preset {preset} -- sh -c '
 """
 
 RUN_CALLS = """set -x
-mount -t {fs_type} -o {options} /dev/vda /mnt || return
+mount -t {fs_type} -o noatime /dev/vda /mnt || return
 iotrace -o /tmp/out/recording --device /dev/vda --preset block+fs+syscalls -- {strace} {command}
 """
 
@@ -76,20 +76,20 @@ def missing() -> str | None:
 
 
 def record(
-    directory: Path,
-    fs_type: str,
-    iotrace: Path,
-    *,
-    seed: int = 1,
-    size: int = 8,
-    cpus: int = 1,
-    preset: str = "block+fs",
+    directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: int = 8, preset: str = "block+fs"
 ) -> None:
     """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made in the guest."""
     script = RUN.format(
-        fs_type=fs_type, options=MOUNT[fs_type], seed=seed, size=size, mark_byte=MARK_BYTE, preset=preset
+        fs_type=made.fs_type,
+        options=made.options,
+        once_mounted=made.once_mounted,
+        seed=seed,
+        size=size,
+        mark_byte=MARK_BYTE,
+        preset=preset,
     )
-    run(directory, fs_type, [build.workload(), iotrace], script, cpus)
+    programs = [build.workload(), iotrace]
+    run(directory, made.fs_type, programs, script, made.cpus, mkfs=made.mkfs, debugfs=made.debugfs)
 
 
 def record_calls(
@@ -109,22 +109,33 @@ def record_calls(
     program = shutil.which("strace")
     assert program is not None
     strace = shlex.join(["strace", "-f", "-o", "/tmp/out/app.strace", *options])
-    script = RUN_CALLS.format(fs_type=fs_type, options=MOUNT[fs_type], strace=strace, command=shlex.join(command))
+    script = RUN_CALLS.format(fs_type=fs_type, strace=strace, command=shlex.join(command))
     run(directory, fs_type, [iotrace, Path(program), *programs], script, cpus, log_writes=False)
 
 
 def run(
-    directory: Path, fs_type: str, programs: list[Path], script: str, cpus: int = 1, *, log_writes: bool = True
+    directory: Path,
+    fs_type: str,
+    programs: list[Path],
+    script: str,
+    cpus: int = 1,
+    *,
+    log_writes: bool = True,
+    mkfs: Sequence[str] = (),
+    debugfs: str = "",
 ) -> None:
     """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
 
-    Leaves in `directory` disk.img, base.img, disk.log (all that is written to the disk, unless not `log_writes`) and
-    what the script put into /tmp/out. Raises `RuntimeError` where the script fails or does not end.
+    `mkfs`: further arguments of its mkfs; `debugfs`: a command that then changes it. Leaves in `directory` disk.img,
+    base.img, disk.log (all that is written to the disk, unless not `log_writes`) and what the script put into
+    /tmp/out. Raises `RuntimeError` where the script fails or does not end.
     """
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(FS_BYTES)
-    subprocess.run([*MKFS[fs_type], image], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*MKFS[fs_type], *mkfs, image], check=True, stdout=subprocess.DEVNULL)
+    if debugfs:
+        subprocess.run(["debugfs", "-w", "-R", debugfs, image], check=True, capture_output=True)
     with image.open("r+b") as file:
         file.truncate(DISK_BYTES)
     subprocess.run(["cp", "--sparse=always", image, directory / "base.img"], check=True)

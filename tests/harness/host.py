@@ -9,21 +9,19 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness import build
+from harness.made import Made
 
 FS_BYTES = 192 << 20
 MARK_BYTE = FS_BYTES
 DISK_BYTES = FS_BYTES + (1 << 20)
 PATIENCE_S = 60
 
-MKFS = {
-    "debian": (),
-    "android": ("-O", "^64bit,^flex_bg,^metadata_csum,uninit_bg,^resize_inode,encrypt", "-I", "256", "-m", "1"),
-}
-MOUNT = {"debian": "noatime", "android": "noatime,noauto_da_alloc,discard"}
+MKFS = ("mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096")
+JOURNAL_BLOCKS = 4096
 
 
 def missing() -> str | None:
@@ -37,12 +35,12 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def disk(directory: Path, flavour: str) -> Iterator[Path]:
+def disk(directory: Path, mkfs: Sequence[str]) -> Iterator[Path]:
     """A loop device with an ext4 whose writes are logged to directory/disk.log; the image is directory/disk.img."""
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(DISK_BYTES)
-    _run("mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", *MKFS[flavour], image, str(FS_BYTES // 4096))
+    _run(*MKFS, *mkfs, image, f"{FS_BYTES >> 10}k")
     _run("cp", "--sparse=always", image, directory / "base.img")
     mountpoint = directory / "fuse"
     mountpoint.mkdir()
@@ -59,18 +57,18 @@ def disk(directory: Path, flavour: str) -> Iterator[Path]:
         _stop(server)
 
 
-def record(directory: Path, flavour: str, iotrace: Path, *, seed: int = 1, size: int = 12) -> None:
+def record(directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: int = 12) -> None:
     """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made."""
     mountpoint, log = directory / "mnt", directory / "oplog"
     mountpoint.mkdir()
     log.mkdir()
     program = build.workload()
     part = [mountpoint, log, str(seed), str(size)]
-    with disk(directory, flavour) as device:
-        with mounted(device, mountpoint, flavour):
+    with journal(directory, made) as further, disk(directory, [*made.mkfs, *further]) as device:
+        with mounted(device, mountpoint, made.options):
             _run(program, "prep", *part)
         _run(program, "mark", device, str(MARK_BYTE), "prepared")
-        with mounted(device, mountpoint, flavour):
+        with mounted(device, mountpoint, made.options):
             mark = [str(program), "mark", str(device), str(MARK_BYTE)]
             steps = [
                 [*mark, "begin"],
@@ -84,9 +82,26 @@ def record(directory: Path, flavour: str, iotrace: Path, *, seed: int = 1, size:
 
 
 @contextlib.contextmanager
-def mounted(device: Path, mountpoint: Path, flavour: str) -> Iterator[None]:
+def journal(directory: Path, made: Made) -> Iterator[Sequence[str]]:
+    """What mke2fs is to be told of a journal on a disk of its own, where there is to be one."""
+    if not made.has_own_journal_disk:
+        yield ()
+        return
+    image = directory / "journal.img"
+    with image.open("wb") as file:
+        file.truncate(JOURNAL_BLOCKS * 4096)
+    device = _run("losetup", "--find", "--show", image).strip()
+    try:
+        _run("mke2fs", "-q", "-F", "-b", "4096", "-O", "journal_dev", device)
+        yield ("-J", f"device={device}")
+    finally:
+        _run("losetup", "--detach", device)
+
+
+@contextlib.contextmanager
+def mounted(device: Path, mountpoint: Path, options: str) -> Iterator[None]:
     """The filesystem of the device, which may be unmounted before the end."""
-    _run("mount", "-t", "ext4", "-o", MOUNT[flavour], device, mountpoint)
+    _run("mount", "-t", "ext4", "-o", options, device, mountpoint)
     try:
         yield
     finally:

@@ -66,12 +66,16 @@ class Recording:
     @cached_property
     def truth(self) -> content.Truth:
         """The truth about every write in the trace."""
-        classify = layout.CLASSIFY[self.fs_type](self.directory / "disk.img")
-        return content.truth(self.log, *self.span, self.bios, oplog.read(self.directory / "oplog"), classify)
+        return self.truth_of(self.bios)
+
+    def truth_of(self, bios: pl.DataFrame) -> content.Truth:
+        """The truth about these of the `bios`."""
+        kept = layout.LAYOUTS[self.fs_type](self.directory / "disk.img")
+        return content.truth(self.log, *self.span, bios, oplog.read(self.directory / "oplog"), kept)
 
     @cached_property
     def bios(self) -> pl.DataFrame:
-        """Every write bio of the device between the marks: ts, sector, nr_sectors, pid."""
+        """Every write bio of the device between the marks: ts, done (null: not seen), sector, nr_sectors, pid."""
         queued = self.staging.block.filter(
             pl.col("action") == "queue",
             pl.col("dev") == self.dev,
@@ -81,7 +85,15 @@ class Recording:
         rows = queued.select("sector", "nr_sectors", ts="ts_ns", pid=pl.coalesce("pid", "tid"))
         bios = rows.collect().with_row_index("bio")
         begin, end = bios.filter(pl.col("sector") == self.mark_byte // devlog.SECTOR_BYTES)["bio"]
-        return bios.filter(pl.col("bio").is_between(begin, end, closed="left")).drop("bio")
+        bios = bios.filter(pl.col("bio").is_between(begin, end, closed="left"))
+        completed = self.staging.block.filter(pl.col("action") == "complete", pl.col("dev") == self.dev)
+        inside = pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors")).alias("at")
+        done = completed.select(inside, done="ts_ns").collect().explode("at").sort("done")
+        last = bios.with_columns(at=pl.col("sector") + pl.col("nr_sectors") - 1).sort("ts")
+        asked = last.join_asof(
+            done, left_on="ts", right_on="done", by="at", strategy="forward", coalesce=False, check_sortedness=False
+        )
+        return asked.sort("bio").select("ts", "done", "sector", "nr_sectors", "pid")
 
     @cached_property
     def before(self) -> Filesystem:
@@ -109,7 +121,7 @@ class Recording:
 
 
 def table(recording: Recording) -> pl.DataFrame:
-    """A row per run and question: run, asked, blocks and the share of every outcome."""
+    """A row per run and question: run, asked, sectors and the share of every outcome."""
     return pl.DataFrame(list(_rows(recording)))
 
 
@@ -125,7 +137,8 @@ def _rows(recording: Recording) -> Iterator[dict[str, object]]:
             "block type": truth.block_type(answers),
         }
         for question, outcomes in asked.items():
-            yield {"run": run, "asked": question, "blocks": outcomes.height, **truth.shares(outcomes)}
+            sectors = int(outcomes["nr_sectors"].sum())
+            yield {"run": run, "asked": question, "sectors": sectors, **truth.shares(outcomes)}
 
 
 def wrong(outcomes: pl.DataFrame) -> Counter[str]:

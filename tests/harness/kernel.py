@@ -14,7 +14,7 @@ PACKAGE = "linux-image-*_amd64.deb"
 
 MODULES = (
     *("virtio_pci", "virtio_blk", "crc32c_generic", "crc32_generic", "ext4", "f2fs"),
-    *("nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "vfat", "exfat", "dm_mod"),
+    *("nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "vfat", "exfat", "dm_mod", "quota_v2", "utf8data", "lz4"),
 )
 """What the guest loads; the rest of the list follows from it."""
 

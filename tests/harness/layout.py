@@ -1,7 +1,6 @@
 """Where each filesystem keeps what is no file's content, by tools and definitions apart from the package's own.
 
-Each function takes a final image and returns a function that says of a block (first sector, content) what it is, or
-None where that cannot be told: kind as in the truth's column `kind`, and a finer word.
+Each function takes a final image. A kind is that of the truth's column `kind`, and a finer word.
 """
 
 from __future__ import annotations
@@ -9,19 +8,48 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 Kind = tuple[str, str]
-Classify = Callable[[int, bytes], Kind | None]
-
-BLOCK_SECTORS = 8
 
 
-def ext4(image: Path) -> Classify:
-    """By dumpe2fs and debugfs; directory, extent index and attribute blocks by what they hold."""
+class Layout(NamedTuple):
+    """What a filesystem keeps where.
+
+    `block_sectors`: the least it gives to a file, at most a page; `of_place` tells what a sector is that never is a
+    file's; `of_content` what a block of another place is. Both return None where they cannot tell.
+    """
+
+    block_sectors: int
+    of_place: Callable[[int], Kind | None]
+    of_content: Callable[[bytes], Kind | None]
+
+
+PAGE_SECTORS = 8
+
+
+class _Areas:
+    """Runs of sectors (first, end, kind), sorted by their place."""
+
+    def __init__(self, areas: Iterable[tuple[int, int, Kind]]) -> None:
+        self._areas = sorted(areas)
+        self._first = [first for first, _, _ in self._areas]
+
+    def __call__(self, sector: int) -> Kind | None:
+        at = bisect_right(self._first, sector) - 1
+        if at < 0 or sector >= self._areas[at][1]:
+            return None
+        return self._areas[at][2]
+
+
+def ext4(image: Path) -> Layout:
+    """By dumpe2fs and debugfs; directory, map and attribute blocks by what they hold."""
     groups = _run("dumpe2fs", image)
-    static: list[tuple[int, int, str]] = []
+    block_bytes, nr_blocks = (int(_field(groups, name)) for name in ("Block size", "Block count"))
+    step = block_bytes // 512
     patterns = {
         "superblock": r"superblock at (\d+)",
         "group_descriptors": r"Group descriptors at (\d+)-(\d+)",
@@ -30,29 +58,33 @@ def ext4(image: Path) -> Classify:
         "inode_bitmap": r"Inode bitmap at (\d+)",
         "inode_table": r"Inode table at (\d+)-(\d+)",
     }
-    for subtype, pattern in patterns.items():
-        for found in re.finditer(pattern, groups):
-            first, last = int(found[1]), int(found[found.lastindex or 1])
-            static.append((first, last, subtype))
-    listing = _run("debugfs", "-R", "stat <8>", image).partition("EXTENTS:")[2]
-    journal = [
-        (int(first), int(last or first)) for first, last in re.findall(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?", listing)
+    runs = [
+        (int(found[1]), int(found[found.lastindex or 1]), ("metadata", subtype))
+        for subtype, pattern in patterns.items()
+        for found in re.finditer(pattern, groups)
     ]
+    blocks = re.split(r"\n(?:EXTENTS|BLOCKS):", _run("debugfs", "-R", "stat <8>", image))[-1]
+    for first, last in re.findall(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?", blocks):
+        runs.append((int(first), int(last or first), ("journal", "journal")))
 
-    def classify(sector: int, content: bytes) -> Kind | None:
-        block = sector // BLOCK_SECTORS
-        if any(first <= block <= last for first, last in journal):
-            return "journal", "journal"
-        for first, last, subtype in static:
-            if first <= block <= last:
-                return "metadata", subtype
+    def of_content(content: bytes) -> Kind | None:
         if content[:2] == b"\x0a\xf3":
             return "metadata", "extent_index"
         if content[:4] == b"\x00\x00\x02\xea":
             return "metadata", "attributes"
-        return ("metadata", "directory") if _is_ext4_directory(content) else None
+        if _is_ext4_directory(content):
+            return "metadata", "directory"
+        numbers = struct.unpack(f"<{len(content) // 4}I", content)
+        return ("metadata", "indirect") if any(numbers) and max(numbers) < nr_blocks else None
 
-    return classify
+    areas = _Areas((first * step, (last + 1) * step, kind) for first, last, kind in runs)
+    return Layout(min(step, PAGE_SECTORS), areas, of_content)
+
+
+def _field(text: str, name: str) -> str:
+    found = re.search(rf"(?m)^{name}:\s*(\S+)$", text)
+    assert found is not None, name
+    return found[1]
 
 
 def _is_ext4_directory(content: bytes) -> bool:
@@ -65,25 +97,28 @@ def _is_ext4_directory(content: bytes) -> bool:
     return at == len(content)
 
 
-def f2fs(image: Path) -> Classify:
+def f2fs(image: Path) -> Layout:
     """By the addresses in the superblock; node blocks by their footer, directories by their bitmap."""
     with image.open("rb") as file:
         file.seek(1024)
         superblock = file.read(1024)
-        checkpoint, sit, nat, ssa, main = struct.unpack_from("<5I", superblock, 76)
-        file.seek(checkpoint * BLOCK_SECTORS * 512)
+        starts = struct.unpack_from("<5I", superblock, 76)
+        file.seek(starts[0] * PAGE_SECTORS * 512)
         (version,) = struct.unpack("<Q", file.read(8))
-    areas = [(0, "superblock"), (checkpoint, "checkpoint"), (sit, "sit"), (nat, "nat"), (ssa, "ssa")]
+    names = ("superblock", "checkpoint", "sit", "nat", "ssa")
+    areas = _Areas(
+        (first * PAGE_SECTORS, end * PAGE_SECTORS, ("metadata", name))
+        for name, first, end in zip(names, (0, *starts[:4]), starts, strict=True)
+    )
 
-    def classify(sector: int, content: bytes) -> Kind | None:
-        block = sector // BLOCK_SECTORS
-        if block < main:
-            return "metadata", [name for first, name in areas if first <= block][-1]
+    def of_content(content: bytes) -> Kind | None:
+        if len(content) < 4096:
+            return None
         if _is_f2fs_node(content, version):
             return "node", "node"
         return ("metadata", "directory") if _is_f2fs_directory(content) else None
 
-    return classify
+    return Layout(PAGE_SECTORS, areas, of_content)
 
 
 def _is_f2fs_node(content: bytes, version: int) -> bool:
@@ -100,22 +135,26 @@ def _is_f2fs_directory(content: bytes) -> bool:
     return bool(named) and all(0 < ino < 1 << 20 and length < 256 and 0 < kind < 8 for ino, length, kind in named)
 
 
-def vfat(image: Path) -> Classify:
+def vfat(image: Path) -> Layout:
     """By the boot record; directories by their entries."""
     with image.open("rb") as file:
         boot = file.read(512)
-    reserved, nr_fats = struct.unpack_from("<HB", boot, 14)
-    (fat_sectors,) = struct.unpack_from("<I", boot, 36)
-    data = reserved + nr_fats * fat_sectors
+    reserved, nr_fats, nr_entries = struct.unpack_from("<HBH", boot, 14)
+    (sectors_of_16,) = struct.unpack_from("<H", boot, 22)
+    (sectors_of_32,) = struct.unpack_from("<I", boot, 36)
+    root = reserved + nr_fats * (sectors_of_16 or sectors_of_32)
+    areas = _Areas(
+        [
+            (0, reserved, ("metadata", "boot")),
+            (reserved, root, ("metadata", "fat")),
+            (root, root + nr_entries * 32 // 512, ("metadata", "directory")),
+        ]
+    )
 
-    def classify(sector: int, content: bytes) -> Kind | None:
-        if sector < reserved:
-            return "metadata", "boot"
-        if sector < data:
-            return "metadata", "fat"
+    def of_content(content: bytes) -> Kind | None:
         return ("metadata", "directory") if _is_fat_directory(content) else None
 
-    return classify
+    return Layout(min(boot[13], PAGE_SECTORS), areas, of_content)
 
 
 def _entries(content: bytes) -> list[bytes]:
@@ -133,7 +172,7 @@ def _is_fat_directory(content: bytes) -> bool:
     )
 
 
-def exfat(image: Path) -> Classify:
+def exfat(image: Path) -> Layout:
     """By the boot record and the entries of the root directory; other directories by their entries."""
     with image.open("rb") as file:
         boot = file.read(512)
@@ -142,29 +181,22 @@ def exfat(image: Path) -> Classify:
         cluster_sectors = 1 << boot[109]
         file.seek((heap + (root - 2) * cluster_sectors) * 512)
         entries = _entries(file.read(cluster_sectors * 512))
-    special: list[tuple[int, int, str]] = []
+    areas = [(0, fat, ("metadata", "boot")), (fat, fat + fat_sectors, ("metadata", "fat"))]
     for entry in entries:
         if entry[0] in (0x81, 0x82):
             cluster, length = struct.unpack_from("<IQ", entry, 20)
             first = heap + (cluster - 2) * cluster_sectors
-            special.append((first, first + -(-length // 512), "bitmap" if entry[0] == 0x81 else "upcase"))
+            areas.append((first, first + -(-length // 512), ("metadata", "bitmap" if entry[0] == 0x81 else "upcase")))
 
-    def classify(sector: int, content: bytes) -> Kind | None:
-        if sector < fat:
-            return "metadata", "boot"
-        if sector < fat + fat_sectors:
-            return "metadata", "fat"
-        for first, end, subtype in special:
-            if first <= sector < end:
-                return "metadata", subtype
+    def of_content(content: bytes) -> Kind | None:
         kinds = {entry[0] for entry in _entries(content)} - {0}
         known = {0x81, 0x82, 0x83, 0x85, 0xC0, 0xC1, 0x05, 0x40, 0x41}
         return ("metadata", "directory") if kinds and kinds <= known else None
 
-    return classify
+    return Layout(min(cluster_sectors, PAGE_SECTORS), _Areas(areas), of_content)
 
 
-CLASSIFY = {"ext4": ext4, "f2fs": f2fs, "vfat": vfat, "exfat": exfat}
+LAYOUTS = {"ext4": ext4, "f2fs": f2fs, "vfat": vfat, "exfat": exfat}
 
 
 def _run(*command: str | Path) -> str:

@@ -3,41 +3,75 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from harness import build, guest, host, kernel
 from harness.judge import Recording
+from harness.made import Made
+
+EXT3 = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,sparse_super,large_file"
+"""Without extents: maps of indirect blocks, as ext2 and ext3 have them."""
+
+ANDROID = ("-O", "^64bit,^flex_bg,^metadata_csum,uninit_bg,^resize_inode,encrypt", "-I", "256", "-m", "1")
 
 
-class Kind(NamedTuple):
-    """How a recording is made: `flavour` of the host's ext4, or None for a guest."""
+def _ext4(*mkfs: str, options: str = "noatime", has_own_journal_disk: bool = False) -> Made:
+    return Made("ext4", mkfs, options, on_host=True, has_own_journal_disk=has_own_journal_disk)
 
-    fs_type: str
-    flavour: str | None = None
-    cpus: int = 1
+
+def _f2fs(options: str, *mkfs: str, once_mounted: str = "") -> Made:
+    return Made("f2fs", mkfs, f"noatime,{options}", once_mounted=once_mounted)
 
 
 RECORDINGS = {
-    "ext4": Kind("ext4", "debian"),
-    "ext4-android": Kind("ext4", "android"),
-    "ext4-guest": Kind("ext4"),
-    "f2fs": Kind("f2fs"),
-    "f2fs-two-cpus": Kind("f2fs", cpus=2),
-    "vfat": Kind("vfat"),
-    "exfat": Kind("exfat"),
+    "ext4": _ext4(),
+    "ext4-android": _ext4(*ANDROID, options="noatime,noauto_da_alloc,discard"),
+    "ext4-guest": Made("ext4"),
+    "f2fs": Made("f2fs"),
+    "f2fs-two-cpus": Made("f2fs", cpus=2),
+    "vfat": Made("vfat"),
+    "exfat": Made("exfat"),
 }
+"""What every run of the tests records."""
+
+FURTHER = {
+    "ext4-1k": _ext4("-b", "1024"),
+    "ext4-2k": _ext4("-b", "2048"),
+    "ext4-bigalloc": _ext4("-O", "bigalloc", "-C", "16384"),
+    "ext4-no-journal": _ext4("-O", "^has_journal"),
+    "ext4-data-journal": _ext4(options="noatime,data=journal"),
+    "ext4-inline-data": _ext4("-O", "inline_data"),
+    "ext4-fast-commit": _ext4("-O", "fast_commit"),
+    "ext4-nodelalloc": _ext4(options="noatime,nodelalloc"),
+    "ext4-own-journal-disk": _ext4(has_own_journal_disk=True),
+    "ext3": _ext4("-O", EXT3),
+    "ext3-1k": _ext4("-O", EXT3, "-b", "1024"),
+    "ext2": _ext4("-O", EXT3.replace("has_journal,", "")),
+    "ext4-quota": Made("ext4", ("-O", "quota", "-E", "quotatype=usrquota:grpquota")),
+    # The directories of the workload take the flag over from the root.
+    "ext4-casefold": Made("ext4", ("-O", "casefold"), debugfs="set_inode_field / flags 0x40080000"),
+    "f2fs-lfs": _f2fs("mode=lfs"),
+    "f2fs-compressed": _f2fs("compress_algorithm=lz4,compress_extension=*", "-O", "extra_attr,compression"),
+    "f2fs-gc": _f2fs("background_gc=on", once_mounted="echo 1 >/sys/fs/f2fs/vda/gc_urgent"),
+    **{f"vfat-{size}": Made("vfat", ("-s", str(size // 512))) for size in (512, 1024, 2048, 8192, 16384, 32768)},
+    # Too few clusters for FAT32.
+    "vfat-65536": Made("vfat", ("-F", "16", "-s", "128")),
+    **{f"exfat-{size}": Made("exfat", ("-c", str(size))) for size in (512, 1024, 2048, 8192, 16384, 32768, 65536)},
+}
+"""What `make truth` records besides."""
+
+ALL = RECORDINGS | FURTHER
 
 
 def missing(name: str) -> str | None:
     """Why this recording cannot be made here, or None. Fetches and compiles what it needs."""
-    kind = RECORDINGS[name]
-    lacking = host.missing() if kind.flavour else guest.missing()
-    if lacking is None and not iotrace(kind).is_file():
-        lacking = f"needs {iotrace(kind)}: make probes-tests"
+    made = ALL[name]
+    lacking = host.missing() if made.on_host else guest.missing()
+    if lacking is None and not iotrace(made).is_file():
+        lacking = f"needs {iotrace(made)}: make probes-tests"
     if lacking is None:
         try:
             build.workload()
-            if kind.flavour is None:
+            if not made.on_host:
                 kernel.debian()
         except OSError as error:
             lacking = f"needs what cannot be fetched: {error}"
@@ -46,14 +80,18 @@ def missing(name: str) -> str | None:
 
 def make(name: str, directory: Path, seed: int = 1) -> Recording:
     """Makes the recording in an empty directory."""
-    kind = RECORDINGS[name]
-    if kind.flavour:
-        host.record(directory, kind.flavour, iotrace(kind), seed=seed)
-        return Recording(directory, kind.fs_type, host.MARK_BYTE)
-    guest.record(directory, kind.fs_type, iotrace(kind), seed=seed, cpus=kind.cpus)
-    return Recording(directory, kind.fs_type, guest.MARK_BYTE)
+    made = ALL[name]
+    place = host if made.on_host else guest
+    place.record(directory, made, iotrace(made), seed=seed)
+    return opened(name, directory)
 
 
-def iotrace(kind: Kind) -> Path:
+def opened(name: str, directory: Path) -> Recording:
+    """The recording as `make` left it."""
+    made = ALL[name]
+    return Recording(directory, made.fs_type, (host if made.on_host else guest).MARK_BYTE)
+
+
+def iotrace(made: Made) -> Path:
     """The recorder: compiled for this machine, or statically for a guest."""
-    return build.OUT.parent / "probes" / ("native" if kind.flavour else "x86_64-linux-musl") / "iotrace"
+    return build.OUT.parent / "probes" / ("native" if made.on_host else "x86_64-linux-musl") / "iotrace"

@@ -1,0 +1,23 @@
+"""How a filesystem under test is made: the difference between one recording and another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Made(NamedTuple):
+    """A filesystem, and where it is recorded.
+
+    `mkfs`: arguments of mkfs after those of `host.MKFS` and `guest.MKFS`, which they override; `options`: those of
+    mount; `debugfs`: what is done to the new filesystem before it is mounted; `once_mounted`: commands of a guest
+    before the workload runs.
+    """
+
+    fs_type: str
+    mkfs: tuple[str, ...] = ()
+    options: str = "noatime"
+    on_host: bool = False
+    cpus: int = 1
+    debugfs: str = ""
+    once_mounted: str = ""
+    has_own_journal_disk: bool = False
