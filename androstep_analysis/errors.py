@@ -20,17 +20,31 @@ class LossWarning(UserWarning):
     """
 
 
+Span = tuple[int | None, int | None]
+"""From when until when, in the recording's clock; None stands for no limit."""
+
+EVER: tuple[Span, ...] = ((None, None),)
+
+
 @dataclass(frozen=True)
 class Loss:
     """Something that should be in the input and is not, or could not be read.
 
     `kind` is one word for grouping (overwritten, dropped, torn, unreadable, wrapped), `count` how many (events or
     lines, as the message says), `message` one sentence for people.
+
+    What it can hurt: `tables` are those of which rows may be missing, None where it may be any table that a recording
+    fills (`staging.TABLES`, `tasks`); none where no row is missing. `dev` is the only device that these rows can be
+    of, None where nobody knows. `spans` are the times within which they lie, in nanoseconds of the recording's clock,
+    both ends included.
     """
 
     kind: str
     count: int
     message: str
+    tables: tuple[str, ...] | None = None
+    dev: int | None = None
+    spans: tuple[Span, ...] = EVER
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,60 @@
+"""Which rows a loss can hurt: the one question to all losses, against a comparison of every row with every span."""
+
+from __future__ import annotations
+
+import random
+
+import polars as pl
+import pytest
+
+from androstep_analysis import losses
+from androstep_analysis.errors import Loss
+from androstep_analysis.losses import Losses
+
+TABLES = ("block_events", "fs_events", "syscalls")
+
+
+def random_loss(pick: random.Random) -> Loss:
+    spans = tuple(
+        (pick.choice([None, begin]), pick.choice([None, begin + pick.randrange(20)]))
+        for begin in (pick.randrange(100) for _ in range(pick.randrange(1, 4)))
+    )
+    tables = pick.choice([None, (), tuple(pick.sample(TABLES, pick.randrange(1, 3)))])
+    return Loss("torn", 1, "some are", tables, pick.choice([None, None, 1, 2]), spans)
+
+
+def is_hurt(loss: Loss, begin, end, dev, tables) -> bool:
+    """One loss and one row, in so many words."""
+    if loss.tables is not None and not set(loss.tables) & set(tables):
+        return False
+    if loss.dev is not None and dev is not None and loss.dev != dev:
+        return False
+    return any(
+        (start is None or end is None or start <= end) and (stop is None or begin is None or begin <= stop)
+        for start, stop in loss.spans
+    )
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_row_is_hurt_as_each_loss_says(seed):
+    pick = random.Random(seed)
+    known = [random_loss(pick) for _ in range(pick.randrange(4))]
+    rows = [(pick.choice([None, at]), pick.choice([None, at + pick.randrange(9)]), pick.choice([None, 1, 2, 3]))
+            for at in (pick.randrange(130) for _ in range(50))]  # fmt: skip
+    of = pl.DataFrame(rows, {"begin": pl.Int64, "end": pl.Int64, "dev": pl.UInt32}, orient="row")
+    tables = pick.sample(TABLES, pick.randrange(1, 3))
+    expected = [any(is_hurt(loss, *row, tables) for loss in known) for row in rows]
+    assert Losses(known).between(of["begin"], of["end"], of["dev"], *tables).to_list() == expected
+    for one in (None, 1, 3):
+        assert Losses(known).touching(*tables, dev=one) == any(is_hurt(loss, None, None, one, tables) for loss in known)
+
+
+def test_spans_are_joined_and_not_more_than_asked_for():
+    assert losses.merged([(5, 7), (1, 3), (3, 4), (None, 0)]) == ((None, 0), (1, 4), (5, 7))
+    assert losses.merged([(1, 2), (4, 5), (7, None)], most=2) == ((1, 2), (4, None))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_loss_is_the_same_behind_json(seed):
+    loss = random_loss(random.Random(seed))
+    assert losses.from_json(losses.as_json(loss)) == loss
