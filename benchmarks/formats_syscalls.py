@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ import syscall_recording
 from formats import Contender
 
 from androstep_analysis import ingest
+from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.ingest import source
 
 if TYPE_CHECKING:
@@ -61,11 +61,10 @@ def _repeat(directory: Path, calls: int) -> None:
     assert read.first_ns is not None and read.last_ns is not None
     span = read.last_ns - read.first_ns + 1000
     rounds = -(-calls // read.syscalls.collect().height)
-    unpacked = directory / "pages.tar"
-    unpacked.write_bytes(source.load(archive).data)
-    with tarfile.open(unpacked) as files:
-        files.extractall(directory, filter="data")
-    unpacked.unlink()
+    tar = directory / "pages.tar"
+    tar.write_bytes(source.load(archive).data)
+    unpack(tar, directory, tar.stat().st_size)
+    tar.unlink()
     for file in directory.glob("cpu*.raw"):
         pages = np.frombuffer(file.read_bytes(), np.uint64)
         with file.open("wb") as repeated:

@@ -9,7 +9,6 @@ import re
 import shutil
 import statistics
 import subprocess
-import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -30,6 +29,7 @@ from androstep_analysis.analysis.compare_exact import moses, rank, ratio
 from androstep_analysis.bench import fio, tables
 from androstep_analysis.bench.measures import QUANTILES
 from androstep_analysis.bench.tables import Part, foreign
+from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.results import Results
 
@@ -40,8 +40,7 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "M
 
 def unpacked(kind: str, directory: Path) -> tuple[dict[str, Path], dict[str, Any]]:
     """The files of an archive by name, and what the independent tool found in those that are there."""
-    with tarfile.open(corpus.path(f"bench_results/pixel_{kind}_outputs.tar.gz")) as archive:
-        archive.extractall(directory, filter="data")
+    unpack(corpus.path(f"bench_results/pixel_{kind}_outputs.tar.gz"), directory, 1 << 30)
     files = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
     stated = json.loads(corpus.path(f"bench_results/pixel_{kind}_outputs.expected.json").read_text())["values"]
     return files, stated

@@ -8,7 +8,6 @@ import random
 import shutil
 import struct
 import subprocess
-import tarfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from androstep_analysis import ingest, units
+from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest import blktrace
 
@@ -83,8 +83,7 @@ def written(directory: Path, name: str, some: Iterable[Record], order: str = "<"
 
 def guest(directory: Path, name: str) -> Path:
     """The set of a recording of the corpus, unpacked: its first file."""
-    with tarfile.open(corpus.path(f"kernel/{name}/blktrace.tgz")) as files:
-        files.extractall(directory, filter="data")
+    unpack(corpus.path(f"kernel/{name}/blktrace.tgz"), directory, 1 << 30)
     return directory / "bt" / "vda.blktrace.0"
 
 

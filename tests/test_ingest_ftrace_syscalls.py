@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import random
 import re
 import shutil
-import tarfile
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -21,6 +19,7 @@ import syscall_recording
 from polars.testing import assert_frame_equal
 
 from androstep_analysis import ingest, native, schema
+from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import Loss, LossWarning
 from androstep_analysis.ingest import load, syscall_arguments, syscall_numbers, syscall_words
 from androstep_analysis.ingest.spool import Spool
@@ -589,8 +588,9 @@ def _slow(events: list[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], int]:
 
 def test_damaged_pages(tmp_path: Path) -> None:
     """Whatever their bytes say, calls are rows that conform, and times do not fall."""
-    with tarfile.open(fileobj=io.BytesIO(load(syscall_recording.DATA / "pages.tar.zst").data)) as files:
-        files.extractall(tmp_path, filter="data")
+    packed = load(syscall_recording.DATA / "pages.tar.zst").data
+    (tmp_path / "pages.tar").write_bytes(packed)
+    unpack(tmp_path / "pages.tar", tmp_path, len(packed))
     pages = {file: file.read_bytes() for file in tmp_path.glob("cpu*.raw")}
     for seed in range(25):
         chance = random.Random(seed)

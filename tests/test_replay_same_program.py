@@ -5,7 +5,6 @@ What only one of them can know is named here with the reason, and counted.
 
 from __future__ import annotations
 
-import tarfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis import cli, replay
+from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import LossWarning
 from androstep_analysis.replay import Cleaned
 
@@ -138,8 +138,7 @@ def assert_same(told: Both) -> None:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of iotrace's recording in datasets/replay."""
     directory = tmp_path_factory.mktemp("stored")
-    with tarfile.open(STORED / "recording.tar.xz") as files:
-        files.extractall(directory, filter="data")
+    unpack(STORED / "recording.tar.xz", directory, 1 << 30)
     return directory / "recording"
 
 

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from androstep_analysis.device import output
 from androstep_analysis.device.transport import DeviceError, LinkLost
 
 _CONNECT_S = 20.0
@@ -98,7 +99,13 @@ def called(*words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes] 
     adb = shutil.which("adb")
     if adb is None:
         raise DeviceError("there is no program adb; install it (apt-get install adb), or name the device HOST:PORT")
-    try:
-        return subprocess.run([adb, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        return None
+    with subprocess.Popen(
+        [adb, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            said = output.of(process, "adb", timeout_s)
+            return subprocess.CompletedProcess(process.args, process.returncode, *said)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            process.kill()

@@ -13,16 +13,19 @@ from pathlib import Path
 
 from adb_shell import exceptions
 from adb_shell.adb_device import AdbDevice
+from adb_shell.constants import MAX_ADB_DATA
 from adb_shell.transport.base_transport import BaseTransport
 
 from androstep_analysis.device.keys import signer
 from androstep_analysis.device.telling import tell
-from androstep_analysis.device.transport import DeviceError, LinkLost
+from androstep_analysis.device.transport import MOST_ANSWER_BYTES, DeviceError, LinkLost, too_long
 
 _CONNECT_S = 10.0
 _ACCEPT_S = 60.0
 """How long somebody may take to allow this computer on the device's screen."""
 _PUSH_S = 60.0
+_READ_BYTES = 1024
+"""What a read counts at least towards `MOST_ANSWER_BYTES`: adb-shell keeps more of a packet than its payload."""
 
 _FAILURES = (
     *(OSError, ValueError, KeyError, struct.error),
@@ -31,6 +34,29 @@ _FAILURES = (
     *(exceptions.UsbReadFailedError, exceptions.UsbWriteFailedError, exceptions.AdbCommandFailureException),
 )
 """What adb-shell raises for a connection that cannot be used any more, and for answers that no device gives."""
+
+
+@BaseTransport.register
+class _Bounded:
+    """A link of which one command takes in no more than an answer may have.
+
+    What a device sends says itself how long it is, in 32 bits, and adb-shell keeps all of it, also packets of streams
+    that nobody opened.
+    """
+
+    def __init__(self, name: str, link: BaseTransport) -> None:
+        self._name, self._link = name, link
+        self.connect, self.close, self.bulk_write = link.connect, link.close, link.bulk_write
+        self.left_bytes = MOST_ANSWER_BYTES
+
+    def bulk_read(self, numbytes: int, transport_timeout_s: float | None) -> bytes:
+        if numbytes > MAX_ADB_DATA:
+            raise ConnectionError(f"a packet of {numbytes:,} bytes, where at most {MAX_ADB_DATA:,} were agreed")
+        read = bytes(self._link.bulk_read(numbytes, transport_timeout_s))
+        self.left_bytes -= max(len(read), _READ_BYTES)
+        if self.left_bytes < 0:
+            raise too_long(self._name)
+        return read
 
 
 class AdbProtocol:
@@ -42,6 +68,7 @@ class AdbProtocol:
     def __init__(self, name: str, link: Callable[[], BaseTransport]) -> None:
         self.name = name
         self._link = link
+        self._bounded: _Bounded | None = None
         self._device: AdbDevice | None = None
 
     def run(self, line: str, *, timeout_s: float) -> bytes:
@@ -65,6 +92,9 @@ class AdbProtocol:
         try:
             if self._device is None:
                 self._device = self._connect()
+            assert self._bounded is not None
+            self._bounded.left_bytes = MOST_ANSWER_BYTES
+            self._device._io_manager._packet_store.clear_all()
             yield self._device
         except exceptions.PushFailedError as error:
             self.close()
@@ -87,7 +117,8 @@ class AdbProtocol:
         return f"{self.name}: the link to the device was lost ({error}); check cable or network"
 
     def _connect(self) -> AdbDevice:
-        device = AdbDevice(self._link())
+        self._bounded = _Bounded(self.name, self._link())
+        device = AdbDevice(self._bounded)
         try:
             device.connect([signer()], _CONNECT_S, _ACCEPT_S, _CONNECT_S, lambda _: self._ask())
         except exceptions.DeviceAuthError as error:

@@ -21,6 +21,9 @@ _ASK_S = 15.0
 _STATUS_S = 5.0
 """How long a program's shell has, on a busy device, to write the status of a program that has ended."""
 
+_LINE_BYTES = 1 << 20
+"""What is longer without a line's end is a line."""
+
 _OFTEN_S, _SELDOM_S = 0.05, 0.5
 """How long to wait between questions: at first, and at most. Each costs the device a few processes."""
 
@@ -73,7 +76,7 @@ class Job:
         self._seen += len(new)
         *whole, self._partial = (self._partial + new).split(b"\n")
         self._settle(state.strip())
-        if self.status is not None and self._partial:
+        if self._partial and (self.status is not None or len(self._partial) > _LINE_BYTES):
             whole, self._partial = [*whole, self._partial], b""
         return [line.decode("utf-8", "backslashreplace").rstrip("\r") for line in whole]
 

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from androstep_analysis.device import output
 from androstep_analysis.device.transport import DeviceError, LinkLost
 
 
@@ -23,22 +24,21 @@ class Local:
         self.scratch = tempfile.gettempdir()
 
     def run(self, line: str, *, timeout_s: float) -> bytes:
-        process = subprocess.Popen(
+        with subprocess.Popen(
             ["/bin/sh", "-c", line],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # without a terminal: su asks nobody, and Ctrl-C is for this program
-        )
-        try:
-            return process.communicate(timeout=timeout_s)[0]
-        except subprocess.TimeoutExpired:
-            raise LinkLost(f"local: a command did not end in {timeout_s:.0f} s, and was killed") from None
-        finally:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+        ) as process:
+            try:
+                return output.of(process, self.name, timeout_s)[0]
+            except subprocess.TimeoutExpired:
+                raise LinkLost(f"local: a command did not end in {timeout_s:.0f} s, and was killed") from None
+            finally:
+                if process.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
 
     def push(self, source: Path, target: str) -> None:
         try:

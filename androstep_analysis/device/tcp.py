@@ -20,9 +20,6 @@ def device(address: str) -> AdbProtocol:
     return AdbProtocol(address, partial(_Socket, host.removeprefix("[").removesuffix("]"), int(port)))
 
 
-_READ_BYTES = 1 << 20
-
-
 @BaseTransport.register
 class _Socket:
     """A connection that fails as soon as the other end is gone, and writes all or fails.
@@ -52,7 +49,7 @@ class _Socket:
         opened = self._opened()
         if not select.select([opened], [], [], transport_timeout_s)[0]:
             raise TimeoutError(f"no answer for {transport_timeout_s:.0f} s")
-        read = opened.recv(min(numbytes, _READ_BYTES))  # the device says how many, and may say 4 GiB
+        read = opened.recv(numbytes)
         if not read:
             raise ConnectionResetError("the device ended the connection")
         return read

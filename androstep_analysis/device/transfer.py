@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -92,10 +93,13 @@ def pull(device: Device, source: str, target: Path, *, root: bool) -> None:
     """Copies a file of the device to `target`, which it replaces when it is whole.
 
     Goes on with ``target.part`` where a call before was broken off. Raises `DeviceError` for what is no file on the
-    device, cannot be read, or changes meanwhile.
+    device, cannot be read, does not fit here, or changes meanwhile.
     """
     size = _size(device, source, root=root)
     part = target.with_name(f"{target.name}.part")
+    free = shutil.disk_usage(part.parent).free + (part.stat().st_size if part.is_file() else 0)
+    if size > free:
+        raise DeviceError(f"{device.name}: {source} has {size:,} bytes, and {part.parent} has room for {free:,}")
     digest = hashlib.new(device.hasher.algorithm)
     with part.open("a+b") as file, _bar(source, size) as bar:
         done = _kept(device, source, file, size, root=root)

@@ -13,6 +13,9 @@ from androstep_analysis.errors import InputError
 MOST_BYTES = 120_000
 """The longest command: the kernel takes no argument of 128 KiB or more, and a shell gets its command as one."""
 
+MOST_ANSWER_BYTES = 32 << 20
+"""The longest answer: a device must not be able to fill this machine's memory. What is longer is pulled as a file."""
+
 
 class DeviceError(InputError):
     """The device, or the way to it, failed: not there, refused, lost, full, without rights.
@@ -23,6 +26,14 @@ class DeviceError(InputError):
 
 class LinkLost(DeviceError):
     """The device does not answer any more, or not yet again; what runs there goes on. The same may work later."""
+
+
+def too_long(name: str) -> DeviceError:
+    """What to raise for an answer of more than `MOST_ANSWER_BYTES` from the device of this name."""
+    return DeviceError(
+        f"{name}: the answer to one command is longer than {MOST_ANSWER_BYTES >> 20} MiB; have the command write a "
+        "file, and pull that"
+    )
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,8 @@ class Transport(Protocol):
     def run(self, line: str, *, timeout_s: float) -> bytes:
         """Runs a line of the device's shell to its end, without input; all that it wrote, both streams mixed.
 
-        `shell.framed` makes lines of which exit status and errors can be told.
+        `shell.framed` makes lines of which exit status and errors can be told. Raises `DeviceError` for more than
+        `MOST_ANSWER_BYTES`.
         """
 
     def push(self, source: Path, target: str) -> None:

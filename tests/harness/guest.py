@@ -8,10 +8,10 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from androstep_analysis.datasets.unpack import unpack
 from harness import build, kernel
 from harness.made import Made
 
@@ -146,8 +146,7 @@ def run(
     booted = kernel.debian(() if fs_type in TESTED else (fs_type,))
     initramfs = _initramfs(directory, booted, programs, script)
     _boot(directory, booted.vmlinuz, initramfs, cpus, log_writes)
-    with tarfile.open(result) as files:
-        files.extractall(directory, filter="data")
+    unpack(result, directory, RESULT_BYTES)
     result.unlink()
     said = (directory / "guest.log").read_text(errors="replace")
     if not said.endswith("complete\n"):

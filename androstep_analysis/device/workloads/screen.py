@@ -19,7 +19,7 @@ def dump(log: Log) -> Snapshot | None:
     done = log.stamped(["uiautomator", "dump", target], timeout_s=_DUMP_S)
     read = log.device.patiently(lambda: log.device.sh(["cat", target]))
     log.device.patiently(lambda: log.device.sh(["rm", "-f", target]))
-    if done.answer.status or read.status:
+    if done.answer.status or read.status or len(read.output) > gui.MAX_BYTES:
         return None
     snapshot = Snapshot(done.begin_ns, done.end_ns, read.output)
     log.snapshot(snapshot)
