@@ -13,6 +13,8 @@ from collections.abc import Collection
 
 import polars as pl
 
+from androstep_analysis.losses import Losses
+
 BLOCK = ["dev", "ino", "life", "file_block"]
 """What tells a block of a file from all others; `life` is how often the inode's pages were dropped."""
 
@@ -27,13 +29,15 @@ def authors(
     unplaced: pl.DataFrame,
     forgetful: Collection[int],
     threads: pl.DataFrame,
+    lost: Losses,
 ) -> pl.DataFrame:
     """The `blocks` with who made what they write: `via`, `count`, `who`, and tid, pid, comm and ts_ns of the last.
 
     `who` tells equal sets of processes from others. All are null where no process is recorded. Where only an event of
     dirtying is (via dirty_folio), others may have written too, so that `count` is null, and threads of the kernel stand
     back behind a process. `via` is unknown where a part of the processes may have been written out before
-    (`_doubtful`), or where several dirtied the block and no write is recorded.
+    (`_doubtful`), or where several dirtied the block and no write is recorded. Where events may be `lost` since the
+    block was last seen clean, via is inferred and `count` null.
 
     `touched` has a row for each block that a thread wrote to (is_write) or dirtied; `unplaced` is when data was written
     nobody knows where (dev, ts_ns); `forgetful` are the devices whose trace tells when an inode is dropped; `threads`
@@ -64,10 +68,14 @@ def authors(
         events.group_by(TURN)
         .agg(
             pl.col("at", "begin", "end", "size").filter(_IS_OUT).first(),
+            out_ns=pl.col("ts_ns").filter(_IS_OUT).first(),
             via=pl.when(by_write).then(pl.lit("write_begin")).when(dirties.any()).then(pl.lit("dirty_folio")),
             count=pl.when(by_write).then(processes.len()),
             processes=processes.sort(),
             dirtier=pl.col("process").filter(dirties).last(),
+            since_ns=pl.col("ts_ns").filter(makers).first(),
+            maker=pl.col("process").filter(makers).first(),
+            nr_makers=pl.col("process").filter(makers).n_unique(),
             is_disputed=(pl.col("process").filter(makers).n_unique() > 1) & ~by_write,
             is_left_dirty=pl.col("is_mover").filter(dirties).last() & makers.any() & ~by_write,
             **thread,
@@ -75,12 +83,27 @@ def authors(
         .filter(_IS_OUT)
     )
     turns = turns.join(_doubtful(events, turns, unplaced, forgetful), on=TURN, how="left")
+    is_lost = pl.lit(_is_lost(turns, lost))
     trusted = pl.when(pl.col("is_doubtful").is_null() & ~pl.col("is_disputed"))
     return turns.with_columns(
-        *(trusted.then(name).alias(name) for name in ("count", "tid", "pid", "comm")),
-        via=trusted.then("via").otherwise(pl.lit("unknown")),
+        *(trusted.then(name).alias(name) for name in ("tid", "pid", "comm")),
+        count=pl.when(~is_lost).then(trusted.then("count")),
+        via=trusted.then(
+            pl.when(is_lost & pl.col("via").is_not_null()).then(pl.lit("inferred")).otherwise("via")
+        ).otherwise(pl.lit("unknown")),
         who=trusted.then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
     ).sort("at", "file_block")
+
+
+def _is_lost(turns: pl.DataFrame, lost: Losses) -> pl.Series:
+    """Whether a writer, or a writing out in between, may be missing of a turn.
+
+    A process that wrote and made the page dirty found it clean. Who only made it dirty may have done so to write out
+    what others wrote (`redirty_page_for_writepage`).
+    """
+    wrote = pl.col("processes").list.contains(pl.col("maker")) & (pl.col("nr_makers") == 1)
+    seen_clean = turns.select(pl.when((pl.col("via") == "write_begin") & wrote).then("since_ns")).to_series()
+    return lost.between(seen_clean, turns["out_ns"], turns["dev"], "fs_events", "block_events")
 
 
 def _doubtful(

@@ -15,6 +15,7 @@ import polars as pl
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import authorship, bio_pages, handles, processes
+from androstep_analysis.losses import Losses
 
 PAGE_BYTES = 4096
 """Size of a page in ``writeback_dirty_folio``; a trace does not tell it."""
@@ -31,7 +32,7 @@ def owned(
     fs_events: pl.DataFrame,
     tasks: pl.DataFrame,
     block_bytes: Mapping[int, int],
-    lost_events: int = 0,
+    lost: Losses | None = None,
     recorded: Collection[str] = (),
 ) -> pl.DataFrame:
     """The pieces (`extents.pieces`), cut where their owner changes, with the owner columns of table io.
@@ -43,8 +44,9 @@ def owned(
 
     `fs_events` and `tasks` are the tables of those names; `block_bytes` is the block size of the filesystem on each
     device, where it is known; `recorded` names the events that were recorded, as far as the
-    recorder says. Where events were lost (`lost_events`), see `_doubted`.
+    recorder says. Where events may be `lost`, see `_doubted`, `authorship.authors` and `handles.owned`.
     """
+    lost = lost or Losses()
     pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
     is_written = (
         (pl.col("op") == "write")
@@ -62,12 +64,12 @@ def owned(
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
         touched = _touched(fs_events, blocks, block_bytes)
-        authors = authorship.authors(blocks, touched, _unplaced(pieces), _forgetful(fs_events, recorded), known)
+        authors = authorship.authors(blocks, touched, _unplaced(pieces), _forgetful(fs_events, recorded), known, lost)
         others = pieces.filter(~is_written.fill_null(False))
         pieces = pl.concat([others, _cut(written, processes.of_threads(authors, tasks))], how="diagonal")
-    if lost_events:  # a handle that is not in the trace is an owner that is not counted
-        return _doubted(pieces, touched_by["dev"].unique())
-    return handles.owned(pieces, fs_events, tasks)
+    if lost.touching("fs_events"):
+        pieces = _doubted(pieces, touched_by["dev"].unique(), lost)
+    return handles.owned(pieces, fs_events, tasks, lost)
 
 
 def touches(fs_events: pl.DataFrame) -> pl.DataFrame:
@@ -75,19 +77,26 @@ def touches(fs_events: pl.DataFrame) -> pl.DataFrame:
     return fs_events.filter(pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.DIRTIED]))
 
 
-def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
-    """The pieces as far as they can be trusted where events were lost.
+def _doubted(pieces: pl.DataFrame, devices: pl.Series, lost: Losses) -> pl.DataFrame:
+    """The pieces as far as they can be trusted where filesystem events were lost.
 
-    That a block was freed and mapped anew may be among what was lost. An event's word on where a block belongs is
+    That a block was freed and mapped anew may be among what was lost since an event said where it belongs. That is
     still a fact where another event tells who put data into that page of that file, and the request does not say that
-    it carries metadata; else it is inferred. And on
-    `devices`, where writers are recorded, data of no recorded writer need not be a direct write of its submitter.
+    it carries metadata; else it is inferred. And on `devices`, where writers are recorded, data of no recorded writer
+    need not be a direct write of its submitter once events were lost: pages may be written out long after they changed.
     """
-    has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"])
-    is_alone = (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
-    is_alone |= (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
+    ever = pl.Series([None] * pieces.height, dtype=pl.Int64)
+    is_old, is_late = (
+        pl.lit(lost.between(since, pieces["time"], pieces["part_dev"], "fs_events"))
+        for since in (pieces["since_ns"], ever)
+    )
+    # On `devices` no owner is inferred but one whom an event names.
+    is_inferred = (pl.col("owner_via") == "inferred") & pl.col("part_dev").is_in(devices.implode())
+    has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"]) | is_inferred
+    is_alone = is_old & (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
+    is_alone |= is_old & (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
     is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
-    is_guess = is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
+    is_guess = is_late & is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
     known = pl.when(~is_guess.fill_null(False))
     inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
     return pieces.with_columns(
