@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis import losses, schema
 from androstep_analysis.bench.read import KIND as BENCH
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest.staging import Staging
@@ -48,11 +49,11 @@ def add(
     about = about | dict.fromkeys(KINDS)
     for role, results in found.items():
         timed = _in_clock(results, about["clock"], about["realtime_offset_ns"]) if about["events"] else results.tables
-        losses = [{"kind": loss.kind, "count": loss.count, "message": loss.message} for loss in results.losses]
+        lost = [losses.as_json(replace(loss, tables=KINDS[role].tables)) for loss in results.losses]
         tables = tables | {name: table.lazy() for name, table in timed.items()}
         about = about | {
             role: KINDS[role].told(timed[KINDS[role].tables[0]]),
-            "losses": about["losses"] + losses,
+            "losses": about["losses"] + lost,
             "rows": about["rows"] | {name: table.height for name, table in timed.items()},
         }
     return tables, about

@@ -17,8 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, beside, cache, ingest, manifest, recording, results, schema
-from androstep_analysis.derivation import TABLES, Image, Witnesses, derive
+from androstep_analysis import analysis, beside, cache, ingest, losses, manifest, recording, results, schema
+from androstep_analysis.derivation import OF_WITNESSES, TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.ingest import procmon, record
 from androstep_analysis.ingest.source import head
@@ -97,7 +97,7 @@ def create(
                 ),
                 facts=_facts(staging, described) | beside.facts(found) | {**facts, "clock": staging.clock},
                 realtime_offset_ns=staging.realtime_offset_ns,
-                lost_events=staging.lost_events,
+                lost_events=None if described.lost_events is None else staging.lost_events,
             )
             manifest.write(described, directory)
             _store(staging, found, described, directory, spool, place)
@@ -284,7 +284,7 @@ class Capture:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """Everything that is missing or could not be read."""
-        return tuple(Loss(**loss) for loss in self.about["losses"])
+        return tuple(losses.from_json(loss) for loss in self.about["losses"])
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -349,7 +349,7 @@ class Capture:
             clock=self.about["clock"],
             realtime_offset_ns=self.about["realtime_offset_ns"],
             lost_events=self.lost_events,
-            losses=self.losses,
+            losses=tuple(loss for loss in self.losses if loss.tables != OF_WITNESSES),
             recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
         )
         witnesses = Witnesses(
@@ -400,7 +400,7 @@ class Capture:
                 yield name, f"{rows[table]:,}"
         if not any(rows.get(table) for table in (*named.values(), "samples")) and rows:
             yield "events", f"{sum(self.events.values()):,}, none of them block I/O"
-        yield "lost", f"{self.lost_events:,} events"
+        yield "lost", losses.in_words(self.losses) or "0 events"
         if has_requests:
             for metric, value in self.coverage.select("metric", "value").iter_rows():
                 yield metric, "–" if value is None else f"{value:.1%}"
@@ -449,13 +449,24 @@ def _staging(described: Manifest, find: Find, found: Mapping[str, Results], spoo
     else:
         staging = ingest.read(*samples, spool=spool)
     told = described.realtime_offset_ns
+    uncounted = _uncounted(described, staging)
     return replace(
         staging,
         realtime_offset_ns=staging.realtime_offset_ns if told is None else told,
         clock=described.facts.get("clock") or staging.clock,
-        lost_events=max(described.lost_events, staging.lost_events),
+        lost_events=max(described.lost_events or 0, staging.lost_events),
+        losses=(*staging.losses, *uncounted),
         recorded=None if described.events is None else frozenset(described.events),
     )
+
+
+def _uncounted(described: Manifest, staging: Staging) -> tuple[Loss, ...]:
+    """What the recorder lost by its own word and its files do not show."""
+    if described.lost_events is None:
+        return (Loss("uncounted", 1, "iotrace was killed; nobody knows how many events were lost"),)
+    more = described.lost_events - staging.lost_events
+    message = f"{more} more events were lost than the trace itself shows, by the recorder's count"
+    return (Loss("missing", more, message),) if more > 0 else ()
 
 
 def _facts(staging: Staging, described: Manifest) -> dict[str, Any]:

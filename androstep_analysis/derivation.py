@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from tqdm.auto import tqdm
 
-from androstep_analysis import analysis, fs, link, schema, units
+from androstep_analysis import analysis, fs, link, losses, schema, units
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.fs import fiemap, journal
 from androstep_analysis.ingest import Spool, record, staging, tasks
@@ -19,6 +19,9 @@ from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.requests import Device
 from androstep_analysis.link.requests import link as link_requests
+
+OF_WITNESSES = ("extents", "files")
+"""What a loss of an image or a listing can hurt."""
 
 TABLES = (*staging.TABLES, "tasks", "requests", "extents", "files", "io")
 """The tables of a capture: those that its recording fills, and those that follow from them."""
@@ -92,9 +95,10 @@ def _about(
     tables: Mapping[str, pl.LazyFrame],
 ) -> dict[str, Any]:
     known = [part for part in (given.after, given.before, given.listed_after, given.listed_before) if part is not None]
-    losses: list[Loss] = [*recorded.losses, *(loss for part in known for loss in part.losses)]
-    losses += [loss for read in listings if read is not None for loss in read.losses]
-    losses += given.journal.losses if given.journal is not None else ()
+    beside: list[Loss] = [loss for part in known for loss in part.losses]
+    beside += [loss for read in listings if read is not None for loss in read.losses]
+    beside += given.journal.losses if given.journal is not None else ()
+    lost = [*recorded.losses, *(replace(loss, tables=OF_WITNESSES) for loss in beside)]
     return {
         "format": recorded.format,
         "events": recorded.events,
@@ -104,7 +108,7 @@ def _about(
         "realtime_offset_ns": recorded.realtime_offset_ns,
         "fs_type": next((part.fs_type for part in known), None),
         "lost_events": recorded.lost_events,
-        "losses": [{"kind": loss.kind, "count": loss.count, "message": loss.message} for loss in losses],
+        "losses": [losses.as_json(loss) for loss in lost],
         "rows": {name: table.select(pl.len()).collect().item() for name, table in tables.items()},
         "coverage": analysis.coverage(tables["requests"], tables["io"]).to_dicts(),
     }

@@ -17,8 +17,11 @@ _NEVER, _ALWAYS = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 class Losses:
     """The losses of a recording, by what they can hurt (`Loss`)."""
 
-    def __init__(self, losses: Iterable[Loss] = ()) -> None:
+    def __init__(self, losses: Iterable[Loss] = (), lost_events: int = 0) -> None:
+        """`lost_events` is what the recorder counted: what no loss explains may be anything at any time."""
         self._losses = tuple(losses)
+        if lost_events > sum(loss.count for loss in self._losses if loss.tables != ()):
+            self._losses += (Loss("missing", lost_events, f"{lost_events} events are missing"),)
 
     def touching(self, *tables: str, dev: int | None = None) -> bool:
         """Whether any row of one of the tables may be missing, and of those of `dev` if that is given."""
@@ -93,12 +96,12 @@ def from_json(row: dict[str, Any]) -> Loss:
 
 
 def in_words(losses: Iterable[Loss]) -> str:
-    """Each kind that is not zero with its count and what it hurts, in few words."""
+    """Each kind of loss with its count and what it hurts, in few words; nothing where nothing is lost."""
     counts: dict[tuple[str, str], int] = {}
     for loss in losses:
-        key = loss.kind, _hurts(loss)
+        key = loss.kind, hurts(loss, " of ")
         counts[key] = counts.get(key, 0) + loss.count
-    return ", ".join(f"{count:,} {kind}{hurts}" for (kind, hurts), count in counts.items()) or "nothing"
+    return ", ".join(f"{count:,} {kind}{hurts}" for (kind, hurts), count in counts.items())
 
 
 _WORDS = {
@@ -110,8 +113,6 @@ _WORDS = {
 }
 
 
-def _hurts(loss: Loss) -> str:
-    """What the loss hurts, as an addition to its kind."""
-    if loss.tables is None:
-        return ""
-    return f" ({', '.join(_WORDS.get(table, table) for table in loss.tables)})" if loss.tables else ""
+def hurts(loss: Loss, before: str) -> str:
+    """The tables that the loss hurts, in words behind `before`; nothing where it may be any or is none."""
+    return before + ", ".join(_WORDS.get(table, table) for table in loss.tables) if loss.tables else ""

@@ -72,7 +72,8 @@ class Manifest:
 
     `devices` and `mounts` are rows as the recorder wrote them; `extents` names the kinds of evidence (`EXTENTS`) that
     the tables are made from, `events` the events that were recorded, also those that never came (None: unknown),
-    `csv_columns` what stands in the columns of a CSV that does not say it (`ingest.block_csv.Columns`).
+    `lost_events` how many were lost (None: nobody knows), `csv_columns` what stands in the columns of a CSV that does
+    not say it (`ingest.block_csv.Columns`).
     """
 
     sources: tuple[Source, ...]
@@ -80,7 +81,7 @@ class Manifest:
     realtime_offset_ns: int | None = None
     devices: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
-    lost_events: int = 0
+    lost_events: int | None = 0
     extents: tuple[str, ...] = EXTENTS
     events: tuple[str, ...] | None = None
     csv_columns: str | None = None
@@ -131,7 +132,7 @@ def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
         realtime_offset_ns=_optional(_integer, raw["realtime_offset_ns"]),
         devices=tuple(_device(row) for row in raw["devices"]),
         mounts=tuple(_mount(row) for row in raw["mounts"]),
-        lost_events=_integer(raw["lost_events"]),
+        lost_events=_optional(_integer, raw["lost_events"]),
         extents=_extents(raw.get("extents", EXTENTS)),
         events=_optional(_events, raw.get("events")),
         csv_columns=_optional(_text, raw.get("csv_columns")),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
 from androstep_analysis import manifest
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.errors import InputError
 from androstep_analysis.manifest import Manifest
 
 FILE_NAME = "recording.json"
@@ -46,8 +45,7 @@ def described(directory: Path) -> Manifest:
         raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
     sources = tuple(manifest.in_place(file, _ROLES[file.name]) for file in found)
     try:
-        lost = _lost(path, raw["lost_events"])
-        return manifest.parsed(raw | {"events": _events(raw), "lost_events": lost}, sources)
+        return manifest.parsed(raw | {"events": _events(raw)}, sources)
     except manifest.MALFORMED as error:
         raise InputError(f"{path}: not as iotrace writes it ({error!r}); ingest trace.dat alone") from None
 
@@ -59,14 +57,6 @@ def command_pid(path: Path) -> int | None:
     except (ValueError, RecursionError, AttributeError):
         return None
     return told if isinstance(told, int) else None
-
-
-def _lost(path: Path, told: Any) -> Any:
-    """How many events were lost; where iotrace was killed and cannot know it, a warning says so (`LossWarning`)."""
-    if told is None:
-        warnings.warn(LossWarning(f"{path}: iotrace was killed; nobody knows how many events were lost"), stacklevel=4)
-        return 0
-    return told
 
 
 def _events(raw: Any) -> list[str] | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, most, waits
+from androstep_analysis import analysis, bench, losses, most, waits
 from androstep_analysis.analysis import responses
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.most import lines
@@ -17,9 +16,9 @@ from androstep_analysis.replay.metrics import metrics
 def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     """The capture's counts, JSON-ready.
 
-    Keys: format, first_ns, last_ns, lost_events, losses (kind, count, message), events (every event in the file by
-    the format's own name), events_by_rwbs (``"Q WS": n``, block events only), syscalls (per call: count,
-    failed, duration_ns), requests (per operation: count, bytes),
+    Keys: format, first_ns, last_ns, lost_events, losses (kind, count, message, tables, dev, spans), events
+    (every event in the file by the format's own name), events_by_rwbs (``"Q WS": n``, block events only), syscalls (per
+    call: count, failed, duration_ns), requests (per operation: count, bytes),
     block_types and file_types (per operation and type: count, bytes), coverage (shares of bytes: matched, mapped,
     inferred, owned; and requests never completed: unfinished), map_sources and owners_via (per operation and kind of
     evidence: count, bytes; `unknown` where nothing tells), bench (None, or runs, invalid and measures: a list with the
@@ -41,7 +40,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "first_ns": capture.first_ns,
         "last_ns": capture.last_ns,
         "lost_events": capture.lost_events,
-        "losses": [dataclasses.asdict(loss) for loss in capture.losses],
+        "losses": [losses.as_json(loss) for loss in capture.losses],
         "events": dict(sorted(capture.events.items())),
         "events_by_rwbs": _events_by_rwbs(capture),
         "syscalls": {row.pop("call"): row for row in analysis.calls(capture.syscalls).to_dicts()},

@@ -7,7 +7,9 @@ import pytest
 from blocks import DEV, block_events
 
 from androstep_analysis import schema
+from androstep_analysis.errors import Loss
 from androstep_analysis.link import direct_io
+from androstep_analysis.losses import Losses
 
 DISK = 8 << 20
 PART = DISK + 1
@@ -16,10 +18,12 @@ KERNEL_DEV = 3
 
 ASYNC = -529
 
+LOST = [Loss("overwritten", 1, "one is lost")]
 
-def told(*steps, lost_events=0):
+
+def told(*steps, lost=()):
     """(sector, nr_sectors, ino, file offset) as the steps tell."""
-    rows = direct_io.extents(*tables(*steps), lost_events)
+    rows = direct_io.extents(*tables(*steps), Losses(lost))
     assert set(rows["block_type"]) <= {"data"} and set(rows["source"]) <= {"context"}
     return rows.select("sector", "nr_sectors", "ino", "file_offset_bytes").rows()
 
@@ -123,7 +127,7 @@ def test_without_the_probe_of_pages_or_with_events_lost_a_call_proves_nothing():
     steps = begin(55, 0, 4096), queue(800, 8), end(4096)
     assert told(*PROBED, *steps) == [(800, 8, 55, 0)]
     assert told(*steps) == []
-    assert told(*PROBED, *steps, lost_events=1) == []
+    assert told(*PROBED, *steps, lost=LOST) == []
 
 
 def test_bios_of_a_partition_are_placed_in_it():

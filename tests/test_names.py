@@ -7,10 +7,13 @@ import pytest
 from blocks import DEV
 
 from androstep_analysis import schema
+from androstep_analysis.errors import Loss
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import names
+from androstep_analysis.losses import Losses
 
 MOUNT = {DEV: "/data"}
+LOST = [Loss("overwritten", 1, "one is lost")]
 PATHS_GIVEN = ("name_open", "name_unlink", "name_rename")
 EVERYWHERE = {"tid", "pid", "comm"}
 
@@ -63,10 +66,10 @@ def directories(**paths):
     return schema.conform(pl.DataFrame(rows, schema=schema.table("files").polars), "files")
 
 
-def told(*rows, known=None, mounts=MOUNT, lost_events=0):
+def told(*rows, known=None, mounts=MOUNT, lost=()):
     events = fs_events(*rows)
     files = directories() if known is None else known
-    table = names.files(events, tracepoints.lives(events), files, mounts, lost_events)
+    table = names.files(events, tracepoints.lives(events), files, mounts, Losses(lost))
     return {(row["ino"], row["incarnation"]): row["path"] for row in table.iter_rows(named=True)}
 
 
@@ -77,7 +80,7 @@ def test_an_open_that_leads_to_the_directory_of_the_new_inode_names_it():
     rows = opened("/data/app/db/main.db"), allocated(40, 31)
     assert told(*rows, known=directories(**APP)) == {(40, 1): "/app/db/main.db"}
     assert told(*rows) == {}  # nothing says which directory 31 is
-    assert told(*rows, known=directories(**APP), lost_events=1) == {}
+    assert told(*rows, known=directories(**APP), lost=LOST) == {}
 
 
 def test_without_a_known_mount_the_known_directories_show_it():
@@ -172,13 +175,13 @@ def test_the_kernel_names_what_it_opens_wherever_it_is_mounted():
         found(3, "/d/#3", parent=2),
     )
     assert told(*rows, mounts={}) == {(60, 0): "/d/a.txt", (61, 0): "/b"}
-    assert told(*rows, mounts={}, lost_events=1) == {(60, 0): "/d/a.txt", (61, 0): "/b"}
+    assert told(*rows, mounts={}, lost=LOST) == {(60, 0): "/d/a.txt", (61, 0): "/b"}
 
 
 def test_the_kernel_names_what_it_moves():
     rows = allocated(40, 30), found(40, "/app/a"), moved(40, "/app/a", "/app/b"), allocated(41, 30), found(41, "/app/a")
     assert told(*rows, mounts={}) == {(40, 1): "/app/b", (41, 1): "/app/a"}
-    assert told(*rows, mounts={}, lost_events=1) == {(41, 1): "/app/a"}
+    assert told(*rows, mounts={}, lost=LOST) == {(41, 1): "/app/a"}
 
 
 def test_an_inode_made_again_keeps_the_names_apart():

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import polars as pl
 from tqdm.auto import tqdm
 
-from androstep_analysis import cache, capture, manifest, schema
+from androstep_analysis import cache, capture, losses, manifest, schema
 from androstep_analysis.capture import Capture
 from androstep_analysis.datasets import anonymise, columns, croissant, documents, parquet, survivors
 from androstep_analysis.datasets.anonymise import Anonymiser
@@ -114,8 +114,8 @@ def _provenance(
     for source in sorted(found.manifest.sources, key=lambda source: (source.role, source.sha256)):
         name = {"name": Path(source.path).name} if hidden is None else {}
         sources.append({**name, "role": source.role, "bytes": source.bytes, "sha256": digest(source.sha256)})
-    losses = [
-        {"kind": loss.kind, "count": loss.count, **({} if hidden is not None else {"message": loss.message})}
+    lost = [
+        {name: value for name, value in losses.as_json(loss).items() if hidden is None or name in ("kind", "count")}
         for loss in found.losses
     ]
     is_moved = shift_times or hidden is not None
@@ -127,7 +127,7 @@ def _provenance(
         "extents": list(found.manifest.extents),
         "realtime_offset_ns": None if is_moved else found.about["realtime_offset_ns"],
         "lost_events": found.lost_events,
-        "losses": losses,
+        "losses": lost,
         "rows": {name: number for name, number in sorted(rows.items()) if number},
     }
 

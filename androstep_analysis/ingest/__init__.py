@@ -61,25 +61,30 @@ class Format:
     read: Callable[[Source, Spool], Staging]
     members: Callable[[Source], tuple[str, ...]] = _alone
     """Names (of `Source.beside`) of all files of the set that a source is one of, itself included."""
+    tables: tuple[str, ...] | None = None
+    """The tables that such a file can fill, where they are few: what is lost of it is lost of these."""
 
 
-_CSV = Format("block CSV", block_csv.sniff, block_csv.read)
+_BLOCK = ("block_events",)
+_CALLS = ("syscalls",)
+
+_CSV = Format("block CSV", block_csv.sniff, block_csv.read, tables=_BLOCK)
 
 FORMATS: tuple[Format, ...] = (
     Format("trace.dat", tracedat.sniff, tracedat.read),
-    Format("blktrace", blktrace.sniff, blktrace.read, blktrace.members),
+    Format("blktrace", blktrace.sniff, blktrace.read, blktrace.members, tables=_BLOCK),
     Format("raw ftrace pages", ftrace_raw.sniff, ftrace_raw.read, ftrace_raw.members),
     Format("Perfetto trace", perfetto.sniff, perfetto.read),
-    Format("Open-CAS trace", opencas.sniff, opencas.read),
-    Format("ioshark workload", ioshark.sniff, ioshark.read),
-    Format("MobiGen script", mobigen.sniff, mobigen.read),
+    Format("Open-CAS trace", opencas.sniff, opencas.read, tables=_BLOCK),
+    Format("ioshark workload", ioshark.sniff, ioshark.read, tables=_CALLS),
+    Format("MobiGen script", mobigen.sniff, mobigen.read, tables=_CALLS),
     Format("systrace HTML", systrace_html.sniff, systrace_html.read),
     Format("atrace output", atrace.sniff, atrace.read),
     _CSV,
-    Format("MOST .po", most_po.sniff, most_po.read),
-    Format("blkparse text", blkparse_text.sniff, blkparse_text.read),
+    Format("MOST .po", most_po.sniff, most_po.read, tables=_BLOCK),
+    Format("blkparse text", blkparse_text.sniff, blkparse_text.read, tables=_BLOCK),
     Format("ftrace text", ftrace_text.sniff, ftrace_text.read),
-    Format("strace log", strace.sniff, strace.read),
+    Format("strace log", strace.sniff, strace.read, tables=_CALLS),
     Format("procmon samples", procmon.sniff, procmon.read),
 )
 """All formats, in the order in which they are tried: containers before what they contain."""
@@ -163,6 +168,7 @@ def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, t
     with source.progress(f"reading {source.path.name}"):
         part = known.read(source, spool)
     losses = (*(_losses(archive) if archive is not None else ()), *source.losses, *part.losses)
+    losses = tuple(replace(loss, tables=known.tables) if loss.tables is None else loss for loss in losses)
     if not part.events:
         why = f" ({losses[0].message})" if losses else ""
         raise InputError(f"{source.name}: taken for {known.title}, but there is no event in it{why}; record it again")
@@ -202,7 +208,7 @@ def _losses(archive: Archive) -> tuple[Loss, ...]:
     if not others:
         return archive.losses
     message = f"{len(others)} more recordings in the archive were not read, the first {printable(others[0])}; unpack it"
-    return (*archive.losses, Loss("unread", len(others), message))
+    return (*archive.losses, Loss("unread", len(others), message, ()))
 
 
 def _format_of(head: bytes) -> Format | None:

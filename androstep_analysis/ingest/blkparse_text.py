@@ -90,7 +90,7 @@ def wrapped(count: int) -> tuple[Loss, ...]:
     if not count:
         return ()
     message = f"{count} events from before the start of the trace had wrapped times, now negative"
-    return (Loss("wrapped", count, message),)
+    return (Loss("wrapped", count, message, ()),)
 
 
 def skipped(count: int) -> tuple[Loss, ...]:

@@ -272,14 +272,14 @@ def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
         f"{count} of {rows} rows ({count / rows:.1%}) repeat an earlier one within"
         f" {repeat_ns // 1_000_000} ms, as if two tracepoints were mixed; they are kept"
     )
-    return (Loss("repeated", count, message),)
+    return (Loss("repeated", count, message, ()),)
 
 
 def _rounded(count: int) -> tuple[Loss, ...]:
     if not count:
         return ()
     message = f"{count} requests do not begin and end at sectors of 512 B; they count as all sectors they touch"
-    return (Loss("rounded", count, message),)
+    return (Loss("rounded", count, message, ()),)
 
 
 @functools.cache

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import native
-from androstep_analysis.errors import Loss
+from androstep_analysis import losses, native
+from androstep_analysis.errors import EVER, Loss, Span
 from androstep_analysis.ingest import (
     fs_events,
     ftrace_block,
@@ -55,6 +55,9 @@ _LARGEST_STRINGS = 1 << 20
 """Bytes of the strings of a table from which on they are begun anew."""
 
 _TOLD_ROWS = 1 << 14
+
+_MOST_SPANS = 1000
+"""Spans within which records are missing; of more than these the last ones count as one."""
 
 _TABLES = (ftrace_block, fs_events, ftrace_commands)
 """What turns events into rows of a table that a capture holds; an event is in one of these at most."""
@@ -121,9 +124,9 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
     wanted = _wanted({number: event for number in counted.kinds if (event := events.get(number))})
     calls: tuple[Loss, ...] = ()
     if wanted:
-        losses = dict(recording.losses)
+        before = dict(recording.losses)
         calls = _make_tables(recording, spool, events, wanted, names)
-        recording.losses = losses  # the same pages were read again
+        recording.losses = before  # the same pages were read again
     lost_events, losses_said = _losses(recording, counted)
     return Staging(
         format=title,
@@ -220,6 +223,7 @@ def _library() -> ctypes.CDLL:
         ("ftrace_totals", ctypes.POINTER(CTotals), (pointer,)),
         ("ftrace_counts", ctypes.POINTER(ctypes.c_uint64), (pointer,)),
         ("ftrace_threads", size, (pointer, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))),
+        ("ftrace_gaps", size, (pointer, ctypes.POINTER(ctypes.POINTER(number)))),
         ("ftrace_span", None, (pointer, ctypes.POINTER(number), ctypes.POINTER(number))),
         ("ftrace_run", number, (pointer,)),
     )
@@ -301,7 +305,8 @@ class Census:
 
     `events` counts all events by name, `kinds` by number, `per_cpu` by CPU. `told` has the events that tell of threads
     and `seen` the names that others tell, as `threads.versions` takes them. `lost` records were overwritten, `broken`
-    pages could not be followed to their end, and `unknown` events have no format.
+    pages could not be followed to their end, and `unknown` events have no format. `gaps` has for each place where
+    records are missing the time of the CPU's record before and of that behind it.
     """
 
     events: Counter[str] = field(default_factory=Counter)
@@ -314,6 +319,7 @@ class Census:
     lost: int = 0
     broken: int = 0
     unknown: int = 0
+    gaps: tuple[Span, ...] = ()
 
 
 def census(recording: Recording, events: Mapping[int, Event]) -> Census:
@@ -350,6 +356,7 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
         counted.lost += totals[place].lost
         counted.broken += totals[place].broken
     counted.per_cpu = +counted.per_cpu
+    counted.gaps = _gaps(handle)
     if counted.kinds:
         first, last = ctypes.c_int64(), ctypes.c_int64()
         library.ftrace_span(handle, ctypes.byref(first), ctypes.byref(last))
@@ -371,6 +378,14 @@ def _listen(event: Event) -> CProgram | None:
     if ftrace_block.steps(event) and (name := text(event, "comm")):
         return CProgram(tells=_TELLS_NAME, name=c_field(name))
     return None
+
+
+def _gaps(handle: int) -> tuple[Span, ...]:
+    """When records of any CPU are missing."""
+    gaps = ctypes.POINTER(ctypes.c_int64)()
+    count = _library().ftrace_gaps(handle, ctypes.byref(gaps))
+    rows = np.ctypeslib.as_array(gaps, (count, 2)).tolist() if count else []
+    return losses.merged(((begin, end) for begin, end in rows), _MOST_SPANS)
 
 
 def _tids(handle: int) -> list[int]:
@@ -474,24 +489,29 @@ def _versions(names: pl.DataFrame, code: Code) -> tuple[_CVersions, object]:
 
 
 def _losses(recording: Recording, counted: Census) -> tuple[int, tuple[Loss, ...]]:
-    """How many events the kernel lost, and that and what could not be read, in sentences."""
+    """How many events the kernel lost, and that and what could not be read, in sentences.
+
+    The buffers hold events of every kind. When events were overwritten stand in the pages; when they were dropped
+    (overwrite=0) does not.
+    """
     overwritten = max(counted.lost, _stat(recording, "overrun"))
+    of_pages = counted.gaps if counted.lost == overwritten else EVER
     dropped = _stat(recording, "dropped events") + _stat(recording, "commit overrun")
     said = (
-        ("overwritten", overwritten, "events were overwritten before they were read"),
-        ("dropped", dropped, "events were dropped by the kernel: its buffer was full"),
-        ("unreadable", counted.broken, "pages are damaged; their events from the damage on are lost"),
-        ("unreadable", counted.unknown, "events cannot be read: the file does not say what they hold"),
+        ("overwritten", overwritten, "events were overwritten before they were read", of_pages),
+        ("dropped", dropped, "events were dropped by the kernel: its buffer was full", EVER),
+        ("unreadable", counted.broken, "pages are damaged; their events from the damage on are lost", counted.gaps),
+        ("unreadable", counted.unknown, "events cannot be read: the file does not say what they hold", EVER),
     )
-    losses = [
+    found = [
         Loss(kind, count, message + (f" (and {count - 1} more)" if count > 1 else ""))
         for kind, (count, message) in recording.losses.items()
     ]
-    losses += [Loss(kind, n, f"{n} {what}") for kind, n, what in said if n]
+    found += [Loss(kind, n, f"{n} {what}", spans=spans) for kind, n, what, spans in said if n]
     if recording.clock in _NO_NANOSECONDS and recording.tsc is None:
         message = f"the clock {recording.clock} counts no nanoseconds, and the file does not say what: no time is right"
-        losses.append(Loss("clock", 1, message))
-    return overwritten + dropped, tuple(losses)
+        found.append(Loss("clock", 1, message, ()))
+    return overwritten + dropped, tuple(found)
 
 
 def _stat(recording: Recording, name: str) -> int:

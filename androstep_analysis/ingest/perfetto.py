@@ -255,11 +255,21 @@ def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
         ("unreadable", totals.unreadable_events, "events are damaged"),
         ("unreadable", totals.page_errors, "pages of the kernel's buffer could not be read by the recorder"),
         ("missing", totals.stateless, "packets need what was lost with an earlier one"),
-        ("unread", totals.foreign, "packets are of another machine"),
-        ("clock", second.untimed, "packets of counters have no time in a clock that the trace relates to others"),
-        ("clock", second.untimed_frames, "frames have no time in a clock that the trace relates to others"),
+        ("unread", totals.foreign, "packets are of another machine", ()),
+        (
+            "clock",
+            second.untimed,
+            "packets of counters have no time in a clock that the trace relates to others",
+            ("samples",),
+        ),
+        (
+            "clock",
+            second.untimed_frames,
+            "frames have no time in a clock that the trace relates to others",
+            ("frames",),
+        ),
         ("clock", totals.mixed_clocks, "pieces are of another clock than the first: their times do not fit"),
     )
-    for kind, count, what in said:
+    for kind, count, what, *tables in said:
         if count:
-            yield Loss(kind, count, f"{count} {what}")
+            yield Loss(kind, count, f"{count} {what}", *tables)

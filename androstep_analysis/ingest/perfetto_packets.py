@@ -381,4 +381,4 @@ class Recorder:
         if self.refused:
             names = printable(", ".join(sorted(self.refused)[:20]))
             message = f"{len(self.refused)} events were asked for and could not be recorded: {names}"
-            yield Loss("missing", len(self.refused), message)
+            yield Loss("missing", len(self.refused), message, ())  # `recorded` is without them

@@ -98,7 +98,7 @@ def _read(source: Source, spool: Spool, offset_ns: int) -> Staging:
         tasks=tasks.listed(tables["task"].select(list(_TASK)), offset_ns),
         clock="boot",
         realtime_offset_ns=realtime_offset_ns if isinstance(realtime_offset_ns, int) else None,
-        losses=(*records.losses, *losses),
+        losses=tuple(replace(loss, tables=("samples", "tasks")) for loss in (*records.losses, *losses)),
         facts={"kernel": kernel} if isinstance(kernel, str) else {},
     )
 

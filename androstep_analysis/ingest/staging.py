@@ -12,6 +12,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.losses import Losses
 
 TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames")
 """The tables that readers fill."""
@@ -55,6 +56,11 @@ class Staging:
         Open-CAS does not record it; of a CSV one knows once any of its requests has more than its operation's letter.
         """
         return self.format != "opencas" and (self.format != "block_csv" or any(len(rwbs) > 1 for rwbs in self.events))
+
+    @property
+    def lost(self) -> Losses:
+        """What may be missing where."""
+        return Losses(self.losses, self.lost_events)
 
     @property
     def block(self) -> pl.LazyFrame:

@@ -24,6 +24,7 @@ from androstep_analysis.ingest.opened_before import of_processes
 from androstep_analysis.ingest.spool import Spool
 
 TABLE = "call_events"
+_FILLS = "syscalls"
 
 _ROWS = 1 << 16
 _STRINGS_BYTES = 16 << 20
@@ -359,17 +360,17 @@ class Pairs:
     def _losses(self, counts: _Counts) -> Iterator[Loss]:
         if counts.forgotten:
             message = f"{counts.forgotten} calls have no result: the events at their ends were not recorded"
-            yield Loss("missing", counts.forgotten, message)
+            yield Loss("missing", counts.forgotten, message, (_FILLS,))
         if counts.nameless:
             message = f"{counts.nameless} events tell of calls by numbers that {self._machine.name} does not have"
             if self._machine.name is None:
                 message = f"{counts.nameless} events tell of calls by numbers only, and nothing tells of what machine"
-            yield Loss("unreadable", counts.nameless, message)
+            yield Loss("unreadable", counts.nameless, message, (_FILLS,))
         if counts.narrow:
             message = (
                 f"{counts.narrow} events are calls of 32-bit programs, whose numbers mean others; they are left out"
             )
-            yield Loss("unreadable", counts.narrow, message)
+            yield Loss("unreadable", counts.narrow, message, (_FILLS,))
 
 
 class _Work:

@@ -44,9 +44,7 @@ def tables(
     In memory are all filesystem events; and all requests only if some of those events tell who wrote what.
     """
     fs_events = tracepoints.on_filesystems(staging.fs_events.collect(), linked.requests)
-    # Events that the file should hold and does not are as lost as those that the recorder dropped.
-    missing = sum(loss.count for loss in staging.losses if loss.kind == "missing")
-    staging = replace(staging.with_tables(fs_events=fs_events), lost_events=staging.lost_events + missing)
+    staging = staging.with_tables(fs_events=fs_events)
     sizes = {**(block_bytes or {}), **given.block_bytes}
     sizes = blocksize.known(sizes, linked) if fs_events.height else sizes
     known = evidence.evidence(given, staging, sizes, sources, mounts)
@@ -57,7 +55,7 @@ def tables(
         pieces = extents.pieces(window, known.extents, known.files, frozenset(ext4))
         if "tracepoint" in sources:
             pieces = handles.journalled(pieces, fs_events)
-        pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost_events, staging.recorded or frozenset())
+        pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost, staging.recorded or frozenset())
         spool.append("requests", window.requests)
         spool.append("io", extents.table(pieces if staging.has_flags else extents.without_flags(pieces)))
     return {

@@ -33,6 +33,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from androstep_analysis.losses import Losses
+
 BLOCK = ["dev", "ino", "life", "file_block"]
 """What tells a block of a file from all others; `life` is how often the inode's pages were dropped."""
 
@@ -66,14 +68,20 @@ class Told(NamedTuple):
 
 
 def authors(
-    blocks: pl.DataFrame, touched: pl.DataFrame, unplaced: pl.DataFrame, told: Told, threads: pl.DataFrame
+    blocks: pl.DataFrame,
+    touched: pl.DataFrame,
+    unplaced: pl.DataFrame,
+    told: Told,
+    threads: pl.DataFrame,
+    lost: Losses,
 ) -> pl.DataFrame:
     """The `blocks` with who made what they write: `via`, `count`, `who`, and tid, pid, comm and ts_ns of the last.
 
     `who` tells equal sets of processes from others. `via` is null where the block belongs to its submitter by a direct
     write. It is dirty_folio where only dirtying or stores are recorded; threads of the kernel then stand back behind a
     process. It is inferred or unknown as the rules above say, and unknown where a part of the processes may have been
-    written out before (`_doubtful`), or where several dirtied the block and no write is recorded.
+    written out before (`_doubtful`), or where several dirtied the block and no write is recorded. Where events may be
+    `lost` since the block was last seen clean, it is no more than inferred, and `count` is null.
 
     `blocks` tell of the bio submit_tid, submit_pid, is_direct (whether it is a direct write; null where that is not
     known) and is_pageless (whether a probe saw no page in it). `touched` has a row for each block that a thread wrote
@@ -105,6 +113,7 @@ def authors(
         events.group_by(TURN)
         .agg(
             pl.col(*of_bio).filter(_IS_OUT).first(),
+            out_ns=pl.col("ts_ns").filter(_IS_OUT).first(),
             via=pl.when(by_write)
             .then(pl.lit("write_begin"))
             .when(by_maker | dirties.any())
@@ -112,6 +121,9 @@ def authors(
             count=processes.len(),
             processes=processes.sort(),
             dirtier=pl.col("process").filter(dirties).last(),
+            since_ns=pl.col("ts_ns").filter(by_process).first(),
+            first_dirtier=pl.col("process").filter(by_process).first(),
+            nr_dirtiers=pl.col("process").filter(by_process).n_unique(),
             dirtied_ns=pl.col("nth").filter(by_process).last(),
             made_ns=pl.col("nth").filter(made).last(),
             by_maker=by_maker,
@@ -123,15 +135,29 @@ def authors(
         .filter(_IS_OUT)
     )
     turns = turns.join(_doubtful(events, turns, unplaced, told.forgetful), on=TURN, how="left")
-    turns = turns.with_columns(via=_rule(told))
+    is_lost = pl.lit(_is_lost(turns, lost))
+    rule = _rule(told)
+    is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
+    turns = turns.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
     is_known = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
     is_counted = (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(told.stored) & _is_in(told.absent)
-    is_counted &= ~_may_be_left(told)
+    is_counted &= ~_may_be_left(told) & ~is_lost
     return turns.with_columns(
         *(pl.when(is_known).then(name).alias(name) for name in ("tid", "pid", "comm", "ts_ns")),
         count=pl.when(is_counted).then("count"),
         who=pl.when(is_known).then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
     ).sort("at", "file_block")
+
+
+def _is_lost(turns: pl.DataFrame, lost: Losses) -> pl.Series:
+    """Whether a writer, or a writing out in between, may be missing of a turn.
+
+    A process that wrote and made the page dirty found it clean. Who only made it dirty may have done so to write out
+    what others wrote (`redirty_page_for_writepage`).
+    """
+    wrote = pl.col("processes").list.contains(pl.col("first_dirtier")) & (pl.col("nr_dirtiers") == 1)
+    seen_clean = turns.select(pl.when((pl.col("via") == "write_begin") & wrote).then("since_ns")).to_series()
+    return lost.between(seen_clean, turns["out_ns"], turns["dev"], "fs_events", "block_events")
 
 
 def _is_in(devices: Collection[int]) -> pl.Expr:
@@ -149,7 +175,9 @@ def _in_turns(events: pl.DataFrame) -> pl.DataFrame:
     touches = events.filter(pl.col("kind").is_in(TOUCHES))
     following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth")}
     touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
-    is_under_way = pl.col("kind").is_in(MAKERS) & (pl.col("next_kind") == "dirty") & (pl.col("next_tid") == pl.col("tid"))
+    is_under_way = (
+        pl.col("kind").is_in(MAKERS) & (pl.col("next_kind") == "dirty") & (pl.col("next_tid") == pl.col("tid"))
+    )
     moved = touches.filter(is_under_way).select("nth", effect="next_nth")
     is_dirty, is_absent = (pl.col("kind") == "dirty").fill_null(False), (pl.col("kind") == "absent").fill_null(False)
     events = (

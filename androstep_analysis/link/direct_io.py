@@ -20,6 +20,7 @@ import polars as pl
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import rwbs
+from androstep_analysis.losses import Losses
 
 QUEUED_ASYNC = -529
 """What a call returns that has submitted its bios and does not wait for them (EIOCBQUEUED, include/linux/errno.h)."""
@@ -28,15 +29,18 @@ _LARGEST_OFFSET = 1 << 62
 
 
 def extents(
-    fs_events: pl.DataFrame, block: pl.LazyFrame, lost_events: int = 0, recorded: Collection[str] = ()
+    fs_events: pl.DataFrame, block: pl.LazyFrame, lost: Losses | None = None, recorded: Collection[str] = ()
 ) -> pl.DataFrame:
     """Table `extents` of the bios of direct calls: source `context`, each row for the one bio it was made with.
 
     `fs_events` and `block` (table `block_events`) are in the order of time. Devices without `bio_page` events are left
-    out, and so is everything where events were lost (`recorded`: see `tracepoints.numbered`).
+    out, and so are the calls during which events may be `lost` (`recorded`: see `tracepoints.numbered`).
     """
     calls = _calls(fs_events, recorded)
-    if calls.is_empty() or lost_events:
+    if lost is not None:
+        tables = ("fs_events", "block_events")
+        calls = calls.filter(~lost.between(calls["begin_ns"], calls["end_ns"], calls["dev"], *tables))
+    if calls.is_empty():
         return schema.empty("extents")
     during = _of_calls(_without_metadata(_bios(block.collect(), calls["dev"].unique()), fs_events), calls)
     bios = during.filter(~pl.col("is_page") | _is_memory())

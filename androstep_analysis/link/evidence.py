@@ -77,16 +77,19 @@ def evidence(
     imaged_devices = [int(image.extents["dev"][0]) for image in given.filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in known if extents.height}
-    is_complete = any(tracepoints.maps_completely(events, dev, staging.lost_events, told) for dev in devices)
-    if is_complete:
+    complete = [dev for dev in devices if tracepoints.maps_completely(events, dev, told)]
+    is_lost = any(staging.lost.touching("fs_events", dev=dev) for dev in complete)
+    if complete and not is_lost:
         parts = images.with_all_changes((first, old), (last, new), given, traced, lives, staging)
     else:
         parts = [images.identified_rows(timeline.succeeding(traced.drop("start_of_file")))]
         parts += images.without_changes(old, new, given, staging.realtime_offset_ns)
         parts += images.listed_without_changes(first, last, given, staging.realtime_offset_ns)
+        for dev in complete:
+            parts.append(images.until_first_loss((first, old), given, traced, lives, staging, dev))
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     bios = bio_pages.extents(events, lives, queued, told)
-    bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost_events, told)])
+    bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, told)])
     parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.filesystems)))
     files = _files(given, imaged, listed, lives, staging, mounts or {})
     parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))
@@ -135,7 +138,7 @@ def _files(
     columns = list(schema.table("files").polars)
     known = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
     events = staging.recorded or frozenset()
-    told = [names.files(staging.fs_events.collect(), lives, known, mounts, staging.lost_events, events)]
+    told = [names.files(staging.fs_events.collect(), lives, known, mounts, staging.lost, events)]
     if given.journal is not None:
         told.append(journals.files(given.journal, imaged, lives, staging))
     table = pl.concat([_named(known), *(_named(files) for files in told), tracepoints.files(lives)])

@@ -24,7 +24,8 @@ def pieces(
     of another time. An empty flush is one piece without sectors and without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
-    part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm and `time`, that of the extent asked for.
+    part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and
+    `since_ns`, from when on that extent holds.
     """
     cut = _name(_map(placed(linked), extents, marking), files)
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
@@ -148,7 +149,15 @@ def _is_contradicted(bios: pl.DataFrame, extent: pl.DataFrame, marking: frozense
 
 def _answer(extents: pl.DataFrame) -> pl.DataFrame:
     """What a piece takes over from the extent it falls in."""
-    return extents.select("block_type", "subtype", "ino", "incarnation", "file_offset_bytes", map_source="source")
+    return extents.select(
+        "block_type",
+        "subtype",
+        "ino",
+        "incarnation",
+        "file_offset_bytes",
+        map_source="source",
+        since_ns="valid_from_ns",
+    )
 
 
 def _queries(bios: pl.DataFrame) -> intervals.Queries:

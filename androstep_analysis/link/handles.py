@@ -11,16 +11,18 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.link import processes
+from androstep_analysis.losses import Losses
 
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count")
 
 
-def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame, lost: Losses) -> pl.DataFrame:
     """The pieces with the owner columns of table io set for journal blocks whose transaction and handles are known.
 
     The last of the processes that made blocks dirty in the transaction is named, `owner_count` says how many they
-    are. The trace must hold every event. The first transaction it speaks of may have begun before the trace, so that
-    its handles are not all known: its blocks keep the owner they have.
+    are. The trace must hold every event since the commit before: no handle can be older. The first transaction it
+    speaks of may have begun before the trace, so that its handles are not all known: its blocks keep the owner they
+    have.
     """
     participants = _participants(fs_events, tasks)
     if participants.is_empty():
@@ -42,7 +44,8 @@ def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame) ->
         participants, left_on=["part_dev", "transaction"], right_on=["dev", "transaction"], how="left",
         maintain_order="left",
     )  # fmt: skip
-    is_known = pl.col("handle_count").is_not_null()
+    is_lost = lost.between(committed["begun_ns"], committed["time"], committed["part_dev"], "fs_events")
+    is_known = pl.col("handle_count").is_not_null() & ~pl.lit(is_lost)
     handle = pl.lit("handle").cast(schema.enum("io", "owner_via"))
     named = committed.with_columns(
         *(pl.when(is_known).then(f"handle{name[5:]}").otherwise(name).alias(name) for name in _OWNER),
@@ -80,13 +83,19 @@ def journalled(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _commits(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """A row per commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns (null: not seen)."""
+    """A row per commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns and begun_ns.
+
+    `end_ns` is null where the end was not seen. A transaction cannot have begun before the commit of the one before
+    did: `begun_ns`, null where that was not seen.
+    """
     is_start = pl.col("event") == "jbd2_start_commit"
     ends = fs_events.filter(pl.col("event") == "jbd2_end_commit").select("dev", "transaction", end_ns="ts_ns")
     starts = fs_events.filter(is_start).select("dev", "tid", "transaction", start_ns="ts_ns").sort("start_ns")
-    return starts.join(
+    known = starts.join(
         ends.unique(["dev", "transaction"]), on=["dev", "transaction"], how="left", maintain_order="left"
     )
+    before = starts.select("dev", pl.col("transaction") + 1, begun_ns="start_ns").unique(["dev", "transaction"])
+    return known.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
 
 
 def _participants(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:

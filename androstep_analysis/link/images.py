@@ -95,6 +95,24 @@ def with_all_changes(
     ]
 
 
+def until_first_loss(
+    olds: tuple[pl.DataFrame | None, pl.DataFrame | None],
+    given: Images,
+    traced: pl.DataFrame,
+    lives: pl.DataFrame,
+    staging: Staging,
+    dev: int,
+) -> pl.DataFrame:
+    """What the listing and the image before (`olds`) say, as far as no change of the map of `dev` can be missing."""
+    (known,) = with_all_changes(olds, (None, None), given, traced, lives, staging)
+    lost_ns = staging.lost.first_ns("fs_events", dev=dev)
+    if lost_ns is None:
+        return known.clear()
+    held = known.filter(pl.col("source").is_in(["image_before", "fiemap"]), pl.col("dev") == dev)
+    held = held.filter(pl.col("valid_from_ns").fill_null(int(intervals.ALWAYS)) < lost_ns)
+    return held.with_columns(valid_to_ns=pl.min_horizontal("valid_to_ns", pl.lit(lost_ns)))
+
+
 def without_changes(
     old: pl.DataFrame | None, new: pl.DataFrame | None, given: Images, realtime_offset_ns: int | None
 ) -> list[pl.DataFrame]:

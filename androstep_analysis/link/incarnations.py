@@ -19,8 +19,8 @@ def numbered(before: Snapshot | None, after: Snapshot | None, lives: pl.DataFram
 
     A file of the image before is incarnation 0, and so is one of the image after that is the same by number and
     generation or was made before the trace began. One that was made during the trace is the last that the trace knows
-    by its number, if the trace lost nothing and its creation is of that time. Any other is a file of its own: it was
-    made after the trace had ended, or nothing proves that it was not.
+    by its number, if the trace lost nothing since and its creation is of that time. Any other is a file of its own: it
+    was made after the trace had ended, or nothing proves that it was not.
     """
     parts = []
     if before is not None:
@@ -53,7 +53,9 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, stagin
     is_last = (created - pl.col("born_ns")).abs() <= TICK_NS
     # Without the time of its creation a file is the trace's last if nothing happened to it since.
     is_unchanged = created.is_null() & (changed < last_ns - TICK_NS)
-    is_told = pl.lit(staging.lost_events == 0) & pl.col("gone_ns").is_null()
+    ever = pl.Series([None] * files.height, dtype=pl.Int64)
+    is_lost = staging.lost.between(files["born_ns"] - TICK_NS, ever, files["dev"], "fs_events")
+    is_told = ~pl.lit(is_lost) & pl.col("gone_ns").is_null()
     number = (
         pl.when((latest == 0) & is_older.fill_null(False))
         .then(0)

@@ -23,6 +23,8 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints, tracepoints_ext4, tracepoints_f2fs
 from androstep_analysis.link import bio_pages
+from androstep_analysis.link.intervals import ALWAYS
+from androstep_analysis.losses import Losses
 
 _KEY = ["dev", "ino", "incarnation"]
 _GIVEN = ("name_open", "name_unlink", "name_rename")
@@ -36,7 +38,7 @@ def files(
     lives: pl.DataFrame,
     known: pl.DataFrame,
     mounts: Mapping[int, str],
-    lost_events: int = 0,
+    lost: Losses | None = None,
     recorded: Collection[str] = (),
 ) -> pl.DataFrame:
     """Table `files` of the names that the trace proves, source `tracepoint`: a row per inode and incarnation.
@@ -44,9 +46,9 @@ def files(
     The last proven path is the canonical one; `names` has all. A file keeps it when a directory above is renamed and
     nothing tells of the file afterwards. `known` is table files of what images and listings name: directories are
     found by it. `mounts` tells where each filesystem was mounted, which may also follow from `known`. Where events
-    were lost (`lost_events`), or those of ext4 or F2FS do not tell which inodes are new (`recorded`: see
-    `tracepoints.numbered`), only a file of a single name has one, and a directory proves nothing. A file of which the
-    trace proves a name but no directory has no path.
+    may be `lost` between what proves the names of a file, or those of ext4 or F2FS do not tell which inodes are new
+    (`recorded`: see `tracepoints.numbered`), only a file of a single name has one, and a directory proves nothing. A
+    file of which the trace proves a name but no directory has no path.
     """
     events = tracepoints.numbered(fs_events, recorded).with_row_index("order")
     given = _given(events)
@@ -67,7 +69,8 @@ def files(
     places = pl.col("given").filter(pl.col("kind") == "path").n_unique()
     is_alone = ((pl.col("name").n_unique() == 1) & (places <= 1)).over(_KEY)
     is_certain = (pl.col("kind").is_in(_TOLD) | agrees) & is_alone
-    is_doubtful = pl.lit(lost_events > 0) | pl.col("dev").is_in(_without_births(events, recorded))
+    is_lost = pl.lit(_is_lost(said, lost or Losses()))
+    is_doubtful = is_lost | pl.col("dev").is_in(_without_births(events, recorded))
     is_proven = pl.when(is_doubtful).then(is_certain).otherwise(is_proven)
     proven = said.filter(is_proven)
     path = pl.coalesce(
@@ -76,6 +79,13 @@ def files(
         pl.when(pl.col("parent").is_null()).then(pl.col("directory") + "/" + pl.col("name")),
     ).str.replace_all("/+", "/")
     return _table(_renamed(proven.with_columns(path=path).drop_nulls("path"), given, prefixes), lives)
+
+
+def _is_lost(said: pl.DataFrame, lost: Losses) -> pl.Series:
+    """Whether events may be missing between what proves a name of a file and what proves another."""
+    begin = pl.min_horizontal("ts_ns", "ts_ns_before").min().over(_KEY)
+    span = said.select("dev", begin=begin, end=pl.col("ts_ns").max().over(_KEY))
+    return lost.between(span["begin"], span["end"], span["dev"], "fs_events")
 
 
 def _is_name(name: pl.Expr) -> pl.Expr:
@@ -148,19 +158,19 @@ def _removed(events: pl.DataFrame) -> pl.DataFrame:
     removals = events.filter(pl.col("event") == "f2fs_unlink_enter")
     is_end = (pl.col("event") == "f2fs_evict_inode") & (pl.col("nlink") == 0)
     ends = _following(
-        events, removals.select("tid", "dev", "parent", "name", "order", at="order"), is_end, ["tid", "dev"]
+        events, removals.select("tid", "dev", "ts_ns", "parent", "name", "order", at="order"), is_end, ["tid", "dev"]
     )
     ends = ends.filter(pl.col("parent") == pl.col("parent_before"))
-    return ends.select(*_KEY, "ts_ns", "parent", name="name_before", kind=pl.lit("removed"))
+    return ends.select(*_KEY, "ts_ns", "ts_ns_before", "parent", name="name_before", kind=pl.lit("removed"))
 
 
 def _made(events: pl.DataFrame) -> pl.DataFrame:
     """F2FS's inodes that begin in the thread that has just looked for a name and not found it."""
     looks = events.filter(pl.col("event") == "f2fs_lookup_end")
-    looks = looks.select("tid", "dev", "parent", "name", "error", "order", at="order")
+    looks = looks.select("tid", "dev", "ts_ns", "parent", "name", "error", "order", at="order")
     made = _following(events, looks, (pl.col("event") == "f2fs_new_inode") & tracepoints.births(), ["tid", "dev"])
     made = made.filter(pl.col("error_before") != 0)
-    return made.select(*_KEY, "ts_ns", parent="parent_before", name="name_before", kind=pl.lit("made"))
+    return made.select(*_KEY, "ts_ns", "ts_ns_before", parent="parent_before", name="name_before", kind=pl.lit("made"))
 
 
 def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: list[str]) -> pl.DataFrame:
@@ -180,7 +190,7 @@ def _without_births(events: pl.DataFrame, recorded: Collection[str]) -> list[int
 
 def _by_thread(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
     """What follows from a path given to the kernel and what the filesystem does next in the same thread."""
-    befores = given.select("tid", "event", "given", "name", order="order", at="order")
+    befores = given.select("tid", "ts_ns", "event", "given", "name", order="order", at="order")
     is_file = (pl.col("mode").fill_null(0o100000) & 0o170000) == 0o100000
     made = _following(events, befores, tracepoints.births() & is_file, ["tid"]).filter(
         pl.col("event_before") == "name_open"
@@ -191,7 +201,7 @@ def _by_thread(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
     rows = pl.concat(
         [made.with_columns(kind=pl.lit("opened")), gone.with_columns(kind=pl.lit("unlinked"))], how="diagonal"
     )
-    return rows.select(*_KEY, "ts_ns", "parent", "kind", given="given_before", name="name_before")
+    return rows.select(*_KEY, "ts_ns", "ts_ns_before", "parent", "kind", given="given_before", name="name_before")
 
 
 def _by_process(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
@@ -216,7 +226,8 @@ def _by_process(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
     rows = pages.join(users, on=_KEY, maintain_order="left").join(opened, on=["process", "name"], maintain_order="left")
     rows = rows.filter(pl.col("opened_ns") <= pl.col("used_ns"))
     rows = rows.filter((pl.col("given").n_unique() == 1).over(_KEY)).unique(_KEY, keep="first", maintain_order=True)
-    return rows.select(*_KEY, "ts_ns", "given", "name", kind=pl.lit("process"))
+    ever = pl.lit(int(ALWAYS))  # another open of such a name may be missing from any time before
+    return rows.select(*_KEY, "ts_ns", "given", "name", ts_ns_before=ever, kind=pl.lit("process"))
 
 
 def _prefixes(said: pl.DataFrame, known: pl.DataFrame, mounts: Mapping[int, str]) -> dict[int, str]:

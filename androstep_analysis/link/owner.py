@@ -15,6 +15,7 @@ import polars as pl
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import authorship, bio_pages, direct_writes, handles, processes
+from androstep_analysis.losses import Losses
 
 PAGE_BYTES = 4096
 """Size of a page in ``writeback_dirty_folio``; a trace does not tell it."""
@@ -31,7 +32,7 @@ def owned(
     fs_events: pl.DataFrame,
     tasks: pl.DataFrame,
     block_bytes: Mapping[int, int],
-    lost_events: int = 0,
+    lost: Losses | None = None,
     recorded: Collection[str] = (),
 ) -> pl.DataFrame:
     """The pieces (`extents.pieces`), cut where their owner changes, with the owner columns of table io.
@@ -43,8 +44,9 @@ def owned(
 
     `fs_events` and `tasks` are the tables of those names; `block_bytes` is the block size of the filesystem on each
     device, where it is known; `recorded` names the events that were recorded, as far as the
-    recorder says. Where events were lost (`lost_events`), see `_doubted`.
+    recorder says. Where events may be `lost`, see `_doubted`, `authorship.authors` and `handles.owned`.
     """
+    lost = lost or Losses()
     pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
     is_written = (
         (pl.col("op") == "write")
@@ -63,17 +65,17 @@ def owned(
         block_bytes = _of_whole_blocks(block_bytes, fs_events)
         blocks = _blocks(written, fs_events, block_bytes)
         touched = _touched(fs_events, blocks, block_bytes)
-        told = _told(fs_events, devices, recorded, lost_events)
+        told = _told(fs_events, devices, recorded)
         blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, block_bytes, told, recorded))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
-        authors = authorship.authors(blocks, touched, _unplaced(pieces), told, known)
+        authors = authorship.authors(blocks, touched, _unplaced(pieces), told, known, lost)
         others = pieces.filter(~(is_written & is_told))
         pieces = pl.concat([others, _cut(written, processes.of_threads(authors, tasks))], how="diagonal")
     pieces = pieces.drop("is_pageless")
-    if lost_events:  # a handle that is not in the trace is an owner that is not counted
-        return _doubted(pieces, devices)
-    return handles.owned(pieces, fs_events, tasks)
+    if lost.touching("fs_events"):
+        pieces = _doubted(pieces, devices, lost)
+    return handles.owned(pieces, fs_events, tasks, lost)
 
 
 def touches(fs_events: pl.DataFrame) -> pl.DataFrame:
@@ -88,15 +90,11 @@ def _telling(pieces: pl.DataFrame, touched_by: pl.DataFrame, recorded: Collectio
     return pieces["part_dev"].drop_nulls().unique() if is_everywhere else touched_by["dev"].drop_nulls().unique()
 
 
-def _told(
-    fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str], lost_events: int
-) -> authorship.Told:
-    """Which devices' traces hold every event of each class; none does where events were lost."""
+def _told(fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str]) -> authorship.Told:
+    """Which devices' traces hold the events of each class, but for those that were lost."""
     own = fs_events.select("dev", "event").drop_nulls("dev")
 
     def having(*names: str) -> list[int]:
-        if lost_events:
-            return []
         if not set(names).isdisjoint(recorded):
             return devices.to_list()
         return own.filter(pl.col("event").is_in(names))["dev"].unique().to_list()
@@ -114,19 +112,26 @@ def _told(
     )
 
 
-def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
-    """The pieces as far as they can be trusted where events were lost.
+def _doubted(pieces: pl.DataFrame, devices: pl.Series, lost: Losses) -> pl.DataFrame:
+    """The pieces as far as they can be trusted where filesystem events were lost.
 
-    That a block was freed and mapped anew may be among what was lost. An event's word on where a block belongs is
+    That a block was freed and mapped anew may be among what was lost since an event said where it belongs. That is
     still a fact where another event tells who put data into that page of that file, and the request does not say that
-    it carries metadata; else it is inferred. And on
-    `devices`, where writers are recorded, data of no recorded writer need not be a direct write of its submitter.
+    it carries metadata; else it is inferred. And on `devices`, where writers are recorded, data of no recorded writer
+    need not be a direct write of its submitter once events were lost: pages may be written out long after they changed.
     """
-    has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"])
-    is_alone = (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
-    is_alone |= (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
+    ever = pl.Series([None] * pieces.height, dtype=pl.Int64)
+    is_old, is_late = (
+        pl.lit(lost.between(since, pieces["time"], pieces["part_dev"], "fs_events"))
+        for since in (pieces["since_ns"], ever)
+    )
+    # On `devices` no owner is inferred but one whom an event names.
+    is_inferred = (pl.col("owner_via") == "inferred") & pl.col("part_dev").is_in(devices.implode())
+    has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"]) | is_inferred
+    is_alone = is_old & (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
+    is_alone |= is_old & (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
     is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
-    is_guess = is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
+    is_guess = is_late & is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
     known = pl.when(~is_guess.fill_null(False))
     inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
     return pieces.with_columns(

@@ -41,11 +41,20 @@ struct versions {
     const uint32_t *names; // numbers of names; NO_STRING for none
 };
 
+// Records of one CPU are missing between two that are there, or before the first (INT64_MIN), or behind the last
+// (INT64_MAX): lost, or on damaged pages.
+struct gap {
+    int64_t from_ns;
+    int64_t to_ns;
+};
+
 // The pages of one CPU of one instance.
 struct stream {
     struct pages pages;
     struct record record;
     int64_t ts_ns;
+    uint64_t nr_missing; // lost records and damaged pages up to here
+    bool has_begun;
     int32_t cpu;
     uint32_t kind;
     int32_t tid;
@@ -75,6 +84,8 @@ struct ftrace {
     struct threads threads;
     struct versions versions;
     uint32_t *cursors;
+    struct gap *gaps;
+    size_t nr_gaps;
     bool is_census;
     int64_t order;
     int64_t first_ns;
@@ -93,6 +104,7 @@ API void ftrace_free(struct ftrace *ftrace)
     free(ftrace->totals);
     free(ftrace->heap);
     free(ftrace->cursors);
+    free(ftrace->gaps);
     free(ftrace);
 }
 
@@ -192,6 +204,13 @@ API size_t ftrace_threads(const struct ftrace *ftrace, const int32_t **tids)
     return ftrace->threads.count;
 }
 
+// Between which records others are missing, CPU by CPU in no order.
+API size_t ftrace_gaps(const struct ftrace *ftrace, const struct gap **gaps)
+{
+    *gaps = ftrace->gaps;
+    return ftrace->nr_gaps;
+}
+
 // First and last time of all records.
 API void ftrace_span(const struct ftrace *ftrace, int64_t *first_ns, int64_t *last_ns)
 {
@@ -211,15 +230,52 @@ static int64_t nanoseconds(const struct clock *clock, uint64_t ts)
     return (int64_t)(ts + (uint64_t)clock->offset_ns);
 }
 
+// Whether `nr_gaps` is a power of two, or 0: the list of gaps is full.
+static bool is_full(size_t nr_gaps)
+{
+    return !(nr_gaps & (nr_gaps - 1));
+}
+
+// Notes that something is missing of the stream since its last record, if it is.
+static void note_gap(struct ftrace *ftrace, struct stream *stream, int64_t to_ns)
+{
+    const struct page_totals *totals = stream->pages.totals;
+    struct gap gap = {stream->has_begun ? stream->ts_ns : INT64_MIN, to_ns};
+
+    if (!ftrace->is_census || totals->lost + totals->broken == stream->nr_missing)
+        return;
+    stream->nr_missing = totals->lost + totals->broken;
+    if (is_full(ftrace->nr_gaps)) {
+        size_t room = ftrace->nr_gaps ? 2 * ftrace->nr_gaps : 1;
+        struct gap *gaps = realloc(ftrace->gaps, room * sizeof(*gaps));
+
+        if (!gaps) { // then one that stands for all
+            if (ftrace->nr_gaps)
+                ftrace->gaps[0] = (struct gap){INT64_MIN, INT64_MAX};
+            return;
+        }
+        ftrace->gaps = gaps;
+    }
+    ftrace->gaps[ftrace->nr_gaps++] = gap;
+}
+
 // The next record of a stream; false where it needs pages.
 static bool stream_next(struct ftrace *ftrace, struct stream *stream)
 {
     uint64_t kind, tid;
     bool big = stream->pages.layout.big_endian;
 
-    if (!pages_next(&stream->pages, &stream->record))
+    int64_t ts_ns;
+
+    if (!pages_next(&stream->pages, &stream->record)) {
+        if (stream->is_ended)
+            note_gap(ftrace, stream, INT64_MAX);
         return false;
-    stream->ts_ns = nanoseconds(&ftrace->clock, stream->record.ts);
+    }
+    ts_ns = nanoseconds(&ftrace->clock, stream->record.ts);
+    note_gap(ftrace, stream, ts_ns);
+    stream->ts_ns = ts_ns;
+    stream->has_begun = true;
     stream->kind = field_unsigned(&stream->record, &ftrace->kind, big, &kind) ? (uint32_t)kind & (KINDS - 1) : 0;
     if (!field_unsigned(&stream->record, &ftrace->tid, big, &tid))
         tid = 0;

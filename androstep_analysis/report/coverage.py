@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from androstep_analysis import losses
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells, section
 
@@ -17,16 +18,12 @@ def elements(capture: Capture, *, of_requests: bool) -> list[Element]:
         el("li", _COVERAGE.get(metric, "{} (" + metric + ").").format(cells.bytes_share(value)))
         for metric, value in capture.coverage.select("metric", "value").iter_rows()
     ]
-    losses = [el("li", f"{loss.message} ({loss.count:,})") for loss in capture.losses]
-    if capture.lost_events:
-        losses.insert(
-            0, el("li", f"The recorder lost {capture.lost_events:,} events: what they would have told is missing.")
-        )
+    lost = [el("li", f"{loss.message} ({loss.count:,}{losses.hurts(loss, ', of ')})") for loss in capture.losses]
     return [
         el("h2", "How far it can be trusted"),
         *([el("ul", *statements), *section.definitions(("coverage", "counted"))] if of_requests else []),
-        el("ul", *losses, class_="losses")
-        if losses
+        el("ul", *lost, class_="losses")
+        if lost
         else el("p", "The recorder reports no lost event, and everything in its files could be read."),
     ]
 
