@@ -17,6 +17,7 @@ def elements(capture: Capture, *, of_requests: bool) -> list[Element]:
         el("li", _COVERAGE.get(metric, "{} (" + metric + ").").format(cells.bytes_share(value)))
         for metric, value in capture.coverage.select("metric", "value").iter_rows()
     ]
+    statements += [el("li", f"{line[:1].upper()}{line[1:]}.") for line in capture.compared]
     losses = [el("li", f"{loss.message} ({loss.count:,})") for loss in capture.losses]
     if capture.lost_events:
         losses.insert(
