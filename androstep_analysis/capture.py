@@ -146,7 +146,8 @@ class Capture:
 
     `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` and `replay.TABLES` where there are
     such results. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count
-    for every event name in the files), clock, rows (of each table) and coverage; bench is None, or the tests and the
+    for every event name in the files), clock, rows (of each table), coverage and snapshots (of each image and listing
+    role, proven, agreements, contradictions and kinds: `link.consistency`); bench is None, or the tests and the
     number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and interrupted;
     steps is None, or workloads, steps and completed; gui is None, or snapshots and states.
     """
@@ -315,6 +316,15 @@ class Capture:
             return pl.DataFrame(self.about["coverage"], schema=_COVERAGE)
         return analysis.coverage(self.requests, self.io)
 
+    @property
+    def compared(self) -> list[str]:
+        """How far each image and listing agrees with the trace (`link.consistency`), a line each."""
+        return [
+            f"{_PROVEN[one['proven']].format(one['role'].replace('_', ' '))} "
+            f"({one['agreements']:,} agreements, {one['contradictions']:,} contradictions)"
+            for one in self.about.get("snapshots", ())
+        ]
+
     def window(self, start_ns: int, end_ns: int) -> Capture:
         """The requests (and their pieces and the events) that were issued in ``[start_ns, end_ns)`` of the clock."""
         time = analysis.order_ns()
@@ -401,10 +411,19 @@ class Capture:
         if not any(rows.get(table) for table in (*named.values(), "samples")) and rows:
             yield "events", f"{sum(self.events.values()):,}, none of them block I/O"
         yield "lost", losses.in_words(self.losses) or "0 events"
+        for one in self.about.get("snapshots", ()):
+            if one["proven"] != "content":
+                yield one["role"].replace("_", " "), "not proven to belong to the trace"
         if has_requests:
             for metric, value in self.coverage.select("metric", "value").iter_rows():
                 yield metric, "–" if value is None else f"{value:.1%}"
 
+
+_PROVEN = {
+    "content": "the {} belongs to the trace",
+    "layout": "the {} is not proven to belong to the trace: all but its metadata at fixed places is inferred",
+    "nothing": "the {} is not proven to belong to the trace: all that it says is inferred",
+}
 
 _COVERAGE = {"metric": pl.String, "value": pl.Float64, "unit": pl.String, "n": pl.Int64}
 

@@ -59,7 +59,8 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
     image or a listing cannot be read, or is of a device that the trace does not have.
     """
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
-        linked = link_requests(recorded.block, [_device(row) for row in witnesses.devices])
+        devices = [_device(row) for row in witnesses.devices]
+        linked = link_requests(recorded.block, devices)
         bar.update()
         with contextlib.ExitStack() as stack:
             before = _read_image(stack, witnesses.image_before, "image_before", linked.requests)
@@ -79,13 +80,42 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
                 for mount in witnesses.mounts
                 if mount.get("block_bytes")
             }
+            types = {
+                units.parse_dev(mount["dev"]): mount["fs_type"] for mount in witnesses.mounts if mount.get("fs_type")
+            }
             derived = link.tables(
-                recorded, linked, given, spool, sources=witnesses.extents, mounts=mounts, block_bytes=sizes
+                recorded,
+                linked,
+                given,
+                spool,
+                sources=witnesses.extents,
+                mounts=mounts,
+                block_bytes=sizes,
+                fs_types=types,
+                nr_sectors={device.dev: device.nr_sectors for device in devices},
             )
         bar.update()
     known = {name: recorded.table(name) for name in staging.TABLES} | derived
     tables = {name: known[name] for name in TABLES}
-    return tables, _about(recorded, given, listings, tables)
+    return tables, _about(recorded, given, listings, tables) | {"snapshots": _compared(known["comparison"].collect())}
+
+
+def _compared(comparison: pl.DataFrame) -> list[dict[str, Any]]:
+    """What each image and listing has in common with the trace: role, proven, agreements, contradictions and kinds."""
+    return [
+        {
+            "role": rows["role"][0],
+            "proven": rows["proven"][0],
+            **rows.select(pl.sum("agreements", "contradictions")).row(0, named=True),
+            "kinds": {
+                kind: {"agreements": agreeing, "contradictions": contradicting}
+                for kind, agreeing, contradicting in rows.group_by("kind", maintain_order=True)
+                .agg(pl.sum("agreements", "contradictions"))
+                .iter_rows()
+            },
+        }
+        for rows in comparison.partition_by("role", maintain_order=True)
+    ]
 
 
 def _about(

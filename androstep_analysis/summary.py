@@ -21,7 +21,8 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     call: count, failed, duration_ns), requests (per operation: count, bytes),
     block_types and file_types (per operation and type: count, bytes), coverage (shares of bytes: matched, mapped,
     inferred, owned; and requests never completed: unfinished), map_sources and owners_via (per operation and kind of
-    evidence: count, bytes; `unknown` where nothing tells), bench (None, or runs, invalid and measures: a list with the
+    evidence: count, bytes; `unknown` where nothing tells), snapshots (a list: role, proven, agreements, contradictions
+    and kinds of each image and listing), bench (None, or runs, invalid and measures: a list with the
     rows of `bench.summarise`), replay (None, or runs, fs_types, operations, done, diverged, interrupted and measures: a
     list with the rows of `replay.metrics`), waits (None, or watched, apps, inputs, stable, unstable, no_change, and as
     lists the rows of responses, classes and in_flight: see `waits.Waits`). With ``compat="most"`` block_types and
@@ -48,6 +49,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         **types,
         "map_sources": _nested(_told(analysis.evidence(capture.io, "map_source"), "map_source"), "map_source"),
         "owners_via": _nested(analysis.evidence(capture.io, "owner_via"), "owner_via"),
+        "snapshots": capture.about.get("snapshots", []),
         "bench": _bench(capture) if capture.about["bench"] else None,
         "replay": _replay(capture) if capture.about["replay"] else None,
         "waits": _waits(waited) if (waited := waits.of(capture)) else None,

@@ -36,7 +36,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def summary(capture: Capture) -> str:
     """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
-    told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses)]
+    told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses), *capture.compared]
     told += [_bench(capture.bench)] if capture.about["bench"] else []
     told += _replay(capture.replay) if capture.about["replay"] else []
     told += _waits(waited) if (waited := waits.of(capture)) else []

@@ -157,6 +157,7 @@ BY = {
     "map_sources.<op>": "source",
     "owners_via": "op",
     "owners_via.<op>": "rule",
+    "snapshots[].kinds": "kind",
     "bench.measures[]": "column",
     "replay.measures[]": "column",
     "waits.responses[]": "column",

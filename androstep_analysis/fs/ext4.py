@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.fs import ext4_blockmap, ext4_inodes, ext4_layout, ext4_names, pieces, runs
+from androstep_analysis.fs import ext4_blockmap, ext4_inodes, ext4_layout, ext4_names, journal_log, pieces, runs
 from androstep_analysis.fs.ext4_blockmap import CONTENT, EXTENT_TREE, INDIRECT, XATTR
 from androstep_analysis.fs.ext4_inodes import EA_INODE_FLAG
 from androstep_analysis.fs.ext4_layout import Superblock
@@ -79,13 +79,15 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
         pieces.areas([(0, superblock.nr_blocks, _KIND["unknown", None])]),
     ):
         mapped = pieces.underlaid(mapped, lower, superblock.nr_blocks)
+    extents = pieces.extents(pieces.joined(mapped), _CLASSES, superblock.block_bytes, inodes, dev=dev, source=source)
+    version, commits = _committed(image, superblock, extents)
     return Filesystem(
         fs_type=_fs_type(superblock),
         image=image.path,
         block_bytes=superblock.block_bytes,
         nr_sectors=superblock.nr_blocks * (superblock.block_bytes // SECTOR_BYTES),
         uuid=superblock.uuid,
-        extents=pieces.extents(pieces.joined(mapped), _CLASSES, superblock.block_bytes, inodes, dev=dev, source=source),
+        extents=extents,
         files=pieces.files(files, names, dev=dev, source=source),
         times=pieces.times(files),
         first_bytes=_first_bytes(image, superblock, files, claims),
@@ -96,7 +98,22 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
             *unread,
             *pieces.nameless(files, names),
         ),
+        made_epoch_ns=superblock.made_epoch_s * 1_000_000_000 or None,
+        version=version,
+        commits=commits,
     )
+
+
+def _committed(image: Image, superblock: Superblock, extents: pl.DataFrame) -> tuple[int | None, pl.DataFrame | None]:
+    """`Filesystem.version` and `commits`, as the journal tells them."""
+    told = journal_log.read_commits(
+        image, journal_log.places(extents, superblock.block_bytes, image), superblock.block_bytes
+    )
+    if told is None:
+        return None, None
+    newest, commits = told
+    times = pl.Series(commits[:, 1])
+    return newest, pl.DataFrame({"transaction": commits[:, 0], "epoch_ns": times.set(times == 0, None)})
 
 
 def _fs_type(superblock: Superblock) -> str:

@@ -75,6 +75,7 @@ class Superblock:
     orphan_file_inode: int
     quota_inodes: frozenset[int]
     mmp_block: int
+    made_epoch_s: int
 
     @classmethod
     def parse(cls, raw: bytes) -> Self | None:
@@ -119,6 +120,7 @@ class Superblock:
                 {u32(at) for at in (0x240, 0x244, 0x26C)} - {0} if ro_compat & RO_COMPAT_QUOTA else ()
             ),
             mmp_block=u32(0x168) | u32(0x16C) << 32 if incompat & INCOMPAT_MMP else 0,
+            made_epoch_s=u32(0x108) | raw[0x276] << 32,
         )
         return superblock if superblock._plausible() else None
 

@@ -101,6 +101,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
             *unnamed,
             *pieces.nameless(files, names),
         ),
+        version=checkpoint.version,
     )
 
 

@@ -182,12 +182,13 @@ class Superblock:
 class Checkpoint:
     """The newest sound checkpoint, decoded.
 
-    `sit_version`, `nat_version`: per block of the table, which copy holds (uint8, 0 or 1). `nat_journal`,
-    `sit_journal`: entries newer than the tables. `node_segments`: the open segments for nodes (hot, warm, cold), with
-    the next free block of each in `node_next`. `node_version` is what nodes written since bear.
+    `version` is its number. `sit_version`, `nat_version`: per block of the table, which copy holds (uint8, 0 or 1).
+    `nat_journal`, `sit_journal`: entries newer than the tables. `node_segments`: the open segments for nodes (hot,
+    warm, cold), with the next free block of each in `node_next`. `node_version` is what nodes written since bear.
     """
 
     flags: int
+    version: int
     node_version: int
     node_segments: tuple[int, ...]
     node_next: tuple[int, ...]
@@ -290,6 +291,7 @@ def _decode(image: Image, superblock: Superblock, pack: int, raw: bytes) -> tupl
     crc_at = u32(164)
     checkpoint = Checkpoint(
         flags=flags,
+        version=version,
         node_version=version | u32(crc_at) << 32 if flags & CP_CRC_RECOVERY else version,
         node_segments=tuple(u32(36 + 4 * log) for log in range(3)),
         node_next=tuple(u16(68 + 2 * log) for log in range(3)),

@@ -30,6 +30,10 @@ class Filesystem:
 
     `first_bytes` says where in `image` the content of a file begins: `ino` Int64, `offset_bytes` Int64, `nr_bytes`
     Int64; no row for files that are empty or begin with a hole or with preallocated, never written blocks.
+
+    `made_epoch_ns` is when mkfs ran, `version` the number of the newest state that the filesystem committed (ext3 and
+    ext4: the journal's transaction; F2FS: the checkpoint), which only rises. `commits` has `transaction` Int64 and
+    `epoch_ns` Int64 of every commit block in the journal. Null where the filesystem keeps no such thing.
     """
 
     fs_type: str
@@ -42,6 +46,14 @@ class Filesystem:
     times: pl.DataFrame
     first_bytes: pl.DataFrame
     losses: tuple[Loss, ...] = ()
+    made_epoch_ns: int | None = None
+    version: int | None = None
+    commits: pl.DataFrame | None = None
+
+    @property
+    def dev(self) -> int:
+        """The device it is on, as column `dev` of its tables has it."""
+        return int(self.extents["dev"][0])
 
     def __repr__(self) -> str:
         return (

@@ -84,24 +84,12 @@ def read(
     with reading(path, offset_bytes) as image:
         superblock = ext4_layout.read_superblock(image)
         if external is None:
-            log = journal_log.read(image, _journal_blocks(filesystem, image), superblock.block_bytes)
+            places = journal_log.places(filesystem.extents, superblock.block_bytes, image)
+            log = journal_log.read(image, places, superblock.block_bytes)
             return None if log is None else _journal(log, image, superblock, filesystem)
         with reading(external, 0) as device:
             log = _external_log(device)
             return None if log is None else _journal(log, image, superblock, filesystem)
-
-
-def _journal_blocks(filesystem: Filesystem, image: Image) -> np.ndarray:
-    """The blocks of the journal inode in file order; none where the inode claims more than the image has."""
-    own = filesystem.extents.filter(block_type="journal").sort("file_offset_bytes")
-    if own["nr_sectors"].sum() * SECTOR_BYTES > image.nr_bytes:
-        return np.empty(0, dtype=np.int64)
-    sectors = filesystem.block_bytes // SECTOR_BYTES
-    parts = [
-        np.arange(sector // sectors, (sector + nr_sectors) // sectors)
-        for sector, nr_sectors in own.select("sector", "nr_sectors").iter_rows()
-    ]
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def _external_log(device: Image) -> Log | None:

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from androstep_analysis.fs import journal_checksums
 from androstep_analysis.fs.image import Image, record_dtype
+from androstep_analysis.units import SECTOR_BYTES
 
 MAGIC = 0xC03B3998
 _MAGIC_BYTES = MAGIC.to_bytes(4, "big")
@@ -42,6 +44,9 @@ _DEFAULT_FAST_COMMIT_BLOCKS = 256
 _HEADER_BYTES = 12
 _UUID_BYTES = 16
 _TAG_ESCAPED, _TAG_SAME_UUID, _TAG_LAST = 0x1, 0x2, 0x8
+_COMMIT_BYTES = 60
+"""A commit block up to its time: h_commit_sec at byte 48 and h_commit_nsec behind it."""
+
 _CHECKSUM_BYTE = 16
 """Of a commit block: h_chksum[0]."""
 
@@ -168,6 +173,19 @@ class _Header:
 _TAG = np.dtype([("target", np.int64), ("flags", np.uint32), ("checksum", np.uint32)])
 
 
+def places(extents: pl.DataFrame, block_bytes: int, image: Image) -> np.ndarray:
+    """The blocks of the journal inode in file order, by table `extents`; none where the image lacks some."""
+    own = extents.filter(block_type="journal").sort("file_offset_bytes")
+    if own["nr_sectors"].sum() * SECTOR_BYTES > image.nr_bytes:
+        return np.empty(0, dtype=np.int64)
+    sectors = block_bytes // SECTOR_BYTES
+    parts = [
+        np.arange(sector // sectors, (sector + nr_sectors) // sectors)
+        for sector, nr_sectors in own.select("sector", "nr_sectors").iter_rows()
+    ]
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
 def read(image: Image, places: np.ndarray, block_bytes: int, superblock_at: int = 0) -> Log | None:
     """The journal whose blocks lie at the blocks `places` of `image`, in order; None where it has no superblock.
 
@@ -181,6 +199,32 @@ def read(image: Image, places: np.ndarray, block_bytes: int, superblock_at: int 
     if superblock.nr_blocks * block_bytes > image.nr_bytes:
         return None
     return _Reader(image, superblock, places[: superblock.nr_blocks]).read(superblock_at)
+
+
+def read_commits(image: Image, places: np.ndarray, block_bytes: int) -> tuple[int, np.ndarray] | None:
+    """The number of the newest transaction that the journal committed, and what every commit block in it states.
+
+    The second is an array of (sequence number, time of commit in epoch ns, 0 for none), shape (n, 2). Cheaper than
+    `read`: nothing but the blocks themselves is looked at. `places` and None are those of `read`.
+    """
+    superblock = Superblock.parse(image.read(int(places[0]) * block_bytes, block_bytes)) if len(places) else None
+    if superblock is None or superblock.block_bytes != block_bytes or superblock.nr_blocks > len(places):
+        return None
+    parts = [np.empty((0, 2), dtype=np.int64)]
+    for at in range(superblock.first, superblock.last, _BLOCKS_AT_ONCE):
+        rows = image.blocks(places[at : min(at + _BLOCKS_AT_ONCE, superblock.last)], block_bytes)
+        head = np.ascontiguousarray(rows[:, :_COMMIT_BYTES])
+        words = head.view(">u4").astype(np.int64)
+        is_commit = (words[:, 0] == MAGIC) & (words[:, 1] == _COMMIT)
+        seconds, nanoseconds = words[is_commit, 12] << 32 | words[is_commit, 13], words[is_commit, 14]
+        seconds[seconds >= 1 << 33] = 0
+        parts.append(np.stack([words[is_commit, 2], seconds * 1_000_000_000 + nanoseconds], axis=1))
+    commits = np.concatenate(parts)
+    age = np.array([superblock.order(int(sequence)) for sequence in commits[:, 0]], dtype=np.int64)
+    # What an earlier filesystem left in these blocks is of any age; the log holds no more transactions than blocks.
+    commits, age = commits[np.abs(age) <= superblock.nr_blocks], age[np.abs(age) <= superblock.nr_blocks]
+    newest = superblock.sequence + (int(max(-1, *age)) if superblock.start and len(age) else -1)
+    return newest, commits
 
 
 class _Reader:

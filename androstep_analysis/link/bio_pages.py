@@ -174,16 +174,16 @@ def _pages(bios: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     # Bios that are blocks of one page are one write of it.
     rows = rows.with_columns(out_ns=pl.col("ts_ns").shift().over(_PAGE))
     rows = rows.with_columns(pl.col("out_ns").first().over(*_PAGE, "run"))
-    touched = _touched(events).join(rows.select(_PAGE).unique(), on=_PAGE, how="semi")
+    waiting = touched(events).join(rows.select(_PAGE).unique(), on=_PAGE, how="semi")
     rows = rows.sort("ts_ns", maintain_order=True).join_asof(
-        touched.sort("ts_ns"), left_on="ts_ns", right_on="ts_ns", by=_PAGE, check_sortedness=False
+        waiting.sort("ts_ns"), left_on="ts_ns", right_on="ts_ns", by=_PAGE, check_sortedness=False
     )
     waits = pl.col("touched_ns") > pl.col("out_ns").fill_null(pl.col("touched_ns") - 1)
     is_next = waits.fill_null(False) & ((pl.col("nth") == 0) | ~pl.col("is_f2fs"))
     return rows.sort("order", "nth").with_columns(is_proven=(is_next & pl.col("is_exact")).cum_min().over("order"))
 
 
-def _touched(events: pl.DataFrame) -> pl.DataFrame:
+def touched(events: pl.DataFrame) -> pl.DataFrame:
     """The pages that became dirty or came into the cache: dev, ino, page, ts_ns and the same as touched_ns."""
     is_touch = pl.col("event").is_in([*tracepoints.DIRTIED, CACHED]) & pl.col("page").is_between(0, _LARGEST_INDEX)
     order = pl.col("page_order").fill_null(0).clip(0, LARGEST_ORDER)

@@ -74,7 +74,7 @@ def evidence(
     known = [extents for extents in (old, new, first, last) if extents is not None]
     lives = _typed(lives, known)
     traced = tracepoints.extents(events, lives, block_bytes, told)
-    imaged_devices = [int(image.extents["dev"][0]) for image in given.filesystems]
+    imaged_devices = [image.dev for image in given.placed_filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in known if extents.height}
     complete = [dev for dev in devices if tracepoints.maps_completely(events, dev, told)]
@@ -90,12 +90,12 @@ def evidence(
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     bios = bio_pages.extents(events, lives, queued, told)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, told)])
-    parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.filesystems)))
+    parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.placed_filesystems)))
     files = _files(given, imaged, listed, lives, staging, mounts or {})
     parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))
     if given.journal is not None:
         parts.append(images.identified_rows(journals.extents(given.journal, imaged, lives, recorded)))
-    return Evidence(images.table(parts), files)
+    return Evidence(images.demoted(images.table(parts), given), files)
 
 
 def _is_static_area() -> pl.Expr:

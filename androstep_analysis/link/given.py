@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -19,8 +20,17 @@ SOURCES = frozenset({"tracepoint", "image", "fiemap", "journal"})
 UNNUMBERED = ("vfat", "fat", "exfat")
 """Such filesystems (the beginning of `fs_type`)."""
 
+_NAMES = {
+    "image_before": "before",
+    "image_after": "after",
+    "listing_before": "listed_before",
+    "listing_after": "listed_after",
+}
+ROLES = frozenset(_NAMES)
+"""What a snapshot can be to a recording: the roles of their sources."""
+
 OWN_NUMBERS = 1 << 48
-"""Where the numbers of an image's files begin on such filesystems, so that none is taken for one of the kernel's."""
+"""Where the numbers of an image's files begin where they are not the trace's (FAT; what the trace does not prove)."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,8 @@ class Images:
     """What belongs to a recording of one filesystem besides its events, with files classified.
 
     Images taken `before` and `after`, listings of the mounted tree (`listed_before`, `listed_after`), and the journal
-    in the image after.
+    in the image after. Of those whose roles (`snapshots`) are not in `proven` the trace does not prove what they say of
+    files, of those not in `placed` neither what they say of metadata at fixed places (`consistency`).
     """
 
     before: Filesystem | None = None
@@ -36,22 +47,41 @@ class Images:
     listed_before: Listing | None = None
     listed_after: Listing | None = None
     journal: Journal | None = None
+    proven: frozenset[str] = ROLES
+    placed: frozenset[str] = ROLES
+
+    @property
+    def snapshots(self) -> dict[str, Snapshot]:
+        """Images and listings by the role of their source."""
+        parts = {role: getattr(self, name) for role, name in _NAMES.items()}
+        return {role: part for role, part in parts.items() if part is not None}
 
     def of(self, sources: frozenset[str]) -> Images:
         """The evidence of these kinds (`SOURCES`), files of unnumbered filesystems with numbers of their own."""
-        has = {kind: kind in sources for kind in SOURCES}
-        return Images(
-            _own_numbers(self.before) if has["image"] else None,
-            _own_numbers(self.after) if has["image"] else None,
-            _listed_numbers(self.listed_before) if has["fiemap"] else None,
-            _listed_numbers(self.listed_after) if has["fiemap"] else None,
-            self.journal if has["journal"] else None,
-        )
+        unnumbered = [role for role, one in self.snapshots.items() if (one.fs_type or "").startswith(UNNUMBERED)]
+        given = self.numbered_apart(unnumbered)
+        if "image" not in sources:
+            given = replace(given, before=None, after=None)
+        if "fiemap" not in sources:
+            given = replace(given, listed_before=None, listed_after=None)
+        return given if "journal" in sources else replace(given, journal=None)
+
+    def numbered_apart(self, roles: Iterable[str]) -> Images:
+        """The evidence with the files of these snapshots numbered from `OWN_NUMBERS` on, listings apart from images."""
+        found = self.snapshots
+        changed = {_NAMES[role]: _numbered_apart(found[role]) for role in roles}
+        return replace(self, **changed)  # type: ignore[arg-type]
 
     @property
     def filesystems(self) -> list[Filesystem]:
         """The images there are, the latest first."""
         return [image for image in (self.after, self.before) if image is not None]
+
+    @property
+    def placed_filesystems(self) -> list[Filesystem]:
+        """Those images, the latest first, whose fixed metadata the trace proves to lie where they say."""
+        parts = {"image_after": self.after, "image_before": self.before}
+        return [image for role, image in parts.items() if image is not None and role in self.placed]
 
     @property
     def listings(self) -> list[Listing]:
@@ -60,24 +90,16 @@ class Images:
 
     @property
     def block_bytes(self) -> dict[int, int]:
-        """The block size of the filesystem by device."""
-        by_image = {int(image.extents["dev"][0]): image.block_bytes for image in self.filesystems}
-        return {listing.dev: listing.block_bytes for listing in self.listings} | by_image
+        """The block size of the filesystem by device, as the latest image or else listing tells it that is `placed`."""
+        latest_last = ("listing_before", "listing_after", "image_before", "image_after")
+        found = self.snapshots
+        return {
+            found[role].dev: found[role].block_bytes for role in latest_last if role in found and role in self.placed
+        }
 
 
-def _own_numbers(image: Filesystem | None) -> Filesystem | None:
-    """The image with its files numbered from `OWN_NUMBERS` on where the filesystem itself has no numbers."""
-    if image is None or not image.fs_type.startswith(UNNUMBERED):
-        return image
-    number = pl.col("ino") + OWN_NUMBERS
-    tables = ("extents", "files", "times", "first_bytes")
-    return replace(image, **{name: getattr(image, name).with_columns(number) for name in tables})
-
-
-def _listed_numbers(listing: Listing | None) -> Listing | None:
-    """The listing, numbered as `_own_numbers`: the kernel may have given its numbers to other files since."""
-    if listing is None or not (listing.fs_type or "").startswith(UNNUMBERED):
-        return listing
-    number = pl.col("ino") + 2 * OWN_NUMBERS
-    tables = ("extents", "files", "times")
-    return replace(listing, **{name: getattr(listing, name).with_columns(number) for name in tables})
+def _numbered_apart(one: Snapshot) -> Snapshot:
+    is_image = isinstance(one, Filesystem)
+    number = pl.col("ino") + (OWN_NUMBERS if is_image else 2 * OWN_NUMBERS)
+    tables = ("extents", "files", "times", *(("first_bytes",) if is_image else ()))
+    return replace(one, **{name: getattr(one, name).with_columns(number) for name in tables})

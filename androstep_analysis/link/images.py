@@ -286,6 +286,22 @@ def cut_by(extents: pl.DataFrame, by: pl.DataFrame) -> intervals.Pieces:
     )
 
 
+def demoted(extents: pl.DataFrame, given: Images) -> pl.DataFrame:
+    """The extents, `inferred` what an image or a listing says that the trace does not prove to belong to it.
+
+    Listings of both times are one source, and so are the journal and the image that it is in.
+    """
+    sources = {"image_before": "image_before", "image_after": "image_after"}
+    sources |= {"listing_before": "fiemap", "listing_after": "fiemap"}
+    doubted, unplaced = (
+        {sources[role] for role in given.snapshots.keys() - kept} for kept in (given.proven, given.placed)
+    )
+    doubted |= {"journal"} if "image_after" in doubted else set()
+    source = pl.col("source").cast(pl.String)
+    is_doubted = (source.is_in(doubted) & ~is_fixed()) | source.is_in(unplaced)
+    return extents.with_columns(source=pl.when(is_doubted).then(as_source("inferred")).otherwise("source"))
+
+
 def table(parts: list[pl.DataFrame]) -> pl.DataFrame:
     want = schema.table("extents").polars
     named = [

@@ -18,6 +18,7 @@ def elements(capture: Capture, *, of_requests: bool) -> list[Element]:
         el("li", _COVERAGE.get(metric, "{} (" + metric + ").").format(cells.bytes_share(value)))
         for metric, value in capture.coverage.select("metric", "value").iter_rows()
     ]
+    statements += [el("li", f"{line[:1].upper()}{line[1:]}.") for line in capture.compared]
     lost = [el("li", f"{loss.message} ({loss.count:,}{losses.hurts(loss, ', of ')})") for loss in capture.losses]
     return [
         el("h2", "How far it can be trusted"),

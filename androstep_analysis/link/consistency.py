@@ -1,0 +1,598 @@
+"""Whether an image or a listing is of the recorded filesystem, and of the time that it is said to be of.
+
+Nothing in an image says which recording it belongs to. So before one of its statements counts, it is compared with what
+the trace itself states, kind by kind of evidence, and agreements and contradictions are counted (`Count`):
+
+- `filesystem`: type and block size, as the events and the mount tell them; size, as the device has it; the order of two
+  images, by their journals or checkpoints; the time of mkfs. One contradiction is one too many.
+- `commits`: the journal's transactions, each with its time. An image after has those of the trace, one before does not.
+- `births`: files that were created in the trace and are not deleted there, with their time of creation.
+- `numbers`: numbers of such files, which no file of an image before has.
+- `extents`: which block of which file the trace says to lie where; for an image before the first that is said of a
+  place, of files that were there already, for an image after the last.
+- `pages`, `changes`: where the trace does not map blocks. Buffered writes are of pages that were made dirty before; and
+  no block of a file is written long after the file was last changed.
+- `lineage`: files that two images both must have. An image before belongs to the trace if that after does.
+- `boot`: a listing's own clock, which is that of the recorded boot.
+- `metadata`: requests with REQ_META, and pages of the device itself that became dirty, lie where metadata do.
+
+A true image need not agree in everything: one that was copied while mounted lacks what was not yet written out, and a
+later one has what was changed since. What the later change of a file explains is therefore not counted, and an image is
+refused only where a kind has more contradictions than agreements, and more than `CHANCE`. Where it is not refused:
+
+- `content` is proven by agreement (`PROVING`) with hardly a contradiction (`TOLERATED`); what the image says is then
+  worth what `images` says;
+- `layout`, the place of what mkfs placed, is proven by content and by `metadata`;
+- what is not proven is inferred, and its inode numbers are not those of the trace's events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import units
+from androstep_analysis.errors import InputError
+from androstep_analysis.fs import Filesystem, tracepoints, tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import bio_pages, images, incarnations, intervals
+from androstep_analysis.link.given import UNNUMBERED, Images, Snapshot
+
+CHANCE = 2
+"""Contradictions of one kind that refuse no image: a clock that was set, an event that was lost."""
+
+TOLERATED = 0.05
+"""Contradictions per agreement up to which content is proven: an image of a mounted filesystem has up to 0.04."""
+
+CLOCK_NS = 1_000_000_000
+"""How far apart the recording's and the image's times of one event may be, where the clocks' offset was measured."""
+
+LAYOUT_TOLERATED = 0.1
+"""The same for layout: directories and extent trees that an image has no longer, or not yet, count against it."""
+
+LAYOUT = ("size", "metadata")
+STRICT = ("filesystem",)
+PROVING = ("commits", "births", "extents", "pages", "changes", "lineage", "boot")
+"""Kinds of evidence whose agreement proves content."""
+
+
+class Count(NamedTuple):
+    """How often a snapshot agrees with the trace in one kind of evidence, and how often it contradicts it.
+
+    `statement` says what the contradictions are, as the end of a sentence about the snapshot.
+    """
+
+    kind: str
+    agreements: int
+    contradictions: int
+    statement: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the comparison of one snapshot with the trace came to; `role` is that of its source (`manifest.ROLES`)."""
+
+    role: str
+    counts: tuple[Count, ...]
+
+    @property
+    def proves_content(self) -> bool:
+        """Whether what it says of files belongs to the trace."""
+        agreements = sum(count.agreements for count in self.counts if count.kind in PROVING)
+        contradictions = sum(count.contradictions for count in self.counts if count.kind not in LAYOUT)
+        return agreements > 0 and contradictions <= TOLERATED * agreements
+
+    @property
+    def proves_layout(self) -> bool:
+        """Whether what it says of metadata at fixed places belongs to the trace."""
+        agreements, contradictions = (
+            sum(int(count[at]) for count in self.counts if count.kind in LAYOUT) for at in (1, 2)
+        )
+        return self.proves_content or (agreements > CHANCE and contradictions <= LAYOUT_TOLERATED * agreements)
+
+    @property
+    def refuting(self) -> Count | None:
+        """The kind of evidence in which it contradicts the trace; None where it may belong to it."""
+        for count in self.counts:
+            if count.kind in STRICT and count.contradictions:
+                return count
+            is_overruled = count.kind in LAYOUT and self.proves_content
+            if count.contradictions > max(CHANCE, count.agreements) and not is_overruled:
+                return count
+        return None
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is known of devices besides the trace, each by device: the filesystem's type and block size, the size."""
+
+    fs_types: Mapping[int, str]
+    block_bytes: Mapping[int, int]
+    nr_sectors: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """The events and requests of one device, and the recording they are of."""
+
+    dev: int
+    events: pl.DataFrame
+    lives: pl.DataFrame
+    moved: pl.DataFrame
+    """Requests that read or write: part_sector, nr_sectors, op, meta, sync, ts_ns."""
+    staging: Staging
+    offset: int | None
+
+    @property
+    def told(self) -> Collection[str]:
+        return self.staging.recorded or frozenset()
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """First and last time of the recording, of CLOCK_REALTIME."""
+        first, last = self.staging.first_ns, self.staging.last_ns
+        if self.offset is None or first is None or last is None:
+            return None
+        return first + self.offset, last + self.offset
+
+
+def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated) -> tuple[Images, list[Standing]]:
+    """The images and listings with what is proven of each (`Images.standings`), and the comparison of each.
+
+    `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`). Raises `InputError`
+    where one contradicts the trace.
+    """
+    snapshots = given.snapshots
+    if not snapshots:
+        return given, []
+    traces = {dev: _trace(dev, given, staging, requests) for dev in {one.dev for one in snapshots.values()}}
+    standings = {}
+    for role, one in snapshots.items():
+        trace = traces[one.dev]
+        if "before" in role:
+            counts = [*_general(one, trace, stated), *_before(one, trace)]
+        else:
+            counts = [*_general(one, trace, stated), *_after(one, trace)]
+        standings[role] = Standing(role, tuple(count for count in counts if any(count[1:3])))
+    for kind in ("image", "listing"):
+        first, last = snapshots.get(f"{kind}_before"), snapshots.get(f"{kind}_after")
+        if first is not None and last is not None:
+            shared = (count for count in _pair(first, last, standings[f"{kind}_after"]) if any(count[1:3]))
+            before = standings[f"{kind}_before"]
+            standings[f"{kind}_before"] = Standing(before.role, (*before.counts, *shared))
+    for role, standing in standings.items():
+        _refuse(standing, snapshots[role], traces[snapshots[role].dev], stated)
+    proven = frozenset(role for role, standing in standings.items() if standing.proves_content)
+    placed = frozenset(role for role, standing in standings.items() if standing.proves_layout)
+    apart = [role for role in standings.keys() - proven if _has_numbers(snapshots[role], traces)]
+    weighed = replace(given.numbered_apart(apart), proven=proven, placed=placed)
+    # The journal's files have the numbers of the image's.
+    return replace(weighed, journal=None if "image_after" in apart else given.journal), list(standings.values())
+
+
+def _has_numbers(one: Snapshot, traces: Mapping[int, _Trace]) -> bool:
+    """Whether the trace speaks of inodes by the numbers that the snapshot gives them."""
+    is_numbered = not (one.fs_type or "").startswith(UNNUMBERED)
+    return is_numbered and not traces[one.dev].lives.is_empty()
+
+
+def table(standings: list[Standing]) -> pl.DataFrame:
+    """A row per snapshot and kind of evidence: role, proven (content, layout or nothing), kind and the two counts."""
+    return pl.DataFrame(
+        [
+            (
+                standing.role,
+                "content" if standing.proves_content else "layout" if standing.proves_layout else "nothing",
+                *count[:3],
+            )
+            for standing in standings
+            for count in standing.counts or (Count("none", 0, 0, ""),)
+        ],
+        schema={
+            "role": pl.String,
+            "proven": pl.String,
+            "kind": pl.String,
+            "agreements": pl.Int64,
+            "contradictions": pl.Int64,
+        },
+        orient="row",
+    )
+
+
+def _refuse(standing: Standing, one: Snapshot, trace: _Trace, stated: Stated) -> None:
+    count = standing.refuting
+    if count is None:
+        return
+    name = one.image if isinstance(one, Filesystem) else f"the {standing.role.replace('_', ' ')}"
+    fitting = [
+        units.format_dev(dev)
+        for dev, nr_sectors in stated.nr_sectors.items()
+        if dev != trace.dev and 0 <= nr_sectors - (one.nr_sectors or -1) < one.block_bytes // units.SECTOR_BYTES
+    ]
+    hint = f", or name its device (its size is that of {', '.join(fitting)}) with --device" if fitting else ""
+    of = count.agreements + count.contradictions
+    share = "" if count.kind in STRICT else f" ({count.contradictions:,} of {of:,})"
+    when = "before" if "before" in standing.role else "after"
+    raise InputError(
+        f"{name}: not what device {units.format_dev(trace.dev)} held {when} the recording: {count.statement}{share};"
+        f" give what was taken of it right {when} this recording{hint}, or leave it out"
+    )
+
+
+def _trace(dev: int, given: Images, staging: Staging, requests: pl.LazyFrame) -> _Trace:
+    all_events = staging.fs_events.collect()
+    told = staging.recorded or frozenset()
+    events = all_events.filter((pl.col("dev") == dev) | (pl.col("bio_dev") == dev))
+    lives = tracepoints.lives(events, told)
+    moved = requests.filter(
+        (pl.col("part_dev") == dev) & pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0)
+    ).select(
+        "part_sector", "nr_sectors", "op", "meta", "sync", ts_ns=pl.coalesce("queue_ns", "issue_ns", "complete_ns")
+    )
+    offset = staging.realtime_offset_ns
+    last_seen = given.after or given.listed_after
+    if offset is None and last_seen is not None:
+        offset = incarnations.realtime_offset_ns(last_seen, lives)
+    return _Trace(dev, events, lives.filter(pl.col("dev") == dev), moved.collect(), staging, offset)
+
+
+def _general(one: Snapshot, trace: _Trace, stated: Stated) -> Iterator[Count]:
+    """What holds of a snapshot whenever it was taken."""
+    yield from _kind(one, trace, stated)
+    if isinstance(one, Filesystem):
+        yield _beyond(one, trace)
+        yield _metadata(one, trace)
+    else:
+        yield _boot(one.realtime_offset_ns - (one.monotonic_offset_ns if trace.staging.clock == "mono" else 0), trace)
+
+
+def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
+    yield _commits_before(one, trace)
+    yield _births_before(one, trace)
+    yield _extents(one, trace, is_after=False)
+    if trace.span is not None and isinstance(one, Filesystem):
+        newest = max(
+            [*one.times.select(pl.max("changed_epoch_ns", "created_epoch_ns")).row(0), 0], key=lambda t: t or 0
+        )
+        yield Count("filesystem", 0, int((one.made_epoch_ns or 0) > trace.span[1] + CLOCK_NS), "it was made later")
+        yield Count(
+            "filesystem",
+            0,
+            int((newest or 0) > trace.span[1] + 60 * CLOCK_NS),
+            "files in it were changed after the recording had ended (are before and after swapped?)",
+        )
+
+
+def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
+    yield _commits_after(one, trace)
+    yield _births_after(one, trace)
+    mapped = _extents(one, trace, is_after=True)
+    yield mapped
+    if isinstance(one, Filesystem) and one.fs_type.startswith("ext") and not mapped.agreements:
+        yield from _written(one, trace)
+    if trace.span is not None and isinstance(one, Filesystem):
+        yield Count(
+            "filesystem", 0, int((one.made_epoch_ns or 0) > trace.span[1] + CLOCK_NS), "it was made (mkfs) later"
+        )
+
+
+def _kind(one: Snapshot, trace: _Trace, stated: Stated) -> Iterator[Count]:
+    family = _family(one.fs_type or "")
+    own = trace.events.filter(pl.col("dev") == trace.dev)["event"].cast(pl.String).unique()
+    other = next((event for event in own.sort() if _family(event) not in ("", family)), None)
+    yield Count(
+        "filesystem",
+        0,
+        int(other is not None and family != ""),
+        f"it is {one.fs_type}, and the trace has events of another filesystem there ({other})",
+    )
+    mounted = stated.fs_types.get(trace.dev, "")
+    yield Count(
+        "filesystem",
+        0,
+        int("" not in (_family(mounted), family) and _family(mounted) != family),
+        f"it is {one.fs_type}, and {mounted} was mounted",
+    )
+    size = stated.block_bytes.get(trace.dev)
+    yield Count(
+        "filesystem",
+        0,
+        int(size is not None and family != "fat" and size != one.block_bytes),
+        f"its blocks have {one.block_bytes} bytes, and those of the mounted filesystem {size}",
+    )
+    room = stated.nr_sectors.get(trace.dev)
+    yield Count(
+        "filesystem",
+        0,
+        int(bool(room) and (one.nr_sectors or 0) > (room or 0)),
+        f"it has {one.nr_sectors} sectors, and the device {room}",
+    )
+
+
+def _family(name: str) -> str:
+    """Which filesystems are one kind of events: of a filesystem's or an event's name; empty for others."""
+    if name.startswith(("ext", "jbd2_")):
+        return "ext"
+    if name.startswith("f2fs"):
+        return "f2fs"
+    return "fat" if name.startswith((*UNNUMBERED, "msdos")) else ""
+
+
+def _beyond(one: Filesystem, trace: _Trace) -> Count:
+    """Writes behind the end. Below one of a hundred they may be no filesystem's: partition tables have a copy there."""
+    ends = trace.moved.filter(pl.col("op") == "write").select(pl.col("part_sector") + pl.col("nr_sectors")).to_series()
+    beyond = int((ends > one.nr_sectors).sum())
+    return Count("size", 0, beyond if beyond * 100 >= len(ends) else 0, "writes of the recording lie behind its end")
+
+
+def _metadata(one: Filesystem, trace: _Trace) -> Count:
+    """Reads and writes that certainly are of metadata, by what the image has there; each place counts once.
+
+    REQ_META tells them, but on FAT the device's own pages: what is written of its tables became dirty as such before,
+    and nothing else is written there. What moves (directories, extent trees) may have been something else then.
+    """
+    statement = "metadata were read and written where it has files or free space"
+    carried = trace.events.filter((pl.col("event") == "bio_page") & (pl.col("dev") == pl.col("bio_dev")))
+    if _family(one.fs_type) == "f2fs":
+        carried = carried.filter(pl.col("ino") >= tracepoints_f2fs.ROOT_INODE)
+    of_files = _held(one, carried["sector"].drop_nulls().unique()).filter(images.is_fixed()).height
+    is_flagged = pl.col("meta").fill_null(False) & trace.staging.has_flags
+    flagged = trace.moved.filter(is_flagged)["part_sector"].unique()
+    if _family(one.fs_type) == "fat":
+        places, unlike = _of_device(one, trace)
+        unlike += len(flagged)
+    else:
+        places, unlike = flagged, 0
+    there = _held(one, places)
+    fixed = there.filter(images.is_fixed())
+    is_odd = (pl.col("block_type").is_in(["data", "free"]) & pl.col("subtype").is_null()).fill_null(False)
+    # One area can be hit by chance: that of another filesystem begins at the same sector.
+    agreeing = fixed.height if fixed.select("block_type", "subtype").n_unique() > 1 else 0
+    return Count("metadata", agreeing, there.filter(is_odd).height + unlike + of_files, statement)
+
+
+def _of_device(one: Filesystem, trace: _Trace) -> tuple[pl.Series, int]:
+    """The sectors of pages of the device itself, and how many fixed places were written of which none became dirty."""
+    page = bio_pages.PAGE_BYTES // units.SECTOR_BYTES
+    is_own = pl.col("ino") == trace.dev
+    dirty = bio_pages.touched(trace.events.filter(pl.col("event").is_in(tracepoints.DIRTIED) & is_own))["page"].unique()
+    carried = trace.events.filter((pl.col("event") == "bio_page") & is_own)["sector"].drop_nulls().unique()
+    if dirty.is_empty():
+        return carried, 0
+    written = trace.moved.filter(pl.col("op") == "write")["part_sector"].unique()
+    fixed = written.filter(_held(one, written).select(images.is_fixed()).to_series())
+    return pl.concat([dirty * page, carried]).unique(), int((~(fixed // page).is_in(dirty.implode())).sum())
+
+
+def _held(one: Snapshot, places: pl.Series) -> pl.DataFrame:
+    """What the snapshot has at each sector: block_type, subtype, ino and start_of_file; null where it says nothing."""
+    rows = images.identified_rows(one.extents)
+    begin = rows["sector"].to_numpy()
+    at = np.searchsorted(begin, places.to_numpy(), "right") - 1
+    end = np.append(begin + rows["nr_sectors"].to_numpy(), 0)
+    row = pl.Series(at, dtype=pl.Int64).set(pl.Series((at < 0) | (places.to_numpy() >= end[at])), None)
+    return rows.select("block_type", "subtype", "ino", "start_of_file")[row]
+
+
+def _boot(offset: int, trace: _Trace) -> Count:
+    """A listing's CLOCK_REALTIME minus the trace's clock: a device that was booted at another time has another."""
+    known = trace.staging.realtime_offset_ns
+    is_same = known is not None and trace.staging.clock in ("mono", "boot") and abs(offset - known) <= CLOCK_NS
+    return Count("boot", int(is_same), 0, "")
+
+
+def _commits(one: Snapshot, trace: _Trace) -> pl.DataFrame | None:
+    """The traced transactions: `has` (the image's journal committed it), `agrees` on its time (null: not to be told).
+
+    The offset of the clocks is that of the recording, else the one that most of the transactions agree on.
+    """
+    if not isinstance(one, Filesystem) or one.version is None or one.commits is None:
+        return None
+    events = trace.events.filter(pl.col("transaction").is_not_null())
+    ends = events.filter(pl.col("event") == "jbd2_end_commit").group_by("transaction").agg(end="ts_ns")
+    starts = events.filter(pl.col("event") == "jbd2_start_commit").group_by("transaction").agg(start="ts_ns")
+    rows = ends.with_columns(pl.col("end").list.last()).join(
+        starts.with_columns(pl.col("start").list.first()), on="transaction", how="left"
+    )
+    told = one.commits.unique("transaction", keep="last")
+    rows = rows.join(told, on="transaction", how="left").sort("transaction")
+    difference = rows.select(pl.col("epoch_ns") - pl.col("end")).to_series()
+    offset = trace.staging.realtime_offset_ns
+    slack = CLOCK_NS if offset is not None else incarnations.TICK_NS
+    if offset is None:
+        offset = _agreed(difference.drop_nulls())
+    earliest = pl.coalesce("start", "end") + (offset or 0) - slack
+    within = pl.col("epoch_ns").is_between(earliest, pl.col("end") + (offset or 0) + slack)
+    return rows.with_columns(
+        has=pl.col("transaction") <= one.version, agrees=within if offset is not None else pl.lit(None, pl.Boolean)
+    )
+
+
+def _agreed(differences: pl.Series) -> int | None:
+    """The greatest of the differences that most agree on within a tick; None where fewer than three do."""
+    ordered = differences.sort().to_numpy()
+    if len(ordered) < 3:
+        return None
+    count = np.searchsorted(ordered, ordered + incarnations.TICK_NS, "right") - np.arange(len(ordered))
+    best = int(np.argmax(count))
+    return int(ordered[best + count[best] - 1]) if count[best] >= 3 else None
+
+
+def _commits_after(one: Snapshot, trace: _Trace) -> Count:
+    rows = _commits(one, trace)
+    if rows is None:
+        return Count("commits", 0, 0, "")
+    lacking = rows.filter(~pl.col("has")).height
+    agreeing, differing = (rows.filter("has", expr).height for expr in (pl.col("agrees"), ~pl.col("agrees")))
+    if lacking > differing:
+        return Count(
+            "commits",
+            agreeing,
+            lacking,
+            "its journal lacks transactions of the recording: it is older (are before and after swapped?)",
+        )
+    return Count("commits", agreeing, differing, "its journal committed the recording's transactions at other times")
+
+
+def _commits_before(one: Snapshot, trace: _Trace) -> Count:
+    rows = _commits(one, trace)
+    if rows is None:
+        return Count("commits", 0, 0, "")
+    lacking = rows.filter(~pl.col("has")).height
+    return Count(
+        "commits",
+        0,
+        max(rows.height - lacking - lacking, 0),
+        "its journal has already the transactions of the recording (are before and after swapped?)",
+    )
+
+
+def _births_after(one: Snapshot, trace: _Trace) -> Count:
+    """Files that were created in the trace and not deleted there, by the time of creation of those of their number."""
+    lives = trace.lives.filter(pl.col("created_ns").is_not_null()).sort("ino", "incarnation")
+    lives = lives.unique("ino", keep="last", maintain_order=True).filter(pl.col("deleted_ns").is_null())
+    offset = pl.lit(trace.offset, pl.Int64)
+    times = one.times.unique("ino").select("ino", created_ns=pl.col("created_epoch_ns") - offset, is_there=pl.lit(True))
+    rows = lives.select("ino", born_ns="created_ns").join(times, on="ino", how="left")
+    tick = CLOCK_NS if trace.staging.realtime_offset_ns is not None else incarnations.TICK_NS
+    end = trace.staging.last_ns or 0
+    off = pl.col("created_ns") - pl.col("born_ns")
+    agreeing = rows.filter(off.abs() <= tick).height
+    # Younger than the recording's is what was created since; older, or of a time between, is another file.
+    other = rows.filter((off < -tick) | ((off > tick) & (pl.col("created_ns") <= end))).height
+    newest = one.times.select(pl.max("changed_epoch_ns")).item()
+    if trace.offset is not None and newest is not None and not agreeing:
+        other += rows.filter(
+            pl.col("is_there").is_null() & (pl.col("born_ns") + trace.offset - CLOCK_NS > newest)
+        ).height
+    return Count("births", agreeing, other, "it lacks files that the recording created, or has others by their numbers")
+
+
+def _births_before(one: Snapshot, trace: _Trace) -> Count:
+    """Files that the trace created: none had the number before, but one that it deleted first."""
+    first = trace.lives.filter(pl.col("incarnation") == 0, pl.col("deleted_ns").is_not_null())["ino"]
+    statement = "it has files that the recording created (are before and after swapped?)"
+    if trace.lives["deleted_ns"].null_count() == trace.lives.height:
+        return Count("numbers", 0, 0, statement)
+    born = trace.lives.filter(pl.col("created_ns").is_not_null())["ino"].unique()
+    born = born.filter(~born.is_in(first.implode()))
+    already = int(born.is_in(one.times["ino"].implode()).sum())
+    return Count("numbers", 0 if already * 4 > len(born) else len(born) - already, already, statement)
+
+
+def _extents(one: Snapshot, trace: _Trace, *, is_after: bool) -> Count:
+    """What the trace states of places, the last or the first of each, by what the snapshot has there."""
+    stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, trace.told)
+    stated = images.identified_rows(stated)
+    points = _standing_alone(stated, is_after=is_after)
+    f2fs = _family(one.fs_type or "") == "f2fs"
+    first = tracepoints_f2fs.FIRST_INODE if f2fs else tracepoints_ext4.FIRST_INODE + 1  # after lost+found
+    points = points.filter(pl.col("ino") >= first, pl.col("start_of_file").is_not_null())
+    ends = trace.lives.select("ino", "incarnation", "end_ns")
+    if is_after:
+        points = points.join(ends, on=["ino", "incarnation"], how="left").filter(pl.col("end_ns").is_null())
+    else:
+        points = points.filter(pl.col("incarnation") == (points["incarnation"].min() if points.height else 0))
+    statement = "blocks that the trace states to be of one file belong to another, or to no file, in it"
+    if points.is_empty():
+        return Count("extents", 0, 0, statement)
+    stated = points.select(stated_ino="ino", stated_start="start_of_file")
+    both = pl.concat([stated, _held(one, points["sector"])], how="horizontal")
+    offset = pl.lit(trace.offset, pl.Int64)
+    times = one.times.unique("ino").select(
+        "ino", created_ns=pl.col("created_epoch_ns") - offset, changed_ns=pl.col("changed_epoch_ns") - offset
+    )
+    both = both.join(times, on="ino", how="left")
+    end = pl.lit(trace.staging.last_ns)
+    is_reborn = ((pl.col("created_ns") > end) & is_after).fill_null(False)
+    if is_after:
+        is_explained = is_reborn | (pl.col("changed_ns") >= end - incarnations.TICK_NS).fill_null(False)
+    else:
+        gone = trace.lives.filter(pl.col("incarnation") == 0, pl.col("end_ns").is_not_null())
+        is_explained = pl.col("ino").is_in(gone["ino"].implode())
+    same = (pl.col("stated_ino") == pl.col("ino")) & (pl.col("stated_start") == pl.col("start_of_file"))
+    same = same.fill_null(False)
+    odd = images.is_fixed() | (~same & pl.col("ino").is_not_null() & ~is_explained)
+    return Count("extents", both.filter(same & ~is_reborn).height, both.filter(odd).height, statement)
+
+
+def _standing_alone(stated: pl.DataFrame, *, is_after: bool) -> pl.DataFrame:
+    """Of statements in order of time those whose first sector no later one speaks of otherwise (or no earlier one)."""
+    own = stated.filter(pl.col("ino").is_not_null()).unique(
+        "sector", keep="last" if is_after else "first", maintain_order=True
+    )
+    if own.is_empty():
+        return own
+    time = stated["valid_from_ns"].to_numpy()
+    covering = intervals.stab(
+        intervals.Queries(
+            np.zeros(own.height, np.int64),
+            own["sector"].to_numpy(),
+            np.ones(own.height, np.int64),
+            np.full(own.height, intervals.FOREVER - 1),
+        ),
+        intervals.Rows(
+            np.zeros(stated.height, np.int64),
+            stated["sector"].to_numpy(),
+            stated["nr_sectors"].to_numpy(),
+            time if is_after else -time,
+            np.full(stated.height, intervals.FOREVER),
+        ),
+    )
+    last = stated.select("ino", "incarnation", "start_of_file")[covering.row]
+    mine = own.select("ino", "incarnation", "start_of_file")[covering.query]
+    holds = pl.select(
+        pl.all_horizontal(last[name].eq_missing(mine[name]) for name in ("ino", "incarnation", "start_of_file"))
+    ).to_series()
+    return own[covering.query].filter(holds)
+
+
+def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
+    """What was written, where no event says whose blocks they were: by pages made dirty, and by times of change."""
+    writes = trace.moved.filter(pl.col("op") == "write", ~pl.col("meta").fill_null(False)).drop_nulls("ts_ns")
+    writes = writes.sort("ts_ns").unique("part_sector", keep="last", maintain_order=True)
+    there = _held(one, writes["part_sector"])
+    data = pl.concat([writes, there], how="horizontal").filter(pl.col("block_type") == "data", pl.col("ino") > 0)
+    dirty = trace.events.filter(pl.col("event").is_in(tracepoints.DIRTIED))
+    if dirty.height:
+        start = (pl.col("part_sector") - pl.col("start_of_file")) * units.SECTOR_BYTES // bio_pages.PAGE_BYTES
+        pages = data.filter(~pl.col("sync")).select("ino", page=start)
+        known = bio_pages.touched(dirty).select("ino", "page").unique()
+        hits = pages.join(known, on=["ino", "page"], how="semi").height
+        yield Count("pages", hits, pages.height - hits, "pages were written that no event made dirty")
+    if trace.staging.realtime_offset_ns is None or trace.staging.last_ns is None:
+        return
+    changed = one.times.unique("ino").select("ino", changed_ns=pl.col("changed_epoch_ns") - trace.offset)
+    timed = data.join(changed, on="ino", how="left").drop_nulls("changed_ns")
+    late = pl.col("changed_ns") < pl.col("ts_ns") - images.WRITTEN_OUT_NS
+    yield Count(
+        "changes",
+        timed.filter(~late & (pl.col("changed_ns") <= trace.staging.last_ns)).height,
+        timed.filter(late).height,
+        "files in it were last changed long before the recording wrote their blocks",
+    )
+
+
+def _pair(first: Snapshot, last: Snapshot, after: Standing) -> Iterator[Count]:
+    """A snapshot before by that after: the files in which both must agree, and which of the two is older."""
+    swapped = "it is younger than the one after (are before and after swapped?)"
+    if isinstance(first, Filesystem) and isinstance(last, Filesystem):
+        known = first.version is not None and last.version is not None
+        yield Count("filesystem", 0, int(known and (first.version or 0) > (last.version or 0)), swapped)
+        other = f"it is {first.fs_type} with blocks of {first.block_bytes} bytes, and the image after is not"
+        is_other = (first.fs_type, first.block_bytes) != (last.fs_type, last.block_bytes)
+        yield Count("filesystem", 0, int(is_other and _family(first.fs_type) != _family(last.fs_type)), other)
+    elif not isinstance(first, Filesystem) and not isinstance(last, Filesystem):
+        yield Count("filesystem", 0, int(first.first_ns > last.first_ns), swapped)
+    keys = ["ino", "generation", "created_epoch_ns"]
+    old = first.times.drop_nulls(keys)
+    newest = first.times["changed_epoch_ns"].max()
+    if old.is_empty() or newest is None or not after.proves_content:
+        return
+    must = last.times.drop_nulls(keys).filter(pl.col("created_epoch_ns") < newest)
+    both = must.join(old, on=keys, how="semi").height
+    yield Count("lineage", both, must.height - both, "it lacks files that the one after has had since before it")
