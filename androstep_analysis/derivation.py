@@ -71,13 +71,25 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
             bar.update()
             recorded = _with_listed_tasks(recorded, listings)
             mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(witnesses.mounts)}
+            fs_types = {
+                units.parse_dev(mount["dev"]): mount["fs_type"]
+                for mount in witnesses.mounts
+                if isinstance(mount.get("fs_type"), str)
+            }
             sizes = {
                 units.parse_dev(mount["dev"]): mount["block_bytes"]
                 for mount in witnesses.mounts
                 if mount.get("block_bytes")
             }
             derived = link.tables(
-                recorded, linked, given, spool, sources=witnesses.extents, mounts=mounts, block_bytes=sizes
+                recorded,
+                linked,
+                given,
+                spool,
+                sources=witnesses.extents,
+                mounts=mounts,
+                fs_types=fs_types,
+                block_bytes=sizes,
             )
         bar.update()
     known = {name: recorded.table(name) for name in staging.TABLES} | derived

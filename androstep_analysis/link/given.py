@@ -64,6 +64,12 @@ class Images:
         by_image = {int(image.extents["dev"][0]): image.block_bytes for image in self.filesystems}
         return {listing.dev: listing.block_bytes for listing in self.listings} | by_image
 
+    @property
+    def fs_types(self) -> dict[int, str]:
+        """The filesystem by device."""
+        by_listing = {listing.dev: listing.fs_type for listing in self.listings if listing.fs_type}
+        return by_listing | {int(image.extents["dev"][0]): image.fs_type for image in self.filesystems}
+
 
 def _own_numbers(image: Filesystem | None) -> Filesystem | None:
     """The image with its files numbered from `OWN_NUMBERS` on where the filesystem itself has no numbers."""

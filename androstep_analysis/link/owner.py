@@ -14,10 +14,7 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import authorship, bio_pages, handles, processes
-
-PAGE_BYTES = 4096
-"""Size of a page in ``writeback_dirty_folio``; a trace does not tell it."""
+from androstep_analysis.link import authorship, bio_pages, handles, pagesize, processes
 
 _LARGEST_FILE = 1 << 60
 _LARGEST_FOLIO = 1 << 29
@@ -33,6 +30,8 @@ def owned(
     block_bytes: Mapping[int, int],
     lost_events: int = 0,
     recorded: Collection[str] = (),
+    *,
+    page_bytes: int | None,
 ) -> pl.DataFrame:
     """The pieces (`extents.pieces`), cut where their owner changes, with the owner columns of table io.
 
@@ -43,7 +42,8 @@ def owned(
 
     `fs_events` and `tasks` are the tables of those names; `block_bytes` is the block size of the filesystem on each
     device, where it is known; `recorded` names the events that were recorded, as far as the
-    recorder says. Where events were lost (`lost_events`), see `_doubted`.
+    recorder says. Where events were lost (`lost_events`), see `_doubted`. Where it is unknown how large a page is
+    (`page_bytes`), so is what an event of dirtying is about, and nobody is known to have written directly.
     """
     pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
     is_written = (
@@ -54,14 +54,15 @@ def owned(
         & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
     )
     touched_by = touches(fs_events)
-    pieces = _not_written_for_others(pieces, fs_events, touched_by["dev"].unique())
+    pieces = _not_written_for_others(pieces, fs_events, touched_by["dev"].unique(), page_bytes)
     written = pieces.filter(is_written)
     block_bytes = _of_whole_blocks(block_bytes, fs_events)
     if touched_by.height and written.height:
-        blocks = _blocks(written, fs_events, block_bytes)
+        sizes = {dev: min(size, page_bytes or size) for dev, size in block_bytes.items()}
+        blocks = _blocks(written, fs_events, sizes)
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
-        touched = _touched(fs_events, blocks, block_bytes)
+        touched = _touched(fs_events, blocks, sizes, page_bytes)
         authors = authorship.authors(blocks, touched, _unplaced(pieces), _forgetful(fs_events, recorded), known)
         others = pieces.filter(~is_written.fill_null(False))
         pieces = pl.concat([others, _cut(written, processes.of_threads(authors, tasks))], how="diagonal")
@@ -98,7 +99,9 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
     )
 
 
-def _not_written_for_others(pieces: pl.DataFrame, fs_events: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+def _not_written_for_others(
+    pieces: pl.DataFrame, fs_events: pl.DataFrame, devices: pl.Series, page_bytes: int | None
+) -> pl.DataFrame:
     """The pieces, data written for its submitter only where nothing speaks against it.
 
     On `devices`, where the events tell who put data into pages, data of no recorded writer is a direct write of the
@@ -113,7 +116,7 @@ def _not_written_for_others(pieces: pl.DataFrame, fs_events: pl.DataFrame, devic
     carries_page = bio_pages.carries_page(pieces, fs_events) if len(probed) else pl.lit(False)
     has_probe = pl.col("part_dev").is_in(probed.implode())
     dirtied = fs_events.filter(pl.col("event").is_in(tracepoints.DIRTIED))["dev"].unique()
-    is_other = is_placed & pl.col("part_dev").is_in(dirtied.implode())
+    is_other = is_placed & pl.col("part_dev").is_in(dirtied.implode()) & pl.lit(page_bytes is not None)
     is_direct = pl.when(has_probe).then(~carries_page).otherwise(is_other)
     is_told = pl.col("part_dev").is_in(devices.implode())
     known = pl.when(~(is_submitted & is_told & ~is_direct))
@@ -193,17 +196,19 @@ def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
     return fs_events.with_columns(begins=begins, life=begins.cast(pl.Int64).cum_sum().over("dev", "ino"))
 
 
-def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+def _touched(
+    fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping[int, int], page_bytes: int | None
+) -> pl.DataFrame:
     """Every block that a process wrote to or dirtied, of the files in `blocks`."""
-    is_write = pl.col("event").is_in(tracepoints.WRITES)
+    is_write, size = pl.col("event").is_in(tracepoints.WRITES), pl.lit(page_bytes, pl.Int64)
     rows = _lives(fs_events).filter(is_write | pl.col("event").is_in(tracepoints.DIRTIED))
     rows = rows.join(blocks.select("dev", "ino").unique(), on=["dev", "ino"], how="semi", maintain_order="left")
     rows = rows.sort("ts_ns", maintain_order=True).join_asof(
-        _folios(fs_events), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
+        _folios(fs_events, size), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
     )
-    page = pl.when(pl.col("page") <= _LARGEST_FILE // PAGE_BYTES).then("page")
-    begin = pl.when(is_write).then("offset_bytes").otherwise(page * PAGE_BYTES)
-    length = pl.when(is_write).then("nr_bytes").otherwise(pl.col("folio_bytes").fill_null(PAGE_BYTES))
+    page = pl.when(pl.col("page") <= _LARGEST_FILE // pagesize.SIZES[-1]).then("page")
+    begin = pl.when(is_write).then("offset_bytes").otherwise(page * size)
+    length = pl.when(is_write).then("nr_bytes").otherwise(pl.col("folio_bytes").fill_null(size))
     spans = rows.select(
         "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length, is_write=is_write
     )
@@ -213,22 +218,21 @@ def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping
     return _each_block(spans.filter(fits), block_bytes)
 
 
-def _folios(fs_events: pl.DataFrame) -> pl.DataFrame:
+def _folios(fs_events: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
     """How long the folio is that begins at a page, as told when it came into the cache: ts_ns, dev, ino, page.
 
     Since Linux 5.18 a page cache holds folios of many pages, and one event says that all of them became dirty.
     """
     told = fs_events.filter(
-        (pl.col("event") == bio_pages.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
+        (pl.col("event") == pagesize.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
     )
-    length = pl.lit(PAGE_BYTES, pl.Int64) * pl.lit(2, pl.Int64).pow(pl.col("page_order"))
+    length = page_bytes * pl.lit(2, pl.Int64).pow(pl.col("page_order"))
     return told.select("ts_ns", "dev", "ino", "page", folio_bytes=length)
 
 
 def _each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
     """A row for each block that the bytes ``[begin, end)`` of a row touch, with `file_block` and `size`, its length."""
-    sizes = {dev: min(size, PAGE_BYTES) for dev, size in block_bytes.items()}
-    size = pl.col("dev").replace_strict(sizes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
+    size = pl.col("dev").replace_strict(block_bytes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
     spans = spans.with_columns(size=size)
     first, last = pl.col("begin") // pl.col("size"), (pl.col("end") - 1) // pl.col("size")
     return spans.with_columns(file_block=pl.int_ranges(first, last + 1)).explode("file_block")
