@@ -22,6 +22,10 @@ from androstep_analysis import schema
 from androstep_analysis.link import blocksize, rwbs
 from androstep_analysis.link.requests import Requests
 
+SPAN = 2048
+"""Pieces of a file, of which some are written. Six such files fill half of the disk, so that places of one are those of
+another if blocks are taken for twice as large."""
+
 
 def linked(*places: tuple[int, int]) -> Requests:
     """Writes of (sector, sectors) on one device, one every 10 ns."""
@@ -81,6 +85,8 @@ def test_no_file_and_no_offset_is_wrong_whatever_the_blocks_and_the_io(block_byt
     with loops.mounted(image, "noatime") as place:
         prepared(place.top, pick)
     with loops.mounted(image, "noatime") as place:
+        if kind == "aligned":
+            allocated(place.top)
         with recording(iotrace, tmp_path / "recording", place.device):
             if kind != "aligned":
                 read_by_sectors(place.device)
@@ -132,6 +138,15 @@ def prepared(top: Path, pick: random.Random) -> None:
         (top / f"old{number}").write_bytes(pick.randbytes(1 << 20))
 
 
+def allocated(top: Path) -> None:
+    """Files with blocks, all of whose metadata is in memory: what follows on the device is nothing but their data."""
+    for number in range(6):
+        file = os.open(top / f"new{number}", os.O_RDWR | os.O_CREAT)
+        os.posix_fallocate(file, 0, SPAN * 4096)
+        os.close(file)
+    os.sync()
+
+
 def read_by_sectors(device: str) -> None:
     """Reads of single sectors of the device itself, as programs do that look what is on it."""
     file = os.open(device, os.O_RDONLY | os.O_DIRECT)
@@ -150,10 +165,10 @@ def directly(top: Path, pick: random.Random, step: int) -> list[Path]:
     for path in paths:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
         try:
-            for at in pick.sample(range(64), 48):
+            for at in pick.sample(range(SPAN), 96):
                 buffer[:] = pick.randbytes(step)
                 os.pwritev(file, [buffer], at * step)
-            for at in range(0, 48, 5):
+            for at in range(0, SPAN, 53):
                 os.preadv(file, [buffer], at * step)
         finally:
             os.close(file)
