@@ -80,7 +80,9 @@ def create(
             raise InputError(f"{path}: no such file")
     described = _described([Path(source) for source in sources], given, device)
     described = replace(described, extents=tuple(name for name in manifest.EXTENTS if name in set(extents)))
-    described = replace(described, csv_columns=csv_columns)
+    described = replace(
+        described, csv_columns=csv_columns, facts={**described.facts, **facts, "clock": described.facts.get("clock")}
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
     with staged_directory(out) as directory:
         raw = directory / "raw"
@@ -361,6 +363,7 @@ class Capture:
             lost_events=self.lost_events,
             losses=tuple(loss for loss in self.losses if loss.tables != OF_WITNESSES),
             recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
+            facts=self.manifest.facts,
         )
         witnesses = Witnesses(
             image_before=None if before is None else Image(Path(before), device),
@@ -473,6 +476,7 @@ def _staging(described: Manifest, find: Find, found: Mapping[str, Results], spoo
         staging,
         realtime_offset_ns=staging.realtime_offset_ns if told is None else told,
         clock=described.facts.get("clock") or staging.clock,
+        facts=_facts(staging, described),
         lost_events=max(described.lost_events or 0, staging.lost_events),
         losses=(*staging.losses, *uncounted),
         recorded=None if described.events is None else frozenset(described.events),
@@ -537,7 +541,7 @@ def derivation_key(described: Manifest) -> str:
             "realtime_offset_ns": described.realtime_offset_ns,
             "devices": list(described.devices),
             "mounts": list(described.mounts),
-            "clock": described.facts.get("clock"),
+            **{name: described.facts.get(name) for name in ("clock", "fs_type", "page_bytes")},
             "lost_events": described.lost_events,
             "extents": list(described.extents),
             "csv_columns": described.csv_columns,

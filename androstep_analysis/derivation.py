@@ -75,13 +75,15 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
             bar.update()
             recorded = _with_listed_tasks(recorded, listings)
             mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(witnesses.mounts)}
+            fs_types = {
+                units.parse_dev(mount["dev"]): mount["fs_type"]
+                for mount in witnesses.mounts
+                if isinstance(mount.get("fs_type"), str)
+            }
             sizes = {
                 units.parse_dev(mount["dev"]): mount["block_bytes"]
                 for mount in witnesses.mounts
                 if mount.get("block_bytes")
-            }
-            types = {
-                units.parse_dev(mount["dev"]): mount["fs_type"] for mount in witnesses.mounts if mount.get("fs_type")
             }
             derived = link.tables(
                 recorded,
@@ -91,7 +93,7 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
                 sources=witnesses.extents,
                 mounts=mounts,
                 block_bytes=sizes,
-                fs_types=types,
+                fs_types=fs_types,
                 nr_sectors={device.dev: device.nr_sectors for device in devices},
             )
         bar.update()

@@ -40,6 +40,7 @@ FACTS = (
     "sdk",
     "build_fingerprint",
     "kernel",
+    "page_bytes",
     "storage_model",
     "fs_type",
     "encryption",

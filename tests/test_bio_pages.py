@@ -32,12 +32,15 @@ def cached(ino, page):
     return "mm_filemap_add_to_page_cache", {"ino": ino, "page": page, "page_order": 0}
 
 
-def told(events, queued=None):
+def told(events, queued=None, fs_type="vfat", page_bytes=4096):
     """What the bios tell, each queued half a microsecond after it was submitted if not told (ts_ns, tid)."""
+    fs_types = {DEV: fs_type} if fs_type else {}
     bios = events.filter(pl.col("event") == "bio_page")
     rows = [(ts + 500, tid) for ts, tid in bios.select("ts_ns", "tid").rows()] if queued is None else queued
     queue = pl.DataFrame(rows, schema={"ts_ns": pl.Int64, "tid": pl.Int32}, orient="row")
-    return bio_pages.extents(events, tracepoints.lives(events), queue.lazy()).select(
+    return bio_pages.extents(
+        events, tracepoints.lives(events, fs_types=fs_types), queue.lazy(), fs_types=fs_types, page_bytes=page_bytes
+    ).select(
         "sector", "nr_sectors", "block_type", "ino", "file_offset_bytes", "valid_from_ns", "valid_to_ns",
         pl.col("source").cast(pl.String),
     ).sort("source", "valid_from_ns", "sector")  # fmt: skip
@@ -74,11 +77,39 @@ def test_pages_of_a_large_folio_wait_together():
 
 def test_on_f2fs_only_the_first_page_is_certain_and_dirty_pages_may_be_of_a_directory():
     waiting = dirty(55, 0), dirty(55, 1)
-    assert facts(told(fs_events(bio(100, 4096, 1, 7), *waiting, bio(800, 8192, 55, 0)))) == []
+    assert facts(told(fs_events(*waiting, bio(800, 8192, 55, 0)), fs_type="f2fs")) == []
     kind = ("f2fs_write_begin", {"ino": 55, "offset_bytes": 0, "nr_bytes": 1})
     events = fs_events(kind, *waiting, bio(800, 8192, 55, 0))
     assert facts(told(events)) == [(800, 8, "data", 55, 0, 3000, 3501)]
     assert inferred(told(events)) == []
+
+
+def test_where_it_is_unknown_what_the_device_holds_no_number_means_anything_and_all_is_inferred():
+    waiting = [dirty(ino, page) for ino in (1, 2, 3, 8) for page in (0, 1)]
+    events = fs_events(*waiting, *(bio(1000 + 16 * ino, 8192, ino, 0) for ino in (1, 2, 3, 8)))
+    assert facts(told(events, fs_type=None)) == []
+    assert facts(told(events, fs_type="btrfs")) == []
+    assert {kind for *_, kind, _ in told(events, fs_type=None).select("source", "block_type", "ino").rows()} == {"data"}
+    assert [row[3] for row in facts(told(events))] == [1, 2, 3, 8]
+
+
+def test_a_file_may_have_the_number_of_its_device():
+    events = fs_events(dirty(DEV, 3), bio(800, 4096, DEV, 3))
+    assert facts(told(events, fs_type="xfs")) == [(800, 8, "data", DEV, 12288, 1000, 1501)]
+
+
+def test_pages_are_as_large_as_the_recording_says():
+    events = fs_events(dirty(55, 1), dirty(55, 2), bio(800, 32768, 55, 1))
+    assert facts(told(events, page_bytes=16384)) == [(800, 64, "data", 55, 16384, 2000, 2501)]
+    assert told(events, page_bytes=None).is_empty()
+    page = bio(900, 4096, DEV, 112, dev=KERNEL_DEV)
+    assert facts(told(fs_events(page), page_bytes=None)) == [(900, 8, "metadata", None, None, 0, 501)]
+
+
+def test_a_block_of_a_page_may_be_longer_than_a_sector():
+    blocks = fs_events(dirty(55, 1), dirty(55, 1), bio(800, 4096, 55, 1), bio(900, 16384, 56, 0))
+    assert facts(told(blocks, page_bytes=16384)) == []
+    assert inferred(told(blocks, page_bytes=16384))[0] == (800, 8, 55, None)
 
 
 def test_where_in_its_page_a_bio_of_one_block_lies():

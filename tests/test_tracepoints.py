@@ -362,7 +362,9 @@ def wrote(ino, block, tid, blocks=1):
 
 def test_a_piece_is_cut_where_its_owner_changes():
     events = fs_events(wrote(12, 0, 1, 2), wrote(12, 1, 2), ("writeback_dirty_folio", {"ino": 12, "page": 2, "tid": 3}))
-    got = owner.owned(pieces((9000, 12, 0, 4, 0), (9999, 12, 0, 1, 5)), events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(
+        pieces((9000, 12, 0, 4, 0), (9999, 12, 0, 1, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
+    )
     assert answer(got) == [
         (9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, "app2", 2, "write_begin"),
         (9000, 2, 1, "app3", None, "dirty_folio"), (9000, 3, 1, None, 0, "unknown"),
@@ -380,9 +382,9 @@ def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_ha
     lost = pieces((1500, 12, 7, 1, 5)).with_columns(
         block_type=pl.lit("unknown").cast(schema.enum("io", "block_type")), ino=pl.lit(None, pl.Int64)
     )
-    got = owner.owned(out, events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(out, events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(9000, 0, 1, "app2", 2, "write_begin")]
-    got = owner.owned(pl.concat([lost, out]), events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(pl.concat([lost, out]), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(1500, 7, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
 
 
@@ -401,38 +403,40 @@ LEFT_DIRTY = "writeback_dirty_folio", {"ino": 12, "page": 0, "tid": 90, "comm": 
 )
 def test_who_leaves_a_page_dirty_did_not_make_it(touches, said):
     events = fs_events(*touches, ("ext4_evict_inode", {"ino": 9}))
-    got = owner.owned(pieces((9000, 12, 0, 1, 5)), events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(pieces((9000, 12, 0, 1, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(9000, 0, 1, *said)]
 
 
 def test_what_is_written_out_is_not_made_again_by_who_leaves_it_dirty():
     events = fs_events(dirty(0, 3), LEFT_DIRTY, ("ext4_evict_inode", {"ino": 9}))
     early, out = pieces((500, 12, 0, 1, 5)), pieces((9000, 12, 0, 1, 5))
-    got = owner.owned(pl.concat([early, out]), events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(pl.concat([early, out]), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(500, 0, 1, "app3", None, "dirty_folio"), (9000, 0, 1, None, 0, "unknown")]
     nowhere = pl.lit("unknown").cast(schema.enum("io", "block_type"))
     lost = early.with_columns(block_type=nowhere, ino=pl.lit(None, pl.Int64))
-    got = owner.owned(pl.concat([lost, out]), events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(pl.concat([lost, out]), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(500, 0, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
 
 
 def test_where_no_event_tells_of_stores_through_a_map_the_submitter_did_not_make_what_nobody_wrote():
     out = pieces((2500, 12, 4, 1, 5))
-    got = owner.owned(out, fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(out, fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(2500, 4, 1, None, 0, "unknown")]
-    got = owner.owned(out, fs_events(wrote(12, 0, 1), dirty(9, 1)), schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(out, fs_events(wrote(12, 0, 1), dirty(9, 1)), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(2500, 4, 1, "app5", 1, "submitter")]
 
 
 def test_data_that_carries_a_page_is_not_its_submitters():
     page = ("bio_page", {"ino": 12, "page": 0, "sector": 0, "nr_bytes": 4096, "bio_dev": DEV, "tid": 5})
     events = fs_events(page, dirty(9, 1))
-    got = owner.owned(pieces((1500, 12, 0, 1, 5), (2500, 12, 4, 1, 5)), events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(
+        pieces((1500, 12, 0, 1, 5), (2500, 12, 4, 1, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
+    )
     assert answer(got) == [(1500, 0, 1, None, 0, "unknown"), (2500, 4, 1, "app5", 1, "submitter")]
 
 
 def test_without_events_that_tell_who_wrote_the_submitter_is_inferred():
-    got = owner.owned(pieces((1500, 12, 0, 1, 5)), fs_events(), schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(pieces((1500, 12, 0, 1, 5)), fs_events(), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred")]
 
 
@@ -450,7 +454,12 @@ def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_jour
 
 def test_after_a_loss_what_one_event_says_alone_is_inferred():
     got = owner.owned(
-        pieces((9000, 12, 0, 2, 5)), fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {DEV: 4096}, lost_events=1
+        pieces((9000, 12, 0, 2, 5)),
+        fs_events(wrote(12, 0, 1)),
+        schema.empty("tasks"),
+        {DEV: 4096},
+        lost_events=1,
+        page_bytes=4096,
     )
     assert answer(got) == [(9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, None, 0, "unknown")]
     assert got.sort("sector")["map_source"].to_list() == ["tracepoint", "inferred"]
@@ -461,14 +470,22 @@ def test_one_event_dirties_all_pages_of_a_folio():
     dirty = ("writeback_dirty_folio", {"ino": 12, "page": 4, "tid": 3})
     smaller = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 0, "tid": 8})
     got = owner.owned(
-        pieces((2500, 12, 3, 6, 5)), fs_events(cached, dirty, smaller), schema.empty("tasks"), {DEV: 4096}
+        pieces((2500, 12, 3, 6, 5)),
+        fs_events(cached, dirty, smaller),
+        schema.empty("tasks"),
+        {DEV: 4096},
+        page_bytes=4096,
     )
     assert answer(got) == [
         (2500, 3, 1, "app5", 1, "submitter"), (2500, 4, 4, "app3", None, "dirty_folio"),
         (2500, 8, 1, "app5", 1, "submitter"),
     ]  # fmt: skip
     again = owner.owned(
-        pieces((9000, 12, 4, 2, 5)), fs_events(cached, smaller, dirty), schema.empty("tasks"), {DEV: 4096}
+        pieces((9000, 12, 4, 2, 5)),
+        fs_events(cached, smaller, dirty),
+        schema.empty("tasks"),
+        {DEV: 4096},
+        page_bytes=4096,
     )
     assert answer(again) == [(9000, 4, 1, "app3", None, "dirty_folio"), (9000, 5, 1, "app5", 1, "submitter")]
 
@@ -479,7 +496,7 @@ def test_an_evicted_inode_of_f2fs_leaves_no_writers():
         ("f2fs_evict_inode", {"ino": 12, "nlink": 0}), born(12),
         ("f2fs_write_begin", {"ino": 12, "offset_bytes": 4096, "nr_bytes": 1, "tid": 2}), dirty(9, 1),
     )  # fmt: skip
-    got = owner.owned(pieces((9000, 12, 0, 2, 5)), events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(pieces((9000, 12, 0, 2, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(9000, 0, 1, "app5", 1, "submitter"), (9000, 1, 1, "app2", 1, "write_begin")]
 
 
@@ -490,6 +507,7 @@ def test_threads_of_the_filesystem_own_what_nobody_else_made(comm):
         fs_events(),
         schema.empty("tasks"),
         {DEV: 4096},
+        page_bytes=4096,
     )
     assert got.select("owner_pid", "owner_comm", "owner_via").row(0) == (None, comm, "filesystem")
 
@@ -513,7 +531,9 @@ def test_a_journal_block_belongs_to_the_handles_of_the_transaction_that_is_commi
         handle(6, 1, 9), handle(7, 1, 2), handle(7, 2, 1), handle(7, 3, 0), commit("start", 7), handle(8, 3, 1),
         commit("end", 7), commit("start", 8), commit("end", 8), commit("start", 6), commit("end", 6),
     )  # fmt: skip
-    got = owner.owned(journal_pieces(4500, 5500, 6500, 7500, 9500), events, schema.empty("tasks"), {DEV: 4096})
+    got = owner.owned(
+        journal_pieces(4500, 5500, 6500, 7500, 9500), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
+    )
     assert answer(got) == [
         (4500, 0, 1, "app2", 2, "handle"), (5500, 0, 1, "app2", 2, "handle"),
         (6500, 0, 1, "jbd2/vda-8", 0, "filesystem"),  # between two commits
@@ -524,7 +544,7 @@ def test_a_journal_block_belongs_to_the_handles_of_the_transaction_that_is_commi
 
 def test_after_a_loss_no_handle_is_counted():
     events = fs_events(handle(6, 1, 9), handle(7, 1, 2), commit("start", 7), commit("end", 7))
-    got = owner.owned(journal_pieces(2500), events, schema.empty("tasks"), {DEV: 4096}, lost_events=1)
+    got = owner.owned(journal_pieces(2500), events, schema.empty("tasks"), {DEV: 4096}, lost_events=1, page_bytes=4096)
     assert got["owner_via"].to_list() == ["filesystem"]
 
 
@@ -565,6 +585,6 @@ def test_owners_are_those_of_a_page_cache(seed):
                     want.append((at * 1000, page, f"app{min(dirtied)}", None, "dirty_folio"))
                 else:
                     want.append((at * 1000, page, f"app{tid}", 1, "submitter"))
-    got = answer(owner.owned(pieces(*outs), fs_events(*events), schema.empty("tasks"), {DEV: 4096}))
+    got = answer(owner.owned(pieces(*outs), fs_events(*events), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096))
     each = [(time, page, *rest) for time, first, count, *rest in got for page in range(first, first + count)]
     assert each == want

@@ -37,6 +37,21 @@ DELETIONS = ("ext4_free_inode", *EVICTIONS)
 COMPLETE = ("ext4_es_insert_extent", "f2fs_submit_page_write", "f2fs_submit_folio_write")
 """Events without which a trace does not tell every change of the map."""
 
+_OWN_EVENT = "^(ext4|f2fs)_"
+
+_PAGES_ARE_FILES = "^(?:ext[34]$|v?fat|msdos|exfat|xfs)"
+"""Filesystems whose directories are never pages of their own inode, so that an inode with pages is a file.
+
+Those of F2FS are, and those of ext2's own driver.
+"""
+
+_RESERVED = {
+    "root": {"ext4": tracepoints_ext4.ROOT_INODE, "f2fs": tracepoints_f2fs.ROOT_INODE},
+    "journal": {"ext4": tracepoints_ext4.JOURNAL_INODE},
+    "first": {"ext4": tracepoints_ext4.FIRST_INODE, "f2fs": tracepoints_f2fs.FIRST_INODE},
+}
+"""The reserved inode numbers of filesystems: of others, and of unknown ones, no number means anything."""
+
 _FORMAT = stat.S_IFMT(0o177777)
 
 _KEY = ["dev", "ino", "incarnation"]
@@ -71,18 +86,31 @@ def _on_only_filesystem(fs_events: pl.DataFrame) -> pl.DataFrame:
     return fs_events.with_columns(dev=pl.when(is_named).then(device.cast(pl.UInt32)).otherwise("dev"))
 
 
-def kinds(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """For each event whether its device's filesystem has_events of its own, and whether it is_f2fs.
+def filesystems(fs_events: pl.DataFrame, told: Mapping[int, str]) -> dict[int, str]:
+    """What filesystem each device holds: as its own events prove, else as `told`; where two have events none is known.
 
-    F2FS shows by its events, or by the bios of the inodes that only it has. The device of a bio is that of `bio_dev`.
+    Numbers mean something only on the filesystem they are of: 8 is the journal on ext4, and the seventh file that was
+    looked up on FAT. The driver of ext4 also serves ext2 and ext3, which are the same in this.
     """
-    event, ino = pl.col("event").cast(pl.String), pl.col("ino")
-    own = [tracepoints_f2fs.NODE_INODE, tracepoints_f2fs.META_INODE]
-    is_own = (event == "bio_page") & ino.is_in(own) & (pl.col("dev") == pl.col("bio_dev"))
+    own = fs_events.select("dev", fs_type=pl.col("event").cast(pl.String).str.extract(_OWN_EVENT)).drop_nulls().unique()
+    proven = own.filter(pl.len().over("dev") == 1)
+    return {dev: name for dev, name in told.items() if dev not in own["dev"]} | dict(proven.iter_rows())
+
+
+def kinds(fs_events: pl.DataFrame, fs_types: Mapping[int, str]) -> pl.DataFrame:
+    """For each event the fs_type of its device (`filesystems`), and whether that has_events of its own.
+
+    The device of a bio is that of `bio_dev`.
+    """
     return fs_events.with_columns(dev=pl.coalesce("bio_dev", "dev")).select(
-        has_events=event.str.contains("^(?:ext4|f2fs)_").any().over("dev"),
-        is_f2fs=(event.str.starts_with("f2fs_") | is_own.fill_null(False)).any().over("dev"),
+        has_events=pl.col("event").cast(pl.String).str.contains(_OWN_EVENT).any().over("dev"),
+        fs_type=pl.col("dev").replace_strict(fs_types, default=None, return_dtype=pl.String),
     )
+
+
+def pages_are_files() -> pl.Expr:
+    """Whether what has pages on the filesystem `fs_type` is certainly a file; also not where that is unknown."""
+    return pl.col("fs_type").str.contains(_PAGES_ARE_FILES).fill_null(False)
 
 
 def births() -> pl.Expr:
@@ -140,18 +168,19 @@ def maps_completely(fs_events: pl.DataFrame, dev: int, recorded: Collection[str]
     return not fs_events.filter(inserted).is_empty()
 
 
-def lives(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
-    """A row per inode and incarnation in the events (`recorded`: see `numbered`).
+def lives(
+    fs_events: pl.DataFrame, recorded: Collection[str] = (), fs_types: Mapping[int, str] | None = None
+) -> pl.DataFrame:
+    """A row per inode and incarnation in the events (`recorded`: see `numbered`; `fs_types`: of each device, as told).
 
     Columns dev, ino, incarnation, created_ns (null for incarnation 0), deleted_ns (null where it lived on), end_ns
     (deletion, or the next allocation where the trace has no deletion), block_type and subtype (as in table extents;
     `unknown` where no event says whether the inode is a file or a directory).
     """
     event = pl.col("event")
-    events = numbered(fs_events, recorded).with_columns(kinds(fs_events)).filter(pl.col("dev").is_not_null())
-    # The pages of F2FS's directories are pages of the directory; ext4's directories and its journal are buffered as
-    # blocks of the device.
-    as_pages = event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & ~pl.col("is_f2fs"))
+    known = filesystems(fs_events, fs_types or {})
+    events = numbered(fs_events, recorded).with_columns(kinds(fs_events, known)).filter(pl.col("dev").is_not_null())
+    as_pages = event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & pages_are_files())
     table = (
         events.with_columns(as_pages=as_pages)
         .filter(pl.col("ino").is_not_null())
@@ -161,7 +190,7 @@ def lives(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFra
             deleted_ns=pl.col("ts_ns").filter(_deletions()).first(),
             mode=pl.col("mode").drop_nulls().last(),
             has_pages=pl.col("as_pages").any(),
-            is_f2fs=pl.col("is_f2fs").first(),
+            fs_type=pl.col("fs_type").first(),
         )
     )
     table = table.join(_parents(events), on=_KEY, how="left").sort(_KEY)
@@ -181,16 +210,19 @@ def _parents(events: pl.DataFrame) -> pl.DataFrame:
 def _kind() -> tuple[pl.Expr, pl.Expr]:
     """block_type and subtype of an inode's content; the mode is the proof, what was done with it the second."""
     kind, ino = pl.col("mode") & _FORMAT, pl.col("ino")
-    root = pl.when("is_f2fs").then(tracepoints_f2fs.ROOT_INODE).otherwise(tracepoints_ext4.ROOT_INODE)
-    first = pl.when("is_f2fs").then(tracepoints_f2fs.FIRST_INODE).otherwise(tracepoints_ext4.FIRST_INODE)
-    is_directory = pl.coalesce(kind == stat.S_IFDIR, (ino == root) | pl.col("is_parent").fill_null(False))
+    root, journal, first = (
+        pl.col("fs_type").replace_strict(_RESERVED[name], default=None, return_dtype=pl.Int64)
+        for name in ("root", "journal", "first")
+    )
+    is_root, is_reserved = (ino == root).fill_null(False), (ino < first).fill_null(False)
+    is_directory = pl.coalesce(kind == stat.S_IFDIR, is_root | pl.col("is_parent").fill_null(False))
     is_data = pl.coalesce(kind.is_in([stat.S_IFREG, stat.S_IFLNK]), pl.col("has_pages"))
     block_type = (
-        pl.when(~pl.col("is_f2fs") & (ino == tracepoints_ext4.JOURNAL_INODE))
+        pl.when(ino == journal)
         .then(pl.lit("journal"))
-        .when(is_directory & ((ino == root) | (ino >= first)))
+        .when(is_directory & (is_root | ~is_reserved))
         .then(pl.lit("directory"))
-        .when(is_data & (ino >= first))
+        .when(is_data & ~is_reserved)
         .then(pl.lit("data"))
         .otherwise(pl.lit("unknown"))
     )

@@ -8,7 +8,6 @@ colon stands another way to write it:
 ``length``            a number that is none where it is negative
 ``o``                 an octal number
 ``device``            major and minor number, a comma or colon between them
-``page``              bytes, of which the column counts pages
 ``found``             a number that counts only where the form's ``error`` is 0 and that is not all ones of 32 bits
 ``text``, ``rest``    as much as possible; all but the end of the line
 ``quoted``            text in quotation marks, or ``(fault)`` for none; with a number behind, a name of a path
@@ -35,11 +34,11 @@ _KINDS = {
 }
 """``enum step_kind`` of native/text_forms.h."""
 
-_REQUIRED, _PAGE, _FOUND, _LEVEL, _LENGTH = 1, 2, 4, 8, 16
+_REQUIRED, _FOUND, _LEVEL, _LENGTH = 1, 2, 4, 8
 _NO_COLUMN = 255
 
 _PLACES = {"#": "digits", "w": "word", "*": "any", "*w": "words_end", "place": "place", "end": "end"}
-_NUMBERS = {"": 10, "x": 16, "o": 8, "page": 10, "found": 10}
+_NUMBERS = {"": 10, "x": 16, "o": 8, "found": 10}
 _PLACE = re.compile(r"\{([^}]*)\}")
 
 
@@ -85,8 +84,7 @@ def _place(place: str, columns: list[str]) -> Step:
     column = columns.index(name)
     required = _REQUIRED if name in ("dev", "ino") else 0
     if kind in _NUMBERS:
-        flags = {"page": _PAGE, "found": _FOUND}.get(kind, required)
-        return _step("number", column, _NUMBERS[kind], flags)
+        return _step("number", column, _NUMBERS[kind], _FOUND if kind == "found" else required)
     if kind.startswith("="):
         return _step("set", column, length=int(kind[1:]))
     if kind.startswith("quoted") and kind != "quoted":

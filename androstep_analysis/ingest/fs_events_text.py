@@ -43,7 +43,7 @@ _DENTRY = "{place}dev={dev} ino={ino} parent={parent}" + "".join(
 _NEW = "".join(f" n{level}={{new_name:quoted{level}}}" for level in range(LEVELS))
 _BIO = "{place}dev={bio_dev} opf={w} sector={sector} size={nr_bytes}"
 _BIO_PAGE = " ino={ino} index={page} sdev={dev} name={name:quoted}{end}"
-_ADDED = "dev {dev:device} ino {ino:x} {*w}ofs={page:page}"
+_ADDED = "dev {dev:device} ino {ino:x} {*w}ofs={offset_bytes}"
 _CACHE = (f"{_ADDED} order={{page_order}}", _ADDED)
 _INVALIDATE = tuple(
     f"{_INODE} {index} {{page}} offset {{offset_bytes}} length {{nr_bytes}}" for index in ("folio_index", "page_index")
@@ -123,6 +123,5 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 """The forms (`androstep_analysis.ingest.forms`) of what follows an event's name: the first that fits is taken.
 
-The kernel prints offsets of pages in bytes and does not say how large its pages are; they count as 4096 bytes, which
-most have.
+Of a page that comes into the cache the kernel prints the offset in bytes, not its number.
 """

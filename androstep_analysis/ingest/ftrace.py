@@ -107,6 +107,11 @@ class Recording(ABC):
         count, first = self.losses.get(kind, (0, message))
         self.losses[kind] = (count + 1, first)
 
+    @property
+    @abstractmethod
+    def kernel_page_bytes(self) -> int | None:
+        """Size of a page of the kernel, where the recording tells it."""
+
     @abstractmethod
     def streams(self) -> list[Stream]:
         """The pages of all CPUs of all instances, from the start."""
@@ -138,7 +143,10 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
         realtime_offset_ns=recording.realtime_offset_ns,
         lost_events=lost_events,
         losses=(*losses_said, *calls),
-        facts={"kernel": recording.kernel} if recording.kernel else {},
+        facts={
+            **({"kernel": recording.kernel} if recording.kernel else {}),
+            **({"page_bytes": pages} if (pages := recording.kernel_page_bytes) else {}),
+        },
     )
 
 

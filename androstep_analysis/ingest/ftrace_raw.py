@@ -72,6 +72,11 @@ class _Dump(ftrace.Recording):
     page_bytes: int
     files: dict[int, Source] = field(default_factory=dict)
 
+    @property
+    def kernel_page_bytes(self) -> int | None:
+        """That of the buffer's pages, where it is told: they are the kernel's unless someone made them longer."""
+        return self.page_bytes if self.header_page else None
+
     def streams(self) -> list[ftrace.Stream]:
         layout = ftrace_pages.layout(self.header_page, self.big_endian, self.page_bytes, self.long_bytes)
         return [ftrace.Stream(cpu, layout, partial(self._pages, file)) for cpu, file in sorted(self.files.items())]

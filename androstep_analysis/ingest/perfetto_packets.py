@@ -341,6 +341,8 @@ class Recorder:
                 self.facts[name] = text
         if 0 < (sdk := _number(told.get(5, 0))) < 1 << 31:
             self.facts["sdk"] = sdk
+        if 0 < (page_bytes := _number(told.get(6, 0))) < 1 << 31:
+            self.facts["page_bytes"] = page_bytes
 
     def lost(self, name: str) -> int:
         """How many events all CPUs lost in that way from the start of the recording to its end."""

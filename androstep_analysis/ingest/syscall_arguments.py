@@ -8,7 +8,7 @@ An argument is ``column`` or ``column=how`` of table `syscalls`; ``-`` is none o
 ``64``          a number of 64 bits: two registers on a machine of 32, on arm from an even one on
 ``low_high``    two registers on any machine, of which one of 64 bits uses the first only
 ``high_low``    two registers, the upper half first
-``pages``       a number of pages of 4096 bytes
+``pages``       a number of units of 4096 bytes
 ``decimal``     a signed number, as text
 ``pointer``     a number that is none where it is 0; of a place in a file that is in memory, where that is
 ``mapped``      a descriptor, where the memory is a file's

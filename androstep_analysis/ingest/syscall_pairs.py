@@ -35,7 +35,8 @@ _NO_INT64 = -(1 << 63)
 _LAST_INT64 = (1 << 63) - 1
 _NO_NUMBER = (1 << 32) - 1
 _REGISTERS = 6
-_PAGE_BYTES = 4096
+_MMAP2_BYTES = 4096
+"""What mmap2 counts its offset in, however large the pages are (mmap2(2))."""
 _ALL_BITS = (1 << 64) - 1
 _INT_BITS = (1 << 32) - 1
 
@@ -249,7 +250,7 @@ class _Knowledge:
         is_split = how == "high_low" or (how in ("64", "low_high") and self._machine.long_bytes == 4)
         if kind == _LOW_HIGH and not is_split:
             kind = _KINDS.get(column, _NUMBER)
-        step = self._step(kind, column, register, number=path if kind == _PATH else _PAGE_BYTES)
+        step = self._step(kind, column, register, number=path if kind == _PATH else _MMAP2_BYTES)
         if kind == _LOW_HIGH:
             step.argument, step.high = (register + 1, register) if how == "high_low" else (register, register + 1)
         elif how == "mapped":

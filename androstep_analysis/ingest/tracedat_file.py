@@ -70,6 +70,11 @@ class Container(Recording):
     buffers: list[Buffer] = field(default_factory=list)
     sections: set[int] = field(default_factory=set)
 
+    @property
+    def kernel_page_bytes(self) -> int:
+        """What the header says; the pages of a buffer may be longer than the kernel's since Linux 6.8."""
+        return self.page_bytes
+
     def streams(self) -> list[ftrace.Stream]:
         """The pages of all CPUs of all instances; what the file no longer holds is a loss.
 

@@ -13,7 +13,7 @@ from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import blocksize, consistency, evidence, extents, filetype, handles, owner
+from androstep_analysis.link import blocksize, consistency, evidence, extents, filetype, handles, owner, pagesize
 from androstep_analysis.link.consistency import Stated
 from androstep_analysis.link.given import SOURCES, Images
 from androstep_analysis.link.requests import Requests
@@ -43,19 +43,23 @@ def tables(
     the trace (`consistency.table`); `InputError` where one contradicts it.
 
     `mounts` tells where the filesystem of a device was mounted, so that paths in events are understood where no image
-    shows it; `block_bytes` the size of the blocks of that filesystem, `fs_types` its type, `nr_sectors` the size of the
-    device. The block size is also taken from the images and listings, whatever `sources` says; else the requests may
-    prove it (`blocksize`).
+    shows it, `fs_types` which filesystem that is (as the recording's fact `fs_type` does where the trace has one
+    device), `block_bytes` the size of its blocks, and `nr_sectors` the size of the device. Type and block size are also
+    taken from the images and listings, whatever `sources` says; else the events may prove them
+    (`tracepoints.filesystems`, `blocksize`).
 
     In memory are all filesystem events; and all requests only if some of those events tell who wrote what.
     """
     fs_events = tracepoints.on_filesystems(staging.fs_events.collect(), linked.requests)
-    staging = staging.with_tables(fs_events=fs_events)
-    stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {})
+    page_bytes = pagesize.known(staging.facts.get("page_bytes"), fs_events)
+    staging = staging.with_tables(fs_events=pagesize.counted(fs_events, page_bytes))
+    stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, page_bytes)
     given, standings = consistency.weighed(given, staging, linked.requests, stated)
+    fs_events = staging.fs_events.collect()
     sizes = {**(block_bytes or {}), **given.block_bytes}
-    sizes = blocksize.known(sizes, linked) if fs_events.height else sizes
-    known = evidence.evidence(given, staging, sizes, sources, mounts)
+    sizes = blocksize.known(sizes, linked, fs_events, page_bytes)
+    fs_types = {**_of_only_device(linked, staging.facts.get("fs_type")), **(fs_types or {}), **given.fs_types}
+    known = evidence.evidence(given, staging, sizes, sources, mounts, fs_types, page_bytes=page_bytes)
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     ext4 = fs_events.filter(pl.col("event").cast(pl.String).str.starts_with("ext4_"))["dev"].drop_nulls().unique()
     has_writers = not owner.touches(fs_events).is_empty()
@@ -63,7 +67,8 @@ def tables(
         pieces = extents.pieces(window, known.extents, known.files, frozenset(ext4))
         if "tracepoint" in sources:
             pieces = handles.journalled(pieces, fs_events)
-        pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost, staging.recorded or frozenset())
+        recorded = staging.recorded or frozenset()
+        pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost, recorded, page_bytes=page_bytes)
         spool.append("requests", window.requests)
         spool.append("io", extents.table(pieces if staging.has_flags else extents.without_flags(pieces)))
     return {
@@ -74,6 +79,12 @@ def tables(
         "io": spool.table("io"),
         "comparison": consistency.table(standings).lazy(),
     }
+
+
+def _of_only_device(linked: Requests, fs_type: str | None) -> dict[int, str]:
+    """What filesystem the only device of the trace holds, if it is the only one and its recorder says so."""
+    devices = linked.requests.select(pl.col("part_dev").unique()).collect()["part_dev"].drop_nulls()
+    return {int(devices[0]): fs_type} if fs_type is not None and len(devices) == 1 else {}
 
 
 def classified(known: Known) -> Known:

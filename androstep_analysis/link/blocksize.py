@@ -1,34 +1,139 @@
-"""How large the blocks of a filesystem are, in which its events count: told, or proven by its requests."""
+"""How large the blocks of a filesystem are, in which its events count: reported, or proven by its requests.
+
+An event that says in which block of the device a block of a file lies is soon followed by a bio for that place. Where
+the place is in sectors depends on how large blocks are, and for each size it is another: what the bios bear out is the
+size. How they are aligned proves nothing: direct I/O on blocks of 1 KiB may be in pieces of 4 KiB, and a program that
+reads the device itself reads single sectors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import polars as pl
 
 from androstep_analysis import units
-from androstep_analysis.link import extents
+from androstep_analysis.fs import tracepoints, tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.link import extents, intervals
+from androstep_analysis.link.intervals import FOREVER, Int64s
 from androstep_analysis.link.requests import Requests
 
-USUAL_BYTES = 4096
-"""Block size of every ext4 and F2FS on Android, and of most others."""
+SIZES = tuple(1 << shift for shift in range(10, 17))
+"""Sizes in bytes of blocks that ext4 and F2FS can have."""
+
+_SOON = 16
+"""A bio bears out what was said of its place so many bios before at most: of that filesystem, by whatever thread."""
+
+_LEAST = 3
+_TIMES_MORE = 4
+"""A size is proven that so many bios bear out, and so many times more than any other. Some agree by chance."""
+
+_MOST_PLACES, _MOST_BIOS = 1 << 16, 1 << 18
+"""How many of one filesystem are compared: the first ones."""
 
 
-def known(told: Mapping[int, int], linked: Requests) -> dict[int, int]:
-    """The block size in bytes by device: as told, else `USUAL_BYTES` where that is proven; others are missing.
+def known(
+    reported: Mapping[int, int], linked: Requests, fs_events: pl.DataFrame, page_bytes: int | None
+) -> dict[int, int]:
+    """The block size in bytes by device: as `reported`, else as proven; others are missing.
 
-    A filesystem reads and writes whole blocks, and its metadata block by block (ext4's journal, F2FS's checkpoints).
-    So its blocks are of the usual size where every read and write begins and ends at a multiple of it and one of them
-    is that short.
+    `fs_events` is the table, each event on the device of its filesystem; `page_bytes` the size of a page, if known.
     """
-    if told.keys() >= set(linked.requests.select(pl.col("part_dev").unique()).collect()["part_dev"]):
-        return dict(told)
-    step = USUAL_BYTES // units.SECTOR_BYTES
-    is_whole = (pl.col("part_sector") % step == 0) & (pl.col("nr_sectors") % step == 0)
-    parts = []
-    for window in linked.windows():
-        moved = extents.placed(window).filter(pl.col("op").is_in(["read", "write"]), pl.col("nr_sectors") > 0)
-        parts.append(moved.group_by("part_dev").agg(whole=is_whole.all(), short=(pl.col("nr_sectors") == step).any()))
-    proven = pl.concat(parts).group_by("part_dev").agg(is_proven=pl.col("whole").all() & pl.col("short").any())
-    usual = {int(dev): USUAL_BYTES for dev in proven.filter("is_proven")["part_dev"].drop_nulls()}
-    return usual | dict(told)
+    open_devices = fs_events.filter(_states_place() & ~pl.col("dev").is_in(list(reported)))["dev"].drop_nulls().unique()
+    proven = {}
+    if len(open_devices):
+        bios = _bios(linked, open_devices)
+        for dev in open_devices:
+            of_device = fs_events.filter(pl.col("dev") == dev)
+            counts = borne_out(of_device, bios.filter(pl.col("part_dev") == dev), page_bytes)
+            best, *others = sorted(counts, key=lambda size: -counts[size])
+            if counts[best] >= max(_LEAST, _TIMES_MORE * counts[others[0]]):
+                proven[int(dev)] = best
+    return proven | dict(reported)
+
+
+def borne_out(fs_events: pl.DataFrame, bios: pl.DataFrame, page_bytes: int | None) -> dict[int, int]:
+    """How many of the bios bear out what the events of their filesystem say, by the size of its blocks (`SIZES`).
+
+    `bios` are all that were queued for it, with part_sector, nr_sectors and time.
+    """
+    bios = bios.sort("time").head(_MOST_BIOS)
+    times = bios["time"].to_numpy()
+    found = {}
+    for size in SIZES:
+        sector, time = _places(fs_events, size, page_bytes)
+        # In a time that runs backwards the last bio before is the first one after.
+        rows = intervals.Rows(
+            np.zeros(bios.height, np.int64),
+            bios["part_sector"].to_numpy(),
+            bios["nr_sectors"].to_numpy(),
+            -times,
+            np.full(bios.height, FOREVER),
+        )
+        zeros, ones = np.zeros(sector.size, np.int64), np.ones(sector.size, np.int64)
+        answer = intervals.stab(intervals.Queries(zeros, sector, ones, -time), rows)
+        met = answer.row >= 0
+        waited = answer.row[met] - np.searchsorted(times, time[answer.query[met]])
+        found[size] = np.unique(answer.row[met][waited < _SOON]).size
+    return found
+
+
+def _bios(linked: Requests, devices: pl.Series) -> pl.DataFrame:
+    """The bios with data on the devices, of all windows: part_dev, part_sector, nr_sectors, time."""
+    parts = [
+        extents.placed(window)
+        .filter(pl.col("part_dev").is_in(devices.implode()), pl.col("op").is_in(["read", "write"]))
+        .select("part_dev", "part_sector", "nr_sectors", "time")
+        .drop_nulls()
+        for window in linked.windows()
+    ]
+    return pl.concat(parts).filter(pl.col("nr_sectors") > 0)
+
+
+def _states_place() -> pl.Expr:
+    """Whether an event says where a block of a file lies."""
+    event = pl.col("event")
+    of_ext4 = event.is_in([*tracepoints_ext4.INSERTS, tracepoints_ext4.LOOKUP])
+    is_mapped = pl.col("status").str.contains("^[A-Z]*[WU]")
+    of_f2fs = event.is_in([*tracepoints_f2fs.SUBMITS, tracepoints_f2fs.MAPS])
+    states = (of_ext4 & is_mapped) | of_f2fs
+    fits = pl.col("block").is_between(1, tracepoints_ext4.LARGEST_BLOCK)
+    fits &= pl.col("nr_blocks").fill_null(1).is_between(1, tracepoints_ext4.LARGEST_EXTENT)
+    return states.fill_null(False) & fits & (pl.col("file_block").fill_null(0) <= tracepoints_ext4.LARGEST_EXTENT)
+
+
+def _places(fs_events: pl.DataFrame, size: int, page_bytes: int | None) -> tuple[Int64s, Int64s]:
+    """The sectors that bios are for, and the times from when on, if blocks are of `size`.
+
+    Those where a run of blocks begins that an event tells, and those of places in files that are read or written next:
+    directly, or by a page that comes into the cache.
+    """
+    sectors = size // units.SECTOR_BYTES
+    stated = fs_events.filter(_states_place()).head(_MOST_PLACES)
+    offset = (
+        pl.when(pl.col("event").is_in(tracepoints.DIRECT))
+        .then("offset_bytes")
+        .when(pl.col("event") == tracepoints.CACHED)
+        .then(pl.col("page") * pl.lit(page_bytes, pl.Int64))
+    )
+    asked = fs_events.select("ts_ns", "ino", sector=offset // units.SECTOR_BYTES).drop_nulls().head(_MOST_PLACES)
+    begin, length = stated["file_block"].fill_null(-1), stated["nr_blocks"].fill_null(1)
+    rows = intervals.Rows(
+        stated["ino"].fill_null(-1).to_numpy(),
+        (begin * sectors).to_numpy(),
+        (length * sectors * (begin >= 0).cast(pl.Int64)).to_numpy(),
+        stated["ts_ns"].to_numpy(),
+        np.full(stated.height, FOREVER),
+    )
+    queries = intervals.Queries(
+        asked["ino"].to_numpy(), asked["sector"].to_numpy(), np.ones(asked.height, np.int64), asked["ts_ns"].to_numpy()
+    )
+    found = intervals.stab(queries, rows)
+    met = found.row >= 0
+    first = (stated["block"] * sectors).to_numpy()
+    inside = found.start[met] - rows.start[found.row[met]]
+    return (
+        np.concatenate([first, first[found.row[met]] + inside]),
+        np.concatenate([rows.valid_from, queries.time[found.query[met]]]),
+    )

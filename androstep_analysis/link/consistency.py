@@ -108,11 +108,15 @@ class Standing:
 
 @dataclass(frozen=True)
 class Stated:
-    """What is known of devices besides the trace, each by device: the filesystem's type and block size, the size."""
+    """What is known of devices besides the trace, each by device: the filesystem's type and block size, the size.
+
+    `page_bytes` is the size of the kernel's pages; None where it is not known.
+    """
 
     fs_types: Mapping[int, str]
     block_bytes: Mapping[int, int]
     nr_sectors: Mapping[int, int]
+    page_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ class _Trace:
     """Requests that read or write: part_sector, nr_sectors, op, meta, sync, ts_ns."""
     staging: Staging
     offset: int | None
+    page_bytes: int | None
 
     @property
     def told(self) -> Collection[str]:
@@ -149,7 +154,7 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
     snapshots = given.snapshots
     if not snapshots:
         return given, []
-    traces = {dev: _trace(dev, given, staging, requests) for dev in {one.dev for one in snapshots.values()}}
+    traces = {dev: _trace(dev, given, staging, requests, stated) for dev in {one.dev for one in snapshots.values()}}
     standings = {}
     for role, one in snapshots.items():
         trace = traces[one.dev]
@@ -223,11 +228,11 @@ def _refuse(standing: Standing, one: Snapshot, trace: _Trace, stated: Stated) ->
     )
 
 
-def _trace(dev: int, given: Images, staging: Staging, requests: pl.LazyFrame) -> _Trace:
+def _trace(dev: int, given: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated) -> _Trace:
     all_events = staging.fs_events.collect()
     told = staging.recorded or frozenset()
     events = all_events.filter((pl.col("dev") == dev) | (pl.col("bio_dev") == dev))
-    lives = tracepoints.lives(events, told)
+    lives = tracepoints.lives(events, told, stated.fs_types)
     moved = requests.filter(
         (pl.col("part_dev") == dev) & pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0)
     ).select(
@@ -237,7 +242,7 @@ def _trace(dev: int, given: Images, staging: Staging, requests: pl.LazyFrame) ->
     last_seen = given.after or given.listed_after
     if offset is None and last_seen is not None:
         offset = incarnations.realtime_offset_ns(last_seen, lives)
-    return _Trace(dev, events, lives.filter(pl.col("dev") == dev), moved.collect(), staging, offset)
+    return _Trace(dev, events, lives.filter(pl.col("dev") == dev), moved.collect(), staging, offset, stated.page_bytes)
 
 
 def _general(one: Snapshot, trace: _Trace, stated: Stated) -> Iterator[Count]:
@@ -357,12 +362,12 @@ def _metadata(one: Filesystem, trace: _Trace) -> Count:
 
 def _of_device(one: Filesystem, trace: _Trace) -> tuple[pl.Series, int]:
     """The sectors of pages of the device itself, and how many fixed places were written of which none became dirty."""
-    page = bio_pages.PAGE_BYTES // units.SECTOR_BYTES
     is_own = pl.col("ino") == trace.dev
     dirty = bio_pages.touched(trace.events.filter(pl.col("event").is_in(tracepoints.DIRTIED) & is_own))["page"].unique()
     carried = trace.events.filter((pl.col("event") == "bio_page") & is_own)["sector"].drop_nulls().unique()
-    if dirty.is_empty():
+    if dirty.is_empty() or trace.page_bytes is None:
         return carried, 0
+    page = trace.page_bytes // units.SECTOR_BYTES
     written = trace.moved.filter(pl.col("op") == "write")["part_sector"].unique()
     fixed = written.filter(_held(one, written).select(images.is_fixed()).to_series())
     return pl.concat([dirty * page, carried]).unique(), int((~(fixed // page).is_in(dirty.implode())).sum())
@@ -558,8 +563,8 @@ def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
     there = _held(one, writes["part_sector"])
     data = pl.concat([writes, there], how="horizontal").filter(pl.col("block_type") == "data", pl.col("ino") > 0)
     dirty = trace.events.filter(pl.col("event").is_in(tracepoints.DIRTIED))
-    if dirty.height:
-        start = (pl.col("part_sector") - pl.col("start_of_file")) * units.SECTOR_BYTES // bio_pages.PAGE_BYTES
+    if dirty.height and trace.page_bytes is not None:
+        start = (pl.col("part_sector") - pl.col("start_of_file")) * units.SECTOR_BYTES // trace.page_bytes
         pages = data.filter(~pl.col("sync")).select("ino", page=start)
         known = bio_pages.touched(dirty).select("ino", "page").unique()
         hits = pages.join(known, on=["ino", "page"], how="semi").height

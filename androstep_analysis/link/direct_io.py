@@ -19,7 +19,7 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import rwbs
+from androstep_analysis.link import bio_pages, rwbs
 from androstep_analysis.losses import Losses
 
 QUEUED_ASYNC = -529
@@ -129,7 +129,7 @@ def _without_metadata(bios: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFra
     carried = pages.sort("ts_ns", maintain_order=True).join_asof(
         following, on="ts_ns", by=place, strategy="forward", check_sortedness=False
     )
-    of_device = carried.filter(pl.col("ino") == pl.col("dev").cast(pl.Int64))
+    of_device = carried.filter(bio_pages.is_of_device("dev", "page_dev"))
     of_files = carried.filter(pl.col("page_dev") == pl.col("dev"))
     bios = bios.with_columns(is_page=pl.col("bio").is_in(of_files["bio"].implode()))
     return bios.join(of_device, on="bio", how="anti", maintain_order="left")

@@ -42,6 +42,9 @@ def evidence(
     block_bytes: Mapping[int, int],
     sources: frozenset[str] = SOURCES,
     mounts: Mapping[int, str] | None = None,
+    fs_types: Mapping[int, str] | None = None,
+    *,
+    page_bytes: int | None,
 ) -> Evidence:
     """What the trace and the images of one filesystem say, each statement with its span of validity.
 
@@ -50,7 +53,8 @@ def evidence(
     and what rests on them is inferred. Without images there is what the trace says. `sources` leaves only the evidence
     of these kinds; when the journal committed a transaction is part of the journal's.
     `block_bytes` is the block size of the filesystem on each device, as far as it is known; `mounts` tells where a
-    device's filesystem was mounted, for the names.
+    device's filesystem was mounted, for the names, and `fs_types` which it is, as far as it is said; `page_bytes`
+    is the size of a page (None: unknown).
     """
     given = given.of(sources)
     recorded = staging
@@ -58,7 +62,7 @@ def evidence(
         staging = staging.with_tables(fs_events=schema.empty("fs_events"))
     events = staging.fs_events.collect()
     told = staging.recorded or frozenset()
-    lives = tracepoints.lives(events, told)
+    lives = tracepoints.lives(events, told, fs_types)
     last_seen = given.after or given.listed_after
     if staging.realtime_offset_ns is None and last_seen is not None:
         staging = replace(staging, realtime_offset_ns=incarnations.realtime_offset_ns(last_seen, lives))
@@ -88,7 +92,7 @@ def evidence(
         for dev in complete:
             parts.append(images.until_first_loss((first, old), given, traced, lives, staging, dev))
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
-    bios = bio_pages.extents(events, lives, queued, told)
+    bios = bio_pages.extents(events, lives, queued, told, fs_types, page_bytes=page_bytes)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, told)])
     parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.placed_filesystems)))
     files = _files(given, imaged, listed, lives, staging, mounts or {})

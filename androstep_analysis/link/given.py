@@ -97,6 +97,12 @@ class Images:
             found[role].dev: found[role].block_bytes for role in latest_last if role in found and role in self.placed
         }
 
+    @property
+    def fs_types(self) -> dict[int, str]:
+        """The filesystem by device."""
+        by_listing = {listing.dev: listing.fs_type for listing in self.listings if listing.fs_type}
+        return by_listing | {int(image.extents["dev"][0]): image.fs_type for image in self.filesystems}
+
 
 def _numbered_apart(one: Snapshot) -> Snapshot:
     is_image = isinstance(one, Filesystem)

@@ -22,7 +22,6 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints, tracepoints_ext4, tracepoints_f2fs
-from androstep_analysis.link import bio_pages
 from androstep_analysis.link.intervals import ALWAYS
 from androstep_analysis.losses import Losses
 
@@ -183,7 +182,7 @@ def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: lis
 
 def _without_births(events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose filesystem has events of its own, but none that tells which inodes are new."""
-    devices = events.with_columns(tracepoints.kinds(events)).filter("has_events").group_by("dev")
+    devices = events.with_columns(tracepoints.kinds(events, {})).filter("has_events").group_by("dev")
     tells = tracepoints.births() | tracepoints.is_told(tracepoints.BIRTHS, recorded)
     return devices.agg(told=tells.any()).filter(~pl.col("told"))["dev"].drop_nulls().to_list()
 
@@ -211,7 +210,7 @@ def _by_process(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
     processes used the file, their paths must be one.
     """
     is_page = (pl.col("event") == "bio_page") & (pl.col("dev") == pl.col("bio_dev"))
-    used = pl.col("event").is_in([*tracepoints.DIRTIED, bio_pages.CACHED])
+    used = pl.col("event").is_in([*tracepoints.DIRTIED, tracepoints.CACHED])
     pages = events.filter(is_page).group_by(_KEY, maintain_order=True).agg(pl.col("name", "ts_ns").first())
     users = (
         events.filter(used)

@@ -14,11 +14,8 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import authorship, bio_pages, direct_writes, handles, processes
+from androstep_analysis.link import authorship, bio_pages, direct_writes, handles, pagesize, processes
 from androstep_analysis.losses import Losses
-
-PAGE_BYTES = 4096
-"""Size of a page in ``writeback_dirty_folio``; a trace does not tell it."""
 
 _LARGEST_FILE = 1 << 60
 _LARGEST_FOLIO = 1 << 29
@@ -34,6 +31,8 @@ def owned(
     block_bytes: Mapping[int, int],
     lost: Losses | None = None,
     recorded: Collection[str] = (),
+    *,
+    page_bytes: int | None,
 ) -> pl.DataFrame:
     """The pieces (`extents.pieces`), cut where their owner changes, with the owner columns of table io.
 
@@ -44,7 +43,8 @@ def owned(
 
     `fs_events` and `tasks` are the tables of those names; `block_bytes` is the block size of the filesystem on each
     device, where it is known; `recorded` names the events that were recorded, as far as the
-    recorder says. Where events may be `lost`, see `_doubted`, `authorship.authors` and `handles.owned`.
+    recorder says. Where events may be `lost`, see `_doubted`, `authorship.authors` and `handles.owned`. Where it is
+    unknown how large a page is (`page_bytes`), so is what an event about pages is about.
     """
     lost = lost or Losses()
     pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
@@ -62,11 +62,12 @@ def owned(
     pieces = _not_written_for_others(pieces.with_columns(is_pageless=is_pageless), is_told, is_written)
     written = pieces.filter(is_written & is_told)
     if written.height:
-        block_bytes = _of_whole_blocks(block_bytes, fs_events)
-        blocks = _blocks(written, fs_events, block_bytes)
-        touched = _touched(fs_events, blocks, block_bytes)
-        told = _told(fs_events, devices, recorded)
-        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, block_bytes, told, recorded))
+        whole = _of_whole_blocks(block_bytes, fs_events)
+        sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
+        blocks = _blocks(written, fs_events, sizes)
+        touched = _touched(fs_events, blocks, sizes, page_bytes)
+        told = _told(fs_events, devices, recorded, page_bytes)
+        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, told, recorded))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
         authors = authorship.authors(blocks, touched, _unplaced(pieces), told, known, lost)
@@ -90,11 +91,18 @@ def _telling(pieces: pl.DataFrame, touched_by: pl.DataFrame, recorded: Collectio
     return pieces["part_dev"].drop_nulls().unique() if is_everywhere else touched_by["dev"].drop_nulls().unique()
 
 
-def _told(fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str]) -> authorship.Told:
-    """Which devices' traces hold the events of each class, but for those that were lost."""
+def _told(
+    fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str], page_bytes: int | None
+) -> authorship.Told:
+    """Which devices' traces hold the events of each class, but for those that were lost.
+
+    Events about pages of unknown size tell nothing.
+    """
     own = fs_events.select("dev", "event").drop_nulls("dev")
 
     def having(*names: str) -> list[int]:
+        if page_bytes is None:
+            return []
         if not set(names).isdisjoint(recorded):
             return devices.to_list()
         return own.filter(pl.col("event").is_in(names))["dev"].unique().to_list()
@@ -283,9 +291,11 @@ def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
     return fs_events.with_columns(begins=begins, life=begins.cast(pl.Int64).cum_sum().over("dev", "ino"))
 
 
-def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+def _touched(
+    fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping[int, int], page_bytes: int | None
+) -> pl.DataFrame:
     """Every block of the files in `blocks` that was touched or absent (`kind`, as `authorship.authors` takes it)."""
-    event = pl.col("event")
+    event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
     kinds = {
         **dict.fromkeys(tracepoints.WRITES, "write"),
         **dict.fromkeys(tracepoints.STORES, "store"),
@@ -295,15 +305,15 @@ def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping
     rows = _lives(fs_events).filter(event.is_in(list(kinds)))
     rows = rows.join(blocks.select("dev", "ino").unique(), on=["dev", "ino"], how="semi", maintain_order="left")
     rows = rows.sort("ts_ns", maintain_order=True).join_asof(
-        _folios(fs_events), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
+        _folios(fs_events, size), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
     )
     is_write, is_part = event.is_in(tracepoints.WRITES), event.is_in(tracepoints.INVALIDATED)
     order = pl.col("page_order").clip(0, bio_pages.LARGEST_ORDER)
-    own = pl.lit(PAGE_BYTES, pl.Int64) * pl.lit(2, pl.Int64).pow(order)
-    length = pl.when(event.is_in(tracepoints.DIRTIED)).then("folio_bytes").otherwise(own).fill_null(PAGE_BYTES)
-    page = pl.when(pl.col("page") <= _LARGEST_FILE // PAGE_BYTES).then("page")
+    own = size * pl.lit(2, pl.Int64).pow(order)
+    length = pl.when(event.is_in(tracepoints.DIRTIED)).then("folio_bytes").otherwise(own).fill_null(size)
+    page = pl.when(pl.col("page") <= _LARGEST_FILE // pagesize.SIZES[-1]).then("page")
     inside = pl.when(is_part).then("offset_bytes").otherwise(0)
-    begin = pl.when(is_write).then("offset_bytes").otherwise(page * PAGE_BYTES + inside)
+    begin = pl.when(is_write).then("offset_bytes").otherwise(page * size + inside)
     length = pl.when(is_write | is_part).then("nr_bytes").otherwise(length)
     spans = rows.select(
         "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length,
@@ -318,7 +328,7 @@ def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping
     start = pl.col("file_block") * pl.col("size")
     is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
     # Which of a page's blocks a store is to is not told.
-    is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < PAGE_BYTES)
+    is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < size)
     kind = pl.when(is_somewhere).then(pl.lit("maybe")).otherwise("kind")
     return touched.filter(is_whole | (pl.col("kind") != "absent")).with_columns(kind=kind)
 
@@ -352,22 +362,21 @@ def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
     return kept.drop("rest", "made", "first", "limit")
 
 
-def _folios(fs_events: pl.DataFrame) -> pl.DataFrame:
+def _folios(fs_events: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
     """How long the folio is that begins at a page, as told when it came into the cache: ts_ns, dev, ino, page.
 
     Since Linux 5.18 a page cache holds folios of many pages, and one event says that all of them became dirty.
     """
     told = fs_events.filter(
-        (pl.col("event") == bio_pages.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
+        (pl.col("event") == tracepoints.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
     )
-    length = pl.lit(PAGE_BYTES, pl.Int64) * pl.lit(2, pl.Int64).pow(pl.col("page_order"))
+    length = page_bytes * pl.lit(2, pl.Int64).pow(pl.col("page_order"))
     return told.select("ts_ns", "dev", "ino", "page", folio_bytes=length)
 
 
 def _each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
     """A row for each block that the bytes ``[begin, end)`` of a row touch, with `file_block` and `size`, its length."""
-    sizes = {dev: min(size, PAGE_BYTES) for dev, size in block_bytes.items()}
-    size = pl.col("dev").replace_strict(sizes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
+    size = pl.col("dev").replace_strict(block_bytes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
     spans = spans.with_columns(size=size)
     first, last = pl.col("begin") // pl.col("size"), (pl.col("end") - 1) // pl.col("size")
     return spans.with_columns(file_block=pl.int_ranges(first, last + 1)).explode("file_block")

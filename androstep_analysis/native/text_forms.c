@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PAGE_BYTES = 4096, MAX_PATH_BYTES = 4096 };
+enum { MAX_PATH_BYTES = 4096 };
 
 // A line that is held against a form. A choice tries where it may end from the line's end down, so that the places that
 // failed are all those from one on: none is tried twice, and no line takes more than its length times its choices.
@@ -307,8 +307,7 @@ static int64_t number_of(const struct step *step, uint64_t number)
         memcpy(&value, &number, sizeof(value));
         return step->flags & FLAG_LENGTH && value < 0 ? NO_INT64 : value;
     }
-    value = int64_of(number);
-    return step->flags & FLAG_PAGE && value != NO_INT64 ? value / PAGE_BYTES : value;
+    return int64_of(number);
 }
 
 static bool fits(const struct form *form, const struct found *found, const struct table *table)

@@ -28,10 +28,9 @@ enum { NO_COLUMN = 255, MAX_CHOICES = 20, MAX_STEPS = 64, LEVELS = 8 };
 
 enum step_flags {
     FLAG_REQUIRED = 1, // a number that does not fit makes the line unreadable
-    FLAG_PAGE = 2,     // bytes; the column counts pages
-    FLAG_FOUND = 4,    // only where the column `error` is 0 and the number is not all ones
-    FLAG_LENGTH = 16,  // a number below 0 is none
-    FLAG_LEVEL = 8,    // a name of a path: that of level `length`
+    FLAG_FOUND = 2,    // only where the column `error` is 0 and the number is not all ones
+    FLAG_LEVEL = 4,    // a name of a path: that of level `length`
+    FLAG_LENGTH = 8,   // a number below 0 is none
 };
 
 struct step {
