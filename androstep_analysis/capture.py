@@ -17,10 +17,11 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, beside, cache, ingest, manifest, recording, results, schema
+from androstep_analysis import analysis, beside, cache, ingest, manifest, population, recording, results, schema
 from androstep_analysis.derivation import TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.ingest import procmon, record
+from androstep_analysis.ingest import clock, procmon, record
+from androstep_analysis.ingest.clock import Jumps
 from androstep_analysis.ingest.source import head
 from androstep_analysis.ingest.staging import TABLES as STAGED
 from androstep_analysis.ingest.staging import Staging
@@ -146,8 +147,9 @@ class Capture:
 
     `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` and `replay.TABLES` where there are
     such results. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count
-    for every event name in the files), clock, rows (of each table) and coverage; bench is None, or the tests and the
-    number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and interrupted;
+    for every event name in the files), clock, rows (of each table), coverage, population and jumps; bench is None, or
+    the tests and the number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged
+    and interrupted;
     steps is None, or workloads, steps and completed; gui is None, or snapshots and states.
     """
 
@@ -273,6 +275,14 @@ class Capture:
         return None if self._window is None and self.about["last_ns"] is None else self._span[1]
 
     @property
+    def jumps(self) -> Jumps:
+        """Where the segments of its time meet: the last time of one and the first of the next."""
+        if self.first_ns is None or self.last_ns is None:
+            return ()
+        every = ((before, after) for before, after in self.about["jumps"])
+        return tuple((before, after) for before, after in every if self.first_ns <= before and after <= self.last_ns)
+
+    @property
     def _span(self) -> tuple[int, int]:
         return self._window or (self.about["first_ns"], self.about["last_ns"])
 
@@ -310,10 +320,15 @@ class Capture:
 
     @cached_property
     def coverage(self) -> pl.DataFrame:
-        """Shares of bytes that are matched, mapped, inferred and owned (`analysis.coverage`)."""
+        """Shares of the bytes of each operation that are matched, mapped, inferred and owned (`analysis.coverage`)."""
         if self._window is None:
             return pl.DataFrame(self.about["coverage"], schema=_COVERAGE)
         return analysis.coverage(self.requests, self.io)
+
+    @cached_property
+    def population(self) -> dict[str, int]:
+        """Of which requests all numbers are, and how many of them completed (`analysis.population`)."""
+        return dict(self.about["population"]) if self._window is None else analysis.population(self.requests)
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
         """The requests (and their pieces and the events) that were issued in ``[start_ns, end_ns)`` of the clock."""
@@ -350,6 +365,7 @@ class Capture:
             realtime_offset_ns=self.about["realtime_offset_ns"],
             lost_events=self.lost_events,
             losses=self.losses,
+            jumps=self.jumps,
             recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
         )
         witnesses = Witnesses(
@@ -377,7 +393,8 @@ class Capture:
         yield "of", self.facts["device"] or self.title
         yield "format", self.format
         if self.first_ns is not None and self.last_ns is not None:
-            yield "window", f"{(self.last_ns - self.first_ns) / 1e9:.3f} s"
+            parts = f" in {len(self.jumps) + 1} parts" if self.jumps else ""
+            yield "window", f"{(clock.continued(self.last_ns, self.jumps) - self.first_ns) / 1e9:.3f} s{parts}"
         if self.about["bench"]:
             yield "tests", ", ".join(self.about["bench"]["tests"])
             yield "runs", f"{self.about['bench']['runs']:,}"
@@ -402,11 +419,19 @@ class Capture:
             yield "events", f"{sum(self.events.values()):,}, none of them block I/O"
         yield "lost", f"{self.lost_events:,} events"
         if has_requests:
-            for metric, value in self.coverage.select("metric", "value").iter_rows():
-                yield metric, "–" if value is None else f"{value:.1%}"
+            counts = self.population
+            if not population.is_whole(counts):
+                yield "counted", population.brief(counts)
+            for op, known in self.coverage.filter(pl.col("op") != "flush").group_by("op", maintain_order=True):
+                shares = zip(known["metric"].cast(pl.String), known["value"], strict=True)
+                yield str(op[0]), ", ".join(f"{metric} {value:.1%}" for metric, value in shares)
 
 
-_COVERAGE = {"metric": pl.String, "value": pl.Float64, "unit": pl.String, "n": pl.Int64}
+_COVERAGE = {
+    "op": schema.enum("requests", "op"),
+    "metric": pl.Enum(["matched", "mapped", "inferred", "owned"]),
+    **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64},
+}
 
 
 def _open_directory(directory: Path) -> Capture:
