@@ -17,10 +17,22 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, beside, cache, ingest, losses, manifest, recording, results, schema
+from androstep_analysis import (
+    analysis,
+    beside,
+    cache,
+    ingest,
+    losses,
+    manifest,
+    population,
+    recording,
+    results,
+    schema,
+)
 from androstep_analysis.derivation import OF_WITNESSES, TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.ingest import procmon, record
+from androstep_analysis.ingest import clock, procmon, record
+from androstep_analysis.ingest.clock import Jumps
 from androstep_analysis.ingest.source import head
 from androstep_analysis.ingest.staging import TABLES as STAGED
 from androstep_analysis.ingest.staging import Staging
@@ -148,9 +160,10 @@ class Capture:
 
     `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` and `replay.TABLES` where there are
     such results. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count
-    for every event name in the files), clock, rows (of each table), coverage and snapshots (of each image and listing
-    role, proven, agreements, contradictions and kinds: `link.consistency`); bench is None, or the tests and the
-    number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and interrupted;
+    for every event name in the files), clock, rows (of each table), coverage, population, jumps and snapshots (of each
+    image and listing role, proven, agreements, contradictions and kinds: `link.consistency`); bench is None, or the
+    tests and the number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and
+    interrupted;
     steps is None, or workloads, steps and completed; gui is None, or snapshots and states.
     """
 
@@ -276,6 +289,14 @@ class Capture:
         return None if self._window is None and self.about["last_ns"] is None else self._span[1]
 
     @property
+    def jumps(self) -> Jumps:
+        """Where the segments of its time meet: the last time of one and the first of the next."""
+        if self.first_ns is None or self.last_ns is None:
+            return ()
+        every = ((before, after) for before, after in self.about["jumps"])
+        return tuple((before, after) for before, after in every if self.first_ns <= before and after <= self.last_ns)
+
+    @property
     def _span(self) -> tuple[int, int]:
         return self._window or (self.about["first_ns"], self.about["last_ns"])
 
@@ -313,7 +334,7 @@ class Capture:
 
     @cached_property
     def coverage(self) -> pl.DataFrame:
-        """Shares of bytes that are matched, mapped, inferred and owned (`analysis.coverage`)."""
+        """Shares of the bytes of each operation that are matched, mapped, inferred and owned (`analysis.coverage`)."""
         if self._window is None:
             return pl.DataFrame(self.about["coverage"], schema=_COVERAGE)
         return analysis.coverage(self.requests, self.io)
@@ -326,6 +347,11 @@ class Capture:
             f"({one['agreements']:,} agreements, {one['contradictions']:,} contradictions)"
             for one in self.about.get("snapshots", ())
         ]
+
+    @cached_property
+    def population(self) -> dict[str, int]:
+        """Of which requests all numbers are, and how many of them completed (`analysis.population`)."""
+        return dict(self.about["population"]) if self._window is None else analysis.population(self.requests)
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
         """The requests (and their pieces and the events) that were issued in ``[start_ns, end_ns)`` of the clock."""
@@ -362,6 +388,7 @@ class Capture:
             realtime_offset_ns=self.about["realtime_offset_ns"],
             lost_events=self.lost_events,
             losses=tuple(loss for loss in self.losses if loss.tables != OF_WITNESSES),
+            jumps=self.jumps,
             recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
             facts=self.manifest.facts,
         )
@@ -390,7 +417,8 @@ class Capture:
         yield "of", self.facts["device"] or self.title
         yield "format", self.format
         if self.first_ns is not None and self.last_ns is not None:
-            yield "window", f"{(self.last_ns - self.first_ns) / 1e9:.3f} s"
+            parts = f" in {len(self.jumps) + 1} parts" if self.jumps else ""
+            yield "window", f"{(clock.continued(self.last_ns, self.jumps) - self.first_ns) / 1e9:.3f} s{parts}"
         if self.about["bench"]:
             yield "tests", ", ".join(self.about["bench"]["tests"])
             yield "runs", f"{self.about['bench']['runs']:,}"
@@ -418,8 +446,12 @@ class Capture:
             if one["proven"] != "content":
                 yield one["role"].replace("_", " "), "not proven to belong to the trace"
         if has_requests:
-            for metric, value in self.coverage.select("metric", "value").iter_rows():
-                yield metric, "–" if value is None else f"{value:.1%}"
+            counts = self.population
+            if not population.is_whole(counts):
+                yield "counted", population.brief(counts)
+            for op, known in self.coverage.filter(pl.col("op") != "flush").group_by("op", maintain_order=True):
+                shares = zip(known["metric"].cast(pl.String), known["value"], strict=True)
+                yield str(op[0]), ", ".join(f"{metric} {value:.1%}" for metric, value in shares)
 
 
 _PROVEN = {
@@ -428,7 +460,11 @@ _PROVEN = {
     "nothing": "the {} is not proven to belong to the trace: all that it says is inferred",
 }
 
-_COVERAGE = {"metric": pl.String, "value": pl.Float64, "unit": pl.String, "n": pl.Int64}
+_COVERAGE = {
+    "op": schema.enum("requests", "op"),
+    "metric": pl.Enum(["matched", "mapped", "inferred", "owned"]),
+    **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64},
+}
 
 
 def _open_directory(directory: Path) -> Capture:

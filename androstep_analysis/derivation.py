@@ -139,10 +139,12 @@ def _about(
         "clock": recorded.clock,
         "realtime_offset_ns": recorded.realtime_offset_ns,
         "fs_type": next((part.fs_type for part in known), None),
+        "jumps": [list(jump) for jump in recorded.jumps],
         "lost_events": recorded.lost_events,
         "losses": [losses.as_json(loss) for loss in lost],
         "rows": {name: table.select(pl.len()).collect().item() for name, table in tables.items()},
         "coverage": analysis.coverage(tables["requests"], tables["io"]).to_dicts(),
+        "population": analysis.population(tables["requests"]),
     }
 
 

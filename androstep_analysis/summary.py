@@ -19,10 +19,11 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     Keys: format, first_ns, last_ns, lost_events, losses (kind, count, message, tables, dev, spans), events
     (every event in the file by the format's own name), events_by_rwbs (``"Q WS": n``, block events only), syscalls (per
     call: count, failed, duration_ns), requests (per operation: count, bytes),
-    block_types and file_types (per operation and type: count, bytes), coverage (shares of bytes: matched, mapped,
-    inferred, owned; and requests never completed: unfinished), map_sources and owners_via (per operation and kind of
-    evidence: count, bytes; `unknown` where nothing tells), snapshots (a list: role, proven, agreements, contradictions
-    and kinds of each image and listing), bench (None, or runs, invalid and measures: a list with the
+    block_types and file_types (per operation and type: count, bytes), population (of which requests the numbers
+    are: see `analysis.population`), coverage (per operation: shares of its bytes matched, mapped, inferred and owned),
+    map_sources and owners_via (per operation and kind of evidence: count, bytes; `unknown` where nothing tells),
+    snapshots (a list: role, proven, agreements, contradictions and kinds of each image and listing),
+    bench (None, or runs, invalid and measures: a list with the
     rows of `bench.summarise`), replay (None, or runs, fs_types, operations, done, diverged, interrupted and measures: a
     list with the rows of `replay.metrics`), waits (None, or watched, apps, inputs, stable, unstable, no_change, and as
     lists the rows of responses, classes and in_flight: see `waits.Waits`). With ``compat="most"`` block_types and
@@ -53,7 +54,8 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "bench": _bench(capture) if capture.about["bench"] else None,
         "replay": _replay(capture) if capture.about["replay"] else None,
         "waits": _waits(waited) if (waited := waits.of(capture)) else None,
-        "coverage": dict(capture.coverage.select("metric", "value").iter_rows()) | {"unfinished": _unfinished(capture)},
+        "population": capture.population,
+        "coverage": _coverage(capture),
     }
 
 
@@ -95,11 +97,12 @@ def _told(table: pl.DataFrame, dimension: str) -> pl.DataFrame:
     return table.with_columns(pl.col(dimension).cast(pl.String).fill_null("unknown"))
 
 
-def _unfinished(capture: Capture) -> int:
-    """Requests left out of every count: never completed, in a capture that records completions."""
-    seen = capture.requests.select(pl.len()).collect().item()
-    counted = analysis.counted(capture.requests).select(pl.len()).collect().item()
-    return int(seen - counted)
+def _coverage(capture: Capture) -> dict[str, dict[str, float]]:
+    """The shares of each operation."""
+    shares: dict[str, dict[str, float]] = {}
+    for op, metric, value in capture.coverage.select(pl.col("op", "metric").cast(pl.String), "value").iter_rows():
+        shares.setdefault(op, {})[metric] = value
+    return shares
 
 
 def _by(table: pl.DataFrame, dimension: str) -> dict[str | None, dict[str, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, units, waits
+from androstep_analysis import analysis, bench, population, units, waits
 from androstep_analysis.bench.measures import telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
@@ -37,13 +37,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def summary(capture: Capture) -> str:
     """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
     told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses), *capture.compared]
+    if capture.about["rows"]["requests"]:
+        told.append(population.sentence(capture.population, capture.losses, capture.lost_events))
     told += [_bench(capture.bench)] if capture.about["bench"] else []
     told += _replay(capture.replay) if capture.about["replay"] else []
     told += _waits(waited) if (waited := waits.of(capture)) else []
     told += [part for part in _beside_requests(capture) if part]
     if not capture.about["rows"]["requests"]:
         return "\n\n".join(told)
-    requests, io = capture.requests.collect(), capture.io.collect()
+    requests, io = (analysis.counted(table).collect() for table in (capture.requests, capture.io))
     data = io.filter(pl.col("block_type") == "data")
     parts = [
         *told,

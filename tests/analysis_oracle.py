@@ -25,8 +25,8 @@ QUANTILES = {
 
 
 def counted(rows: Sequence[Row]) -> list[Row]:
-    completed = [row for row in rows if row["complete_ns"] is not None]
-    return completed or list(rows)
+    reached = [row for row in rows if (row["issue_ns"], row["complete_ns"]) != (None, None)]
+    return reached or list(rows)
 
 
 def size(row: Row) -> int:
@@ -39,8 +39,14 @@ def share(rows: Iterable[Row], known: Callable[[Row], bool]) -> float | None:
     return sum(size(row) for row in rows if known(row)) / whole if whole else None
 
 
-def mapped(row: Row) -> bool:
-    return row["map_source"] not in (None, "inferred")
+def typed(row: Row) -> bool:
+    return row["map_source"] not in (None, "inferred") and row["block_type"] not in (None, "unknown")
+
+
+def by_op(facts: Facts, rows: Sequence[Row], known: Callable[[Row], bool], at: int = 1) -> Facts:
+    """The facts with, as coverage, the share of the bytes of their operation, which stands `at` in the key."""
+    shares = {op: share(group, known) for (op,), group in grouped(rows, ["op"]).items()}
+    return {key: (value, n, shares[key[at]]) for key, (value, n, _) in facts.items()}
 
 
 def grouped(rows: Iterable[Row], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
@@ -93,9 +99,8 @@ def rwbs(requests: list[Row]) -> Facts:
 def blocktypes(io: list[Row], subtypes: bool) -> Facts:
     rows = counted(io)
     names = ["op", "block_type", *(["subtype"] if subtypes else [])]
-    return with_ratios(
-        sums(grouped(rows, names), share(rows, mapped)), lambda key: None if key[1] is None else (key[0],)
-    )
+    facts = by_op(sums(grouped(rows, names), None), rows, typed)
+    return with_ratios(facts, lambda key: None if key[1] is None else (key[0],))
 
 
 def evidence(io: list[Row], column: str) -> Facts:
@@ -105,7 +110,6 @@ def evidence(io: list[Row], column: str) -> Facts:
 
 def metadata_fraction(io: list[Row]) -> Facts:
     rows = [row for row in counted(io) if row["op"] in ("read", "write")]
-    coverage = share(rows, mapped)
     known = [row for row in rows if row["block_type"] in ("data", "directory", "journal", "metadata")]
     facts: Facts = {}
     for (op,), group in grouped(known, ["op"]).items():
@@ -113,16 +117,16 @@ def metadata_fraction(io: list[Row]) -> Facts:
         for prefix, types in (("", ("metadata", "directory")), ("journal_", ("journal",))):
             part = [row for row in group if row["block_type"] in types]
             count = len({row["request_id"] for row in part}) / len(requests)
-            facts[f"{prefix}count_ratio", op] = count, len(requests), coverage
+            facts[f"{prefix}count_ratio", op] = count, len(requests), None
             ratio = sum(map(size, part)) / sum(map(size, group))
-            facts[f"{prefix}bytes_ratio", op] = ratio, len(requests), coverage
-    return facts
+            facts[f"{prefix}bytes_ratio", op] = ratio, len(requests), None
+    return by_op(facts, rows, typed)
 
 
 def filetypes(io: list[Row]) -> Facts:
     rows = counted(io)
     data = [row | {"file_type": row["file_type"] or "unknown"} for row in rows if row["block_type"] == "data"]
-    return with_ratios(sums(grouped(data, ["op", "file_type"]), share(rows, mapped)), lambda key: key[0])
+    return with_ratios(by_op(sums(grouped(data, ["op", "file_type"]), None), rows, typed), lambda key: key[0])
 
 
 def sync(io: list[Row], by: Sequence[str]) -> Facts:
@@ -137,8 +141,8 @@ def sync(io: list[Row], by: Sequence[str]) -> Facts:
 
 def volume(io: list[Row], by: Sequence[str]) -> Facts:
     data = [row for row in counted(io) if size(row)]
-    coverage = share(data, lambda row: all(row[name] is not None for name in by))
-    return sums(grouped(data, [*by, "op"]), coverage)
+    facts = sums(grouped(data, [*by, "op"]), None)
+    return by_op(facts, data, lambda row: all(row[name] is not None for name in by), at=-1)
 
 
 def time(row: Row) -> int:

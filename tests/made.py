@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import beside, derivation, schema
+from androstep_analysis import analysis, beside, derivation, schema
 from androstep_analysis.capture import Capture
 from androstep_analysis.manifest import Manifest, Source
 
@@ -62,8 +62,10 @@ def of_tables(tables: dict[str, pl.DataFrame], **about: Any) -> Capture:
         "fs_type": None,
         "lost_events": 0,
         "losses": [],
+        "jumps": [],
         "rows": {name: rows.height for name, rows in tables.items()},
         "coverage": [],
+        "population": analysis.population(tables["requests"]),
         **dict.fromkeys(beside.KINDS),
     }
     source = Source("made", "trace", 0, "0" * 64)

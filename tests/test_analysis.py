@@ -71,7 +71,7 @@ REQUESTS = table(
     ("write",  50,    8,         40,       50,     110, "WS"),  # the first write
     ("write",  10,   24,         45,       60,     120,  "W"),  # backwards
     ("flush", None,   0,         60,       70,     130, "FF"),
-    ("write",  34,    8,         60,       80,    None,  "W"),  # where the last write ended, but never completed
+    ("write",  34,    8,         60,     None,    None,  "W"),  # where the last write ended, but never issued
 )  # fmt: skip
 
 
@@ -113,12 +113,21 @@ def test_rwbs_that_was_not_recorded_is_not_covered():
     ]
 
 
-@pytest.mark.parametrize(("last", "counts"), [(130, [0]), (None, [0, 1])])
-def test_counted_is_what_completed_unless_the_capture_records_no_completions(last, counts):
+@pytest.mark.parametrize(
+    ("issued", "completed", "counts"),
+    [(1, None, [0]), (None, 5, [0]), (1, 5, [0]), (None, None, [0, 1])],
+)
+def test_counted_is_what_reached_a_device_unless_the_capture_records_neither(issued, completed, counts):
     requests = table(
-        "requests", "op sector nr_sectors issue_ns complete_ns", ("read", 0, 8, 1, last), ("read", 8, 8, 2, None)
-    )
+        "requests", "op sector nr_sectors queue_ns issue_ns complete_ns",
+        ("read", 0, 8, 0, issued, completed), ("read", 8, 16, 2, None, None),
+    )  # fmt: skip
     assert analysis.counted(requests).collect()["request_id"].to_list() == counts
+    told = analysis.population(requests)
+    assert told["count"] == len(counts) and told["bytes"] == sum(4096 * (number + 1) for number in counts)
+    assert (told["queued"], told["queued_bytes"]) == ((0, 0) if len(counts) == 2 else (1, 8192))
+    assert (told["issued"], told["completed"]) == (int(issued is not None), int(completed is not None))
+    assert told["completed_bytes"] == 4096 * told["completed"]
 
 
 def test_locality():
@@ -203,7 +212,7 @@ def test_a_piece_does_not_follow_another_piece_of_its_own_request():
 
 
 def test_latency_quantiles_are_the_nearest_rank():
-    """Ten reads of 10 to 100 ns: the median is the fifth value, p90 the ninth. Half of the bytes have no issue."""
+    """Ten reads of 10 to 100 ns: the median is the fifth value, p90 the ninth. A third of the bytes has both ends."""
     spans = [70, 10, 100, 40, 20, 90, 60, 30, 80, 50]
     requests = table(
         "requests", "op sector nr_sectors issue_ns complete_ns",
@@ -212,7 +221,7 @@ def test_latency_quantiles_are_the_nearest_rank():
         ("read", 900, 80, 20_000, None),
     )  # fmt: skip
     assert analysis.latency(requests).rows() == [
-        ("latency", "D2C", "read", quantile, value, "ns", 10, 0.5)
+        ("latency", "D2C", "read", quantile, value, "ns", 10, 1 / 3)
         for quantile, value in [("min", 10.0), ("p50", 50.0), ("p90", 90.0), ("p99", 100.0), ("p99.9", 100.0),
                                 ("max", 100.0), ("mean", 55.0)]
     ]  # fmt: skip
@@ -296,24 +305,24 @@ IO = table(
     (5, 0, "write",  300,  8,  True, "directory",          None, "directory",  "a", "image_after",    1),
     (6, 0, "write",  308,  8,  True,      "data",          None, "sqlite_db", None,          None, None),
 )  # fmt: skip
-MAPPED = 40 / 72
-"""Sectors of the image's statements in the sectors that completed."""
+READ, WRITE = 0.0, 1.0
+"""Shares of the bytes that the image maps: of the last write, which reached no device, nothing counts."""
 
 
 def test_blocktypes():
     result = analysis.blocktypes(IO)
     assert metrics(result) == FOUR
     assert tidy(result, "count") == [
-        ("read", "data", 1.0, 1, MAPPED), ("read", "unknown", 1.0, 1, MAPPED), ("write", "data", 1.0, 1, MAPPED),
-        ("write", "directory", 1.0, 1, MAPPED), ("write", "journal", 1.0, 1, MAPPED),
-        ("write", "metadata", 1.0, 1, MAPPED), ("flush", None, 1.0, 1, MAPPED),
+        ("read", "data", 1.0, 1, READ), ("read", "unknown", 1.0, 1, READ), ("write", "data", 1.0, 1, WRITE),
+        ("write", "directory", 1.0, 1, WRITE), ("write", "journal", 1.0, 1, WRITE),
+        ("write", "metadata", 1.0, 1, WRITE), ("flush", None, 1.0, 1, None),
     ]  # fmt: skip
     assert [row[2] for row in tidy(result, "bytes")] == [4096, 12288, 4096, 4096, 8192, 4096, 0]
     assert [row[2] for row in tidy(result, "count_ratio")] == [0.5, 0.5, 0.25, 0.25, 0.25, 0.25]
     assert tidy(result, "bytes_ratio") == [
-        ("read", "data", 0.25, 1, MAPPED), ("read", "unknown", 0.75, 1, MAPPED), ("write", "data", 0.2, 1, MAPPED),
-        ("write", "directory", 0.2, 1, MAPPED), ("write", "journal", 0.4, 1, MAPPED),
-        ("write", "metadata", 0.2, 1, MAPPED),
+        ("read", "data", 0.25, 1, READ), ("read", "unknown", 0.75, 1, READ), ("write", "data", 0.2, 1, WRITE),
+        ("write", "directory", 0.2, 1, WRITE), ("write", "journal", 0.4, 1, WRITE),
+        ("write", "metadata", 0.2, 1, WRITE),
     ]  # fmt: skip
 
 
@@ -321,9 +330,9 @@ def test_blocktypes_with_subtypes():
     result = analysis.blocktypes(IO, subtypes=True)
     assert metrics(result) == FOUR
     assert tidy(result, "bytes_ratio") == [
-        ("read", "data", None, 0.25, 1, MAPPED), ("read", "unknown", None, 0.75, 1, MAPPED),
-        ("write", "data", None, 0.2, 1, MAPPED), ("write", "directory", None, 0.2, 1, MAPPED),
-        ("write", "journal", None, 0.4, 1, MAPPED), ("write", "metadata", "inode_table", 0.2, 1, MAPPED),
+        ("read", "data", None, 0.25, 1, READ), ("read", "unknown", None, 0.75, 1, READ),
+        ("write", "data", None, 0.2, 1, WRITE), ("write", "directory", None, 0.2, 1, WRITE),
+        ("write", "journal", None, 0.4, 1, WRITE), ("write", "metadata", "inode_table", 0.2, 1, WRITE),
     ]  # fmt: skip
 
 
@@ -338,18 +347,18 @@ def test_a_request_counts_once_in_each_block_type_it_touches():
 def test_metadata_fraction():
     """Read: one known request, of data. Write: data, inode table, journal and directory; unknown is in no whole."""
     assert analysis.metadata_fraction(IO).rows() == approx([
-        ("count_ratio", "read", 0.0, "1", 1, MAPPED), ("count_ratio", "write", 2 / 3, "1", 3, MAPPED),
-        ("bytes_ratio", "read", 0.0, "1", 1, MAPPED), ("bytes_ratio", "write", 0.4, "1", 3, MAPPED),
-        ("journal_count_ratio", "read", 0.0, "1", 1, MAPPED), ("journal_count_ratio", "write", 1 / 3, "1", 3, MAPPED),
-        ("journal_bytes_ratio", "read", 0.0, "1", 1, MAPPED), ("journal_bytes_ratio", "write", 0.4, "1", 3, MAPPED),
+        ("count_ratio", "read", 0.0, "1", 1, READ), ("count_ratio", "write", 2 / 3, "1", 3, WRITE),
+        ("bytes_ratio", "read", 0.0, "1", 1, READ), ("bytes_ratio", "write", 0.4, "1", 3, WRITE),
+        ("journal_count_ratio", "read", 0.0, "1", 1, READ), ("journal_count_ratio", "write", 1 / 3, "1", 3, WRITE),
+        ("journal_bytes_ratio", "read", 0.0, "1", 1, READ), ("journal_bytes_ratio", "write", 0.4, "1", 3, WRITE),
     ])  # fmt: skip
 
 
 def test_filetypes():
     result = analysis.filetypes(IO)
     assert metrics(result) == FOUR
-    assert tidy(result, "count") == [("read", "unknown", 1.0, 1, MAPPED), ("write", "sqlite_db", 1.0, 1, MAPPED)]
-    assert tidy(result, "bytes") == [("read", "unknown", 4096.0, 1, MAPPED), ("write", "sqlite_db", 4096.0, 1, MAPPED)]
+    assert tidy(result, "count") == [("read", "unknown", 1.0, 1, READ), ("write", "sqlite_db", 1.0, 1, WRITE)]
+    assert tidy(result, "bytes") == [("read", "unknown", 4096.0, 1, READ), ("write", "sqlite_db", 4096.0, 1, WRITE)]
     assert [row[2:3] for row in tidy(result, "count_ratio")] == [(1.0,), (1.0,)]
     assert [row[2:3] for row in tidy(result, "bytes_ratio")] == [(1.0,), (1.0,)]
 
@@ -393,14 +402,14 @@ def test_sync_by_owner():
 
 def test_volume():
     assert analysis.volume(IO).rows() == approx([
-        ("count", "a", "write", 2.0, "requests", 2, 7 / 9), ("count", "b", "read", 2.0, "requests", 2, 7 / 9),
-        ("count", None, "write", 1.0, "requests", 1, 7 / 9),
-        ("bytes", "a", "write", 12288.0, "B", 2, 7 / 9), ("bytes", "b", "read", 16384.0, "B", 2, 7 / 9),
-        ("bytes", None, "write", 8192.0, "B", 1, 7 / 9),
+        ("count", "a", "write", 2.0, "requests", 2, 0.6), ("count", "b", "read", 2.0, "requests", 2, 1.0),
+        ("count", None, "write", 1.0, "requests", 1, 0.6),
+        ("bytes", "a", "write", 12288.0, "B", 2, 0.6), ("bytes", "b", "read", 16384.0, "B", 2, 1.0),
+        ("bytes", None, "write", 8192.0, "B", 1, 0.6),
     ])  # fmt: skip
 
 
-def test_coverage_is_of_everything_seen():
+def test_coverage_is_of_everything_counted_by_operation():
     """Unfinished requests count here: that they are missing elsewhere is what coverage tells."""
     requests = table(
         "requests", "op sector nr_sectors matched",
@@ -409,11 +418,33 @@ def test_coverage_is_of_everything_seen():
     )  # fmt: skip
     owned = IO.with_columns(owner_count=pl.col("owner_comm").is_not_null().cast(pl.Int32))
     assert analysis.coverage(requests, owned).rows() == [
-        ("matched", 0.5, "1", 4),
-        ("mapped", 0.5, "1", 7),
-        ("inferred", 0.1, "1", 7),
-        ("owned", 0.7, "1", 7),
+        ("read", "matched", 0.5, "1", 4),
+        ("read", "mapped", 0.0, "1", 2),
+        ("read", "inferred", 0.25, "1", 2),
+        ("read", "owned", 1.0, "1", 2),
+        ("write", "mapped", 1.0, "1", 4),
+        ("write", "inferred", 0.0, "1", 4),
+        ("write", "owned", 0.6, "1", 4),
+        ("flush", "matched", 1.0, "1", 1),
+        ("flush", "owned", 0.0, "1", 1),
     ]
+
+
+def test_mapped_is_what_has_a_file_or_a_type_and_no_discard_hides_it():
+    """An inode of which nothing tells what it holds is not mapped; a discard of the whole device changes no share."""
+    io = table(
+        "io", "op sector nr_sectors block_type ino path map_source",
+        ("read", 0, 8, "unknown", 12, None, "tracepoint"), ("read", 8, 8, "unknown", 13, "/a", "tracepoint"),
+        ("read", 16, 8, "metadata", None, None, "image_before"), ("read", 24, 8, "unknown", 14, "/b", "inferred"),
+        ("discard", 0, 1 << 40, "unknown", None, None, None),
+    )  # fmt: skip
+    found = analysis.coverage(schema.empty("requests"), io).select("op", "metric", "value").rows()
+    assert found == [
+        ("read", "mapped", 0.5), ("read", "inferred", 0.25), ("read", "owned", 0.0),
+        ("discard", "mapped", 0.0), ("discard", "inferred", 0.0), ("discard", "owned", 0.0),
+    ]  # fmt: skip
+    known = analysis.blocktypes(io).filter(op="read", metric="bytes")["coverage"].unique().to_list()
+    assert known == [0.25], "of one read in four it is a fact what the blocks hold"
 
 
 # --------------------------------------------------------------------------------------------- against naive Python
@@ -591,10 +622,9 @@ def test_every_result_has_the_tidy_shape(name, rows):
     assert (result.height > 0) == (rows == "some")
 
 
-def test_coverage_of_nothing_is_unknown():
-    assert analysis.coverage(schema.empty("requests"), schema.empty("io")).rows() == [
-        (metric, None, "1", 0) for metric in ("matched", "mapped", "inferred", "owned")
-    ]
+def test_of_nothing_there_is_no_coverage():
+    assert analysis.coverage(schema.empty("requests"), schema.empty("io")).rows() == []
+    assert set(analysis.population(schema.empty("requests")).values()) == {0}
 
 
 AS_OTHERS_HOLD_IT: dict[str, Callable[[pl.DataFrame], Any]] = {
@@ -658,13 +688,18 @@ def values(result: pl.DataFrame, metric: str) -> dict[Any, float]:
     return {key[0] if len(key) == 1 else tuple(key): value for (*key, value, _, _) in tidy(result, metric)}
 
 
+def completed(requests: pl.LazyFrame) -> pl.LazyFrame:
+    """What MOST counted; one write was issued and did not complete within its trace."""
+    return requests.filter(pl.col("complete_ns").is_not_null())
+
+
 LETTERS = {"read": "R", "write": "W", "data": "D", "journal": "J", "metadata": "M"}
 
 
 def test_most_counts_and_bytes(most, most_capture):
     """MOST counted an empty flush as a write; here it stands apart."""
     done = most["completions_by_dir"]
-    result = analysis.mix(most_capture.requests)
+    result = analysis.mix(completed(most_capture.requests))
     count, size = values(result, "count"), values(result, "bytes")
     assert {LETTERS[op]: count[op] for op in ("read", "write")} == {
         letter: done[letter]["count_without_zero_size"] for letter in "RW"
@@ -675,7 +710,7 @@ def test_most_counts_and_bytes(most, most_capture):
 
 def test_most_block_types(most, most_capture):
     done = most["completions_by_dir"]
-    result = analysis.blocktypes(most_capture.io)
+    result = analysis.blocktypes(completed(most_capture.io))
     for metric, key, scale in (("count", "count_by_block_nonzero", 1), ("bytes", "KB_by_block", 1024)):
         stated = {(d, t): value for d in "RW" for t, value in done[d][key].items() if value}
         got = {(LETTERS[op], LETTERS[t]): v / scale for (op, t), v in values(result, metric).items() if t is not None}
@@ -686,14 +721,14 @@ def test_most_block_types(most, most_capture):
 
 def test_most_sync(most, most_capture):
     writes = most["completions_by_dir"]["W"]
-    result = analysis.sync(most_capture.io)
+    result = analysis.sync(completed(most_capture.io))
     data_writes = writes["count_without_zero_size"]
     assert values(result, "count") == {
         "buffered": data_writes - writes["sync_count_nonzero"],
         "sync": writes["sync_count_nonzero"],
     }
     assert values(result, "bytes") == {"buffered": 1024 * writes["nonsync_KB"], "sync": 1024 * writes["sync_KB"]}
-    by_block = values(analysis.sync(most_capture.io, by=("block_type",)), "count")
+    by_block = values(analysis.sync(completed(most_capture.io), by=("block_type",)), "count")
     assert {LETTERS[t]: n for (t, kind), n in by_block.items() if kind == "sync"} == {
         t: of["nonzero"] for t, of in writes["sync_by_block"].items()
     }
@@ -701,7 +736,7 @@ def test_most_sync(most, most_capture):
 
 def test_most_sequential(most, most_capture):
     """Sequential as the AndroStep paper counts it: 1 of 5 reads, 36 of 145 writes."""
-    count = values(analysis.locality(most_capture.requests), "count")
+    count = values(analysis.locality(completed(most_capture.requests)), "count")
     for op in ("read", "write"):
         stated = most["completions_by_dir"][LETTERS[op]]
         assert count[op, "consecutive"] == stated["sequential_by_previous_end"]
@@ -709,7 +744,7 @@ def test_most_sequential(most, most_capture):
 
 
 def test_most_sizes(most, most_capture):
-    got = values(analysis.sizes(most_capture.requests), "count")
+    got = values(analysis.sizes(completed(most_capture.requests)), "count")
     for op in ("read", "write"):
         stated = most["completions_by_dir"][LETTERS[op]]["size_hist_KB"]
         assert {str(size // 1024): n for (of, size), n in got.items() if of == op} == {

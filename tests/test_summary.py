@@ -42,10 +42,19 @@ def expected(name: str) -> dict[str, Any]:
 
 
 def test_mosts_own_trace_counted_right() -> None:
-    """Reads and writes by block type without the 54 completions of empty flushes, which the Viewer counted as I/O."""
+    """Reads and writes by block type without the 54 completions of empty flushes, which the Viewer counted as I/O.
+
+    The oracle counts completions; one write of data was issued and did not complete within the trace.
+    """
     oracle = json.loads(corpus.path("androstep/oracle_most.json").read_text())["result_po"]
     found = summarised("androstep/result.po")
     letters = {"D": "data", "J": "journal", "M": "metadata"}
+    told = found["population"]
+    more = {"count": told["count"] - told["completed"], "bytes": told["bytes"] - told["completed_bytes"]}
+    assert more == {"count": 1, "bytes": 12 << 10}
+    for entry in (found["block_types"]["write"]["data"], found["requests"]["write"]):
+        for name, value in more.items():
+            entry[name] -= value
     for op, direction in (("read", "R"), ("write", "W")):
         stated = oracle["completions_by_dir"][direction]
         assert found["block_types"][op] == {
@@ -148,6 +157,7 @@ BY = {
     "events": "event",
     "events_by_rwbs": "event rwbs",
     "requests": "op",
+    "coverage": "op",
     "syscalls": "call",
     "block_types": "op",
     "block_types.<op>": "block type",

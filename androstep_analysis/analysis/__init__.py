@@ -1,9 +1,9 @@
 """The measures: plain functions, tables in, one small tidy table out.
 
 Every result has the columns ``metric, <dimensions…>, value (Float64), unit, n (Int64), coverage (Float64)``. `n` is
-the number of requests (of samples: of readings) behind the value. `coverage` is the share of bytes on which the row's
-dimensions are known, null where there is nothing to know. What each measure counts stands in
-`schemas/definitions.toml`.
+the number of requests (of samples: of readings) behind the value. `coverage` is the share of bytes (of the operation,
+where the table tells operations apart) on which the row's dimensions are known, null where there is nothing to know.
+What each measure counts stands in `schemas/definitions.toml`.
 
 `calls`, `called_paths`, `commands` and `counters` are plain tables instead; `clipped` is a part of table `samples`.
 
@@ -30,7 +30,7 @@ from androstep_analysis.analysis.samples import (
 )
 from androstep_analysis.analysis.sync import sync
 from androstep_analysis.analysis.syscalls import called_paths, calls
-from androstep_analysis.analysis.tables import counted, coverage
+from androstep_analysis.analysis.tables import counted, coverage, population
 from androstep_analysis.analysis.volume import cumulative, rate, volume
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "metadata_fraction",
     "mix",
     "order_ns",
+    "population",
     "pressure",
     "process_io",
     "rate",

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from androstep_analysis.analysis.tables import Table, counted, known_share, lazy, ordered, shares, tidy
+from androstep_analysis.analysis.tables import (
+    Table,
+    counted,
+    known_type,
+    lazy,
+    ordered,
+    shares,
+    tidy,
+    with_known_share,
+)
 
 
 def blocktypes(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) -> pl.DataFrame:
@@ -18,7 +27,7 @@ def blocktypes(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) -> 
     dimensions = [*by, "op", "block_type", *(["subtype"] if subtypes else [])]
     pieces = counted(io)
     groups = pieces.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
-    table = tidy(groups, dimensions, known_share(pieces, _mapped()))
+    table = with_known_share(tidy(groups, dimensions), pieces, known_type())
     with_type = shares(table.filter(pl.col("block_type").is_not_null()), dimensions, within=[*by, "op"])
     return ordered(pl.concat([with_type, table.filter(pl.col("block_type").is_null())]), dimensions)
 
@@ -30,7 +39,6 @@ def metadata_fraction(io: Table) -> pl.DataFrame:
     stands as journal_count_ratio and journal_bytes_ratio (definitions.toml, metadata_fraction).
     """
     pieces = counted(io).filter(pl.col("op").is_in(["read", "write"]))
-    coverage = known_share(pieces, _mapped())
     mapped = pieces.filter(~pl.col("block_type").is_in(["unknown", "free"]))
     metadata = pl.col("block_type").is_in(["metadata", "directory"])
     journal = pl.col("block_type") == "journal"
@@ -43,9 +51,5 @@ def metadata_fraction(io: Table) -> pl.DataFrame:
         journal_bytes_ratio=pl.col("bytes").filter(journal).sum() / pl.col("bytes").sum(),
     )
     long = lazy(rows.collect()).unpivot(index=["op", "n"], variable_name="metric", value_name="value").collect()
-    return ordered(long.with_columns(unit=pl.lit("1"), coverage=pl.lit(coverage, pl.Float64)), ["op"])
-
-
-def _mapped() -> pl.Expr:
-    """The piece's block type is a fact."""
-    return pl.col("map_source").is_not_null() & (pl.col("map_source") != "inferred")
+    long = long.with_columns(unit=pl.lit("1"), coverage=pl.lit(None, pl.Float64))
+    return ordered(with_known_share(long, pieces, known_type()), ["op"])

@@ -23,6 +23,7 @@ from androstep_analysis.analysis.sync import sync
 from androstep_analysis.bench.tables import JOB
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
+from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
 
 Tables = Mapping[str, pl.LazyFrame]
@@ -71,15 +72,22 @@ class Measure:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is compared of a capture: its title, its row of table captures, its tables."""
+    """What is compared of a capture: its title, its row of table captures, its tables, and where its clock jumped."""
 
     title: str
     facts: Mapping[str, Any]
     tables: Tables
+    jumps: clock.Jumps = ()
 
     @classmethod
     def of(cls, capture: Capture) -> Recording:
-        return cls(capture.title, capture.facts, capture.tables)
+        return cls(capture.title, capture.facts, capture.tables, capture.jumps)
+
+    @property
+    def timed(self) -> Tables:
+        """The tables with their times on an axis that leaves out what the clock jumped over."""
+        names = [name for name in ("requests", "io", "samples") if self.jumps and name in self.tables]
+        return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
 
 
 def of_release(directory: str | PathLike[str]) -> list[Recording]:
@@ -181,9 +189,9 @@ def _measured(recording: Recording, measure: Measure, window_ns: int | None) -> 
     span = _span(recording)
     windows = None if window_ns is None or span is None else _Windows.of(recording.title, *span, window_ns)
     if windows is None:
-        result = measure.of(recording.tables, ())
+        result = measure.of(recording.timed, ())
     else:
-        result = measure.of(windows.apart(recording.tables), ("window",)).rename({"window": "repeat"})
+        result = measure.of(windows.apart(recording.timed), ("window",)).rename({"window": "repeat"})
     if measure.is_rate:
         seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / _NS_PER_S
         result = _rates(result, seconds) if windows is None else windows.rates(result)
@@ -201,7 +209,7 @@ def _measured(recording: Recording, measure: Measure, window_ns: int | None) -> 
 
 def _span(recording: Recording) -> tuple[int, int] | None:
     first, last = recording.facts["t_start_ns"], recording.facts["t_end_ns"]
-    return None if first is None or last is None else (first, last)
+    return None if first is None or last is None else (first, clock.continued(last, recording.jumps))
 
 
 @dataclass(frozen=True)

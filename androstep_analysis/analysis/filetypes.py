@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.analysis.tables import Table, counted, known_share, shares, tidy
+from androstep_analysis.analysis.tables import Table, counted, known_type, shares, tidy, with_known_share
 
 
 def filetypes(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     """Requests and bytes by operation and file type, data blocks only; dimensions `by`, `op`, `file_type`.
 
     Takes table `io`. Metrics count, bytes, count_ratio and bytes_ratio (within `by` group and operation). Data whose
-    file has no known type stands as `unknown`. `coverage` is the share of bytes whose block type is known as a fact:
-    bytes that no extent claims may have been a file's too.
+    file has no known type stands as `unknown`. `coverage` is the share of the operation's bytes whose block type
+    is known as a fact: bytes that no extent claims may have been a file's too.
     """
     pieces = counted(io)
     data = pieces.filter(pl.col("block_type") == "data").with_columns(
@@ -23,5 +23,5 @@ def filetypes(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     )
     dimensions = [*by, "op", "file_type"]
     groups = data.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
-    mapped = pl.col("map_source").is_not_null() & (pl.col("map_source") != "inferred")
-    return shares(tidy(groups, dimensions, known_share(pieces, mapped)), dimensions, within=[*by, "op"])
+    table = with_known_share(tidy(groups, dimensions), pieces, known_type())
+    return shares(table, dimensions, within=[*by, "op"])

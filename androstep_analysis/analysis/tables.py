@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.units import SECTOR_BYTES
 
 Table: TypeAlias = pl.LazyFrame | pl.DataFrame | Any
 """A LazyFrame, a DataFrame, or anything with `__arrow_c_stream__` (pyarrow, pandas, DuckDB)."""
@@ -41,12 +42,35 @@ def _types(names: tuple[str, ...]) -> dict[str, pl.DataType]:
 
 
 def counted(table: Table) -> pl.LazyFrame:
-    """The rows of `requests` or `io` that measures count (definitions.toml, counted).
+    """The rows of `requests` or `io` that every measure, figure and export is of (definitions.toml, counted).
 
-    That is those that completed, if any did; a capture that records no completions counts everything.
+    That is those that reached their device: issued to it or completed by it. A capture that records neither counts
+    everything.
     """
-    completed = pl.col("complete_ns").is_not_null()
-    return lazy(table).filter(completed | ~completed.any())
+    reached = pl.col("issue_ns").is_not_null() | pl.col("complete_ns").is_not_null()
+    return lazy(table).filter(reached | ~reached.any())
+
+
+def population(requests: Table) -> dict[str, int]:
+    """Of which requests the numbers are, and how much of them was seen whole (definitions.toml, counted).
+
+    Takes table `requests`. Keys count and bytes (of what is counted), completed and completed_bytes (the part that
+    completed within the capture), issued (requests of it whose issue was seen), queued and queued_bytes (requests that
+    are in no count: queued, and neither issued nor completed).
+    """
+    size = pl.col("nr_sectors") * SECTOR_BYTES
+    is_complete = pl.col("complete_ns").is_not_null()
+    whole = lazy(requests).select(seen=pl.len(), seen_bytes=size.sum())
+    of_counted = counted(requests).select(
+        count=pl.len(),
+        bytes=size.sum(),
+        completed=is_complete.sum(),
+        completed_bytes=size.filter(is_complete).sum(),
+        issued=pl.col("issue_ns").is_not_null().sum(),
+    )
+    seen, counts = whole.collect().row(0, named=True), of_counted.collect().row(0, named=True)
+    queued = {"queued": seen["seen"] - counts["count"], "queued_bytes": seen["seen_bytes"] - counts["bytes"]}
+    return {name: int(value) for name, value in (counts | queued).items()}
 
 
 def tidy(groups: pl.LazyFrame, dimensions: Sequence[str], coverage: float | None = None) -> pl.DataFrame:
@@ -89,30 +113,54 @@ def known_share(table: pl.LazyFrame, known: pl.Expr) -> float | None:
     return part / whole if whole else None
 
 
+def with_known_share(table: pl.DataFrame, pieces: pl.LazyFrame, known: pl.Expr) -> pl.DataFrame:
+    """The result with, as coverage, the share of the bytes of each row's operation on which `known` holds."""
+    size = pl.col("bytes")
+    of_op = pieces.group_by("op").agg(coverage=size.filter(known).sum() / size.sum(), whole=size.sum()).collect()
+    shares = of_op.select("op", coverage=pl.when(pl.col("whole") > 0).then("coverage"))
+    return table.drop("coverage").join(shares, on="op", how="left", maintain_order="left")
+
+
 def coverage(requests: Table, io: Table) -> pl.DataFrame:
-    """How much of the capture is known: matched, mapped, inferred, owned, each a share of bytes.
+    """How much of what is counted is known: matched, mapped, inferred, owned; dimension `op`.
 
-    Takes tables `requests` and `io`. Shares are of all requests seen, also of unfinished ones (definitions.toml,
-    coverage).
+    Takes tables `requests` and `io`. Each is a share of the bytes of the operation, of empty flushes one of their
+    number, for which there is nothing to map (definitions.toml, coverage). `n` is the number of requests, of pieces for
+    all but matched. Every operation stands for itself: one discard may be larger than all that was read and written.
     """
-    seen = lazy(requests).select("matched", bytes=pl.col("nr_sectors") * 512)
-    pieces = lazy(io)
-    inferred = (pl.col("map_source") == "inferred").fill_null(False)
-    parts = {
-        "matched": (seen, ~pl.col("matched").is_in(["no_issue", "no_complete"])),
-        "mapped": (pieces, pl.col("map_source").is_not_null() & ~inferred),
-        "inferred": (pieces, inferred),
-        "owned": (pieces, (pl.col("owner_count") != 0).fill_null(True) & (pl.col("owner_via") != "inferred")),
+    is_mapped = known_type() | (_is_fact() & pl.col("path").is_not_null())
+    is_told = pl.col("block_type").is_not_null() & (pl.col("block_type") != "unknown") | pl.col("path").is_not_null()
+    is_owned = (pl.col("owner_count") != 0).fill_null(True) & (pl.col("owner_via") != "inferred")
+    known = {
+        "matched": ~pl.col("matched").is_in(["no_issue", "no_complete"]),
+        "mapped": is_mapped,
+        "inferred": is_told & (pl.col("map_source") == "inferred").fill_null(False),
+        "owned": is_owned,
     }
-    rows = [
-        {"metric": name, "value": known_share(table, known), "unit": "1", "n": _rows_with_bytes(table)}
-        for name, (table, known) in parts.items()
+    # Of flushes, which carry no bytes, each counts one.
+    weight = pl.when(pl.col("op") == "flush").then(1).otherwise(pl.col("nr_sectors"))
+    tables = {name: counted(requests if name == "matched" else io) for name in known}
+    parts = [
+        tables[name]
+        .filter(weight > 0)
+        .group_by("op")
+        .agg(n=pl.len().cast(pl.Int64), value=weight.filter(is_known).sum() / weight.sum())
+        .select("op", "value", "n", metric=pl.lit(name), unit=pl.lit("1"))
+        for name, is_known in known.items()
     ]
-    return pl.DataFrame(rows, schema={"metric": pl.String, "value": pl.Float64, "unit": pl.String, "n": pl.Int64})
+    table = pl.concat(parts).filter((pl.col("op") != "flush") | pl.col("metric").is_in(["matched", "owned"]))
+    metric = pl.col("metric").cast(pl.Enum(list(known)))
+    return table.sort("op", metric).select("op", "metric", "value", "unit", "n").collect()
 
 
-def _rows_with_bytes(table: pl.LazyFrame) -> int:
-    return int(table.select((pl.col("bytes") > 0).sum()).collect().item())
+def known_type() -> pl.Expr:
+    """What the blocks of the piece (table `io`) hold is known as a fact."""
+    return _is_fact() & (pl.col("block_type") != "unknown").fill_null(False)
+
+
+def _is_fact() -> pl.Expr:
+    """What maps the piece is a fact."""
+    return (pl.col("map_source") != "inferred").fill_null(False)
 
 
 def _metric(rows: pl.DataFrame, dimensions: Sequence[str], name: str, unit: str) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from androstep_analysis.analysis.locality import classify
-from androstep_analysis.analysis.tables import Table, counted, known_share, ordered, tidy
+from androstep_analysis.analysis.tables import Table, counted, ordered, tidy, with_known_share
 from androstep_analysis.units import SECTOR_BYTES
 
 NS_PER_S = 1_000_000_000
@@ -26,13 +26,13 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     pieces = counted(io).filter(pl.col("bytes") > 0)
     groups = pieces.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
     known = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in by))
-    return ordered(tidy(groups, dimensions, known_share(pieces, known)), dimensions)
+    return ordered(with_known_share(tidy(groups, dimensions), pieces, known), dimensions)
 
 
 def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
     """Requests and bytes per second over time; dimensions `ts_ns` (Int64, start of the bin) and `op`.
 
-    Takes table `requests`. Metrics iops [1/s] and bandwidth [B/s]; a bin in which nothing of an operation completed
+    Takes table `requests`. Metrics iops [1/s] and bandwidth [B/s]; a bin in which nothing of an operation was done
     is a row with 0, so that a line drawn through the rows is true. Raises `ValueError` for a bin that has no length
     and for more than `MOST_BINS`.
     """

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import capture, terminal
+from androstep_analysis import analysis, capture, population, terminal
 from androstep_analysis.analysis import compare
 from androstep_analysis.analysis.compare_measures import dimensions
 from androstep_analysis.capture import Capture
@@ -136,6 +136,7 @@ def _json(
         "captures": [
             {"capture": one.title, "rows": measured.filter(capture_id=one.facts["capture_id"]).height}
             | {name: value for name, value in one.facts.items() if value is not None}
+            | ({"population": counts} if (counts := _population(one)) else {})
             for one in captures
         ],
         "groups": _rows(ranked),
@@ -163,6 +164,11 @@ def _text(
     """The parts of what is printed."""
     empty = [one.title for one in captures if measured.filter(capture_id=one.facts["capture_id"]).is_empty()]
     parts = [f"{visible(title)}: nothing of this measure is in it" for title in empty]
+    parts += [
+        f"{visible(one.title)}: {population.sentence(counts)}"
+        for one in captures
+        if (counts := _population(one)) and not population.is_whole(counts)
+    ]
     if ranked.is_empty():
         return parts
     groups = ranked.select(by).unique().height
@@ -172,6 +178,12 @@ def _text(
     parts.append(f"Comparisons, with 95 % intervals\n{_comparisons(compared, dims)}")
     parts.append(f"{compared.height:,} comparisons: {_counts(compared)}")
     return [*parts, *(REPEATS[name] for name in compared["repeats"].drop_nulls().unique(maintain_order=True))]
+
+
+def _population(one: Capture | compare.Recording) -> dict[str, int]:
+    """Of which requests the numbers of a recording are; empty where it has none."""
+    counts = analysis.population(one.tables["requests"]) if "requests" in one.tables else {}
+    return counts if any(counts.values()) else {}
 
 
 def _groups(ranked: pl.DataFrame, dims: Sequence[str], by: Sequence[str]) -> str:

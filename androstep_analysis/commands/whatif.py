@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import bench, capture, terminal, units, whatif
+from androstep_analysis import analysis, bench, capture, population, terminal, units, whatif
 from androstep_analysis.commands.command import Commands, block_device, keep_source, new_command
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
@@ -72,7 +72,8 @@ def run(arguments: argparse.Namespace) -> None:
     opened = capture.open(arguments.path)
     before = _of_device(opened, arguments.device)
     model = _model(arguments.model) if arguments.model else None
-    after, told = _changed(before, opened, arguments)
+    after, changes = _changed(before, opened, arguments)
+    told = [population.sentence(analysis.population(before), opened.losses, opened.lost_events), *changes]
     if model is not None:
         told.append(_predicted(before, after, model, arguments.mode.replace("-", "_")))
     if arguments.output is not None:
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
-    requests = opened.requests.collect()
+    requests = analysis.counted(opened.requests).collect()
     if requests.is_empty():
         raise InputError(f"{opened.title}: no requests of block devices; record block events with iotrace")
     if device is None:

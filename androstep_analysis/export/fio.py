@@ -34,7 +34,7 @@ def write_v3(capture: Capture, file: BinaryIO) -> None:
 
 
 def _write(capture: Capture, file: BinaryIO, version: int) -> None:
-    requests = _replayable(capture.requests)
+    requests = _replayable(analysis.counted(capture.requests))
     first_ns = requests.select(pl.col("time_ns").min()).collect().item()
     files = [
         f"/replay_redirect/{units.format_dev(dev)}"

@@ -24,7 +24,7 @@ def write(capture: Capture, file: BinaryIO) -> None:
     Where the capture does not know the time of day, the clock of its recording counts from 1970.
     """
     is_carried = pl.col("op").cast(pl.String).is_in(["read", "write"]) & pl.col("sector").is_not_null()
-    requests = capture.requests.filter(is_carried & (pl.col("nr_sectors") > 0))
+    requests = analysis.counted(capture.requests).filter(is_carried & (pl.col("nr_sectors") > 0))
     devices = requests.select(pl.col("dev").unique().sort()).collect().to_series()
     disks = {int(dev): number for number, dev in enumerate(devices)}
     host = pl.select(csvfile.guarded(pl.lit(_host(capture)))).item()

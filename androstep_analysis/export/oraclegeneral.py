@@ -98,7 +98,7 @@ class _Reuse:
 def _pieces(capture: Capture, objects: str, op: str | None, block_bytes: int) -> pl.LazyFrame:
     """Columns space (number of the device or file), block (first), blocks (count), time_ns of each piece."""
     is_used = pl.col("op").cast(pl.String).is_in([op] if op else ["read", "write"])
-    placed = capture.io.filter(is_used & pl.col("sector").is_not_null() & (pl.col("bytes") > 0))
+    placed = analysis.counted(capture.io).filter(is_used & pl.col("sector").is_not_null() & (pl.col("bytes") > 0))
     is_file = pl.lit(objects == "files") & pl.col("ino").is_not_null() & pl.col("file_offset_bytes").is_not_null()
     placed = placed.select(
         "dev",

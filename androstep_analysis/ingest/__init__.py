@@ -25,6 +25,7 @@ from androstep_analysis.ingest import (
     blkparse_text,
     blktrace,
     block_csv,
+    clock,
     ftrace_raw,
     ftrace_text,
     ioshark,
@@ -153,7 +154,16 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
         if losses := recorded.losses[len(known) :]:
             message = "; ".join(loss.message for loss in losses)
             warnings.warn(f"{printable(str(path))}: {message}", LossWarning, stacklevel=3)
-    return replace(recorded, tables={name: spool.table(name) for name in staging.TABLES if spool.rows(name)})
+    tables = {name: spool.table(name) for name in staging.TABLES if spool.rows(name)}
+    jumps = clock.jumps(tables, recorded.first_ns, recorded.last_ns)
+    if losses := clock.jumped(jumps):
+        warnings.warn(losses[0].message, LossWarning, stacklevel=3)
+    return replace(
+        recorded,
+        tables=tables,
+        losses=(*recorded.losses, *losses),
+        jumps=tuple(sorted({*recorded.jumps, *jumps})),
+    )
 
 
 def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, tuple[str, ...]]:

@@ -18,7 +18,7 @@ import weakref
 
 from androstep_analysis import native, schema
 from androstep_analysis.errors import Loss
-from androstep_analysis.ingest import text
+from androstep_analysis.ingest import clock, text
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -75,8 +75,10 @@ def read(source: Source, spool: Spool) -> Staging:
         first_ns=first_ns,
         last_ns=last_ns,
         lost_events=told.lost,
+        jumps=told.setback_times,
         losses=(
             *torn,
+            *clock.set_back(told),
             *wrapped(told.before_start),
             *skipped(told.lost),
             *told.refused[text.LINES].losses("blkparse events"),

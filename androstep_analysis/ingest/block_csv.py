@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from androstep_analysis import native
 from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.ingest import text
+from androstep_analysis.ingest import clock, text
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -225,6 +225,7 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
         realtime_offset_ns=0 if columns.is_realtime else None,
         losses=(
             *torn,
+            *clock.set_back(told, is_moved=False),
             *told.refused[text.LINES].losses("rows of the table"),
             *_repeated(_library().block_csv_repeats(handle), told.events, repeat_ns),
             *_rounded(told.rounded),

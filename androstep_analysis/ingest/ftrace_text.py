@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from androstep_analysis import native, schema
 from androstep_analysis.errors import Loss
-from androstep_analysis.ingest import commands_text, forms, fs_events_text, tasks, text
+from androstep_analysis.ingest import clock, commands_text, forms, fs_events_text, tasks, text
 from androstep_analysis.ingest.fs_events import PROBES
 from androstep_analysis.ingest.ftrace_commands import SCSI_STEPS
 from androstep_analysis.ingest.source import HEAD_BYTES, Source
@@ -114,8 +114,10 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
         tasks=tasks.seen(reader.seen().sort("ts_ns", maintain_order=True)),
         realtime_offset_ns=None if told.realtime_offset_ns == text.NO_TIME else told.realtime_offset_ns,
         lost_events=lost_events,
+        jumps=told.setback_times,
         losses=(
             *torn,
+            *clock.set_back(told),
             *lost,
             *told.refused[text.LINES].losses("trace events"),
             *told.refused[text.BLOCK].losses("block events of a known form"),

@@ -14,7 +14,7 @@ import re
 import weakref
 
 from androstep_analysis import native, schema
-from androstep_analysis.ingest import blkparse_text, text
+from androstep_analysis.ingest import blkparse_text, clock, text
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -46,8 +46,10 @@ def read(source: Source, spool: Spool) -> Staging:
         first_ns=first_ns,
         last_ns=last_ns,
         lost_events=told.lost,
+        jumps=told.setback_times,
         losses=(
             *torn,
+            *clock.set_back(told),
             *blkparse_text.wrapped(told.before_start),
             *blkparse_text.skipped(told.lost),
             *told.refused[text.LINES].losses("blkparse events"),

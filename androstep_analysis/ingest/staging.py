@@ -17,6 +17,9 @@ from androstep_analysis.losses import Losses
 TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames")
 """The tables that readers fill."""
 
+FLAGS = frozenset({"sync", "meta", "fua", "preflush", "readahead"})
+"""The columns of table requests that say which flags a request has."""
+
 
 @dataclass(frozen=True)
 class Staging:
@@ -29,7 +32,7 @@ class Staging:
     `lost_events` is what the recorder says it lost; `losses` explains it and adds what the reader could not use.
     `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock. `recorded` names the events
     that were recorded, also those that never came; None where the recorder does not say. `facts` is what the recording
-    says of the machine, by the names of `manifest.FACTS`.
+    says of the machine, by the names of `manifest.FACTS`. `jumps` is where the segments of its time meet (`clock`).
     """
 
     format: str
@@ -44,18 +47,21 @@ class Staging:
     losses: tuple[Loss, ...] = ()
     recorded: frozenset[str] | None = None
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    jumps: tuple[tuple[int, int], ...] = ()
 
     def table(self, name: str) -> pl.LazyFrame:
         """One of `TABLES`, which may have no rows."""
         return self.tables[name] if name in self.tables else schema.empty(name).lazy()
 
     @property
-    def has_flags(self) -> bool:
-        """Whether a write without REQ_SYNC is told from one whose flags are not told.
+    def flags(self) -> frozenset[str]:
+        """The flags of table requests (`FLAGS`) that the format can tell; of others it is unknown whether they are set.
 
-        Open-CAS does not record it; of a CSV one knows once any of its requests has more than its operation's letter.
+        Open-CAS has no letter for REQ_SYNC; a CSV tells of flags once any request has more than its operation's letter.
         """
-        return self.format != "opencas" and (self.format != "block_csv" or any(len(rwbs) > 1 for rwbs in self.events))
+        if self.format == "block_csv":
+            return FLAGS if any(len(rwbs) > 1 for rwbs in self.events) else frozenset()
+        return FLAGS - {"sync"} if self.format == "opencas" else FLAGS
 
     @property
     def lost(self) -> Losses:
@@ -126,5 +132,6 @@ def merge(parts: Sequence[Staging]) -> Staging:
         lost_events=sum(part.lost_events for part in parts),
         losses=tuple(loss for part in parts for loss in part.losses),
         recorded=frozenset.intersection(*recorded) if len(recorded) == len(parts) else None,
+        jumps=tuple(sorted(jump for part in parts for jump in part.jumps)),
         facts={name: value for part in reversed(parts) for name, value in part.facts.items()},
     )

@@ -22,6 +22,8 @@ _CALL_ROWS = 1 << 14
 """Events of system calls that are handed on at once."""
 
 _QUOTED = 64
+MAX_SETBACKS = 8
+"""How often a clock may be set back; one that goes back more often is several (native/text_lines.h)."""
 
 NO_TIME = -(1 << 63)
 """Stands for a time that nothing tells (native.h: NO_INT64)."""
@@ -57,6 +59,8 @@ class Told(ctypes.Structure):
     before_start: int
     rounded: int
     realtime_offset_ns: int
+    setbacks: int
+    setback_ns: ctypes.Array[ctypes.Array[ctypes.c_int64]]
     refused: ctypes.Array[Refused]
     _fields_ = (
         ("first_ns", ctypes.c_int64),
@@ -69,6 +73,8 @@ class Told(ctypes.Structure):
         ("before_start", ctypes.c_uint64),
         ("rounded", ctypes.c_uint64),
         ("realtime_offset_ns", ctypes.c_int64),
+        ("setbacks", ctypes.c_uint64),
+        ("setback_ns", (ctypes.c_int64 * 2) * MAX_SETBACKS),
         ("refused", Refused * 5),
     )
 
@@ -76,6 +82,11 @@ class Told(ctypes.Structure):
     def span(self) -> tuple[int | None, int | None]:
         """First and last time; None where there is no event."""
         return (self.first_ns, self.last_ns) if self.events else (None, None)
+
+    @property
+    def setback_times(self) -> tuple[tuple[int, int], ...]:
+        """Where the clock was set back: the last time before, and the time that the next line got."""
+        return tuple((before, after) for before, after in self.setback_ns[: min(self.setbacks, MAX_SETBACKS)])
 
 
 LINES, BLOCK, FS, COMMANDS, CALLS = range(5)

@@ -11,9 +11,10 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.fiemap import Listing
+from androstep_analysis.ingest import clock
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import blocksize, consistency, evidence, extents, filetype, handles, owner, pagesize
+from androstep_analysis.link import blocksize, consistency, evidence, extents, filetype, handles, owner, pagesize, rwbs
 from androstep_analysis.link.consistency import Stated
 from androstep_analysis.link.given import SOURCES, Images
 from androstep_analysis.link.requests import Requests
@@ -51,6 +52,8 @@ def tables(
     In memory are all filesystem events; and all requests only if some of those events tell who wrote what.
     """
     fs_events = tracepoints.on_filesystems(staging.fs_events.collect(), linked.requests)
+    if clock.is_mixed(staging.losses):  # events in no order prove nothing
+        fs_events = fs_events.clear()
     page_bytes = pagesize.known(staging.facts.get("page_bytes"), fs_events)
     staging = staging.with_tables(fs_events=pagesize.counted(fs_events, page_bytes))
     stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, page_bytes)
@@ -69,8 +72,10 @@ def tables(
             pieces = handles.journalled(pieces, fs_events)
         recorded = staging.recorded or frozenset()
         pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost, recorded, page_bytes=page_bytes)
-        spool.append("requests", window.requests)
-        spool.append("io", extents.table(pieces if staging.has_flags else extents.without_flags(pieces)))
+        requests = _with_known_flags(window.requests, staging.flags)
+        pieces = pieces if "sync" in staging.flags else extents.without_sync(pieces)
+        spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
+        spool.append("io", extents.table(pieces.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
         "requests": spool.table("requests"),
@@ -85,6 +90,27 @@ def _of_only_device(linked: Requests, fs_type: str | None) -> dict[int, str]:
     """What filesystem the only device of the trace holds, if it is the only one and its recorder says so."""
     devices = linked.requests.select(pl.col("part_dev").unique()).collect()["part_dev"].drop_nulls()
     return {int(devices[0]): fs_type} if fs_type is not None and len(devices) == 1 else {}
+
+
+def _within_one_segment(staging: Staging, waits: tuple[str, ...]) -> list[pl.Expr]:
+    """The times of requests, of which those are null that lie before a jump of the clock that others lie behind.
+
+    No time is counted across a jump. Where times are of several clocks, only the last one of each request is left.
+    """
+    names = (*waits, "issue_ns", "complete_ns")
+    if clock.is_mixed(staging.losses):
+        last = pl.coalesce(*reversed(names))
+        return [pl.when(pl.col(name) == last).then(name).alias(name) for name in names]
+    borders = [after for _, after in staging.jumps]
+    segment = {name: pl.sum_horizontal(pl.lit(0), *(pl.col(name) >= border for border in borders)) for name in names}
+    last = pl.coalesce(*(pl.when(pl.col(name).is_not_null()).then(segment[name]) for name in reversed(names)))
+    return [pl.when(segment[name] == last).then(name).alias(name) for name in names] if borders else []
+
+
+def _with_known_flags(requests: pl.DataFrame, told: frozenset[str]) -> pl.DataFrame:
+    """Table requests with null for flags that the format cannot tell, and for those of a request without letters."""
+    known = {flag: pl.col("rwbs").is_not_null() & pl.lit(flag in told) for flag in rwbs.FLAGS}
+    return requests.with_columns(pl.when(is_known).then(flag).alias(flag) for flag, is_known in known.items())
 
 
 def classified(known: Known) -> Known:

@@ -31,7 +31,7 @@ def pieces(
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
-def without_flags(pieces: pl.DataFrame) -> pl.DataFrame:
+def without_sync(pieces: pl.DataFrame) -> pl.DataFrame:
     """The pieces of a recording whose events do not tell REQ_SYNC: which other writes are synchronous is unknown."""
     return pieces.with_columns(sync=pl.when((pl.col("op") != "write") | pl.col("sync")).then("sync"))
 

@@ -307,7 +307,7 @@ static void read_line(struct reader *reader, struct text line)
         blkparse_note(told, &trace->is_summary, line);
         return;
     }
-    event.ts_ns = blkparse_time(told, event.ts_ns);
+    event.ts_ns = continued_time(reader, (uint64_t)event.cpu, blkparse_time(told, event.ts_ns));
     if (count_event(reader, event.ts_ns, event.letters) == MAX_NAMES)
         refuse(&told->refused[REFUSED_LINE], line);
     if (*event.letters.at == 'm')

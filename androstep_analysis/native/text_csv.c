@@ -419,8 +419,10 @@ static bool read_row(struct block_csv *csv, struct text line)
 
     request.response_ns = request.tid = request.pid = request.cpu = NO_INT64;
     request.offset_unit = request.size_unit = SECTOR_BYTES;
-    if (!take_request(csv, line, &request) || !sectors_of(&request, &sector, &nr_sectors, &is_rounded) ||
-        count_event(reader, request.ts_ns, request.op) == MAX_NAMES)
+    if (!take_request(csv, line, &request) || !sectors_of(&request, &sector, &nr_sectors, &is_rounded))
+        return false;
+    see_setback(reader, device_number(&request), request.ts_ns);
+    if (count_event(reader, request.ts_ns, request.op) == MAX_NAMES)
         return false;
     reader->told.rounded += is_rounded;
     csv->repeats += csv->repeat_ns && is_repeated(csv, &request, sector, nr_sectors);

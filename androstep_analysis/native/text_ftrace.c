@@ -644,6 +644,7 @@ static void read_line(struct reader *reader, struct text line)
     }
     if (take_head(&at, &head)) {
         trace->has_event = true;
+        head.ts_ns = continued_time(&trace->reader, (uint64_t)head.cpu, head.ts_ns);
         read_event(trace, line, &head, at);
     } else {
         read_note(&trace->notes, line);

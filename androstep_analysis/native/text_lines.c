@@ -176,6 +176,40 @@ void refuse(struct refused *refused, struct text line)
     }
 }
 
+// A clock that goes back by less is read without order, or its CPUs differ.
+#define SETBACK_NS INT64_C(60000000000)
+
+bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns)
+{
+    struct stream *stream = &reader->streams[(key ^ key >> 20) % STREAM_SLOTS];
+    bool is_first = stream->key != key + 1;
+    bool is_setback = !is_first && stream->latest_ns >= INT64_MIN + SETBACK_NS &&
+                      ts_ns < stream->latest_ns - SETBACK_NS;
+
+    if (is_first || is_setback || ts_ns > stream->latest_ns)
+        *stream = (struct stream){key + 1, ts_ns};
+    reader->told.setbacks += is_setback;
+    return is_setback;
+}
+
+int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns)
+{
+    struct told *told = &reader->told;
+    int64_t shift_ns, moved;
+
+    if (__builtin_add_overflow(ts_ns, reader->shift_ns, &moved))
+        moved = ts_ns;
+    if (!see_setback(reader, key, moved) || told->setbacks > MAX_SETBACKS || told->last_ns == INT64_MAX ||
+        __builtin_sub_overflow(told->last_ns + 1, ts_ns, &shift_ns))
+        return moved;
+    moved = told->last_ns + 1;
+    reader->shift_ns = shift_ns;
+    told->setback_ns[told->setbacks - 1][0] = told->last_ns;
+    told->setback_ns[told->setbacks - 1][1] = moved;
+    see_setback(reader, key, moved);
+    return moved;
+}
+
 uint32_t count_event(struct reader *reader, int64_t ts_ns, struct text name)
 {
     uint32_t number;

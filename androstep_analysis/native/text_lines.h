@@ -20,6 +20,9 @@ struct refused {
     uint8_t first[QUOTED];
 };
 
+// How often a file's clock may be set back; of one that goes back more often the times are of several clocks.
+enum { MAX_SETBACKS = 8, STREAM_SLOTS = 4096 };
+
 // What a reader tells beside rows; ingest/text.py has the same structure.
 struct told {
     int64_t first_ns; // INT64_MAX before the first event
@@ -32,6 +35,8 @@ struct told {
     uint64_t before_start;      // events with times before the start of the trace
     uint64_t rounded;           // requests that do not begin and end at sectors
     int64_t realtime_offset_ns; // NO_INT64 where nothing tells it
+    uint64_t setbacks;          // lines whose time is long before that of an earlier line of the same stream
+    int64_t setback_ns[MAX_SETBACKS][2]; // of those that were moved: the time before, and the time they got
     struct refused refused[5];
 };
 
@@ -73,6 +78,12 @@ struct lately {
     uint32_t number;
 };
 
+// Lines whose times only rise: those of a CPU, or of a device.
+struct stream {
+    uint64_t key; // and one; 0: none
+    int64_t latest_ns;
+};
+
 struct reader;
 
 // Reads one line; there is room in all tables.
@@ -91,6 +102,8 @@ struct reader {
     struct lately lately[LATELY_SLOTS];       // of the tables' strings
     struct lately lately_names[LATELY_SLOTS]; // of `names`
     struct lately lately_comms[LATELY_SLOTS]; // of the strings of the table of threads
+    int64_t shift_ns;                         // what times are moved by, so that they go on where the clock was set back
+    struct stream streams[STREAM_SLOTS];      // by key
     uint8_t carry[MAX_LINE];
 };
 
@@ -100,6 +113,14 @@ uint32_t string_number(struct lately lately[LATELY_SLOTS], struct strings *strin
 // Prepares a reader whose names of events are kept in `names`; false where memory is short.
 bool reader_start(struct reader *reader, line_reader *read_line, struct strings *names);
 void reader_end(struct reader *reader);
+
+// The time of a line of the stream `key`, moved behind all others where the clock was set back before it: tools that
+// print CPUs or devices in turn go back as well, but never within one.
+int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns);
+
+// Whether this time is long before that of an earlier line of the stream, and takes note of it: rows of a table need
+// not be in order, so that they are counted only.
+bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns);
 
 // Counts an event of this time and name. Returns the number of the name; MAX_NAMES where there are too many.
 uint32_t count_event(struct reader *reader, int64_t ts_ns, struct text name);

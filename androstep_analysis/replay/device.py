@@ -107,7 +107,9 @@ def _asked(requests: pl.LazyFrame, dev: int) -> pl.DataFrame:
 
     In the order in which they began; `reason` says why one is left out.
     """
-    of_device = requests.filter(pl.col("dev") == dev).with_columns(pl.col("op").cast(pl.String)).collect()
+    # Flags that the recording cannot tell are not asked for.
+    flags = pl.col("fua", "preflush").fill_null(value=False)
+    of_device = requests.filter(pl.col("dev") == dev).with_columns(pl.col("op").cast(pl.String), flags).collect()
     op = pl.col("op")
     is_flush = op == "flush"
     shows_flushes = not of_device.filter(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from androstep_analysis import losses
+import polars as pl
+
+from androstep_analysis import losses, population
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells, section
 
@@ -14,24 +16,33 @@ if TYPE_CHECKING:
 
 def elements(capture: Capture, *, of_requests: bool) -> list[Element]:
     """What is missing, and with `of_requests` how much of the I/O the report can speak of, in words."""
-    statements = [
-        el("li", _COVERAGE.get(metric, "{} (" + metric + ").").format(cells.bytes_share(value)))
-        for metric, value in capture.coverage.select("metric", "value").iter_rows()
-    ]
-    statements += [el("li", f"{line[:1].upper()}{line[1:]}.") for line in capture.compared]
+    counted = population.sentence(capture.population, capture.losses, capture.lost_events)
+    compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in capture.compared]
     lost = [el("li", f"{loss.message} ({loss.count:,}{losses.hurts(loss, ', of ')})") for loss in capture.losses]
+    of_numbers = [el("p", counted), *_coverage(capture), *section.definitions(("coverage", "counted"))]
     return [
         el("h2", "How far it can be trusted"),
-        *([el("ul", *statements), *section.definitions(("coverage", "counted"))] if of_requests else []),
+        *(of_numbers if of_requests else []),
+        *([el("ul", *compared)] if compared else []),
         el("ul", *lost, class_="losses")
         if lost
         else el("p", "The recorder reports no lost event, and everything in its files could be read."),
     ]
 
 
-_COVERAGE = {
-    "matched": "Issue and completion were both seen for {}.",
-    "mapped": "What the blocks held is known as a fact for {}.",
-    "inferred": "It is inferred from an image taken at another time for {}.",
-    "owned": "The process on whose behalf they moved is known for {}.",
-}
+def _coverage(capture: Capture) -> list[Element]:
+    """The shares of each operation as a table."""
+    if capture.coverage.is_empty():
+        return []
+    wide = capture.coverage.pivot("metric", index="op", values="value", maintain_order=True)
+    titles = {
+        "matched": "Issue and completion seen",
+        "mapped": "File or block type known",
+        "inferred": "inferred",
+        "owned": "Owner known",
+    }
+    shown = wide.select(
+        pl.col("op").cast(pl.String).alias("Of the bytes of each operation"),
+        *(cells.formatted(name, cells.per_cent).alias(title) for name, title in titles.items() if name in wide.columns),
+    )
+    return [cells.table(shown, 1)]

@@ -95,8 +95,13 @@ _TITLES = {
 
 
 def _known(table: pl.DataFrame) -> list[Element]:
-    """The coverage of a result, where it is one number and not simply everything."""
-    values = table["coverage"].drop_nulls().unique()
-    if len(values) != 1 or values[0] == 1:
+    """The coverage of a result, for each operation where it tells them apart, unless it is simply everything."""
+    known = table.drop_nulls("coverage")
+    if known.is_empty() or (known["coverage"] == 1).all():
         return []
-    return [el("p", f"Known for {cells.bytes_share(values[0])}.")]
+    if "op" in table.columns:
+        of_op = known.select(pl.col("op").cast(pl.String), "coverage").unique(maintain_order=True).sort("op")
+        listed = ", ".join(f"{op} {cells.per_cent(value)}" for op, value in of_op.iter_rows())
+        return [el("p", f"Known, of the bytes of each operation: {listed}.")]
+    values = known["coverage"].unique()
+    return [el("p", f"Known for {cells.bytes_share(values[0])}.")] if len(values) == 1 else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells
 
@@ -17,9 +18,9 @@ def elements(capture: Capture) -> list[Element]:
     if capture.first_ns is None or capture.last_ns is None:
         window = "no times" if capture.events else "no events"
     else:
-        window = (
-            f"{cells.duration(capture.last_ns - capture.first_ns)}, from {capture.first_ns:,} to {capture.last_ns:,} ns"
-        )
+        length = clock.continued(capture.last_ns, capture.jumps) - capture.first_ns
+        parts = f" in {len(capture.jumps) + 1} parts" if capture.jumps else ""
+        window = f"{cells.duration(length)}{parts}, from {capture.first_ns:,} to {capture.last_ns:,} ns"
     known = [(title, str(value)) for title, value in facts if value is not None]
     known += [
         ("Window", window),

@@ -9,6 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from androstep_analysis import analysis, plot, units
+from androstep_analysis.ingest import clock
 from androstep_analysis.report import cells, measures
 from androstep_analysis.report.section import Figure, Section
 
@@ -21,8 +22,9 @@ BINS: Final = 300
 
 def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]:
     """The words that captions need, and the result tables of `SECTIONS`."""
-    requests, io = capture.requests, capture.io
-    bin_ns = bin_length(capture.first_ns, capture.last_ns)
+    requests, io = analysis.counted(capture.requests), analysis.counted(capture.io)
+    timed = clock.on_one_axis(requests, capture.jumps)
+    bin_ns = bin_length(capture.first_ns, clock.continued(capture.last_ns or 0, capture.jumps))
     device = requests.group_by("dev").len().sort(["len", "dev"], descending=[True, False]).head(1).collect()
     busiest = device["dev"][0] if device.height else 0
     of_files = io.filter(pl.col("block_type") == "data")
@@ -38,15 +40,15 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]:
         "processes": analysis.volume(io, by=("owner_comm",)),
         "files": analysis.volume(of_files, by=("path",)),
         "locality": analysis.locality(requests),
-        "cumulative": analysis.cumulative(requests),
+        "cumulative": analysis.cumulative(timed),
         "sync": analysis.sync(io),
         "map_sources": analysis.evidence(io, "map_source"),
         "owners_via": analysis.evidence(io, "owner_via"),
         "latency": analysis.latency(requests),
         "latency_distribution": analysis.latency_distribution(requests),
-        "rate": analysis.rate(requests, bin_ns=bin_ns),
-        "points": requests.select(POINTS).collect(),
-        "device": requests.filter(pl.col("dev") == busiest).select(POINTS).collect(),
+        "rate": analysis.rate(timed, bin_ns=bin_ns),
+        "points": timed.select(POINTS).collect(),
+        "device": timed.filter(pl.col("dev") == busiest).select(POINTS).collect(),
     }
     return {"bin": cells.duration(bin_ns), "device": units.format_dev(busiest)}, tables
 

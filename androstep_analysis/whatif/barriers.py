@@ -35,7 +35,7 @@ def commits(requests: pl.DataFrame, io: pl.DataFrame) -> pl.DataFrame:
     asked = pl.coalesce("queue_ns", "insert_ns", "issue_ns", "complete_ns")
     rows = (
         requests.join(of_journal, on="request_id", how="semi")
-        .with_columns(asked_ns=asked, is_record="preflush")
+        .with_columns(asked_ns=asked, is_record=pl.col("preflush").fill_null(value=False))
         .sort("dev", "asked_ns", "request_id")
     )
     number = pl.col("is_record").cast(pl.Int64).cum_sum().over("dev") - pl.col("is_record").cast(pl.Int64)

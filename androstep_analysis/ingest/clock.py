@@ -1,0 +1,126 @@
+"""Where the clock of a recording jumped or was set back: its time axis goes on by segments.
+
+What a recorder's clock did shows in two ways. It was *set back* where a line's time is long before that of an earlier
+line of the same CPU (native/text_lines.c): a reset, a wrap, or two recordings in one file. What follows is moved behind
+what was before, in the order of the file. It *jumped* where nothing is recorded for longer than all the rest of the
+recording lasts, and for an hour at least: the clock was set, or two recordings follow each other; a recorder that ran
+all that time would be one of almost nothing. Shorter silences are pauses of the device and stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis.errors import Loss
+from androstep_analysis.ingest.text import MAX_SETBACKS, Told
+
+Jumps: TypeAlias = tuple[tuple[int, int], ...]
+"""Where segments meet: the last time of one and the first of the next, in ns, in order."""
+
+LEAST_JUMP_NS: Final = 3600 * 10**9
+
+_LEAST_EVENTS: Final = 16
+"""A recording of fewer has no rest to speak of."""
+
+
+def set_back(told: Told, *, is_moved: bool = True) -> tuple[Loss, ...]:
+    """What a reader of lines tells of its clock; `is_moved` where it moves what follows."""
+    count = told.setbacks
+    if not count:
+        return ()
+    times = "1 time" if count == 1 else f"{count:,} times"
+    if not is_moved:
+        message = f"{times} a row is of more than 60 s before an earlier one of its device: rows are by their times"
+    elif count > MAX_SETBACKS:
+        message = f"the clock goes back {times}: the times are of several clocks, and tell no order of events"
+    else:
+        message = f"the clock was set back {times}: what follows is moved behind what was before"
+    return (Loss("clock", count, message),)
+
+
+def is_mixed(losses: Iterable[Loss]) -> bool:
+    """Whether the order of the events is unknown: their times are of several clocks."""
+    return any(loss.kind == "clock" and "several clocks" in loss.message for loss in losses)
+
+
+def jumps(tables: Mapping[str, pl.LazyFrame], first_ns: int | None, last_ns: int | None) -> Jumps:
+    """The jumps of a recording from `first_ns` to `last_ns` whose events are in these tables, which are in order."""
+    if first_ns is None or last_ns is None or last_ns - first_ns < 2 * LEAST_JUMP_NS:
+        return ()
+    silent = [(first_ns, last_ns)]
+    events = 0
+    for table in tables.values():
+        found, rows = _silences(table, first_ns, last_ns)
+        silent, events = _both(silent, found), events + rows
+    if events < _LEAST_EVENTS:
+        return ()
+    rest, chosen = last_ns - first_ns, []
+    for begin, end in sorted(silent, key=lambda one: one[0] - one[1]):
+        rest -= end - begin
+        if end - begin <= rest:
+            break
+        chosen.append((begin, end))
+    return tuple(sorted(one for one in chosen if first_ns < one[0] or one[1] < last_ns))
+
+
+def jumped(found: Jumps) -> tuple[Loss, ...]:
+    """Jumps as a `Loss`."""
+    if not found:
+        return ()
+    begin, end = max(found, key=lambda one: one[1] - one[0])
+    longest = f"{(end - begin) / 1e9:,.0f} s behind {begin / 1e9:,.6f} s"
+    where = f"the clock jumps by {longest}" if len(found) == 1 else f"{len(found)} times, by up to {longest}"
+    start = "" if len(found) == 1 else "the clock jumps "
+    message = f"{start}{where}, longer than the rest lasts: no time is counted across, and time axes leave it out"
+    return (Loss("clock", len(found), message, spans=found),)
+
+
+def continued(time: Any, jumps: Jumps) -> Any:
+    """Times (a number or an expression) on an axis that leaves out what the clock jumped over."""
+    for before, after in reversed(jumps):
+        if isinstance(time, int):
+            time = time - (after - before) if time >= after else time
+        else:
+            time = pl.when(time >= after).then(time - (after - before)).otherwise(time)
+    return time
+
+
+def on_one_axis(table: pl.LazyFrame, jumps: Jumps) -> pl.LazyFrame:
+    """Table requests, io or samples with its times on that axis."""
+    names = ("ts_ns", "queue_ns", "insert_ns", "issue_ns", "complete_ns")
+    have = table.collect_schema()
+    return table.with_columns(continued(pl.col(name), jumps).alias(name) for name in names if jumps and name in have)
+
+
+def _silences(table: pl.LazyFrame, first_ns: int, last_ns: int) -> tuple[list[tuple[int, int]], int]:
+    """The times of `LEAST_JUMP_NS` or more in which a table has no row, and its rows."""
+    found: list[tuple[int, int]] = []
+    before, rows = first_ns, 0
+    for batch in table.select(pl.col("ts_ns").drop_nulls()).collect_batches(maintain_order=True, chunk_size=1 << 17):
+        times: npt.NDArray[np.int64] = np.append(np.int64(before), batch["ts_ns"].to_numpy())
+        for at in np.flatnonzero(np.diff(times) >= LEAST_JUMP_NS):
+            found.append((int(times[at]), int(times[at + 1])))
+        before, rows = int(times[-1]), rows + batch.height
+    if last_ns - before >= LEAST_JUMP_NS:
+        found.append((before, last_ns))
+    return found, rows
+
+
+def _both(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The times that are in both lists, each in order, as far as they are long enough."""
+    found = []
+    i = j = 0
+    while i < len(one) and j < len(other):
+        begin, end = max(one[i][0], other[j][0]), min(one[i][1], other[j][1])
+        if end - begin >= LEAST_JUMP_NS:
+            found.append((begin, end))
+        if one[i][1] < other[j][1]:
+            i += 1
+        else:
+            j += 1
+    return found
