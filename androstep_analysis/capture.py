@@ -6,6 +6,7 @@ import contextlib
 import functools
 import shutil
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from androstep_analysis import (
     schema,
 )
 from androstep_analysis.derivation import OF_WITNESSES, TABLES, Image, Witnesses, derive
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.errors import InputError, Loss, LossWarning
 from androstep_analysis.ingest import clock, procmon, record
 from androstep_analysis.ingest.clock import Jumps
 from androstep_analysis.ingest.source import head
@@ -46,10 +47,13 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None) -> Captur
     """The capture in a directory, or a foreign trace or a result as a capture of its own.
 
     A directory's derived tables are used where they were made from the same sources by the same code, and made again
-    otherwise. `csv_columns` tells what stands in the columns of a CSV (`ingest.block_csv.Columns`). Raises
-    `InputError` for what cannot be read; warns (`LossWarning`) of what was lost.
+    otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it. `csv_columns`
+    tells what stands in the columns of a CSV (`ingest.block_csv.Columns`). Raises `InputError` for what cannot be read;
+    warns (`LossWarning`) of what was lost.
     """
     path = Path(path)
+    if (directory := _capture_of(path)) is not None:
+        path = directory
     if path.is_dir() and not recording.is_one(path) and ingest.files(path) == (path,):
         return _open_directory(path)
     described = replace(_described([path]), csv_columns=csv_columns)
@@ -129,10 +133,11 @@ def _described(
 ) -> Manifest:
     """The manifest of recordings (files, or a directory of iotrace) and of images and listings by role, in place."""
     paths = [file for path in paths for file in ingest.files(path)]
+    paths = [recording.whole(path) for path in paths] if len(paths) == 1 else paths
     recordings = [path for path in paths if path.is_dir()]
     if len(recordings) > 1 or (recordings and len(paths) > 1):
         raise InputError(f"{recordings[0]}: a directory of iotrace is a recording of its own; ingest it alone")
-    described = recording.described(recordings[0]) if recordings else Manifest(sources=())
+    described = recording.described(recordings[0]) if recordings else _recorded_with(paths)
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file")
@@ -144,6 +149,27 @@ def _described(
         manifest.in_place(path, role, device if role.startswith("image") else None) for role, path in given.items()
     ]
     return replace(described, sources=(*traces, *kept, *added))
+
+
+def _capture_of(path: Path) -> Path | None:
+    """The capture directory that file `path` is a recording of, as the manifest there says."""
+    directory = path.absolute().parent.parent
+    if path.is_dir() or not (directory / manifest.FILE_NAME).is_file():
+        return None
+    sources = manifest.read(directory).sources
+    is_source = any(source.role == "trace" and Path(directory, source.path).samefile(path)
+                    for source in sources if Path(directory, source.path).exists())  # fmt: skip
+    return directory if is_source else None
+
+
+def _recorded_with(paths: Sequence[Path]) -> Manifest:
+    """What the recorder knew, if one of these files is the trace of a capture or of iotrace, without its sources."""
+    for path in paths:
+        if (directory := _capture_of(path)) is not None:
+            return replace(manifest.read(directory), sources=(), extents=manifest.EXTENTS)
+        if recording.whole(path) != path:
+            return recording.known(path.parent)
+    return Manifest(sources=())
 
 
 def _role(path: Path) -> str:
@@ -522,7 +548,9 @@ def _staging(described: Manifest, find: Find, found: Mapping[str, Results], spoo
 def _uncounted(described: Manifest, staging: Staging) -> tuple[Loss, ...]:
     """What the recorder lost by its own word and its files do not show."""
     if described.lost_events is None:
-        return (Loss("uncounted", 1, "iotrace was killed; nobody knows how many events were lost"),)
+        message = "iotrace was killed; nobody knows how many events were lost"
+        warnings.warn(message, LossWarning, stacklevel=4)
+        return (Loss("uncounted", 1, message),)
     more = described.lost_events - staging.lost_events
     message = f"{more} more events were lost than the trace itself shows, by the recorder's count"
     return (Loss("missing", more, message),) if more > 0 else ()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from androstep_analysis import manifest
-from androstep_analysis.errors import InputError
+from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.manifest import Manifest
 
 FILE_NAME = "recording.json"
@@ -28,11 +30,34 @@ def is_one(directory: Path) -> bool:
     return (directory / FILE_NAME).is_file() and not (directory / manifest.FILE_NAME).exists()
 
 
+def whole(path: Path) -> Path:
+    """The directory of iotrace that file `path` is a part of, if it can be read; else `path`, with a warning."""
+    directory = path.parent
+    if path.name not in _ROLES or not path.is_file() or not is_one(directory):
+        return path
+    try:
+        known(directory)
+    except InputError as error:
+        message = (
+            f"{path}: a part of a recording, read alone: what iotrace knew of the device and of losses is left out"
+        )
+        warnings.warn(LossWarning(f"{message} ({error})"), stacklevel=4)
+        return path
+    return directory
+
+
 def described(directory: Path) -> Manifest:
     """The manifest of what iotrace wrote, its files in place.
 
     Raises `InputError` where the directory is none of iotrace's, holds no trace, or its recording.json is damaged.
     """
+    without = known(directory)
+    found = [directory / name for name in _ROLES if (directory / name).is_file()]
+    return replace(without, sources=tuple(manifest.in_place(file, _ROLES[file.name]) for file in found))
+
+
+def known(directory: Path) -> Manifest:
+    """What recording.json says, without the sources; raises as `described`."""
     path = directory / FILE_NAME
     if not path.is_file():
         raise InputError(f"{directory}: a directory without {FILE_NAME} is no recording; give one that iotrace made")
@@ -40,12 +65,10 @@ def described(directory: Path) -> Manifest:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid JSON ({error}); ingest trace.dat alone") from None
-    found = [directory / name for name in _ROLES if (directory / name).is_file()]
     if not (directory / "trace.dat").is_file():
         raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
-    sources = tuple(manifest.in_place(file, _ROLES[file.name]) for file in found)
     try:
-        return manifest.parsed(raw | {"events": _events(raw)}, sources)
+        return manifest.parsed(raw | {"events": _events(raw)}, ())
     except manifest.MALFORMED as error:
         raise InputError(f"{path}: not as iotrace writes it ({error!r}); ingest trace.dat alone") from None
 

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 import androstep_analysis
-from androstep_analysis import capture, cli, derivation, manifest
+from androstep_analysis import capture, cli, derivation, manifest, summary
 from androstep_analysis.capture import Capture
-from androstep_analysis.errors import InputError
+from androstep_analysis.errors import InputError, LossWarning
 
 pytestmark = pytest.mark.root
 
@@ -210,3 +210,33 @@ def test_where_nobody_says_what_was_recorded_files_may_be_others_of_their_number
     )
     assert manifest.read(tmp_path / "capture").events is None
     assert None in data_written(made)
+
+
+def test_a_file_of_a_recording_stands_for_all_of_it(copied: Path, tmp_path: Path) -> None:
+    """Also for what only the recorder knows: how much was lost."""
+    told = json.loads((copied / "recording.json").read_text())
+    (copied / "recording.json").write_text(json.dumps(told | {"lost_events": 1125}))
+    whole = summary.summary(androstep_analysis.open(copied))
+    assert whole["lost_events"] == 1125 and [loss["count"] for loss in whole["losses"]] == [1125]
+    for name in ("trace.dat", "before.rec", "recording.json"):
+        assert summary.summary(androstep_analysis.open(copied / name)) == whole
+    made = capture.create([copied / "trace.dat"], tmp_path / "made")
+    assert summary.summary(androstep_analysis.open(tmp_path / "made/raw/trace.dat")) == summary.summary(made) == whole
+    again = capture.create([tmp_path / "made/raw/trace.dat"], tmp_path / "again")
+    assert again.lost_events == 1125 and again.manifest.events == made.manifest.events
+    assert "1,125 missing" in str(whole_of := androstep_analysis.open(copied)) and "0 events" not in str(whole_of)
+
+
+def test_a_recording_that_was_killed_lost_nobody_knows_what(copied: Path, tmp_path: Path) -> None:
+    told = json.loads((copied / "recording.json").read_text())
+    (copied / "recording.json").write_text(json.dumps(told | {"lost_events": None}))
+    for read in (lambda: androstep_analysis.open(copied), lambda: capture.create([copied], tmp_path / "made")):
+        with pytest.warns(LossWarning, match="nobody knows how many"):
+            opened = read()
+        assert [loss.kind for loss in opened.losses] == ["uncounted"] and "1 uncounted" in str(opened)
+
+
+def test_a_trace_beside_a_damaged_recording_is_read_alone_and_says_so(copied: Path) -> None:
+    (copied / "recording.json").write_text("{")
+    with pytest.warns(LossWarning, match="a part of a recording, read alone"):
+        assert androstep_analysis.open(copied / "trace.dat").events

@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import tracing
 from tracedat_files import FORMAT, MACHINES, File, Machine, event_format, everything, random_file
 
 from androstep_analysis import ingest
-from androstep_analysis.errors import InputError
+from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest import ftrace, ftrace_pages, tracedat_file
 from androstep_analysis.ingest.source import load
 
@@ -774,3 +775,25 @@ def test_fields_of_another_kind_than_expected_are_null(tmp_path: Path) -> None:
     data = machine.page(0, machine.record(1, machine.fields(1, 5, b"abcdefgh")))
     staging = readers.read_bytes(tmp_path, File(machine, [("jbd2", form)], [data]).v6())
     assert staging.fs_events.select("event", "dev", "transaction").rows() == [("jbd2_start_commit", None, None)]
+
+
+@pytest.mark.parametrize("lost", [0, 7])
+def test_what_was_overwritten_lies_between_the_records_around_it(tmp_path: Path, lost: int) -> None:
+    machine = tracedat_files.Machine()
+    body = machine.record(10, tracedat_files.everything(machine, 5, tracedat_files.random_values(random.Random(1))))
+    early, late = machine.page(1000, body + body), machine.page(9000, body, lost)
+    other = machine.page(500, body, lost)  # nobody knows when that began
+    after = machine.page(20_000, body)
+    container = tracedat_files.File(machine, [("made", tracedat_files.FORMAT)], [early + late + after, other])
+    path = tmp_path / "trace.dat"
+    path.write_bytes(container.v6())
+    with pytest.warns(LossWarning):
+        (loss,) = ingest.read(path).losses
+    assert (loss.kind, loss.count) == ("overwritten", 2 * max(lost, 1))
+    assert loss.tables is None and loss.spans == ((None, 510), (1020, 9010))
+    # What the kernel counted and no page tells may be anywhere.
+    stats = replace(container, options=[(2, f"CPU: 0\noverrun: {3 * max(lost, 1)}\n".encode())])
+    path.write_bytes(stats.v6())
+    with pytest.warns(LossWarning):
+        (loss,) = ingest.read(path).losses
+    assert (loss.count, loss.spans) == (3 * max(lost, 1), ((None, None),))

@@ -12,6 +12,7 @@ import pytest
 import truth
 
 from androstep_analysis import fs, link
+from androstep_analysis.errors import EVER, Loss
 from androstep_analysis.fs import Filesystem, fiemap, journal
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -258,6 +259,51 @@ def test_lost_events_cost_answers_and_never_make_one_wrong(name, share, with_ima
     assert 0.4 < right(truth.file(said)) < 0.999
     owned = truth.owner(said)
     assert owned.filter(pl.col("io_pid").is_not_null() & ~pl.col("io_pid").is_in("writer_pids")).is_empty()
+
+
+def without(staging: Staging, table: str, nr_gaps: int, nr_events: int) -> tuple[Staging, tuple[tuple[int, int], ...]]:
+    """The recording without the events of a table in some spans of it, and these spans."""
+    events, choose, spans = staging.table(table).collect(), random.Random(table), []
+    for _ in range(nr_gaps):
+        begin = choose.randrange(events.height // 4, events.height - nr_events)
+        spans.append((int(events["ts_ns"][begin]), int(events["ts_ns"][begin + nr_events])))
+    is_lost = pl.any_horizontal(pl.col("ts_ns").is_between(*span) for span in spans)
+    return staging.with_tables(**{table: events.filter(~is_lost)}), tuple(spans)
+
+
+@pytest.mark.parametrize("table", ["fs_events", "block_events"])
+@pytest.mark.parametrize("nr_gaps, nr_events", [(1, 500), (5, 300)])
+@pytest.mark.parametrize("name", truth.RECORDINGS)
+def test_what_is_lost_at_a_known_time_hurts_nothing_before_it(name, table, nr_gaps, nr_events):
+    of = recording(name)
+    staging, spans = without(of.staging, table, nr_gaps, nr_events)
+    images = link.Images(of.before, of.after)
+    said, right_files = {}, {}
+    for when in (spans, EVER):
+        loss = Loss("overwritten", nr_gaps * nr_events, "some were overwritten", (table,), spans=when)
+        tables = truth.tables(replace(staging, losses=(loss,)), images)
+        said[when] = of.answers(tables["io"])
+        assert_nothing_is_wrong(said[when])
+        owners = truth.owner(said[when]).filter(pl.col("io_via") != "inferred", pl.col("io_pid").is_not_null())
+        assert owners.filter(~pl.col("io_pid").is_in("writer_pids")).is_empty()
+        right_files[when] = right(truth.file(said[when])), right(truth.owner(said[when]))
+    assert all(known >= unknown for known, unknown in zip(*right_files.values(), strict=True))
+    assert right_files[spans][1] > right_files[EVER][1]
+    first = min(begin for begin, _ in spans)
+    before = pl.col("ts") < first
+    whole = answers(name, "all" if of.before else "trace + image after").filter(before)
+    facts = ("io_block_type", "io_ino", "io_lblk", "io_pid", "io_count", "io_via")
+    assert said[spans].filter(before).select(facts).equals(whole.select(facts))
+
+
+@pytest.mark.parametrize("name", truth.RECORDINGS)
+def test_calls_without_ends_and_lost_samples_change_no_answer(name):
+    of = recording(name)
+    lost = tuple(Loss("missing", 87_944, "calls have no result", (table,)) for table in ("syscalls", "samples"))
+    noisy = truth.tables(replace(of.staging, losses=lost), link.Images(of.before, of.after))
+    quiet = tables(name, "all" if of.before else "trace + image after")
+    for table in ("io", "extents", "files"):
+        assert noisy[table].equals(quiet[table])
 
 
 @pytest.mark.parametrize("begin, end", [(0, 0.3), (0.5, 0.8), (0.3, 1)])
