@@ -141,7 +141,7 @@ class _Trace:
 
 
 def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated) -> tuple[Images, list[Standing]]:
-    """The images and listings with what is proven of each (`Images.standings`), and the comparison of each.
+    """The images and listings with what is proven of them (`Images.proven`, `placed`), and the comparison of each.
 
     `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`). Raises `InputError`
     where one contradicts the trace.
