@@ -146,7 +146,7 @@ class _Trace:
 
 
 def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated) -> tuple[Images, list[Standing]]:
-    """The images and listings with what is proven of each (`Images.standings`), and the comparison of each.
+    """The images and listings with what is proven of them (`Images.proven`, `placed`), and the comparison of each.
 
     `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`). Raises `InputError`
     where one contradicts the trace.
@@ -249,7 +249,7 @@ def _general(one: Snapshot, trace: _Trace, stated: Stated) -> Iterator[Count]:
     """What holds of a snapshot whenever it was taken."""
     yield from _kind(one, trace, stated)
     if isinstance(one, Filesystem):
-        yield _beyond(one, trace)
+        yield _beyond(one, trace, stated.nr_sectors.get(trace.dev, 0))
         yield _metadata(one, trace)
     else:
         yield _boot(one.realtime_offset_ns - (one.monotonic_offset_ns if trace.staging.clock == "mono" else 0), trace)
@@ -273,8 +273,9 @@ def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
 
 
 def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
-    yield _commits_after(one, trace)
-    yield _births_after(one, trace)
+    committed = _commits_after(one, trace)
+    yield committed
+    yield _births_after(one, trace, is_later=committed.agreements > 0)
     mapped = _extents(one, trace, is_after=True)
     yield mapped
     if isinstance(one, Filesystem) and one.fs_type.startswith("ext") and not mapped.agreements:
@@ -309,13 +310,6 @@ def _kind(one: Snapshot, trace: _Trace, stated: Stated) -> Iterator[Count]:
         int(size is not None and family != "fat" and size != one.block_bytes),
         f"its blocks have {one.block_bytes} bytes, and those of the mounted filesystem {size}",
     )
-    room = stated.nr_sectors.get(trace.dev)
-    yield Count(
-        "filesystem",
-        0,
-        int(bool(room) and (one.nr_sectors or 0) > (room or 0)),
-        f"it has {one.nr_sectors} sectors, and the device {room}",
-    )
 
 
 def _family(name: str) -> str:
@@ -327,9 +321,16 @@ def _family(name: str) -> str:
     return "fat" if name.startswith((*UNNUMBERED, "msdos")) else ""
 
 
-def _beyond(one: Filesystem, trace: _Trace) -> Count:
-    """Writes behind the end. Below one of a hundred they may be no filesystem's: partition tables have a copy there."""
+def _beyond(one: Filesystem, trace: _Trace, room: int) -> Count:
+    """Writes behind the end, or to a device of `room` sectors (0: not known) that the filesystem does not fit into.
+
+    Below one of a hundred they may be no filesystem's: partition tables have a copy at the end of a disk. And a
+    filesystem whose content agrees was resized.
+    """
     ends = trace.moved.filter(pl.col("op") == "write").select(pl.col("part_sector") + pl.col("nr_sectors")).to_series()
+    if 0 < room < one.nr_sectors:
+        message = f"it has {one.nr_sectors:,} sectors, and the device that was written to {room:,}"
+        return Count("size", 0, len(ends) + CHANCE + 1, message)
     beyond = int((ends > one.nr_sectors).sum())
     return Count("size", 0, beyond if beyond * 100 >= len(ends) else 0, "writes of the recording lie behind its end")
 
@@ -456,8 +457,12 @@ def _commits_before(one: Snapshot, trace: _Trace) -> Count:
     )
 
 
-def _births_after(one: Snapshot, trace: _Trace) -> Count:
-    """Files that were created in the trace and not deleted there, by the time of creation of those of their number."""
+def _births_after(one: Snapshot, trace: _Trace, *, is_later: bool) -> Count:
+    """Files that were created in the trace and not deleted there, by the time of creation of those of their number.
+
+    None that is there shows an older image, unless it is known that it `is_later` and only lacks what was not yet
+    written out.
+    """
     lives = trace.lives.filter(pl.col("created_ns").is_not_null()).sort("ino", "incarnation")
     lives = lives.unique("ino", keep="last", maintain_order=True).filter(pl.col("deleted_ns").is_null())
     offset = pl.lit(trace.offset, pl.Int64)
@@ -470,7 +475,7 @@ def _births_after(one: Snapshot, trace: _Trace) -> Count:
     # Younger than the recording's is what was created since; older, or of a time between, is another file.
     other = rows.filter((off < -tick) | ((off > tick) & (pl.col("created_ns") <= end))).height
     newest = one.times.select(pl.max("changed_epoch_ns")).item()
-    if trace.offset is not None and newest is not None and not agreeing:
+    if trace.offset is not None and newest is not None and not agreeing and not is_later:
         other += rows.filter(
             pl.col("is_there").is_null() & (pl.col("born_ns") + trace.offset - CLOCK_NS > newest)
         ).height
@@ -521,7 +526,10 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool) -> Count:
         is_explained = pl.col("ino").is_in(gone["ino"].implode())
     same = (pl.col("stated_ino") == pl.col("ino")) & (pl.col("stated_start") == pl.col("start_of_file"))
     same = same.fill_null(False)
-    odd = images.is_fixed() | (~same & pl.col("ino").is_not_null() & ~is_explained)
+    # What the trace did not create was there before.
+    is_old = not is_after and points["incarnation"][0] == 0
+    is_missing = ~pl.col("stated_ino").is_in(one.times["ino"].implode()) & is_old
+    odd = is_missing | images.is_fixed() | (~same & pl.col("ino").is_not_null() & ~is_explained)
     return Count("extents", both.filter(same & ~is_reborn).height, both.filter(odd).height, statement)
 
 
@@ -565,10 +573,12 @@ def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
     dirty = trace.events.filter(pl.col("event").is_in(tracepoints.DIRTIED))
     if dirty.height and trace.page_bytes is not None:
         start = (pl.col("part_sector") - pl.col("start_of_file")) * units.SECTOR_BYTES // trace.page_bytes
-        pages = data.filter(~pl.col("sync")).select("ino", page=start)
+        pages = data.filter(~pl.col("sync")).select("ts_ns", "ino", page=start)
         known = bio_pages.touched(dirty).select("ino", "page").unique()
-        hits = pages.join(known, on=["ino", "page"], how="semi").height
-        yield Count("pages", hits, pages.height - hits, "pages were written that no event made dirty")
+        other = pages.join(known, on=["ino", "page"], how="anti")
+        # What is written soon after the recording began was made dirty before.
+        unexplained = other.filter(pl.col("ts_ns") > (trace.staging.first_ns or 0) + images.WRITTEN_OUT_NS).height
+        yield Count("pages", pages.height - other.height, unexplained, "pages were written that no event made dirty")
     if trace.staging.realtime_offset_ns is None or trace.staging.last_ns is None:
         return
     changed = one.times.unique("ino").select("ino", changed_ns=pl.col("changed_epoch_ns") - trace.offset)
@@ -576,7 +586,7 @@ def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
     late = pl.col("changed_ns") < pl.col("ts_ns") - images.WRITTEN_OUT_NS
     yield Count(
         "changes",
-        timed.filter(~late & (pl.col("changed_ns") <= trace.staging.last_ns)).height,
+        timed.filter(~late & pl.col("changed_ns").is_between(trace.staging.first_ns, trace.staging.last_ns)).height,
         timed.filter(late).height,
         "files in it were last changed long before the recording wrote their blocks",
     )
