@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,20 @@ from androstep_analysis.units import SECTOR_BYTES
 
 HEAD_BYTES = 64
 """How much of a file `Filesystem.heads` reads: the magic numbers in use are shorter."""
+
+
+class AllocationTable(NamedTuple):
+    """Where a filesystem keeps which clusters are in use, so that no cluster changes hands without a write there.
+
+    Cluster n of those that begin at `heap_sector`, each of `cluster_sectors`, is entry `first` + n of `entry_bits` of
+    the table at `sector`; sectors count from the start of the filesystem. No entry lies in two sectors.
+    """
+
+    sector: int
+    entry_bits: int
+    first: int
+    heap_sector: int
+    cluster_sectors: int
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,8 @@ class Filesystem:
 
     `first_bytes` says where in `image` the content of a file begins: `ino` Int64, `offset_bytes` Int64, `nr_bytes`
     Int64; no row for files that are empty or begin with a hole or with preallocated, never written blocks.
+
+    `allocation` is null where it is not one table in one place (all but FAT16, FAT32 and exFAT).
     """
 
     fs_type: str
@@ -42,6 +59,7 @@ class Filesystem:
     times: pl.DataFrame
     first_bytes: pl.DataFrame
     losses: tuple[Loss, ...] = ()
+    allocation: AllocationTable | None = None
 
     def __repr__(self) -> str:
         return (

@@ -84,6 +84,7 @@ def evidence(
         parts = [images.identified_rows(timeline.succeeding(traced.drop("start_of_file")))]
         parts += images.without_changes(old, new, given, staging.realtime_offset_ns)
         parts += images.listed_without_changes(first, last, given, staging.realtime_offset_ns)
+        parts += unnumbered.held(old, given, staging)
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     bios = bio_pages.extents(events, lives, queued, told)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost_events, told)])
