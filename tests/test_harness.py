@@ -21,6 +21,9 @@ RIGHT = {"ext4": 0.999, "f2fs": 0.999, "vfat": 0.99, "exfat": 0.99}
 NAMED = 0.99
 """Share of the blocks whose name must be right in a guest, whose kernel has the probes, with all evidence."""
 
+NAMED_BY_IMAGES = 0.5
+"""Share of the sectors whose file the images of FAT must tell where no probe does, if only as inferred."""
+
 AMBIGUOUS = {"ext4": 0.01, "f2fs": 0.01, "vfat": 0.12, "exfat": 0.12}
 """Share that the harness itself may not know: FAT zeroes clusters of directories and of files alike."""
 
@@ -111,7 +114,7 @@ def unsteady(recording: judge.Recording, share: float = 0.05) -> Iterator[str]:
 def misjudged(recording: judge.Recording) -> Iterator[str]:
     """Where what the package says is wrong, or too little."""
     is_guest = recording.mark_byte == guest.MARK_BYTE
-    for run, (events, before, after) in truth.RUNS.items():
+    for run, (events, before, after) in judge.RUNS.items():
         answers = recording.answers(run)
         asked = {"file": truth.file(answers), "block type": truth.block_type(answers)}
         if events:
@@ -121,6 +124,10 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
         for question, outcomes in asked.items():
             if wrong := judge.wrong(outcomes):
                 yield f"{run}: {question} wrong: {dict(wrong)}"
+        if run == judge.WITHOUT_PROBES:
+            if recording.fs_type in ("vfat", "exfat"):
+                yield from unnamed_without_probes(asked["file"])
+            continue
         if events and before:
             asked["file, deleted"] = truth.file(answers.filter(~pl.col("in_final_image")))
             for question in ("file", "file, deleted", "owner"):
@@ -131,6 +138,13 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
             named = truth.shares(asked["name"])["right"]
             if named < NAMED:
                 yield f"{run}: name right for {named:.2%}"
+
+
+def unnamed_without_probes(files: pl.DataFrame) -> Iterator[str]:
+    """What FAT lacks that the images tell: nothing in the trace says of which file a write is."""
+    shares = truth.shares(files)
+    if shares["right"] + shares["inferred right"] < NAMED_BY_IMAGES:
+        yield f"without probes {shares} of the sectors have their file"
 
 
 KEY = oplog.Key(12, 345)

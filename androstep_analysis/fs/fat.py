@@ -30,7 +30,7 @@ from androstep_analysis.fs import fat_directories, fat_layout, pieces
 from androstep_analysis.fs.fat_chains import Chains
 from androstep_analysis.fs.fat_directories import Entry
 from androstep_analysis.fs.fat_layout import ENTRY_BYTES, FIRST_CLUSTER, Volume, sectors
-from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem
+from androstep_analysis.fs.filesystem import HEAD_BYTES, AllocationTable, Filesystem
 from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import PIECE
 from androstep_analysis.units import SECTOR_BYTES
@@ -114,7 +114,23 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
         times=_times(inodes, tree),
         first_bytes=_first_bytes(image, tree),
         losses=tuple(_losses(image, volume, chains, tree, used)),
+        allocation=_allocation(volume, tree),
     )
+
+
+def _allocation(volume: Volume, tree: _Tree) -> AllocationTable | None:
+    """The table of FAT; of exFAT, which gives files in one run no entries there, the bitmap."""
+    heap, size = sectors(volume.heap_offset), sectors(volume.cluster_bytes)
+    if volume.kind != "exfat":
+        entries = AllocationTable(
+            sectors(volume.fat_offset + volume.active_fat * volume.fat_bytes),
+            volume.entry_bits,
+            FIRST_CLUSTER,
+            heap,
+            size,
+        )
+        return entries if SECTOR_BYTES * 8 % volume.entry_bits == 0 else None
+    return AllocationTable(sectors(tree.bitmap[0][0]), 1, 0, heap, size) if len(tree.bitmap) == 1 else None
 
 
 @dataclass

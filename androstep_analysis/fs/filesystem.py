@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,20 @@ from androstep_analysis.units import SECTOR_BYTES
 
 HEAD_BYTES = 64
 """How much of a file `Filesystem.heads` reads: the magic numbers in use are shorter."""
+
+
+class AllocationTable(NamedTuple):
+    """Where a filesystem keeps which clusters are in use, so that no cluster changes hands without a write there.
+
+    Cluster n of those that begin at `heap_sector`, each of `cluster_sectors`, is entry `first` + n of `entry_bits` of
+    the table at `sector`; sectors count from the start of the filesystem. No entry lies in two sectors.
+    """
+
+    sector: int
+    entry_bits: int
+    first: int
+    heap_sector: int
+    cluster_sectors: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,7 @@ class Filesystem:
     `made_epoch_ns` is when mkfs ran, `version` the number of the newest state that the filesystem committed (ext3 and
     ext4: the journal's transaction; F2FS: the checkpoint), which only rises. `commits` has `transaction` Int64 and
     `epoch_ns` Int64 of every commit block in the journal. Null where the filesystem keeps no such thing.
+    `allocation` is null where it is not one table in one place (all but FAT16, FAT32 and exFAT).
     """
 
     fs_type: str
@@ -49,6 +65,7 @@ class Filesystem:
     made_epoch_ns: int | None = None
     version: int | None = None
     commits: pl.DataFrame | None = None
+    allocation: AllocationTable | None = None
 
     @property
     def dev(self) -> int:

@@ -91,6 +91,7 @@ def evidence(
         parts += images.listed_without_changes(first, last, given, staging.realtime_offset_ns)
         for dev in complete:
             parts.append(images.until_first_loss((first, old), given, traced, lives, staging, dev))
+        parts += unnumbered.held(old, given, staging)
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     bios = bio_pages.extents(events, lives, queued, told, fs_types, page_bytes=page_bytes)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, told)])

@@ -2,6 +2,12 @@
 
 The kernel numbers a file when it loads it, an image's reader in its own way. The two are told apart by their numbers,
 and brought together only where path and place in the file agree.
+
+Under ordinary tracing, without the probe on bios, nothing but the images tells the file. What both say of a file's
+cluster is a fact if the cluster cannot have changed hands in between (`held`): whoever frees or allocates a cluster
+changes its entry in the allocation table, whose sector is then written; and who frees it first waits until the file's
+pages are on the disk, so that a bio is of the file that has the cluster when it is queued. All else that only images
+tell is inferred. (Definition: Linux 6.12, fs/fat/fatent.c, fs/exfat/balloc.c, mm/truncate.c.)
 """
 
 from __future__ import annotations
@@ -10,8 +16,78 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import Filesystem
+from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import images
-from androstep_analysis.link.given import UNNUMBERED
+from androstep_analysis.link.given import UNNUMBERED, Images
+
+
+def held(old: pl.DataFrame | None, given: Images, staging: Staging) -> list[pl.DataFrame]:
+    """The extents of files on which both images agree and whose clusters nobody else had during the trace.
+
+    `old` is the image before (`images.identified`). The rows hold until the last time at which the table in memory was
+    certainly written out: a write of the boot record (when the volume is mounted, synced or unmounted), or
+    `images.WRITTEN_OUT_NS` before the end of the trace. None where writes of the volume may be missing in the trace, an
+    image was taken of a volume in use, or is not proven to be of this volume.
+    """
+    before, after = given.before, given.after
+    if old is None or before is None or after is None or before.allocation is None:
+        return []
+    if staging.lost.touching("block_events") or not {"image_before", "image_after"} <= given.proven:
+        return []
+    if any(loss.kind == "unsynced" for image in (before, after) for loss in image.losses):
+        return []
+    written = _written(staging.block, int(before.extents["dev"][0]))
+    if written.is_empty() or staging.last_ns is None:
+        return []
+    table = before.allocation
+    in_a_sector = units.SECTOR_BYTES * 8 // table.entry_bits
+    changed = written["sector"].unique() - table.sector
+
+    def place(sector: pl.Expr) -> pl.Expr:
+        """The sector of the table, counted from its first, that has the entry of this sector's cluster."""
+        return ((sector - table.heap_sector) // table.cluster_sectors + table.first) // in_a_sector
+
+    def begin(place: pl.Expr) -> pl.Expr:
+        return table.heap_sector + (place * in_a_sector - table.first) * table.cluster_sectors
+
+    end = pl.col("sector") + pl.col("nr_sectors")
+    of_files = old.filter(pl.col("ino").is_not_null() & (pl.col("sector") >= table.heap_sector))
+    cut = (
+        of_files.with_columns(place=pl.int_ranges(place(pl.col("sector")), place(end - 1) + 1), end=end)
+        .explode("place")
+        .filter(~pl.col("place").is_in(changed.implode()))
+        .with_columns(sector=pl.max_horizontal("sector", begin(pl.col("place"))))
+        .with_columns(nr_sectors=pl.min_horizontal("end", begin(pl.col("place") + 1)) - pl.col("sector"))
+        .join(before.files.select("ino", "path"), on="ino", maintain_order="left")
+    )
+    at_boot_record = written.filter(pl.col("sector") == 0)["ts_ns"].max()
+    flushed = staging.last_ns - images.WRITTEN_OUT_NS
+    until = pl.max_horizontal(pl.lit(flushed, pl.Int64), pl.lit(at_boot_record, pl.Int64))
+    agreed = _agreeing(cut.select(*old.columns, "path"), after)
+    return [agreed.select(old.columns).with_columns(valid_to_ns=until, source=images.as_source("image_before"))]
+
+
+def _written(block: pl.LazyFrame, dev: int) -> pl.DataFrame:
+    """When each sector of a filesystem's device was written, as its bios tell: sector, ts_ns."""
+    bios = block.filter(pl.col("rwbs").str.contains("W", literal=True) & (pl.col("nr_sectors") > 0))
+    queued = bios.filter((pl.col("action") == "queue") & (pl.col("dev") == dev))
+    # Bios of a partition are queued for the disk; the remap before tells what they were.
+    remapped = bios.filter((pl.col("action") == "remap") & (pl.col("old_dev") == dev)).with_columns(sector="old_sector")
+    sectors = pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors")).alias("sector")
+    return pl.concat([queued, remapped]).select("ts_ns", sectors).collect().explode("sector")
+
+
+def _agreeing(extents: pl.DataFrame, image: Filesystem) -> pl.DataFrame:
+    """The parts of the extents (with `path` and `start_of_file`) that the image has in the same place of that path."""
+    of_image = images.identified_rows(image.extents.filter(pl.col("file_offset_bytes").is_not_null()))
+    of_image = of_image.join(image.files.select("ino", image_path="path"), on="ino", maintain_order="left")
+    cut = images.cut_by(extents, of_image)
+    row = pl.Series(cut.row)
+    there = of_image.select("image_path", image_start="start_of_file")[row.set(row < 0, None)]
+    both = pl.concat([extents[cut.query], there], how="horizontal").with_columns(
+        sector=pl.Series(cut.start), nr_sectors=pl.Series(cut.length)
+    )
+    return both.filter((pl.col("path") == pl.col("image_path")) & (pl.col("start_of_file") == pl.col("image_start")))
 
 
 def typed_by_place(bios: pl.DataFrame, filesystems: list[Filesystem]) -> pl.DataFrame:
@@ -36,17 +112,9 @@ def confirmed(bios: pl.DataFrame, after: Filesystem | None, files: pl.DataFrame)
     if after is None or not after.fs_type.startswith(UNNUMBERED) or likely.is_empty():
         return bios.clear()
     paths = files.select("dev", "ino", "incarnation", "path").drop_nulls("path")
-    of_image = images.identified_rows(after.extents.filter(pl.col("block_type") == "data"))
-    of_image = of_image.join(after.files.select("ino", image_path="path"), on="ino", maintain_order="left")
-    cut = images.cut_by(likely, of_image)
-    row = pl.Series(cut.row)
-    there = of_image.select("image_path", image_start="start_of_file")[row.set(row < 0, None)]
-    both = (
-        pl.concat([images.identified_rows(likely)[cut.query], there], how="horizontal")
-        .with_columns(sector=pl.Series(cut.start), nr_sectors=pl.Series(cut.length))
-        .join(paths, on=["dev", "ino", "incarnation"], how="left", maintain_order="left")
+    named = images.identified_rows(likely).join(
+        paths, on=["dev", "ino", "incarnation"], how="left", maintain_order="left"
     )
-    agrees = (pl.col("path") == pl.col("image_path")) & (pl.col("start_of_file") == pl.col("image_start"))
     offset = (pl.col("sector") - pl.col("start_of_file")) * units.SECTOR_BYTES
     context = images.as_source("context")
-    return both.filter(agrees).with_columns(file_offset_bytes=offset, source=context).select(bios.columns)
+    return _agreeing(named, after).with_columns(file_offset_bytes=offset, source=context).select(bios.columns)

@@ -20,6 +20,23 @@ from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 from harness import content, devlog, layout, oplog
 
+WITHOUT_PROBES = "trace without probes + both images"
+
+RUNS = {**truth.RUNS, WITHOUT_PROBES: (True, True, True)}
+"""Those of truth.py, and what ordinary tracing gives."""
+
+PROBES = (
+    "bio_page",
+    "direct_begin",
+    "direct_end",
+    "name_found",
+    "name_moved",
+    "name_open",
+    "name_unlink",
+    "name_rename",
+)
+"""Events that only iotrace's probes make."""
+
 
 @dataclass
 class Recording:
@@ -112,10 +129,13 @@ class Recording:
         return link.classified(fs.read(path, dev=self.dev, source=source))
 
     def answers(self, run: str) -> pl.DataFrame:
-        """The truth beside what table io says in one of `truth.RUNS`."""
-        events, before, after = truth.RUNS[run]
+        """The truth beside what table io says in one of `RUNS`."""
+        events, before, after = RUNS[run]
         images = link.Images(before=self.before if before else None, after=self.after if after else None)
         recorded = self.staging if events else self.staging.with_tables(fs_events=self.staging.fs_events.clear())
+        if run == WITHOUT_PROBES:
+            ordinary = ~pl.col("event").cast(pl.String).is_in(PROBES)
+            recorded = recorded.with_tables(fs_events=recorded.fs_events.filter(ordinary))
         tables = link.tables(recorded, requests.link(recorded.block), images, Spool(), mounts=self.mounts)
         return truth.answered(tables["io"].collect(), self.truth.rows, self.fs_type)
 
@@ -126,7 +146,7 @@ def table(recording: Recording) -> pl.DataFrame:
 
 
 def _rows(recording: Recording) -> Iterator[dict[str, object]]:
-    for run in truth.RUNS:
+    for run in RUNS:
         answers = recording.answers(run)
         deleted = answers.filter(pl.col("kind") == "data", ~pl.col("in_final_image"))
         asked = {
