@@ -11,6 +11,7 @@ import tarfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import corpus
@@ -94,6 +95,19 @@ def test_a_last_page_that_is_cut(tmp_path: Path) -> None:
     read = readers.read(directory)
     assert 0 < read.events["everything"] < len(rows)
     assert readers.losses(read)["torn"] == 1
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+@pytest.mark.parametrize("word", ["of 28 words", "of its own length", "padding"])
+def test_a_last_record_that_is_longer_than_its_page(tmp_path: Path, machine: Machine, word: str) -> None:
+    """The rest of the page is lost once, and nothing is read of it when it is gone."""
+    file, rows, _ = random_file(machine, "longer")
+    kind = {"of 28 words": 28, "of its own length": 0, "padding": 29}[word]
+    page = machine.page(1 << 50, machine.word(kind, 1) + machine.pack("I", 4096))
+    file = replace(file, cpus=[file.cpus[0] + page, *file.cpus[1:]])
+    read = readers.read(dump(tmp_path / "raw", file))
+    assert read.events == {"everything": len(rows)}
+    assert readers.losses(read)["unreadable"] == 1
 
 
 @pytest.mark.parametrize("missing", ["formats", "cpu"])

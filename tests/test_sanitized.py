@@ -13,6 +13,7 @@ DAMAGED = "(truncated or garbage or flipped or zeros)"
 
 FAMILIES = {
     "pages of ftrace": (f"{DAMAGED} and trace.dat", "tests/test_readers.py"),
+    "pages whose records are longer": ("longer", "tests/test_ingest_ftrace_raw.py"),
     "ftrace text": (f"{DAMAGED} and (ftrace or atrace)", "tests/test_readers.py"),
     "ftrace text in HTML": (f"{DAMAGED} and systrace", "tests/test_readers.py"),
     "blktrace": (f"{DAMAGED} and blktrace", "tests/test_readers.py"),

@@ -70,6 +70,14 @@ static bool next_page(struct pages *pages)
     return false;
 }
 
+// Leaves what is behind a word that cannot be followed. The page may be the last of those that are there, and be gone
+// when the next ones come.
+static void leave_page(struct pages *pages)
+{
+    pages->totals->broken++;
+    pages->word = pages->stop;
+}
+
 // Follows a word that is no record of up to 28 words; true if it is one all the same. `left` are the bytes of the page.
 static bool follow_rare(struct pages *pages, struct record *record, uint32_t kind, uint32_t delta, size_t left)
 {
@@ -85,8 +93,7 @@ static bool follow_rare(struct pages *pages, struct record *record, uint32_t kin
     if (kind == KIND_LONG || kind == KIND_PADDING)
         size = second < WORD ? 0 : WORD + (second + WORD - 1) / WORD * WORD;
     if (!size || size > left) {
-        pages->totals->broken++;
-        pages->word = pages->stop;
+        leave_page(pages);
         return false;
     }
     pages->word = word + size;
@@ -123,8 +130,8 @@ bool pages_next(struct pages *pages, struct record *record)
                 continue;
             }
             if (size > left) {
-                pages->totals->broken++;
-                break;
+                leave_page(pages);
+                continue;
             }
             record->data = word + WORD;
             record->size = size - WORD;
