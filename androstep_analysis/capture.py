@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, beside, cache, ingest, manifest, recording, results, schema
+from androstep_analysis import analysis, beside, cache, ingest, manifest, recording, results, schema, scratch
 from androstep_analysis.derivation import TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.ingest import procmon, record
@@ -545,11 +543,7 @@ def _keep(source: Source, raw: Path, number: int) -> Source:
 @contextlib.contextmanager
 def staged_directory(out: Path) -> Iterator[Path]:
     """A directory beside `out` that becomes `out` at the end, and nothing at all if anything goes wrong."""
-    staged = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with scratch.directory(out.name, out.parent) as staged:
         yield staged
         staged.chmod(0o755)
         staged.rename(out)
-    except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
-        raise
