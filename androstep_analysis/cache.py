@@ -13,8 +13,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.manifest import sha256
+from androstep_analysis.scratch import Scratch
 
 ABOUT = "about.json"
 SUMS = "SHA256SUMS"
@@ -63,8 +62,9 @@ def scratch(directory: Path) -> Iterator[Path | None]:
         place = None
         with contextlib.suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
-            place = Path(tempfile.mkdtemp(prefix=".", suffix=".part", dir=directory))
-            stack.callback(shutil.rmtree, place, ignore_errors=True)
+            made = Scratch(directory, "tables")
+            stack.callback(made.remove)
+            place = made.path
         yield place
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shutil
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +27,7 @@ from androstep_analysis import (
     recording,
     results,
     schema,
+    scratch,
 )
 from androstep_analysis.derivation import OF_WITNESSES, TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss, LossWarning
@@ -643,11 +642,7 @@ def _keep(source: Source, raw: Path, number: int) -> Source:
 @contextlib.contextmanager
 def staged_directory(out: Path) -> Iterator[Path]:
     """A directory beside `out` that becomes `out` at the end, and nothing at all if anything goes wrong."""
-    staged = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with scratch.directory(out.name, out.parent) as staged:
         yield staged
         staged.chmod(0o755)
         staged.rename(out)
-    except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
-        raise

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import functools
+import gzip
 import http.server
 import importlib
 import io
 import json
+import lzma
+import random
 import shutil
 import tarfile
 import threading
@@ -304,6 +308,87 @@ def test_an_archive_that_wants_more_than_its_directory_is_refused(tmp_path: Path
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= len(archive) + 4096
     assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "in"]
     assert [path.name for path in (tmp_path / "in").iterdir()] == ["out"]
+
+
+def tar_with_header(kind: bytes, size: int) -> bytes:
+    """A tar archive of one header whose contents, a name or attributes, claim to be so long; zeros follow."""
+    member = tarfile.TarInfo("x")
+    member.type, member.size = kind, size
+    return member.tobuf(tarfile.GNU_FORMAT) + bytes(max(0, size))
+
+
+def zip_packed(method: int) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("a", b"x" * 3000)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("archive", "message"),
+    [
+        (gzip.compress(tar_with_header(tarfile.XHDTYPE, 1 << 26)), "no whole tar or zip archive (a header of"),
+        (gzip.compress(tar_with_header(tarfile.GNUTYPE_LONGNAME, 1 << 26)), "no whole tar or zip archive (a header of"),
+        (tar_with_header(tarfile.XHDTYPE, -512), "no whole tar or zip archive (a header of"),
+        (tar_with_header(tarfile.REGTYPE, -1024), "no whole tar or zip archive ("),
+        (tar_of(("/".join("a" * 200), b"x", {})), "is longer than names of files are"),
+        (tar_of(("a" * 256, b"x", {})), "is longer than names of files are"),
+        (zip_packed(zipfile.ZIP_BZIP2), "is not deflated"),
+        (zip_packed(zipfile.ZIP_LZMA), "is not deflated"),
+        (bz2.compress(b"nonsense")[:-4], "no whole tar or zip archive ("),
+        (b"", "no whole tar or zip archive ("),
+    ],
+)
+def test_an_archive_that_lies_is_one_sentence(tmp_path: Path, archive: bytes, message: str) -> None:
+    (tmp_path / "archive").write_bytes(archive)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(InputError) as caught:
+        unpack(tmp_path / "archive", tmp_path / "out", 4096)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """The data with a few bits, bytes or runs changed, cut out, doubled or cut off."""
+    changed = bytearray(data)
+    for _ in range(chance.choice([1, 1, 2, 5])):
+        at = chance.randrange(len(changed) + 1)
+        match chance.randrange(5):
+            case 0 if at < len(changed):
+                changed[at] ^= 1 << chance.randrange(8)
+            case 1:
+                changed[at : at + 4] = chance.choice([b"\xff" * 4, bytes(4), b"\x7f\xff\xff\xff", b"\x80\0\0\0"])
+            case 2:
+                del changed[at:]
+            case 3:
+                begin = chance.randrange(len(changed) + 1)
+                changed[at : at + 600] = changed[begin : begin + chance.randrange(600)]
+            case _:
+                del changed[at : at + chance.randrange(600)]
+    return bytes(changed)
+
+
+def test_of_every_archive_however_damaged_comes_one_sentence(tmp_path: Path) -> None:
+    """Or its files; and nothing outside of the directory."""
+    contents_of = {"d/a.txt": b"hello" * 100, f"d/{'x' * 120}é": random.Random(1).randbytes(3000)}
+    plain_tar = tar_of(
+        ("d", None, {}), *((name, data, {"pax_headers": {"k": "v"}}) for name, data in contents_of.items())
+    )
+    plain_zip = zip_of(*((name, data, 0o100644) for name, data in contents_of.items()))
+    kinds = [plain_tar, gzip.compress(plain_tar), bz2.compress(plain_tar), lzma.compress(plain_tar), plain_zip]
+    archive, out = tmp_path / "archive", tmp_path / "out"
+    whole = 0
+    for number in range(2000):
+        archive.write_bytes(damaged(kinds[number % len(kinds)], random.Random(number)))
+        out.mkdir()
+        try:
+            unpack(archive, out, 100_000)
+            whole += 1
+        except InputError as error:
+            assert "\n" not in str(error)
+        shutil.rmtree(out)
+        assert [path.name for path in tmp_path.iterdir()] == ["archive"]
+    assert 0 < whole < 1500
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

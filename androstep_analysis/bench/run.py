@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from androstep_analysis import capture, probe
+from androstep_analysis import capture, probe, scratch
 from androstep_analysis.bench.records import PROBE
 from androstep_analysis.capture import Capture
 from androstep_analysis.probe import Runner
@@ -38,8 +37,8 @@ def run(
     """
     capture.refuse_existing(out)
     known = probe.this_machine(PROBE, options) if facts is None else facts
-    with tempfile.TemporaryDirectory(prefix="androstep-bench-") as scratch:
-        record = Path(scratch) / "bench.rec"
+    with scratch.directory("bench") as place:
+        record = place / "bench.rec"
         status = probe.record(PROBE, options, record, runner or probe.local(PROBE))
         if not record.exists():
             return Run(status, None)

@@ -18,7 +18,7 @@ from urllib.request import url2pathname
 
 import pooch
 
-from androstep_analysis import manifest
+from androstep_analysis import manifest, scratch
 from androstep_analysis.capture import staged_directory
 from androstep_analysis.datasets.release import SUMS
 from androstep_analysis.datasets.unpack import unpack
@@ -137,14 +137,16 @@ def _archive(entry: Entry) -> Path:
     for url in _urls(entry):
         local = _local(url)
         try:
-            if local is not None:
-                _copy(local, kept, entry.sha256)
-            elif os.environ.get(OFFLINE):
+            if local is None and os.environ.get(OFFLINE):
                 continue
-            else:
-                pooch.get_logger().setLevel("WARNING")
-                downloader = pooch.HTTPDownloader(timeout=_TIMEOUT_S)
-                pooch.retrieve(url, f"sha256:{entry.sha256}", entry.file, cache, downloader=downloader)
+            with scratch.directory("fetch", cache) as place:
+                if local is not None:
+                    _copy(local, place / entry.file, entry.sha256)
+                else:
+                    pooch.get_logger().setLevel("WARNING")
+                    downloader = pooch.HTTPDownloader(timeout=_TIMEOUT_S)
+                    pooch.retrieve(url, f"sha256:{entry.sha256}", entry.file, place, downloader=downloader)
+                (place / entry.file).replace(kept)
         except (OSError, ValueError) as error:
             tried.append(f"{url}: {str(error).splitlines()[0]}")
         else:
@@ -157,14 +159,9 @@ def _archive(entry: Entry) -> Path:
 
 
 def _copy(source: Path, target: Path, sha256: str) -> None:
-    """Copies a file whole or not at all; `InputError` where it is another than expected."""
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        if (digest := manifest.sha256(source, copy_to=part)) != sha256:
-            raise InputError(f"its sha256 is {digest}")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    """Copies a file; `InputError` where it is another than expected."""
+    if (digest := manifest.sha256(source, copy_to=target)) != sha256:
+        raise InputError(f"its sha256 is {digest}")
 
 
 def _urls(entry: Entry) -> Iterator[str]:

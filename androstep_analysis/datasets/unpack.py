@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
-import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
-from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from androstep_analysis.errors import InputError
+from androstep_analysis import tar
+from androstep_analysis.errors import InputError, printable
 
-_STEP = 1 << 20
 _MOST_FILES = 1_000_000
-
-_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, RuntimeError)
+_MOST_PARTS, _MOST_PART_BYTES = 100, 255
+"""Directories in one another, and bytes of a name in one: what every filesystem has room for."""
 
 
 def unpack(archive: Path, directory: Path, most_bytes: int) -> None:
@@ -27,8 +25,7 @@ def unpack(archive: Path, directory: Path, most_bytes: int) -> None:
     """
     left = most_bytes
     try:
-        members = _zip(archive) if zipfile.is_zipfile(archive) else _tar(archive)
-        for number, (name, content) in enumerate(members):
+        for number, (name, content) in enumerate(_members(archive, most_bytes)):
             target = directory.joinpath(*_safe(name, archive).parts)
             if number >= _MOST_FILES:
                 raise InputError(f"{archive}: more than {_MOST_FILES} files; no dataset has as many")
@@ -37,7 +34,7 @@ def unpack(archive: Path, directory: Path, most_bytes: int) -> None:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("xb") as file:
-                while piece := content.read(_STEP):
+                for piece in content:
                     left -= len(piece)
                     if left < 0:
                         raise InputError(
@@ -48,28 +45,59 @@ def unpack(archive: Path, directory: Path, most_bytes: int) -> None:
         raise InputError(f"{archive}: {error.filename} is in it twice; fetch it again") from None
     except NotADirectoryError as error:
         raise InputError(f"{archive}: {error.filename} is in a file; fetch it again") from None
-    except _DAMAGE as error:
-        raise InputError(f"{archive}: no whole tar or zip archive ({error}); fetch it again") from None
 
 
 def _safe(name: str, archive: Path) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not name.isprintable():
         raise InputError(f"{archive}: {name!r} would lie outside of the dataset or nowhere; do not use this archive")
+    if len(path.parts) > _MOST_PARTS or any(len(part.encode()) > _MOST_PART_BYTES for part in path.parts):
+        raise InputError(f"{archive}: {name[:80]!r}… is longer than names of files are; do not use this archive")
     return path
 
 
-def _tar(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Name and content of each member of a tar archive; None for a directory."""
-    with tarfile.open(archive) as tar:
-        for member in tar:
+Content = Iterator[bytes] | None
+"""What is in a file, in pieces; None for a directory."""
+
+
+def _members(archive: Path, most_bytes: int) -> Iterator[tuple[str, Content]]:
+    """Name and content of each member."""
+    with _readable(archive):
+        yield from _zip(archive) if zipfile.is_zipfile(archive) else _tar(archive, most_bytes)
+
+
+@contextlib.contextmanager
+def _readable(archive: Path) -> Iterator[None]:
+    """What Python's readers of archives raise becomes one sentence: any exception may come of a damaged archive.
+
+    What happens outside of them, where a member is written, is no business of this: it does not reach a generator.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        why = printable(str(error).partition("\n")[0] or type(error).__name__)
+        raise InputError(f"{archive}: no whole tar or zip archive ({why}); fetch it again") from None
+
+
+def _pieces(content: IO[bytes], archive: Path) -> Iterator[bytes]:
+    with _readable(archive):
+        while piece := content.read(tar.PIECE_BYTES):
+            yield piece
+
+
+def _tar(archive: Path, most_bytes: int) -> Iterator[tuple[str, Content]]:
+    # Headers and padding are half of an archive of small files.
+    with archive.open("rb") as packed, tar.plain(packed) as opened:
+        members = tar.Tar(opened, 2 * most_bytes + (1 << 24))
+        for member in members:
             if not (member.isreg() or member.isdir()):
                 raise InputError(f"{archive}: {member.name!r} is a link or a device; do not use this archive")
-            yield member.name, None if member.isdir() else tar.extractfile(member)
+            yield member.name, None if member.isdir() else _pieces(members.content(member), archive)
 
 
-def _zip(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """The same of a zip archive."""
+def _zip(archive: Path) -> Iterator[tuple[str, Content]]:
     with zipfile.ZipFile(archive) as packed:
         for member in packed.infolist():
             mode = member.external_attr >> 16
@@ -77,6 +105,9 @@ def _zip(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
                 raise InputError(f"{archive}: {member.filename!r} is a link or a device; do not use this archive")
             if member.is_dir():
                 yield member.filename, None
+            elif member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                # Of the others zipfile unpacks without bound whatever a piece comes to.
+                raise InputError(f"{archive}: {member.filename!r} is not deflated; pack it as zip does by default")
             else:
                 with packed.open(member) as content:
-                    yield member.filename, content
+                    yield member.filename, _pieces(content, archive)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from androstep_analysis import capture
+from androstep_analysis import capture, scratch
 from androstep_analysis.capture import Capture
 from androstep_analysis.device.job import Job
 from androstep_analysis.device.telling import tell
@@ -69,8 +68,8 @@ class Monitoring:
         device, job = self.device, self._job
         device.end(job)
         device.forget(job)
-        with tempfile.TemporaryDirectory(prefix="androstep-monitor-") as scratch:
-            samples = Path(scratch) / "samples.rec"
+        with scratch.directory("monitor") as place:
+            samples = place / "samples.rec"
             try:
                 device.pull(f"{self._place}/samples.rec", samples, root=device.has_root)
             except LinkLost:

@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import lzma
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import IO, Any, cast
 import numpy as np
 import pyarrow as pa
 
+from androstep_analysis import scratch
 from androstep_analysis.errors import InputError, Loss
 
 _CHUNK_BYTES = 64 * 1024
@@ -106,8 +106,8 @@ def opened(path: str | Path) -> Iterator[Path]:
     if compression is None:
         yield source
         return
-    with tempfile.TemporaryDirectory(prefix="androstep-image-") as directory:
-        plain = Path(directory) / "image"
+    with scratch.directory("image") as directory:
+        plain = directory / "image"
         _unpack(source, compression, plain)
         try:
             yield plain

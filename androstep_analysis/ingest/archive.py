@@ -9,6 +9,7 @@ from androstep_analysis.errors import InputError, Loss, printable
 from androstep_analysis.ingest import source as sources
 from androstep_analysis.ingest.compression import Readable
 from androstep_analysis.ingest.source import Source
+from androstep_analysis.tar import Tar
 
 
 class Archive:
@@ -24,15 +25,12 @@ class Archive:
         self._places: dict[str, tuple[int, int]] = {}
         self.losses = source.losses
         try:
-            with tarfile.TarFile(fileobj=Readable(source)) as tar:
-                last = -1
-                for member in tar:
-                    if member.offset <= last:
-                        raise tarfile.ReadError("a size less than nothing")
-                    last = member.offset
-                    if member.isreg() and not member.issparse():
-                        self._places[str(PurePosixPath(member.name)).lstrip("/")] = (member.offset_data, member.size)
-        except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
+            for member in Tar(Readable(source)):
+                if member.isreg() and not member.issparse():
+                    self._places[str(PurePosixPath(member.name)).lstrip("/")] = (member.offset_data, member.size)
+        except InputError:
+            raise
+        except Exception as error:  # tarfile may raise any where the archive is damaged
             message = f"the tar archive is damaged ({printable(str(error))}); the files behind that place are lost"
             self.losses += (Loss("torn", 1, message),)
 

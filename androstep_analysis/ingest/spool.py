@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import io
-import shutil
 import tempfile
 import weakref
 from collections import deque
@@ -30,6 +29,7 @@ import pyarrow.parquet as pq
 
 from androstep_analysis import schema
 from androstep_analysis.ingest.row_groups import RowGroups
+from androstep_analysis.scratch import Scratch
 
 RUN_ROWS = 1 << 18
 """Rows that are sorted and written at once: a row group of the file."""
@@ -61,8 +61,9 @@ class Spool:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._kept = directory
-        self._scratch = Path(tempfile.mkdtemp(prefix=".spool-", dir=directory))
-        weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
+        scratch = Scratch(directory or Path(tempfile.gettempdir()), "spool")
+        weakref.finalize(self, scratch.remove)
+        self._scratch = scratch.path
         self._writer = _Writer()
         self._tables: dict[str, _Table] = {}
         self._finished: dict[str, pl.LazyFrame] = {}

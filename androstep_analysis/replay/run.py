@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 # The module, not what is in it: reading captures needs this package, which is therefore loaded first.
-from androstep_analysis import capture, probe
+from androstep_analysis import capture, probe, scratch
 from androstep_analysis.errors import InputError
 from androstep_analysis.probe import Runner
 from androstep_analysis.replay import program as programs
@@ -63,11 +62,11 @@ def run(
     operands = ("--target", directory, program) if is_device else (program, directory)
     runner = runner or probe.local(PROBE, *operands)
     known = probe.this_machine(PROBE, [*options, *map(str, operands)]) if facts is None else facts
-    with tempfile.TemporaryDirectory(prefix="androstep-replay-") as scratch:
+    with scratch.directory("replay") as place:
         records: list[Path] = []
         status = 0
         for number in range(repeats):
-            record = Path(scratch) / ("replay.rec" if repeats == 1 else f"replay-{number}.rec")
+            record = place / ("replay.rec" if repeats == 1 else f"replay-{number}.rec")
             of = f" {number + 1}/{repeats}" if repeats > 1 else ""
             status = probe.record(PROBE, options, record, runner, of=of)
             if record.exists() and not (status == _COMPLAINED and tells_of_none(record)):

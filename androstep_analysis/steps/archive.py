@@ -6,15 +6,16 @@ letter or a dash, is free. Nothing is unpacked to the disk.
 
 from __future__ import annotations
 
+import itertools
 import re
-import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from androstep_analysis.errors import InputError, Loss, printable
 from androstep_analysis.steps.gui import MAX_BYTES, Snapshot
+from androstep_analysis.tar import PIECE_BYTES, Tar, plain
 
 _NAME = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})(?:-(?P<end>[0-9]{1,18}))?\.xml", re.ASCII | re.DOTALL)
 _TWO = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})-(?P<end>[0-9]{1,18})\.xml", re.ASCII | re.DOTALL)
@@ -45,7 +46,7 @@ def realtime_offset(path: Path) -> int | None:
     try:
         with zipfile.ZipFile(path) as archive:
             told = archive.comment.decode("ascii", "replace")
-    except (OSError, zipfile.BadZipFile):
+    except Exception:  # zipfile may raise any where the archive is damaged
         return None
     found = re.fullmatch(f"{_OFFSET}(-?[0-9]{{1,19}})", told, re.ASCII)
     return int(found[1]) if found is not None and abs(int(found[1])) < 1 << 63 else None
@@ -109,11 +110,13 @@ def _members(path: Path, shown: str, losses: list[Loss]) -> Iterator[tuple[str, 
             yield from _of_directory(path)
         elif zipfile.is_zipfile(path):
             yield from _of_zip(path, losses)
-        elif path.is_file() and tarfile.is_tarfile(path):
+        elif path.is_file() and _is_tar(path):
             yield from _of_tar(path)
         else:
             raise InputError(f"{shown}: neither a directory nor a zip or tar archive; give one of dumps of a GUI")
-    except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # tarfile and zipfile may raise any where the archive is damaged
         losses.append(Loss("torn", 1, f"what follows could not be read: {printable(str(error))}"))
 
 
@@ -128,18 +131,35 @@ def _of_zip(path: Path, losses: list[Loss]) -> Iterator[tuple[str, bytes]]:
     damaged = 0
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
+            # Of other methods zipfile unpacks without bound whatever a piece comes to.
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                damaged += 1
+                continue
             try:
                 with archive.open(info) as member:
-                    yield info.filename, member.read(MAX_BYTES + 1)
-            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, zlib.error):
+                    xml = member.read(MAX_BYTES + 1)
+            except Exception:  # zipfile may raise any where the archive is damaged
                 damaged += 1
+            else:
+                yield info.filename, xml
     if damaged:
-        losses.append(Loss("unreadable", damaged, f"{damaged} files in the archive are damaged or encrypted"))
+        message = f"{damaged} files in the archive are damaged, encrypted or not deflated"
+        losses.append(Loss("unreadable", damaged, message))
+
+
+def _is_tar(path: Path) -> bool:
+    try:
+        with path.open("rb") as packed, plain(packed) as file:
+            return next(iter(Tar(file)), None) is not None
+    except Exception:  # tarfile may raise any for what is none
+        return False
 
 
 def _of_tar(path: Path) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(path) as archive:
+    with path.open("rb") as packed, plain(packed) as file:
+        archive = Tar(file)
         for info in archive:
-            member = archive.extractfile(info) if info.isreg() else None
-            if member is not None:
-                yield info.name, member.read(MAX_BYTES + 1)
+            if info.isreg():
+                content = archive.content(info)
+                pieces = iter(partial(content.read, PIECE_BYTES), b"")
+                yield info.name, b"".join(itertools.islice(pieces, MAX_BYTES // PIECE_BYTES + 1))
