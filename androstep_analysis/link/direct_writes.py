@@ -71,7 +71,7 @@ def are_direct(
     is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over(of_call)
     is_part = pl.col("end") - pl.col("begin") < pl.col("size")
     is_direct = pl.when(is_touched & is_first & is_inside).then(None).otherwise(is_inside & (is_last | is_part))
-    found = during.filter(~is_read).select("row", is_direct=is_direct, is_found=True)
+    found = during.select("row", is_direct=is_direct, is_found=True).drop_nulls("row")
     joined = blocks.select("ino").with_row_index("row").join(
         found, on="row", how="left", maintain_order="left"
     )

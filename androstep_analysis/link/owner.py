@@ -64,7 +64,7 @@ def owned(
         blocks = _blocks(written, fs_events, block_bytes)
         touched = _touched(fs_events, blocks, block_bytes)
         told = _told(fs_events, devices, recorded, lost_events)
-        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, block_bytes, told, recorded))
+        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, block_bytes, told))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
         authors = authorship.authors(blocks, touched, _unplaced(pieces), told, known)
@@ -91,26 +91,30 @@ def _telling(pieces: pl.DataFrame, touched_by: pl.DataFrame, recorded: Collectio
 def _told(
     fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str], lost_events: int
 ) -> authorship.Told:
-    """Which devices' traces hold every event of each class; none does where events were lost."""
+    """Which devices' traces hold every event of each class, as far as each is needed where events were lost.
+
+    Then a page may have been dropped, stored to or written past the cache by an event that is not in the trace.
+    """
     own = fs_events.select("dev", "event").drop_nulls("dev")
 
     def having(*names: str) -> list[int]:
-        if lost_events:
-            return []
         if not set(names).isdisjoint(recorded):
             return devices.to_list()
         return own.filter(pl.col("event").is_in(names))["dev"].unique().to_list()
 
-    is_f2fs = pl.col("event").cast(pl.String).str.starts_with("f2fs_")
+    absent = having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED)
+    event = pl.col("event").cast(pl.String)
+    in_folios = (pl.col("page_order") > 0) | (event.str.starts_with("ext4_") & ~pl.col("dev").is_in(absent))
     return authorship.Told(
         dirtied=having(*tracepoints.DIRTIED),
-        absent=having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED),
-        dropped=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED),
+        absent=[] if lost_events else absent,
+        dropped=[] if lost_events else having(tracepoints.UNCACHED, *tracepoints.INVALIDATED),
         cut=having(*tracepoints.INVALIDATED),
-        stored=having(*tracepoints.STORES),
+        direct=[] if lost_events else direct_writes.told(fs_events, recorded),
+        stored=[] if lost_events else having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),
-        redirty=own.filter(is_f2fs)["dev"].unique().to_list(),
-        folios=fs_events.filter(pl.col("page_order") > 0)["dev"].drop_nulls().unique().to_list(),
+        redirty=own.filter(event.str.starts_with("f2fs_"))["dev"].unique().to_list(),
+        folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
     )
 
 
@@ -122,11 +126,13 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
     it carries metadata; else it is inferred. And on
     `devices`, where writers are recorded, data of no recorded writer need not be a direct write of its submitter.
     """
+    is_told = pl.col("part_dev").is_in(devices.implode())
     has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"])
+    has_author |= (pl.col("owner_via") == "inferred") & is_told
     is_alone = (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
     is_alone |= (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
     is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
-    is_guess = is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
+    is_guess = is_data & (pl.col("owner_via") == "submitter") & is_told
     known = pl.when(~is_guess.fill_null(False))
     inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
     return pieces.with_columns(
@@ -171,7 +177,6 @@ def _is_direct(
     fs_events: pl.DataFrame,
     block_bytes: Mapping[int, int],
     told: authorship.Told,
-    recorded: Collection[str],
 ) -> pl.Series:
     """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
 
@@ -187,7 +192,7 @@ def _is_direct(
     direct = direct_writes.are_direct(blocks, _each_block(spans, block_bytes), touched, fs_events)
     own = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
     probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
-    is_called = pl.col("dev").is_in(direct_writes.told(fs_events, recorded)) & pl.col("dev").is_in(told.dirtied)
+    is_called = pl.col("dev").is_in(list(told.direct)) & pl.col("dev").is_in(list(told.dirtied))
     has_page = pl.col("dev").is_in(probed.implode()) & ~pl.col("is_pageless")
     rule = (
         pl.when(has_page)
@@ -319,9 +324,9 @@ def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping
 
 
 def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
-    """The spans, where a write is followed by the event of its page only as far as it certainly wrote.
+    """The spans, those of writing and dirtying only as far as they certainly go.
 
-    One event says of a whole folio that it became dirty, by a write to a part of it. And a write that is longer than
+    One event says of a whole folio that it became dirty, by a write or store to a part of it that another tells. And a write that is longer than
     the folio that it gets goes on with another event for the rest. What is beyond is `maybe` touched.
     """
     spans = spans.with_row_index("nth")
@@ -331,12 +336,11 @@ def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
     begin, end = (pl.col(name).shift(-1).over(thread) for name in ("begin", "end"))
     is_continued = (begin > pl.col("begin")) & (begin < pl.col("end")) & (end == pl.col("end"))
     rests = makers.filter(is_write).select("nth", rest=pl.when(is_continued).then(begin))
-    before = makers.select(*thread, "nth", made="kind", first="begin", limit="end")
+    before = makers.select(*thread, "nth", first="begin", limit="end")
     spans = spans.join(rests, on="nth", how="left", maintain_order="left").join_asof(
         before, on="nth", by=thread, check_sortedness=False
     )
-    is_of_write = is_dirty & (pl.col("made") == "write") & (pl.col("first") < pl.col("end"))
-    is_of_write &= pl.col("begin") < pl.col("limit")
+    is_of_write = is_dirty & (pl.col("first") < pl.col("end")) & (pl.col("begin") < pl.col("limit"))
     first = pl.when(is_of_write).then(pl.max_horizontal("begin", "first")).otherwise("begin")
     limit = pl.when(is_of_write).then(pl.min_horizontal("end", "limit")).otherwise(pl.coalesce("rest", "end"))
     cut = spans.with_columns(first=first, limit=limit)
@@ -344,7 +348,7 @@ def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
     maybe = cut.with_columns(kind=pl.lit("maybe"))
     parts += [maybe.with_columns(end="first"), maybe.with_columns(begin="limit")]
     kept = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
-    return kept.drop("rest", "made", "first", "limit")
+    return kept.drop("rest", "first", "limit")
 
 
 def _folios(fs_events: pl.DataFrame) -> pl.DataFrame:
