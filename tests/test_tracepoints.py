@@ -12,6 +12,7 @@ from blocks import DEV
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import handles, owner, timeline
+from androstep_analysis.losses import Losses
 
 # ------------------------------------------------------------------------------------------------------------ text
 
@@ -360,16 +361,32 @@ def wrote(ino, block, tid, blocks=1):
     }  # fmt: skip
 
 
+EVENTS = frozenset({
+    *tracepoints.WRITES, *tracepoints.DIRTIED, *tracepoints.STORES, *tracepoints.DIRECT, *tracepoints.INVALIDATED,
+    tracepoints.CACHED, *tracepoints.BIRTHS, *tracepoints.EVICTIONS,
+})  # fmt: skip
+"""What a recorder takes where the kernel has everything that tells of owners."""
+
+
+def owned(written, events, lost_events=0, recorded=EVENTS):
+    lost = Losses(lost_events=lost_events)
+    return owner.owned(written, events, schema.empty("tasks"), {DEV: 4096}, lost, recorded, page_bytes=4096)
+
+
 def test_a_piece_is_cut_where_its_owner_changes():
-    events = fs_events(wrote(12, 0, 1, 2), wrote(12, 1, 2), ("writeback_dirty_folio", {"ino": 12, "page": 2, "tid": 3}))
-    got = owner.owned(
-        pieces((9000, 12, 0, 4, 0), (9999, 12, 0, 1, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
-    )
+    events = fs_events(
+        wrote(12, 0, 1), dirty(0, 1), wrote(12, 1, 1), dirty(1, 1), wrote(12, 1, 2), dirty(2, 3), direct(0, 5)
+    )  # fmt: skip
+    got = owned(pieces((9000, 12, 0, 4, 0), (9999, 12, 0, 1, 5)), events)
     assert answer(got) == [
         (9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, "app2", 2, "write_begin"),
         (9000, 2, 1, "app3", None, "dirty_folio"), (9000, 3, 1, None, 0, "unknown"),
         (9999, 0, 1, "app5", 1, "submitter"),
     ]  # fmt: skip
+
+
+def direct(block, tid, ino=12):
+    return "iomap_dio_rw_begin", {"ino": ino, "offset_bytes": block * 4096, "nr_bytes": 4096, "tid": tid}
 
 
 def dirty(page, tid, ino=12):
@@ -382,9 +399,9 @@ def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_ha
     lost = pieces((1500, 12, 7, 1, 5)).with_columns(
         block_type=pl.lit("unknown").cast(schema.enum("io", "block_type")), ino=pl.lit(None, pl.Int64)
     )
-    got = owner.owned(out, events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
+    got = owned(out, events)
     assert answer(got) == [(9000, 0, 1, "app2", 2, "write_begin")]
-    got = owner.owned(pl.concat([lost, out]), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
+    got = owned(pl.concat([lost, out]), events)
     assert answer(got) == [(1500, 7, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
 
 
@@ -403,27 +420,75 @@ LEFT_DIRTY = "writeback_dirty_folio", {"ino": 12, "page": 0, "tid": 90, "comm": 
 )
 def test_who_leaves_a_page_dirty_did_not_make_it(touches, said):
     events = fs_events(*touches, ("ext4_evict_inode", {"ino": 9}))
-    got = owner.owned(pieces((9000, 12, 0, 1, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
+    got = owned(pieces((9000, 12, 0, 1, 5)), events)
     assert answer(got) == [(9000, 0, 1, *said)]
 
 
 def test_what_is_written_out_is_not_made_again_by_who_leaves_it_dirty():
     events = fs_events(dirty(0, 3), LEFT_DIRTY, ("ext4_evict_inode", {"ino": 9}))
     early, out = pieces((500, 12, 0, 1, 5)), pieces((9000, 12, 0, 1, 5))
-    got = owner.owned(pl.concat([early, out]), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
+    got = owned(pl.concat([early, out]), events)
     assert answer(got) == [(500, 0, 1, "app3", None, "dirty_folio"), (9000, 0, 1, None, 0, "unknown")]
     nowhere = pl.lit("unknown").cast(schema.enum("io", "block_type"))
     lost = early.with_columns(block_type=nowhere, ino=pl.lit(None, pl.Int64))
-    got = owner.owned(pl.concat([lost, out]), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
+    got = owned(pl.concat([lost, out]), events)
     assert answer(got) == [(500, 0, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
 
 
-def test_where_no_event_tells_of_stores_through_a_map_the_submitter_did_not_make_what_nobody_wrote():
-    out = pieces((2500, 12, 4, 1, 5))
-    got = owner.owned(out, fs_events(wrote(12, 0, 1)), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
-    assert answer(got) == [(2500, 4, 1, None, 0, "unknown")]
-    got = owner.owned(out, fs_events(wrote(12, 0, 1), dirty(9, 1)), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
-    assert answer(got) == [(2500, 4, 1, "app5", 1, "submitter")]
+def test_what_nobody_wrote_is_its_submitters_only_where_it_certainly_is_a_direct_write():
+    """It may have been dirty before the recording, and an fsync writes out what others left."""
+    out = pieces((5500, 12, 4, 1, 5))
+    wrote_other, evicted = (wrote(12, 0, 1), dirty(0, 1)), ("ext4_evict_inode", {"ino": 12})
+    assert answer(owned(out, fs_events(*wrote_other))) == [(5500, 4, 1, None, 0, "unknown")]
+    mine, other, later = direct(4, 5), direct(4, 6), [*[wrote(13, 0, 1)] * 4, direct(4, 5)]
+    assert answer(owned(out, fs_events(*wrote_other, mine))) == [(5500, 4, 1, "app5", 1, "submitter")]
+    assert answer(owned(out, fs_events(*wrote_other, other))) == [(5500, 4, 1, None, 0, "unknown")]
+    assert answer(owned(out, fs_events(*wrote_other, *later))) == [(5500, 4, 1, None, 0, "unknown")]
+    no_direct = EVENTS.difference(tracepoints.DIRECT)
+    got = owned(out, fs_events(evicted, *wrote_other), recorded=no_direct)
+    assert answer(got) == [(5500, 4, 1, "app5", 1, "submitter")]
+    got = owned(out, fs_events(*wrote_other), recorded=no_direct)
+    assert answer(got) == [(5500, 4, 1, None, 0, "unknown")]
+
+
+def test_a_direct_write_follows_what_its_thread_first_writes_out():
+    events = fs_events(wrote(13, 0, 1), direct(0, 5))
+    flushed, written, read = (pieces((time, 12, 0, 1, 5)) for time in (2500, 3500, 3500))
+    read = read.with_columns(op=pl.lit("read").cast(read["op"].dtype))
+    assert [row[3:] for row in answer(owned(pl.concat([flushed, written]), events))] == [
+        (None, 0, "unknown"), ("app5", 1, "submitter"),
+    ]  # fmt: skip
+    assert answer(owned(pl.concat([flushed, read]), events))[0][3:] == (None, 0, "unknown")
+
+
+ADDED = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 0, "tid": 2})
+CUT = ("ext4_invalidate_folio", {"ino": 12, "page": 0, "offset_bytes": 0, "nr_bytes": 4096, "tid": 2})
+STORED = ("page_mkwrite", {"ino": 12, "page": 0, "tid": 2})
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        ([wrote(12, 0, 2)], ("app2", 2, "write_begin")),
+        ([STORED], ("app1", 2, "write_begin")),
+        ([CUT, wrote(12, 0, 2), ADDED, dirty(0, 2)], ("app2", 1, "write_begin")),
+        ([CUT, ADDED, STORED, dirty(0, 2)], ("app2", None, "dirty_folio")),
+        ([ADDED, dirty(0, 2)], ("app2", None, "dirty_folio")),
+        ([CUT, STORED], ("app2", None, "dirty_folio")),
+        ([CUT, direct(0, 5)], ("app5", 1, "submitter")),
+        ([ADDED], (None, 0, "unknown")),
+    ],
+    ids=["write", "store", "dropped, write", "dropped, store", "added, store", "cut, store", "dropped, direct", "read"],
+)
+def test_what_was_dropped_is_not_written_out(then, said):
+    events = fs_events(wrote(12, 0, 1), dirty(0, 1), *then)
+    assert answer(owned(pieces((9000, 12, 0, 1, 5)), events)) == [(9000, 0, 1, *said)]
+
+
+def test_nobody_is_counted_where_stores_are_not_recorded():
+    events = fs_events(wrote(12, 0, 1), dirty(0, 1))
+    got = owned(pieces((9000, 12, 0, 1, 5)), events, recorded=EVENTS.difference(tracepoints.STORES))
+    assert answer(got) == [(9000, 0, 1, "app1", None, "write_begin")]
 
 
 def test_data_that_carries_a_page_is_not_its_submitters():
@@ -453,51 +518,35 @@ def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_jour
 
 
 def test_after_a_loss_what_one_event_says_alone_is_inferred():
-    got = owner.owned(
-        pieces((9000, 12, 0, 2, 5)),
-        fs_events(wrote(12, 0, 1)),
-        schema.empty("tasks"),
-        {DEV: 4096},
-        lost_events=1,
-        page_bytes=4096,
-    )
-    assert answer(got) == [(9000, 0, 1, "app1", 1, "write_begin"), (9000, 1, 1, None, 0, "unknown")]
-    assert got.sort("sector")["map_source"].to_list() == ["tracepoint", "inferred"]
+    events = fs_events(wrote(12, 0, 1), dirty(0, 1))
+    got = owned(pieces((9000, 12, 0, 2, 0), (9500, 12, 0, 1, 5)), events, lost_events=1)
+    assert answer(got)[:2] == [(9000, 0, 1, "app1", None, "write_begin"), (9000, 1, 1, None, 0, "unknown")]
+    assert got.sort("time", "sector")["map_source"].to_list()[:2] == ["tracepoint", "inferred"]
+    for_others = owned(pieces((9000, 12, 0, 1, 5)), events, lost_events=1)
+    assert answer(for_others) == [(9000, 0, 1, "app1", None, "inferred")]  # it may have been dropped and written anew
 
 
 def test_one_event_dirties_all_pages_of_a_folio():
     cached = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 2, "tid": 8})
-    dirty = ("writeback_dirty_folio", {"ino": 12, "page": 4, "tid": 3})
     smaller = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 0, "tid": 8})
-    got = owner.owned(
-        pieces((2500, 12, 3, 6, 5)),
-        fs_events(cached, dirty, smaller),
-        schema.empty("tasks"),
-        {DEV: 4096},
-        page_bytes=4096,
-    )
+    got = owned(pieces((1500, 12, 3, 6, 5)), fs_events(cached, dirty(4, 3), smaller))
     assert answer(got) == [
-        (2500, 3, 1, "app5", 1, "submitter"), (2500, 4, 4, "app3", None, "dirty_folio"),
-        (2500, 8, 1, "app5", 1, "submitter"),
+        (1500, 3, 1, None, 0, "unknown"), (1500, 4, 4, "app3", None, "inferred"), (1500, 8, 1, None, 0, "unknown"),
     ]  # fmt: skip
-    again = owner.owned(
-        pieces((9000, 12, 4, 2, 5)),
-        fs_events(cached, smaller, dirty),
-        schema.empty("tasks"),
-        {DEV: 4096},
-        page_bytes=4096,
-    )
+    again = owned(pieces((9000, 12, 4, 2, 5)), fs_events(cached, smaller, dirty(4, 3)))
     assert answer(again) == [(9000, 4, 1, "app3", None, "dirty_folio"), (9000, 5, 1, "app5", 1, "submitter")]
+    written = owned(pieces((9000, 12, 4, 2, 5)), fs_events(cached, wrote(12, 4, 3), dirty(4, 3)))
+    assert answer(written) == [(9000, 4, 1, "app3", 1, "write_begin"), (9000, 5, 1, None, 0, "unknown")]
 
 
 def test_an_evicted_inode_of_f2fs_leaves_no_writers():
     events = fs_events(
         ("f2fs_write_begin", {"ino": 12, "offset_bytes": 0, "nr_bytes": 9000, "tid": 1}),
         ("f2fs_evict_inode", {"ino": 12, "nlink": 0}), born(12),
-        ("f2fs_write_begin", {"ino": 12, "offset_bytes": 4096, "nr_bytes": 1, "tid": 2}), dirty(9, 1),
+        ("f2fs_write_begin", {"ino": 12, "offset_bytes": 4096, "nr_bytes": 1, "tid": 2}), dirty(1, 2),
     )  # fmt: skip
-    got = owner.owned(pieces((9000, 12, 0, 2, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
-    assert answer(got) == [(9000, 0, 1, "app5", 1, "submitter"), (9000, 1, 1, "app2", 1, "write_begin")]
+    got = owned(pieces((9000, 12, 0, 2, 0)), events)
+    assert answer(got) == [(9000, 0, 1, None, 0, "unknown"), (9000, 1, 1, "app2", 1, "write_begin")]
 
 
 @pytest.mark.parametrize("comm", ["f2fs_ckpt-254:0", "f2fs_gc-8:3", "jbd2/sda1-8"])
@@ -546,45 +595,3 @@ def test_after_a_loss_no_handle_is_counted():
     events = fs_events(handle(6, 1, 9), handle(7, 1, 2), commit("start", 7), commit("end", 7))
     got = owner.owned(journal_pieces(2500), events, schema.empty("tasks"), {DEV: 4096}, lost_events=1, page_bytes=4096)
     assert got["owner_via"].to_list() == ["filesystem"]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_owners_are_those_of_a_page_cache(seed):
-    """Against a page cache that is played through event by event."""
-    choose = random.Random(seed)
-    events, outs, want = [], [], []
-    cache: dict[tuple[int, int], tuple[list[int], set[int]]] = {}
-    for at in range(300):
-        ino, block, tid = choose.choice([12, 13]), choose.randrange(6), choose.randrange(1, 5)
-        what = choose.choice(["write", "write", "dirty", "out", "out", "evict"])
-        nothing = ("ext4_unlink_enter", {"ino": ino})
-        if what == "write":
-            count = choose.randrange(1, 4)
-            events.append(wrote(ino, block, tid, count))
-            for page in range(block, block + count):
-                writers, dirtied = cache.get((ino, page), ([], set()))
-                cache[ino, page] = ([*(w for w in writers if w != tid), tid], dirtied)
-        elif what == "dirty":
-            events.append(("writeback_dirty_folio", {"ino": ino, "page": block, "tid": tid}))
-            writers, dirtied = cache.get((ino, block), ([], set()))
-            cache[ino, block] = (writers, dirtied | {tid})
-        elif what == "evict":
-            events.append(("ext4_evict_inode", {"ino": ino, "nlink": 1}))
-            cache = {key: value for key, value in cache.items() if key[0] != ino}
-        else:
-            events.append(nothing)
-            count = choose.randrange(1, 5)
-            outs.append((at * 1000, ino, block, count, tid))
-            for page in range(block, block + count):
-                writers, dirtied = cache.pop((ino, page), ([], set()))
-                if writers:
-                    want.append((at * 1000, page, f"app{writers[-1]}", len(writers), "write_begin"))
-                elif len(dirtied) > 1:
-                    want.append((at * 1000, page, None, 0, "unknown"))
-                elif dirtied:
-                    want.append((at * 1000, page, f"app{min(dirtied)}", None, "dirty_folio"))
-                else:
-                    want.append((at * 1000, page, f"app{tid}", 1, "submitter"))
-    got = answer(owner.owned(pieces(*outs), fs_events(*events), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096))
-    each = [(time, page, *rest) for time, first, count, *rest in got for page in range(first, first + count)]
-    assert each == want

@@ -14,11 +14,12 @@ by a direct write. So these rules hold, each as far as the events that it needs 
 - A write whose page becomes dirty by it only after the page was written out belongs to the next turn: the bio was on
   its way before.
 - Of a folio of several pages a part can be dropped, which stays in the cache where the rest is dirty: ext4 has an event
-  of that. Without it, owners of what is in such a folio are inferred.
+  of that. Without it, owners of what is in such a folio are inferred; as they are where only the event of dirtying
+  tells of them, which does not say for which of the pages it came.
 - What is written past the cache is its submitter's, whoever wrote to the page before (`direct_writes`).
 - Where neither additions nor drops are recorded, a page that another process made dirty after the last write may have
-  been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where the
-  trace does not tell whether the submitter wrote past the cache.
+  been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where
+  the trace does not tell whether the submitter wrote past the cache.
 - A block of no recorded writer may have been dirty when the recording began: it has no owner, unless it certainly was
   clean, which leaves only a direct write.
 - A store into a page that is dirty already is no event but that of the probe on page_mkwrite. Without it any number of
@@ -52,15 +53,16 @@ class Told(NamedTuple):
     """The devices whose trace holds every event of a class.
 
     `dirtied`: pages that become dirty; `absent`: pages that are added to the cache, or leave it; `dropped`: that leave
-    it; `cut`: parts of folios that are dropped; `stored`: stores through a memory map; `forgetful`: inodes that are
-    dropped. Two say what the filesystem does: in `redirty` processes make pages dirty again that they could not write
-    out, in `folios` the cache holds several pages as one.
+    it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map;
+    `forgetful`: inodes that are dropped. Two say what the filesystem does: in `redirty` processes make pages dirty
+    again that they could not write out, in `folios` the cache holds several pages as one.
     """
 
     dirtied: Collection[int]
     absent: Collection[int]
     dropped: Collection[int]
     cut: Collection[int]
+    direct: Collection[int]
     stored: Collection[int]
     forgetful: Collection[int]
     redirty: Collection[int]
@@ -217,7 +219,9 @@ def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
 def _rule(told: Told) -> pl.Expr:
     """Which rule gives the owner of a turn, by what its events say and which of them the trace would have."""
     absent, dropped, dirtied = (_is_in(devices) for devices in (told.absent, told.dropped, told.dirtied))
-    may_be_cut = pl.coalesce("is_in_folio", _is_in(told.folios)) & ~_is_in(told.cut)
+    in_folio = pl.coalesce("is_in_folio", _is_in(told.folios))
+    may_be_cut = in_folio & ~_is_in(told.cut)
+    may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
     is_torn = pl.col("by_maker") & (pl.col("dirtied_ns") > pl.col("made_ns")) & (pl.col("dirtier") != pl.col("process"))
     is_torn &= ~absent
@@ -232,7 +236,7 @@ def _rule(told: Told) -> pl.Expr:
         .then(pl.when(~is_past_cache).then(unknown))
         .when(is_unclear)
         .then(unknown)
-        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut)
+        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere)
         .then(inferred)
         .otherwise("via")
     )

@@ -89,19 +89,21 @@ def extents(
 def carries_page(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
     """For each piece (part_dev, part_sector, submit_tid, time) whether its bio carries pages of its filesystem.
 
-    The last page that its thread showed before, if the piece lies within that bio.
+    The last page that its thread showed before, if the piece lies within that bio and is the first since: a direct
+    write follows the pages of its place, which it first writes out.
     """
     is_own = (pl.col("dev") == pl.col("bio_dev")) | is_of_device()
     shown = fs_events.filter((pl.col("event") == "bio_page") & is_own & _fits())
-    shown = shown.select("tid", "ts_ns", "sector", part_dev="bio_dev", nr_bytes="nr_bytes").sort("ts_ns")
+    shown = shown.select("tid", "ts_ns", "sector", part_dev="bio_dev", nr_bytes="nr_bytes", shown_ns="ts_ns")
     asked = pieces.select("part_dev", "part_sector", tid="submit_tid", ts_ns="time").with_row_index("at")
     found = (
         asked.drop_nulls("ts_ns")
         .sort("ts_ns", maintain_order=True)
-        .join_asof(shown, on="ts_ns", by=["part_dev", "tid"], check_sortedness=False)
+        .join_asof(shown.sort("ts_ns"), on="ts_ns", by=["part_dev", "tid"], check_sortedness=False)
     )
+    is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over("part_dev", "tid", "shown_ns")
     inside = (pl.col("part_sector") - pl.col("sector")) * units.SECTOR_BYTES
-    carried = found.filter((inside >= 0) & (inside < pl.col("nr_bytes")))["at"]
+    carried = found.filter(is_first & (inside >= 0) & (inside < pl.col("nr_bytes")))["at"]
     return asked["at"].is_in(carried.implode())
 
 

@@ -4,8 +4,8 @@ The events of direct I/O (`tracepoints.DIRECT`) tell inode, place and length of 
 its thread does. The same thread first writes out what the page cache holds of that range, before a direct read too. So
 of the bios for one block of the file that the thread submits before its next call, and before anything touches the
 page, the last is the direct one, if it is a write: a page is written out before. A bio of a part of a block is none of
-a page. Where the thread also wrote to the file by the page cache, the filesystem had fallen back to it. A read of a page
-that was added to the cache since is not the call's.
+a page. Where the thread also wrote to the file by the page cache, the filesystem had fallen back to it. A read of a
+page that was added to the cache since is not the call's.
 """
 
 from __future__ import annotations
@@ -69,6 +69,6 @@ def are_direct(blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame,
     is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over(of_call)
     is_part = pl.col("end") - pl.col("begin") < pl.col("size")
     is_direct = pl.when(is_touched & is_first & is_inside).then(None).otherwise(is_inside & (is_last | is_part))
-    found = during.filter(~is_read).select("row", is_direct=is_direct, is_found=True)
+    found = during.select("row", is_direct=is_direct, is_found=True).drop_nulls("row")
     joined = blocks.select("ino").with_row_index("row").join(found, on="row", how="left", maintain_order="left")
     return joined.select(pl.when("is_found").then("is_direct").otherwise(False)).to_series()

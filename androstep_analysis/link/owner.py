@@ -67,7 +67,7 @@ def owned(
         blocks = _blocks(written, fs_events, sizes)
         touched = _touched(fs_events, blocks, sizes, page_bytes)
         told = _told(fs_events, devices, recorded, page_bytes)
-        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, told, recorded))
+        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, told))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
         authors = authorship.authors(blocks, touched, _unplaced(pieces), told, known, lost)
@@ -107,16 +107,19 @@ def _told(
             return devices.to_list()
         return own.filter(pl.col("event").is_in(names))["dev"].unique().to_list()
 
-    is_f2fs = pl.col("event").cast(pl.String).str.starts_with("f2fs_")
+    absent = having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED)
+    event = pl.col("event").cast(pl.String)
+    in_folios = (pl.col("page_order") > 0) | (event.str.starts_with("ext4_") & ~pl.col("dev").is_in(absent))
     return authorship.Told(
         dirtied=having(*tracepoints.DIRTIED),
-        absent=having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED),
+        absent=absent,
         dropped=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED),
         cut=having(*tracepoints.INVALIDATED),
+        direct=direct_writes.told(fs_events, recorded),
         stored=having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),
-        redirty=own.filter(is_f2fs)["dev"].unique().to_list(),
-        folios=fs_events.filter(pl.col("page_order") > 0)["dev"].drop_nulls().unique().to_list(),
+        redirty=own.filter(event.str.starts_with("f2fs_"))["dev"].unique().to_list(),
+        folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
     )
 
 
@@ -170,7 +173,7 @@ def _not_written_for_others(pieces: pl.DataFrame, is_told: pl.Expr, is_written: 
 
 
 def _is_pageless(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
-    """For each piece whether the probe on submit_bio saw no page of a file in its bio: False where there is no probe."""
+    """For each piece whether the probe on submit_bio saw no page in its bio; False where there is no probe."""
     probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
     if probed.is_empty():
         return pl.repeat(False, pieces.height, dtype=pl.Boolean, eager=True)
@@ -184,13 +187,12 @@ def _is_direct(
     fs_events: pl.DataFrame,
     block_bytes: Mapping[int, int],
     told: authorship.Told,
-    recorded: Collection[str],
 ) -> pl.Series:
     """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
 
-    By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on submit_bio, where that sees every page: not
-    those that a filesystem with events of its own has encrypted. What a thread of the kernel submits comes from the
-    cache.
+    By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on
+    submit_bio, where that sees every page: not those that a filesystem with events of its own has encrypted. What a
+    thread of the kernel submits comes from the cache.
     """
     reads = pieces.filter(
         (pl.col("op") == "read") & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
@@ -200,7 +202,7 @@ def _is_direct(
     direct = direct_writes.are_direct(blocks, _each_block(spans, block_bytes), touched, fs_events)
     own = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
     probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
-    is_called = pl.col("dev").is_in(direct_writes.told(fs_events, recorded)) & pl.col("dev").is_in(told.dirtied)
+    is_called = pl.col("dev").is_in(list(told.direct)) & pl.col("dev").is_in(list(told.dirtied))
     has_page = pl.col("dev").is_in(probed.implode()) & ~pl.col("is_pageless")
     rule = (
         pl.when(has_page)
@@ -334,10 +336,11 @@ def _touched(
 
 
 def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
-    """The spans, where a write is followed by the event of its page only as far as it certainly wrote.
+    """The spans, those of writing and dirtying only as far as they certainly go.
 
-    One event says of a whole folio that it became dirty, by a write to a part of it. And a write that is longer than
-    the folio that it gets goes on with another event for the rest. What is beyond is `maybe` touched.
+    One event says of a whole folio that it became dirty, by a write or store to a part of it that another tells. And a
+    write that is longer than the folio that it gets goes on with another event for the rest. What is beyond is `maybe`
+    touched.
     """
     spans = spans.with_row_index("nth")
     is_write, is_dirty = pl.col("kind") == "write", pl.col("kind") == "dirty"
@@ -346,12 +349,11 @@ def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
     begin, end = (pl.col(name).shift(-1).over(thread) for name in ("begin", "end"))
     is_continued = (begin > pl.col("begin")) & (begin < pl.col("end")) & (end == pl.col("end"))
     rests = makers.filter(is_write).select("nth", rest=pl.when(is_continued).then(begin))
-    before = makers.select(*thread, "nth", made="kind", first="begin", limit="end")
+    before = makers.select(*thread, "nth", first="begin", limit="end")
     spans = spans.join(rests, on="nth", how="left", maintain_order="left").join_asof(
         before, on="nth", by=thread, check_sortedness=False
     )
-    is_of_write = is_dirty & (pl.col("made") == "write") & (pl.col("first") < pl.col("end"))
-    is_of_write &= pl.col("begin") < pl.col("limit")
+    is_of_write = is_dirty & (pl.col("first") < pl.col("end")) & (pl.col("begin") < pl.col("limit"))
     first = pl.when(is_of_write).then(pl.max_horizontal("begin", "first")).otherwise("begin")
     limit = pl.when(is_of_write).then(pl.min_horizontal("end", "limit")).otherwise(pl.coalesce("rest", "end"))
     cut = spans.with_columns(first=first, limit=limit)
@@ -359,7 +361,7 @@ def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
     maybe = cut.with_columns(kind=pl.lit("maybe"))
     parts += [maybe.with_columns(end="first"), maybe.with_columns(begin="limit")]
     kept = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
-    return kept.drop("rest", "made", "first", "limit")
+    return kept.drop("rest", "first", "limit")
 
 
 def _folios(fs_events: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:

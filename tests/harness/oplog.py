@@ -120,7 +120,7 @@ class Move(NamedTuple):
 
 
 def moves(operations: list[Op]) -> dict[Key, list[Move]]:
-    """Collapsed and inserted ranges that the filesystem supported, at the end of the call: first it writes out."""
+    """Collapsed and inserted ranges that the filesystem supported."""
     found: dict[Key, list[Move]] = {}
     begun: dict[int, Op] = {}
     for op in operations:
@@ -129,7 +129,7 @@ def moves(operations: list[Op]) -> dict[Key, list[Move]]:
         elif op.op == DONE and op.length:
             start = begun[op.pid]
             by = -start.length if start.op == COLLAPSE else start.length
-            found.setdefault(start.key, []).append(Move(op.ts_ns, start.sequence, start.offset, by))
+            found.setdefault(start.key, []).append(Move(start.ts_ns, start.sequence, start.offset, by))
     return found
 
 

@@ -54,10 +54,12 @@ static struct file drop(const char *path, size_t number)
         file_space(&file, how, FALLOC_FL_ZERO_RANGE, 0, MID_BYTES);
         break;
     case 'c':
-        if (how[1] == 'u')
+        if (how[1] == 'u') {
             file_truncate(&file, MID_BYTES / 2 + PAGE_BYTES / 2);
-        else
-            file_space(&file, how, FALLOC_FL_COLLAPSE_RANGE, 0, MID_BYTES);
+            break;
+        }
+        file_sync(&file); // the call writes out what moves, of which nobody knows whether it has moved yet
+        file_space(&file, how, FALLOC_FL_COLLAPSE_RANGE, 0, MID_BYTES);
         break;
     }
     file_truncate(&file, FILE_BYTES);

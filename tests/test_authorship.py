@@ -1,0 +1,239 @@
+"""Owners against a page cache that is played through event by event, with whole classes of its events not recorded."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+import pytest
+from test_tracepoints import DEV, fs_events, pieces
+
+from androstep_analysis import schema
+from androstep_analysis.link import owner
+
+PAGES = 4
+EARLIER = 7
+"""The process that wrote before the recording."""
+FLUSHER = 90
+
+CLASSES = {
+    "write": ("ext4_da_write_begin", "f2fs_write_begin"),
+    "dirty": ("writeback_dirty_folio",),
+    "store": ("page_mkwrite", "f2fs_vm_page_mkwrite"),
+    "add": ("mm_filemap_add_to_page_cache",),
+    "delete": ("mm_filemap_delete_from_page_cache",),
+    "invalidate": ("ext4_invalidate_folio",),
+    "direct": ("iomap_dio_rw_begin", "f2fs_direct_IO_enter"),
+}
+"""The events that a recording may lack."""
+
+
+@dataclass
+class Page:
+    """What the cache knows of a page: its block, and the writers of what is not on the disk yet."""
+
+    is_cached: bool = False
+    is_dirty: bool = False
+    writers: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Machine:
+    """A file in the cache of one machine. Large folios hold two pages, and are dirty as one."""
+
+    fs: str
+    order: int
+    ino: int
+    steps: list[tuple[str, int, int]] = field(default_factory=list)
+    pages: list[Page] = field(default_factory=lambda: [Page() for _ in range(PAGES)])
+    events: list[tuple[int, str, dict[str, Any]]] = field(default_factory=list)
+    outs: list[tuple[int, int, int, str, set[int]]] = field(default_factory=list)
+    now: int = 0
+
+    def tell(self, kind: str, tid: int, **fields: int) -> None:
+        names = CLASSES.get(kind, (kind,))
+        name = names[-1 if self.fs == "f2fs" else 0]
+        comm = {"comm": "kworker/u4:1"} if tid == FLUSHER else {}
+        self.now += 1000
+        self.events.append((self.now, name, {"ino": self.ino, "tid": tid, **comm, **fields}))
+
+    def folio(self, page: int) -> list[int]:
+        size = 1 << self.order
+        return list(range(page // size * size, page // size * size + size))
+
+    def cache(self, tid: int, page: int) -> None:
+        """Brings the folio of the page into the cache."""
+        pages = self.folio(page)
+        if not self.pages[page].is_cached:
+            self.tell("add", tid, page=pages[0], page_order=self.order)
+            for other in pages:
+                self.pages[other] = Page(is_cached=True)
+
+    def dirty(self, tid: int, page: int, change: list[int]) -> None:
+        """Changes these pages of a folio, and makes the folio dirty."""
+        pages = self.folio(page)
+        was_dirty = any(self.pages[other].is_dirty for other in pages)
+        for other in change:
+            self.pages[other].is_dirty = True
+        if not was_dirty:
+            self.tell("dirty", tid, page=pages[0])
+
+    def out(self, tid: int, page: int, op: str, writers: set[int]) -> None:
+        self.now += 1000
+        self.outs.append((self.now, page, tid, op, writers))
+
+    def write_out(self, tid: int, page: int) -> None:
+        """Writes out all that is dirty in a folio."""
+        for other in self.folio(page):
+            if self.pages[other].is_dirty:
+                self.out(tid, other, "write", self.pages[other].writers)
+                self.pages[other] = Page(is_cached=True)
+
+    # ------------------------------------------------------------------------------------------------- what happens
+
+    def write(self, tid: int, page: int, first_out: bool) -> None:
+        """`first_out`: the flusher writes the page out before the data arrives."""
+        self.tell("write", tid, offset_bytes=page * 4096, nr_bytes=4096)
+        if first_out:
+            self.write_out(FLUSHER, page)
+        self.cache(tid, page)
+        self.pages[page].writers.add(tid)
+        self.dirty(tid, page, [page])
+
+    def store(self, tid: int, page: int) -> None:
+        self.cache(tid, page)
+        self.tell("store", tid, page=page)
+        self.pages[page].writers.add(tid)
+        self.dirty(tid, page, [page])
+
+    def read(self, tid: int, page: int) -> None:
+        self.cache(tid, page)
+
+    def sync(self, tid: int) -> None:
+        for page in range(PAGES):
+            self.write_out(tid, page)
+
+    def sync_in_vain(self, tid: int, page: int) -> None:
+        """Makes a page dirty again that cannot be written out: F2FS does that in fsync, others in the flusher."""
+        if self.pages[page].is_dirty:
+            self.tell("dirty", tid if self.fs == "f2fs" else FLUSHER, page=self.folio(page)[0])
+
+    def drop(self, tid: int, first: int) -> None:
+        """Truncates. A large folio of which a part is dirty stays whole in the cache."""
+        for page in range(first, PAGES):
+            pages = self.folio(page)
+            if pages[0] < first and any(self.pages[other].is_dirty for other in pages):
+                self.tell("invalidate", tid, page=pages[0], offset_bytes=(page - pages[0]) * 4096, nr_bytes=4096)
+                self.pages[page] = Page(is_cached=True)
+            elif page == pages[0] or pages[0] < first:
+                self.leave(tid, page)
+
+    def leave(self, tid: int, page: int) -> None:
+        """The folio leaves the cache."""
+        pages = self.folio(page)
+        if not self.pages[page].is_cached:
+            return
+        if any(self.pages[other].is_dirty for other in pages) and self.fs == "ext4":
+            self.tell("invalidate", tid, page=pages[0], offset_bytes=0, nr_bytes=4096 << self.order)
+        self.tell("delete", tid, page=pages[0], page_order=self.order)
+        for other in pages:
+            self.pages[other] = Page()
+
+    def reclaim(self, tid: int, page: int) -> None:
+        if not any(self.pages[other].is_dirty for other in self.folio(page)):
+            self.leave(tid, page)
+
+    def direct(self, tid: int, page: int) -> None:
+        """Writes past the cache: first what the folio holds goes out, and then it is dropped."""
+        self.tell("direct", tid, offset_bytes=page * 4096, nr_bytes=4096)
+        self.write_out(tid, page)
+        self.leave(tid, page)
+        self.out(tid, page, "write", {tid})
+
+    def direct_read(self, tid: int, page: int) -> None:
+        self.tell("direct", tid, offset_bytes=page * 4096, nr_bytes=4096)
+        self.write_out(tid, page)
+        self.out(tid, page, "read", set())
+
+    def evict(self, tid: int, page: int) -> None:
+        for other in range(PAGES):
+            self.write_out(FLUSHER, other)
+        for other in range(PAGES):
+            self.leave(tid, other)
+        self.tell(f"{self.fs}_evict_inode", tid, nlink=1)
+
+
+CHOICES = (
+    *("write", "write", "store", "store", "read", "drop", "drop"),
+    *("direct", "direct_read", "reclaim", "sync_in_vain"),
+)
+
+
+def played(fs: str, order: int, ino: int, seed: int) -> Machine:
+    """A machine after some steps, of which a part of the files was dirty before the recording."""
+    choose = random.Random(seed)
+    machine = Machine(fs, order, ino)
+    if choose.random() < 0.5:
+        machine.pages = [Page(True, True, {EARLIER}) if choose.random() < 0.5 else Page(True) for _ in range(PAGES)]
+    else:
+        machine.evict(1, 0)
+    for _ in range(choose.randrange(1, 12)):
+        tid, page = choose.randrange(1, 4), choose.randrange(PAGES)
+        name = choose.choice([*CHOICES, "evict", *["sync"] * 5])
+        machine.steps.append((name, tid, page))
+        if name == "write":
+            machine.write(tid, page, choose.random() < 0.2)
+        elif name == "sync":
+            machine.sync(FLUSHER if choose.random() < 0.3 else tid)
+        else:
+            getattr(machine, name)(tid, page)
+    machine.sync(2)
+    return machine
+
+
+def owners(machines: list[Machine], withheld: set[str], is_listed: bool) -> list[dict[str, Any]]:
+    """What is said of each block that was written, without the events of some classes, in order of file and time."""
+    lacking = {name for kind in withheld for name in CLASSES[kind]}
+    fs = machines[0].fs
+    kept = [(0, f"{fs}_evict_inode", {"ino": 2})]
+    kept += [event for machine in machines for event in machine.events if event[1] not in lacking]
+    kept.sort(key=lambda event: event[0])
+    table = fs_events(*((name, fields) for _, name, fields in kept))
+    table = table.with_columns(ts_ns=pl.Series([ts for ts, *_ in kept], dtype=pl.Int64))
+    listed = {name for kind, names in CLASSES.items() if kind not in withheld for name in names}
+    outs = [(ts, machine.ino, page, tid, op) for machine in machines for ts, page, tid, op, _ in machine.outs]
+    out = pieces(*((ts, ino, page, 1, tid) for ts, ino, page, tid, _ in outs))
+    comm = ["kworker/u4:1" if tid == FLUSHER else f"app{tid}" for *_, tid, _ in outs]
+    out = out.with_columns(pl.Series("op", [op for *_, op in outs], dtype=out["op"].dtype), submit_comm=pl.Series(comm))
+    recorded = listed | {f"{fs}_evict_inode"} if is_listed else ()
+    said = owner.owned(out, table, schema.empty("tasks"), {DEV: 4096}, recorded=recorded)
+    return said.sort("ino", "time").to_dicts()
+
+
+SUBSETS = [set(subset) for size in range(len(CLASSES) + 1) for subset in itertools.combinations(CLASSES, size)]
+MACHINES = 40
+
+
+@pytest.mark.parametrize("fs, order", [("ext4", 0), ("ext4", 1), ("f2fs", 0)])
+def test_no_owner_is_wrong_whatever_was_not_recorded(fs, order):
+    """Every owner that is stated as a fact wrote to the block, and every number of them is that of all who did."""
+    facts, counts = Counter[str](), Counter[str]()
+    for number, withheld in enumerate(SUBSETS):
+        machines = [played(fs, order, 12 + seed, 1000 * number + seed) for seed in range(MACHINES)]
+        said = iter(owners(machines, withheld, is_listed=number % 2 == 0))
+        for machine in machines:
+            for (ts, page, tid, op, writers), row in zip(machine.outs, said, strict=False):
+                assert row["time"] == ts
+                if op == "write" and row["owner_via"] not in ("unknown", "inferred") and writers:
+                    case = (ts, page, tid, row["owner_via"], row["owner_comm"], row["owner_count"], writers)
+                    where = (withheld, number % 2 == 0, machine.steps, machine.events, case)
+                    assert row["owner_comm"] in {f"app{writer}" for writer in writers}, where
+                    assert row["owner_count"] in (None, len(writers)), where
+                if op == "write" and writers and not withheld:
+                    facts[row["owner_via"]] += 1
+                    counts[str(row["owner_count"])] += 1
+    print(facts, counts)
