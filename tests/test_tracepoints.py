@@ -215,10 +215,9 @@ def test_every_event_has_the_incarnation_that_the_events_before_it_make(seed):
 
 def test_a_map_that_never_changed_is_complete_where_its_changes_were_recorded():
     events = fs_events(wrote(12, 0, 5))
-    assert not tracepoints.maps_completely(events, DEV, 0)
-    assert tracepoints.maps_completely(events, DEV, 0, {"ext4_es_insert_extent"})
-    assert not tracepoints.maps_completely(events, DEV, 1, {"ext4_es_insert_extent"})
-    assert not tracepoints.maps_completely(events, DEV, 0, {"f2fs_submit_page_write"})
+    assert not tracepoints.maps_completely(events, DEV)
+    assert tracepoints.maps_completely(events, DEV, {"ext4_es_insert_extent"})
+    assert not tracepoints.maps_completely(events, DEV, {"f2fs_submit_page_write"})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -341,7 +340,7 @@ def pieces(*rows):
     full = [
         {"request_id": at, "part_dev": DEV, "dev": DEV, "sector": 8 * block, "part_sector": 8 * block, "op": "write",
          "nr_sectors": 8 * count, "block_type": "data", "ino": ino, "file_offset_bytes": 4096 * block, "time": time,
-         "map_source": "tracepoint", "meta": False, "submit_tid": tid,
+         "map_source": "tracepoint", "since_ns": 0, "meta": False, "submit_tid": tid,
          "submit_comm": f"app{tid}" if tid else "kworker/u8:1"}
         for at, (time, ino, block, count, tid) in enumerate(rows)
     ]  # fmt: skip
@@ -520,7 +519,7 @@ def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_jour
 def test_after_a_loss_what_one_event_says_alone_is_inferred():
     events = fs_events(wrote(12, 0, 1), dirty(0, 1))
     got = owned(pieces((9000, 12, 0, 2, 0), (9500, 12, 0, 1, 5)), events, lost_events=1)
-    assert answer(got)[:2] == [(9000, 0, 1, "app1", None, "write_begin"), (9000, 1, 1, None, 0, "unknown")]
+    assert answer(got)[:2] == [(9000, 0, 1, "app1", None, "inferred"), (9000, 1, 1, None, 0, "unknown")]
     assert got.sort("time", "sector")["map_source"].to_list()[:2] == ["tracepoint", "inferred"]
     for_others = owned(pieces((9000, 12, 0, 1, 5)), events, lost_events=1)
     assert answer(for_others) == [(9000, 0, 1, "app1", None, "inferred")]  # it may have been dropped and written anew
@@ -593,5 +592,5 @@ def test_a_journal_block_belongs_to_the_handles_of_the_transaction_that_is_commi
 
 def test_after_a_loss_no_handle_is_counted():
     events = fs_events(handle(6, 1, 9), handle(7, 1, 2), commit("start", 7), commit("end", 7))
-    got = owner.owned(journal_pieces(2500), events, schema.empty("tasks"), {DEV: 4096}, lost_events=1, page_bytes=4096)
+    got = owned(journal_pieces(2500), events, lost_events=1)
     assert got["owner_via"].to_list() == ["filesystem"]
