@@ -51,9 +51,10 @@ class Told(NamedTuple):
     """The devices whose trace holds every event of a class.
 
     `dirtied`: pages that become dirty; `absent`: pages that are added to the cache, or leave it; `dropped`: that leave
-    it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map; `forgetful`: inodes that are
-    dropped. Two say what the filesystem does: in `redirty` processes make pages dirty again that they could not write
-    out, in `folios` the cache holds several pages as one.
+    it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map;
+    `forgetful`: inodes that are dropped. The others say what the filesystem does: in `redirty` processes make pages
+    dirty again that they could not write out, in `folios` the cache may hold several pages as one, and in `unsized` no
+    event tells how many.
     """
 
     dirtied: Collection[int]
@@ -65,6 +66,7 @@ class Told(NamedTuple):
     forgetful: Collection[int]
     redirty: Collection[int]
     folios: Collection[int]
+    unsized: Collection[int]
 
 
 def authors(
@@ -151,7 +153,9 @@ def _in_turns(events: pl.DataFrame) -> pl.DataFrame:
     touches = events.filter(pl.col("kind").is_in(TOUCHES))
     following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth")}
     touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
-    is_under_way = pl.col("kind").is_in(MAKERS) & (pl.col("next_kind") == "dirty") & (pl.col("next_tid") == pl.col("tid"))
+    is_under_way = (
+        pl.col("kind").is_in(MAKERS) & (pl.col("next_kind") == "dirty") & (pl.col("next_tid") == pl.col("tid"))
+    )
     moved = touches.filter(is_under_way).select("nth", effect="next_nth")
     is_dirty, is_absent = (pl.col("kind") == "dirty").fill_null(False), (pl.col("kind") == "absent").fill_null(False)
     events = (
@@ -200,7 +204,8 @@ def _rule(told: Told) -> pl.Expr:
     may_be_left = _may_be_left(told) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
-    is_past_cache = pl.col("is_pageless") | (pl.col("is_clean") & dirtied & pl.col("is_direct").is_null())
+    is_clean = pl.col("is_clean") & dirtied & ~_is_in(told.unsized)
+    is_past_cache = pl.col("is_pageless") | (is_clean & pl.col("is_direct").is_null())
     return (
         pl.when(pl.col("is_direct").fill_null(False))
         .then(None)

@@ -4,8 +4,8 @@ The events of direct I/O (`tracepoints.DIRECT`) tell inode, place and length of 
 its thread does. The same thread first writes out what the page cache holds of that range, before a direct read too. So
 of the bios for one block of the file that the thread submits before its next call, and before anything touches the
 page, the last is the direct one, if it is a write: a page is written out before. A bio of a part of a block is none of
-a page. Where the thread also wrote to the file by the page cache, the filesystem had fallen back to it. A read of a page
-that was added to the cache since is not the call's.
+a page. Where the thread also wrote to the file by the page cache, the filesystem had fallen back to it. A read of a
+page that was added to the cache since is not the call's.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ def told(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     return fs_events.filter(is_known | is_call)["dev"].drop_nulls().unique().to_list()
 
 
-def are_direct(
-    blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame, fs_events: pl.DataFrame
-) -> pl.Series:
+def are_direct(blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
     """For each of the `blocks` that were written whether a call of direct I/O wrote it; null where that is not clear.
 
     `blocks` and `reads`, the blocks that were read, have dev, ino, ts_ns, tid, begin and end (the bytes of the file),
@@ -72,7 +70,5 @@ def are_direct(
     is_part = pl.col("end") - pl.col("begin") < pl.col("size")
     is_direct = pl.when(is_touched & is_first & is_inside).then(None).otherwise(is_inside & (is_last | is_part))
     found = during.select("row", is_direct=is_direct, is_found=True).drop_nulls("row")
-    joined = blocks.select("ino").with_row_index("row").join(
-        found, on="row", how="left", maintain_order="left"
-    )
+    joined = blocks.select("ino").with_row_index("row").join(found, on="row", how="left", maintain_order="left")
     return joined.select(pl.when("is_found").then("is_direct").otherwise(False)).to_series()

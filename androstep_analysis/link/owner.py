@@ -88,9 +88,7 @@ def _telling(pieces: pl.DataFrame, touched_by: pl.DataFrame, recorded: Collectio
     return pieces["part_dev"].drop_nulls().unique() if is_everywhere else touched_by["dev"].drop_nulls().unique()
 
 
-def _told(
-    fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str], lost_events: int
-) -> authorship.Told:
+def _told(fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str], lost_events: int) -> authorship.Told:
     """Which devices' traces hold every event of each class, as far as each is needed where events were lost.
 
     Then a page may have been dropped, stored to or written past the cache by an event that is not in the trace.
@@ -104,7 +102,8 @@ def _told(
 
     absent = having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED)
     event = pl.col("event").cast(pl.String)
-    in_folios = (pl.col("page_order") > 0) | (event.str.starts_with("ext4_") & ~pl.col("dev").is_in(absent))
+    is_unsized = event.str.starts_with("ext4_") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
+    in_folios = (pl.col("page_order") > 0) | is_unsized
     return authorship.Told(
         dirtied=having(*tracepoints.DIRTIED),
         absent=[] if lost_events else absent,
@@ -114,6 +113,7 @@ def _told(
         stored=[] if lost_events else having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),
         redirty=own.filter(event.str.starts_with("f2fs_"))["dev"].unique().to_list(),
+        unsized=own.filter(is_unsized)["dev"].unique().to_list(),
         folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
     )
 
@@ -163,7 +163,7 @@ def _not_written_for_others(pieces: pl.DataFrame, is_told: pl.Expr, is_written: 
 
 
 def _is_pageless(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
-    """For each piece whether the probe on submit_bio saw no page of a file in its bio: False where there is no probe."""
+    """For each piece whether the probe on submit_bio saw no page of a file in its bio; False without the probe."""
     probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
     if probed.is_empty():
         return pl.repeat(False, pieces.height, dtype=pl.Boolean, eager=True)
@@ -180,9 +180,9 @@ def _is_direct(
 ) -> pl.Series:
     """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
 
-    By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on submit_bio, where that sees every page: not
-    those that a filesystem with events of its own has encrypted. What a thread of the kernel submits comes from the
-    cache.
+    By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on
+    submit_bio, where that sees every page: not those that a filesystem with events of its own has encrypted. What a
+    thread of the kernel submits comes from the cache.
     """
     reads = pieces.filter(
         (pl.col("op") == "read") & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
@@ -193,6 +193,7 @@ def _is_direct(
     own = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
     probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
     is_called = pl.col("dev").is_in(list(told.direct)) & pl.col("dev").is_in(list(told.dirtied))
+    is_called &= ~pl.col("dev").is_in(list(told.unsized))
     has_page = pl.col("dev").is_in(probed.implode()) & ~pl.col("is_pageless")
     rule = (
         pl.when(has_page)
@@ -326,8 +327,9 @@ def _touched(fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping
 def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
     """The spans, those of writing and dirtying only as far as they certainly go.
 
-    One event says of a whole folio that it became dirty, by a write or store to a part of it that another tells. And a write that is longer than
-    the folio that it gets goes on with another event for the rest. What is beyond is `maybe` touched.
+    One event says of a whole folio that it became dirty, by a write or store to a part of it that another tells. And a
+    write that is longer than the folio that it gets goes on with another event for the rest. What is beyond is `maybe`
+    touched, in rows that follow those of the same event (`nth`).
     """
     spans = spans.with_row_index("nth")
     is_write, is_dirty = pl.col("kind") == "write", pl.col("kind") == "dirty"
