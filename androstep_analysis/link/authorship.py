@@ -18,8 +18,8 @@ by a direct write. So these rules hold, each as far as the events that it needs 
   tells of them, which does not say for which of the pages it came.
 - What is written past the cache is its submitter's, whoever wrote to the page before (`direct_writes`).
 - Where neither additions nor drops are recorded, a page that another process made dirty after the last write may have
-  been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where the
-  trace does not tell whether the submitter wrote past the cache.
+  been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where
+  the trace does not tell whether the submitter wrote past the cache.
 - A block of no recorded writer may have been dirty when the recording began: it has no owner, unless it certainly was
   clean, which leaves only a direct write.
 - A store into a page that is dirty already is no event but that of the probe on page_mkwrite. Without it any number of
