@@ -54,8 +54,9 @@ class Told(NamedTuple):
 
     `dirtied`: pages that become dirty; `absent`: pages that are added to the cache, or leave it; `dropped`: that leave
     it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map;
-    `forgetful`: inodes that are dropped. Two say what the filesystem does: in `redirty` processes make pages dirty
-    again that they could not write out, in `folios` the cache holds several pages as one.
+    `forgetful`: inodes that are dropped. The others say what the filesystem does: in `redirty` processes make pages
+    dirty again that they could not write out, in `folios` the cache may hold several pages as one, and in `unsized` no
+    event tells how many.
     """
 
     dirtied: Collection[int]
@@ -67,6 +68,7 @@ class Told(NamedTuple):
     forgetful: Collection[int]
     redirty: Collection[int]
     folios: Collection[int]
+    unsized: Collection[int]
 
 
 def authors(
@@ -228,7 +230,8 @@ def _rule(told: Told) -> pl.Expr:
     may_be_left = _may_be_left(told) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
-    is_past_cache = pl.col("is_pageless") | (pl.col("is_clean") & dirtied & pl.col("is_direct").is_null())
+    is_clean = pl.col("is_clean") & dirtied & ~_is_in(told.unsized)
+    is_past_cache = pl.col("is_pageless") | (is_clean & pl.col("is_direct").is_null())
     return (
         pl.when(pl.col("is_direct").fill_null(False))
         .then(None)

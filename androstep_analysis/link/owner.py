@@ -65,8 +65,8 @@ def owned(
         whole = _of_whole_blocks(block_bytes, fs_events)
         sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
         blocks = _blocks(written, fs_events, sizes)
-        touched = _touched(fs_events, blocks, sizes, page_bytes)
         told = _told(fs_events, devices, recorded, page_bytes)
+        touched = _touched(fs_events, blocks, sizes, told.folios, page_bytes)
         blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, told))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         known = processes.of_threads(threads, tasks)
@@ -109,7 +109,8 @@ def _told(
 
     absent = having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED)
     event = pl.col("event").cast(pl.String)
-    in_folios = (pl.col("page_order") > 0) | (event.str.starts_with("ext4_") & ~pl.col("dev").is_in(absent))
+    is_unsized = event.str.starts_with("ext4_") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
+    in_folios = (pl.col("page_order") > 0) | is_unsized
     return authorship.Told(
         dirtied=having(*tracepoints.DIRTIED),
         absent=absent,
@@ -119,6 +120,7 @@ def _told(
         stored=having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),
         redirty=own.filter(event.str.starts_with("f2fs_"))["dev"].unique().to_list(),
+        unsized=own.filter(is_unsized)["dev"].unique().to_list(),
         folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
     )
 
@@ -203,6 +205,7 @@ def _is_direct(
     own = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
     probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
     is_called = pl.col("dev").is_in(list(told.direct)) & pl.col("dev").is_in(list(told.dirtied))
+    is_called &= ~pl.col("dev").is_in(list(told.unsized))
     has_page = pl.col("dev").is_in(probed.implode()) & ~pl.col("is_pageless")
     rule = (
         pl.when(has_page)
@@ -294,7 +297,11 @@ def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _touched(
-    fs_events: pl.DataFrame, blocks: pl.DataFrame, block_bytes: Mapping[int, int], page_bytes: int | None
+    fs_events: pl.DataFrame,
+    blocks: pl.DataFrame,
+    block_bytes: Mapping[int, int],
+    folios: Collection[int],
+    page_bytes: int | None,
 ) -> pl.DataFrame:
     """Every block of the files in `blocks` that was touched or absent (`kind`, as `authorship.authors` takes it)."""
     event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
@@ -321,11 +328,12 @@ def _touched(
         "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length,
         kind=event.cast(pl.String).replace_strict(kinds, return_dtype=pl.String),
         is_in_folio=pl.when(event == tracepoints.CACHED).then(order.fill_null(0) > 0),
+        is_sized=pl.col("folio_bytes").is_not_null(),
     )  # fmt: skip
     fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(
         1, _LARGEST_FOLIO
     )
-    touched = _each_block(_as_far_as_written(spans.filter(fits)), block_bytes)
+    touched = _each_block(_as_far_as_written(spans.filter(fits), folios), block_bytes)
     touched = touched.unique(["nth", "file_block"], keep="first", maintain_order=True).drop("nth")
     start = pl.col("file_block") * pl.col("size")
     is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
@@ -335,12 +343,13 @@ def _touched(
     return touched.filter(is_whole | (pl.col("kind") != "absent")).with_columns(kind=kind)
 
 
-def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
+def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataFrame:
     """The spans, those of writing and dirtying only as far as they certainly go.
 
     One event says of a whole folio that it became dirty, by a write or store to a part of it that another tells. And a
     write that is longer than the folio that it gets goes on with another event for the rest. What is beyond is `maybe`
-    touched.
+    touched, in rows that follow those of the same event (`nth`). Of a folio that no event told the length of (not
+    is_sized), on a device in `folios`, the thread's own write tells which page became dirty.
     """
     spans = spans.with_row_index("nth")
     is_write, is_dirty = pl.col("kind") == "write", pl.col("kind") == "dirty"
@@ -353,15 +362,17 @@ def _as_far_as_written(spans: pl.DataFrame) -> pl.DataFrame:
     spans = spans.join(rests, on="nth", how="left", maintain_order="left").join_asof(
         before, on="nth", by=thread, check_sortedness=False
     )
-    is_of_write = is_dirty & (pl.col("first") < pl.col("end")) & (pl.col("begin") < pl.col("limit"))
+    may_be_longer = is_dirty & ~pl.col("is_sized") & pl.col("dev").is_in(list(folios))
+    reach = pl.when(may_be_longer).then(pl.col("begin") + _LARGEST_FOLIO).otherwise("end")
+    is_of_write = is_dirty & (pl.col("first") < reach) & (pl.col("begin") < pl.col("limit"))
     first = pl.when(is_of_write).then(pl.max_horizontal("begin", "first")).otherwise("begin")
-    limit = pl.when(is_of_write).then(pl.min_horizontal("end", "limit")).otherwise(pl.coalesce("rest", "end"))
+    limit = pl.when(is_of_write).then(pl.min_horizontal(reach, "limit")).otherwise(pl.coalesce("rest", "end"))
     cut = spans.with_columns(first=first, limit=limit)
     parts = [cut.with_columns(begin="first", end="limit")]
     maybe = cut.with_columns(kind=pl.lit("maybe"))
-    parts += [maybe.with_columns(end="first"), maybe.with_columns(begin="limit")]
+    parts += [maybe.with_columns(end=pl.min_horizontal("end", "first")), maybe.with_columns(begin="limit")]
     kept = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
-    return kept.drop("rest", "first", "limit")
+    return kept.drop("rest", "first", "limit", "is_sized")
 
 
 def _folios(fs_events: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
