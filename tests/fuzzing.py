@@ -10,18 +10,20 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "androstep_analysis" / "native"
+FUZZERS = ROOT / "tests" / "fuzz"
 BUILD = ROOT / "build" / "fuzz"
 LIBRARY = BUILD / "libandrostep.so"
 
 SANITIZED = (
-    *("-std=c11", "-g", "-O1", "-fno-omit-frame-pointer"),
-    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    *("-std=c11", "-g", "-O1", "-fno-omit-frame-pointer", "-fPIC", "-fvisibility=hidden"),
+    *("-fsanitize=address,undefined,fuzzer-no-link", "-fno-sanitize-recover=all"),
 )
 
 _ASAN = {
@@ -43,26 +45,30 @@ def _runtime(name: str) -> str:
     return path
 
 
-def compiled(target: Path, sources: list[Path], *options: str) -> Path:
-    """`target`, made of `sources` by clang where one is newer than it is."""
-    headers = {header for source in sources for header in source.parent.glob("*.h")}
-    newest = max(path.stat().st_mtime for path in (*sources, *headers, Path(__file__)))
-    if not target.exists() or target.stat().st_mtime < newest:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_suffix(f".{os.getpid()}")
-        words = [str(source) for source in sources if source.suffix == ".c"]
-        subprocess.run(["clang", *SANITIZED, *words, *options, "-o", str(partial)], check=True)
-        partial.replace(target)
-    return target
+def _object(source: Path) -> Path:
+    """The object file of `source`, compiled where that or a header is newer."""
+    made = BUILD / "objects" / f"{source.stem}.o"
+    newest = max(path.stat().st_mtime for path in (source, *NATIVE.glob("*.h"), *FUZZERS.glob("*.h"), Path(__file__)))
+    if not made.exists() or made.stat().st_mtime < newest:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        partial = made.with_suffix(f".{os.getpid()}")
+        subprocess.run(["clang", *SANITIZED, f"-I{NATIVE}", "-c", str(source), "-o", str(partial)], check=True)
+        partial.replace(made)
+    return made
 
 
 def build() -> Path:
     """The library of all decoders, with libFuzzer in it."""
     fuzzer = _runtime("fuzzer_no_main-x86_64.a")
-    sources = [*sorted(NATIVE.glob("*.c")), *sorted((ROOT / "tests" / "fuzz").glob("fuzz*.c"))]
-    whole = ("-Wl,--whole-archive", fuzzer, "-Wl,--no-whole-archive", "-Wl,-Bsymbolic", "-lstdc++")
-    flags = ("-fPIC", "-shared", "-fvisibility=hidden", "-fsanitize=fuzzer-no-link", "-shared-libasan")
-    return compiled(LIBRARY, sources, f"-I{NATIVE}", *flags, *whole)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(_object, sorted([*NATIVE.glob("*.c"), *FUZZERS.glob("fuzz*.c")])))
+    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(made.stat().st_mtime for made in objects):
+        partial = LIBRARY.with_suffix(f".{os.getpid()}")
+        whole = ("-Wl,--whole-archive", fuzzer, "-Wl,--no-whole-archive", "-Wl,-Bsymbolic", "-lstdc++")
+        link = ("clang", *SANITIZED, "-shared", "-shared-libasan", *map(str, objects), *whole, "-o", str(partial))
+        subprocess.run(link, check=True)
+        partial.replace(LIBRARY)
+    return LIBRARY
 
 
 def environment() -> dict[str, str]:
@@ -80,7 +86,7 @@ def environment() -> dict[str, str]:
 def run(target: str, *options: str | Path) -> subprocess.CompletedProcess[str]:
     """libFuzzer on a target of fuzz/targets.py, with its own options and directories of inputs."""
     build()
-    command = [sys.executable, str(ROOT / "tests" / "fuzz" / "driver.py"), target, *map(str, options)]
+    command = [sys.executable, str(FUZZERS / "driver.py"), target, *map(str, options)]
     return subprocess.run(
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, errors="replace", check=False
     )

@@ -79,7 +79,7 @@ void table_clear(struct table *table)
         for (size_t row = 0; row < table->rows; row++) {
             uint8_t *at = values + row * width;
 
-            if (table->kinds[column] == KIND_STRING) {
+            if (table->kinds[column] == KIND_STRING && table->strings) {
                 uint32_t number;
 
                 memcpy(&number, at, sizeof(number));

@@ -59,6 +59,7 @@ extern struct prepared prepared;
 // Tells `handle` all of a way.
 void say(void *handle, size_t way);
 
-// Hands a table's rows on: looks at them, and begins a table anew, with strings of its own or the same ones.
+// Hands a table's rows on: looks at them, and begins a table anew, with strings of its own or the same ones. The
+// strings of a table without any are the caller's.
 void table_renew(struct table *table);
 void table_clear(struct table *table);

@@ -101,6 +101,8 @@ API int fuzz_linker(const uint8_t *data, size_t size)
     struct rows all = rows_of(&input, 8);
 
     table_clear(requests);
+    strings_free(requests->strings);
+    requests->strings = NULL; // what comes out are numbers of what went in
     linked.block_type = room(requests->capacity);
     linked.path = room(requests->capacity * sizeof(*linked.path));
     linked.bios.request = room(MAX_BIOS * sizeof(int64_t));
