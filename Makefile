@@ -4,6 +4,7 @@
 # make notebook  JupyterLab on notebooks/
 # make figures   the figures of the papers, into build/figures/
 # make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes an hour
+# make fuzz      libFuzzer on every decoder, FUZZ_SECONDS each; what breaks one is kept in build/fuzz/found/
 # make lint | lock | tables | clean
 #
 # Each needs only make, Python 3.11 or newer and a package index; tools/setup gets the rest.
@@ -11,12 +12,14 @@
 BIN := .venv/bin
 DEMO := build/demo
 NATIVE := androstep_analysis/native
-C_FILES := $(wildcard $(NATIVE)/*.[ch] probes/*.[ch] probes/bionic/*.[ch] probes/tests/*.[ch] tests/harness/*.[ch] benchmarks/*.[ch])
+C_FILES := $(wildcard $(NATIVE)/*.[ch] probes/*.[ch] probes/bionic/*.[ch] probes/tests/*.[ch] tests/harness/*.[ch] tests/fuzz/*.[ch] benchmarks/*.[ch])
 
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: demo test lint pytest notebook figures truth lock tables setup clean
+FUZZ_SECONDS := 3600
+
+.PHONY: demo test lint pytest fuzz notebook figures truth lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -39,6 +42,9 @@ endif
 
 pytest: setup build/.test-programs probes-tests
 	$(BIN)/python -m pytest -n 2
+
+fuzz: setup build/.test-programs
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/session.py $(FUZZ_SECONDS)
 
 # Jupyter listens on localhost and asks for a token, also when root.
 notebook: setup

@@ -91,12 +91,13 @@ void threads_settle(struct blktrace *trace, int64_t shift_ns)
 
 uint32_t thread_name_at(const struct blktrace *trace, const struct thread *thread, int64_t ts_ns)
 {
-    const struct name *names = trace->names + thread->first;
+    const struct name *names;
     uint32_t least = 0;
     uint32_t most = thread->nr_names;
 
     if (!most)
-        return NO_STRING;
+        return NO_STRING; // of no thread: there may be no names at all
+    names = trace->names + thread->first;
     while (most - least > 1) {
         uint32_t middle = least + (most - least) / 2;
 

@@ -1,0 +1,118 @@
+// Inputs, pieces and tables (fuzz.h).
+#include "fuzz.h"
+
+enum { KNOBS = 8, PIECES = 16 };
+
+API struct prepared prepared;
+
+struct input input_of(const uint8_t *data, size_t size)
+{
+    uint8_t knobs[KNOBS] = {0};
+    size_t given = size < KNOBS ? size : KNOBS;
+    struct input input;
+
+    if (given)
+        memcpy(knobs, data + size - given, given);
+    input = (struct input){.data = data, .size = size - given, .longest = (size_t)1 << knobs[7] % 13};
+    if (input.longest < input.size / PIECES) // a long input in single bytes would take long
+        input.longest = input.size / PIECES;
+    memcpy(input.knobs, knobs, sizeof(input.knobs));
+    memcpy(&input.random, knobs, sizeof(input.random));
+    return input;
+}
+
+size_t input_choose(struct input *input, size_t limit)
+{
+    // Knuth's linear congruential generator for MMIX.
+    input->random = input->random * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(input->random >> 33) % limit;
+}
+
+size_t input_cut(struct input *input)
+{
+    return 1 + input_choose(input, input->longest);
+}
+
+void *room(size_t bytes)
+{
+    void *made = calloc(1, bytes);
+
+    must(made);
+    return made;
+}
+
+uint8_t *exact(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = room(size);
+
+    if (size)
+        memcpy(copy, data, size);
+    return copy;
+}
+
+void must(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+void say(void *handle, size_t way)
+{
+    const struct said *end = prepared.ways[way] + prepared.nr_said[way];
+
+    for (const struct said *said = prepared.ways[way]; said < end; said++) {
+        const uint64_t *a = said->arguments;
+
+        said->function(handle, a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+    }
+}
+
+void table_clear(struct table *table)
+{
+    static const uint8_t widths[] = {8, 4, 4, 1, 4, 1};
+
+    must(table->rows <= table->capacity);
+    for (size_t column = 0; column < table->nr_columns; column++) {
+        uint8_t *values = table->values[column];
+        size_t width = widths[table->kinds[column]];
+
+        for (size_t row = 0; row < table->rows; row++) {
+            uint8_t *at = values + row * width;
+
+            if (table->kinds[column] == KIND_STRING && table->strings) {
+                uint32_t number;
+
+                memcpy(&number, at, sizeof(number));
+                must(number == NO_STRING || number < strings_count(table->strings));
+            }
+            if (table->kinds[column] < KIND_UINT32) { // what stands for null there is the lowest number
+                memset(at, 0, width);
+                at[width - 1] = 0x80;
+            } else {
+                memset(at, 0xff, width);
+            }
+        }
+    }
+    table->rows = 0;
+}
+
+void table_renew(struct table *table)
+{
+    table_clear(table);
+    strings_free(table->strings);
+    table->strings = strings_new();
+}
+
+// Reads behind its piece, for the test that a fuzzer finds such a thing.
+API int fuzz_broken(const uint8_t *data, size_t size)
+{
+    uint8_t *piece = exact(data, size);
+    const char *wanted = "BAD";
+    size_t same = 0;
+
+    while (same < size && wanted[same] && piece[same] == wanted[same])
+        same++;
+    must(wanted[same] || piece[size] != 1);
+    free(piece);
+    return 0;
+}

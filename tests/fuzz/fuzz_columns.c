@@ -1,0 +1,361 @@
+// What works on columns that Python made: the linker of requests, the cleaner of calls and the orders of a replay.
+// Bytes of the input choose values from those that such columns can hold.
+#include "fuzz.h"
+
+#include "dependencies.h"
+#include "requests.h"
+
+struct calls_input {
+    size_t rows;
+    const int64_t *ts_ns, *duration_ns;
+    const int32_t *tid, *pid;
+    const uint8_t *call, *state, *fd_kind, *failed;
+    const int32_t *fd, *fd2, *request, *mode;
+    const uint32_t *path, *path2, *fd_path, *fd2_path, *result_path, *dev;
+    const int64_t *flags, *offset, *offset2, *bytes, *address, *ino, *size, *result;
+    const uint8_t *text;
+    const int64_t *text_starts;
+    size_t nr_texts;
+};
+
+struct calls_counts {
+    size_t operations, files, threads;
+    uint64_t conflicts;
+    uint32_t unnamed;
+};
+
+API void *calls_clean(const void *told, struct strings *strings, uint8_t *reasons, const int32_t *pids, size_t nr_pids,
+                      bool names_unknown);
+API void calls_count(void *calls, void *counts);
+API bool calls_tables(void *calls, struct table *operations, struct table *files, struct table *threads);
+API void calls_free(void *calls);
+
+// Rows of an input: `width` bytes each.
+struct rows {
+    const uint8_t *at;
+    size_t count;
+    size_t width;
+};
+
+static struct rows rows_of(const struct input *input, size_t width)
+{
+    return (struct rows){input->data, input->size / width, width};
+}
+
+static uint8_t byte_of(const struct rows *rows, size_t row, size_t place)
+{
+    return rows->at[row * rows->width + place];
+}
+
+// A column whose values are chosen from `choices` by some bits of a byte of each row, in a block of exactly its size.
+#define CHOSEN(type, rows, place, shift, choices)                                                                      \
+    ({                                                                                                                 \
+        type *column_ = room((rows)->count * sizeof(*column_));                                                        \
+        for (size_t row_ = 0; row_ < (rows)->count; row_++)                                                            \
+            column_[row_] =                                                                                            \
+                (choices)[(byte_of(rows, row_, place) >> (shift)) % (sizeof(choices) / sizeof(*(choices)))];           \
+        column_;                                                                                                       \
+    })
+
+static const int64_t places[] = {0,  8,  16, 24, 32, 40, 48, 56, 64, 72, 80, INT64_MAX, NO_INT64, (int64_t)1 << 62,
+                                 -8, 128};
+
+static int64_t *times(const struct rows *rows)
+{
+    int64_t *column = room(rows->count * sizeof(*column));
+    int64_t now = 0;
+
+    for (size_t row = 0; row < rows->count; row++)
+        column[row] = now += byte_of(rows, row, 0) & 7;
+    return column;
+}
+
+// --- the linker -----------------------------------------------------------------------------------------------------
+
+enum { MAX_BIOS = 32 };
+
+static void link_rows(struct linker *linker, const struct block_events *events, struct linked *linked)
+{
+    for (size_t done = 0; done < events->rows;) {
+        int64_t linked_to = linker_link(linker, events, done, linked);
+
+        must(linked_to >= (int64_t)done && (size_t)linked_to <= events->rows);
+        done = (size_t)linked_to;
+        must(done == events->rows || linked->requests->rows || linked->bios.rows);
+        table_clear(linked->requests);
+        linked->bios.rows = 0;
+    }
+}
+
+API int fuzz_linker(const uint8_t *data, size_t size)
+{
+    static const uint32_t devices[] = {8 << 20, 8 << 20 | 1, 253 << 20, 0}, strings[] = {0, 1, 2, NO_STRING};
+    static const uint8_t flags[] = {0, 0, 1, 2, 1, 3, 2, 9};
+    static const int32_t threads[] = {1, 2, 3, NO_INT32};
+    static const uint32_t meanings[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    static const uint8_t actions[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    struct input input = input_of(data, size);
+    struct table *requests = prepared.tables[0];
+    struct linked linked = {.requests = requests, .bios = {.capacity = MAX_BIOS}};
+    struct linker *linker = linker_new();
+    struct rows all = rows_of(&input, 8);
+
+    table_clear(requests);
+    strings_free(requests->strings);
+    requests->strings = NULL; // what comes out are numbers of what went in
+    linked.block_type = room(requests->capacity);
+    linked.path = room(requests->capacity * sizeof(*linked.path));
+    linked.bios.request = room(MAX_BIOS * sizeof(int64_t));
+    linked.bios.sector = room(MAX_BIOS * sizeof(int64_t));
+    linked.bios.nr_sectors = room(MAX_BIOS * sizeof(int64_t));
+    linked.bios.queue_ns = room(MAX_BIOS * sizeof(int64_t));
+    linked.bios.submit_tid = room(MAX_BIOS * sizeof(int32_t));
+    linked.bios.submit_pid = room(MAX_BIOS * sizeof(int32_t));
+    linked.bios.submit_comm = room(MAX_BIOS * sizeof(uint32_t));
+    for (size_t n = 0; n < 3; n++)
+        linker_device(linker, devices[n], input.knobs[n] & 63);
+    if (input.knobs[3] & 1)
+        linker_partition(linker, devices[1], devices[0], 16, 64);
+    for (uint8_t n = 0; n < 8; n++)
+        linker_meaning(linker, n % NR_OPERATIONS, flags[n]);
+    while (all.count) {
+        size_t count = input_cut(&input);
+        struct rows rows = {all.at, count < all.count ? count : all.count, all.width};
+        int64_t *ts_ns = times(&rows), *sector = CHOSEN(int64_t, &rows, 4, 0, places);
+        int64_t *nr_sectors = CHOSEN(int64_t, &rows, 5, 0, places), *old = CHOSEN(int64_t, &rows, 4, 4, places);
+        int32_t *tid = CHOSEN(int32_t, &rows, 1, 0, threads), *error = CHOSEN(int32_t, &rows, 7, 0, threads);
+        uint32_t *comm = CHOSEN(uint32_t, &rows, 1, 2, strings), *rwbs = CHOSEN(uint32_t, &rows, 6, 0, meanings);
+        uint32_t *dev = CHOSEN(uint32_t, &rows, 3, 0, devices), *old_dev = CHOSEN(uint32_t, &rows, 3, 2, devices);
+        uint8_t *action = CHOSEN(uint8_t, &rows, 2, 0, actions);
+        struct block_events events = {rows.count, ts_ns,      tid,  tid,   tid,     comm, action, dev,
+                                      sector,     nr_sectors, rwbs, error, old_dev, old,  action, comm};
+
+        link_rows(linker, &events, &linked);
+        free(ts_ns);
+        free(sector);
+        free(nr_sectors);
+        free(old);
+        free(tid);
+        free(error);
+        free(comm);
+        free(rwbs);
+        free(dev);
+        free(old_dev);
+        free(action);
+        all.at += rows.count * rows.width;
+        all.count -= rows.count;
+    }
+    while (linker_finish(linker, &linked)) {
+        must(requests->rows || linked.bios.rows);
+        table_clear(requests);
+        linked.bios.rows = 0;
+    }
+    table_clear(requests);
+    linker_free(linker);
+    free(linked.block_type);
+    free(linked.path);
+    free(linked.bios.request);
+    free(linked.bios.sector);
+    free(linked.bios.nr_sectors);
+    free(linked.bios.queue_ns);
+    free(linked.bios.submit_tid);
+    free(linked.bios.submit_pid);
+    free(linked.bios.submit_comm);
+    return 0;
+}
+
+// --- paths ----------------------------------------------------------------------------------------------------------
+
+static const char *const paths[] = {"/",        "/a",        "/a/b",         "/a/b/c",     "a",
+                                    "b",        "a/b",       "..",           ".",          "../a",
+                                    "",         "//a//b/",   "/a/../b",      "socket:[1]", "/a (deleted)",
+                                    "pipe:[2]", "/dev/null", "/proc/1/fd/3", "/dev/shm/x", "/a/./b/../../c"};
+
+enum { NR_PATHS = sizeof(paths) / sizeof(*paths) };
+
+struct paths {
+    uint8_t *letters;
+    int64_t starts[NR_PATHS + 1];
+};
+
+static struct paths paths_made(void)
+{
+    struct paths made = {.letters = NULL};
+    size_t length = 0;
+
+    for (size_t n = 0; n < NR_PATHS; n++) {
+        made.starts[n] = (int64_t)length;
+        length += strlen(paths[n]);
+    }
+    made.starts[NR_PATHS] = (int64_t)length;
+    made.letters = room(length);
+    for (size_t n = 0; n < NR_PATHS; n++)
+        memcpy(made.letters + made.starts[n], paths[n], strlen(paths[n]));
+    return made;
+}
+
+// --- the cleaner of calls -------------------------------------------------------------------------------------------
+
+enum { NUMBERS, NR_NUMBERS, FLAGS };
+
+static uint8_t *calls_of(const struct rows *rows)
+{
+    const uint8_t *numbers = prepared.more[NUMBERS];
+    size_t count = (size_t)prepared.more[NR_NUMBERS];
+    uint8_t *column = room(rows->count);
+
+    for (size_t row = 0; row < rows->count; row++)
+        column[row] = numbers[(byte_of(rows, row, 2) | (byte_of(rows, row, 3) & 1) << 8) % count];
+    return column;
+}
+
+static uint32_t *paths_of(const struct rows *rows, size_t place)
+{
+    uint32_t *column = room(rows->count * sizeof(*column));
+
+    for (size_t row = 0; row < rows->count; row++)
+        column[row] = byte_of(rows, row, place) < NR_PATHS * 6 ? byte_of(rows, row, place) % NR_PATHS : NO_STRING;
+    return column;
+}
+
+API int fuzz_calls(const uint8_t *data, size_t size)
+{
+    static const int64_t sizes[] = {0, 1, 100, 4096, 1 << 20, INT64_MAX, -1, -2, -22, 3, 4, 5, 7, 9, NO_INT64, 6};
+    static const int32_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, -100, -1, 1023, 1 << 30, NO_INT32, 8, 9, 10};
+    static const int32_t tids[] = {1, 2, 3, 4}, tgids[] = {1, 1, 3, NO_INT32}, kept[] = {1, 3};
+    static const uint8_t states[] = {0, 0, 0, 1}, failures[] = {0, 0, 0, 0, 0, 1, NO_CODE, 0};
+    static const uint8_t kinds[] = {NO_CODE, 0, 1, 2, 3, 4, 5, 6, 7, 8, NO_CODE, 0, NO_CODE, 0, NO_CODE, NO_CODE};
+    static const uint32_t devices[] = {8 << 20, 253 << 20, 0, NO_UINT32};
+    struct input input = input_of(data, size);
+    struct rows all = rows_of(&input, 16), *rows = &all;
+    const int64_t *some_flags = prepared.more[FLAGS];
+    struct paths texts = paths_made();
+    struct strings *strings = strings_new();
+    uint8_t *reasons = room(rows->count);
+    int64_t *flags = room(rows->count * sizeof(*flags));
+    struct calls_counts counts;
+    struct calls_input told = {
+        .rows = rows->count,
+        .ts_ns = times(rows),
+        .duration_ns = CHOSEN(int64_t, rows, 0, 4, sizes),
+        .tid = CHOSEN(int32_t, rows, 1, 0, tids),
+        .pid = CHOSEN(int32_t, rows, 1, 0, tgids),
+        .call = calls_of(rows),
+        .state = CHOSEN(uint8_t, rows, 1, 2, states),
+        .fd_kind = CHOSEN(uint8_t, rows, 1, 4, kinds),
+        .failed = CHOSEN(uint8_t, rows, 3, 1, failures),
+        .fd = CHOSEN(int32_t, rows, 4, 0, numbers),
+        .fd2 = CHOSEN(int32_t, rows, 4, 4, numbers),
+        .request = CHOSEN(int32_t, rows, 5, 0, numbers),
+        .mode = CHOSEN(int32_t, rows, 5, 4, numbers),
+        .path = paths_of(rows, 6),
+        .path2 = paths_of(rows, 7),
+        .fd_path = paths_of(rows, 8),
+        .fd2_path = paths_of(rows, 9),
+        .result_path = paths_of(rows, 10),
+        .dev = CHOSEN(uint32_t, rows, 11, 0, devices),
+        .flags = flags,
+        .offset = CHOSEN(int64_t, rows, 12, 0, sizes),
+        .offset2 = CHOSEN(int64_t, rows, 12, 4, sizes),
+        .bytes = CHOSEN(int64_t, rows, 13, 0, sizes),
+        .address = CHOSEN(int64_t, rows, 13, 4, sizes),
+        .ino = CHOSEN(int64_t, rows, 14, 0, sizes),
+        .size = CHOSEN(int64_t, rows, 14, 4, sizes),
+        .result = CHOSEN(int64_t, rows, 15, 0, sizes),
+        .text = texts.letters,
+        .text_starts = texts.starts,
+        .nr_texts = NR_PATHS,
+    };
+    const void *columns[] = {told.ts_ns,   told.duration_ns, told.tid,     told.pid,      told.call,        told.state,
+                             told.fd_kind, told.failed,      told.fd,      told.fd2,      told.request,     told.mode,
+                             told.path,    told.path2,       told.fd_path, told.fd2_path, told.result_path, told.dev,
+                             told.flags,   told.offset,      told.offset2, told.bytes,    told.address,     told.ino,
+                             told.size,    told.result};
+    void *calls;
+
+    for (size_t row = 0; row < rows->count; row++)
+        flags[row] = some_flags[byte_of(rows, row, 11) >> 4];
+    calls = calls_clean(&told, strings, reasons, kept, input.knobs[0] % 3, input.knobs[1] & 1);
+    calls_count(calls, &counts);
+    // Tables of no more rows than there are of calls: what the cleaner counted must fit.
+    for (size_t n = 0; n < 3; n++) {
+        strings_free(prepared.tables[n]->strings);
+        prepared.tables[n]->strings = strings;
+    }
+    if (counts.operations <= prepared.tables[0]->capacity && counts.files <= prepared.tables[1]->capacity &&
+        counts.threads <= prepared.tables[2]->capacity) {
+        size_t before[] = {counts.operations, counts.files, counts.threads};
+
+        must(calls_tables(calls, prepared.tables[0], prepared.tables[1], prepared.tables[2]));
+        for (size_t n = 0; n < 3; n++)
+            must(prepared.tables[n]->rows <= before[n]);
+    }
+    for (size_t n = 0; n < 3; n++) {
+        table_clear(prepared.tables[n]);
+        prepared.tables[n]->strings = strings_new();
+    }
+    calls_free(calls);
+    strings_free(strings);
+    for (size_t n = 0; n < sizeof(columns) / sizeof(*columns); n++)
+        free((void *)columns[n]);
+    free(reasons);
+    free(texts.letters);
+    return 0;
+}
+
+// --- the orders of a replay -----------------------------------------------------------------------------------------
+
+API int fuzz_dependencies(const uint8_t *data, size_t size)
+{
+    enum { THREADS = 3 };
+    static const uint32_t threads[] = {0, 1, 2};
+    static const int32_t numbers[] = {-1, 0, 1, 2, 3, 4, 5, 6};
+    struct input input = input_of(data, size);
+    struct rows all = rows_of(&input, 8), *rows = &all;
+    struct paths texts = paths_made();
+    uint32_t *thread = CHOSEN(uint32_t, rows, 1, 0, threads), *does = room(rows->count * sizeof(*does));
+    int32_t *path = room(rows->count * sizeof(*path)), *path2 = room(rows->count * sizeof(*path2));
+    int32_t *descriptor = CHOSEN(int32_t, rows, 4, 0, numbers), *descriptor2 = CHOSEN(int32_t, rows, 4, 4, numbers);
+    int32_t *file = CHOSEN(int32_t, rows, 5, 0, numbers), *file2 = CHOSEN(int32_t, rows, 5, 4, numbers);
+    int64_t *begin = times(rows), *end = room(rows->count * sizeof(*end)), next[THREADS];
+    struct operations told = {rows->count, begin, end,   thread,  does,     descriptor,    descriptor2, file,
+                              file2,       path,  path2, THREADS, NR_PATHS, texts.letters, texts.starts};
+    struct dependencies *found;
+    int64_t *operation, *after;
+    size_t count;
+
+    for (size_t n = 0; n < THREADS; n++)
+        next[n] = INT64_MAX;
+    for (size_t row = rows->count; row-- > 0;) {
+        does[row] = (byte_of(rows, row, 2) | (uint32_t)byte_of(rows, row, 3) << 8 |
+                     (uint32_t)(byte_of(rows, row, 1) >> 6) << 16);
+        path[row] = byte_of(rows, row, 6) % (NR_PATHS + 1) - 1;
+        path2[row] = byte_of(rows, row, 7) % (NR_PATHS + 1) - 1;
+        end[row] = begin[row] + (byte_of(rows, row, 0) >> 3);
+        if (end[row] > next[thread[row]])
+            end[row] = next[thread[row]];
+        next[thread[row]] = begin[row];
+    }
+    found = dependencies_new(&told);
+    count = dependencies_count(found);
+    operation = room(count * sizeof(*operation));
+    after = room(count * sizeof(*after));
+    dependencies_copy(found, operation, after);
+    for (size_t n = 0; n < count; n++)
+        must(after[n] >= 0 && after[n] < operation[n] && operation[n] < (int64_t)rows->count);
+    dependencies_free(found);
+    free(operation);
+    free(after);
+    free(thread);
+    free(does);
+    free(path);
+    free(path2);
+    free(descriptor);
+    free(descriptor2);
+    free(file);
+    free(file2);
+    free(begin);
+    free(end);
+    free(texts.letters);
+    return 0;
+}

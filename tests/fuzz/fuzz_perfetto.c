@@ -1,0 +1,131 @@
+// Perfetto traces, as ingest/perfetto_decoder.py feeds them.
+#include "fuzz.h"
+
+#include "perfetto.h"
+
+API struct perfetto *perfetto_new(struct strings *strings);
+API void perfetto_free(struct perfetto *trace);
+API bool perfetto_names(struct perfetto *trace, const struct versions *versions);
+API int perfetto_decode(struct perfetto *trace, const uint8_t *data, size_t length, unsigned flags,
+                        struct output *output, size_t *used);
+API const char *perfetto_counted(const struct perfetto *trace, unsigned number, uint64_t *count);
+API void perfetto_drop_rows(struct table *table, size_t rows);
+API const void *perfetto_tasks(struct perfetto *trace, size_t *rows);
+
+enum { IS_FINAL = 1, IS_INNER = 2, NOTES = 16, NO_ACTIONS = 0, ACTIONS = 1 };
+
+static void make_room(struct input *input, struct output *output)
+{
+    for (size_t number = 1; number < NR_TABLES; number++) {
+        struct table *table = output->tables[number];
+        size_t rows = table ? table->rows : 0;
+
+        if (!rows)
+            continue;
+        if (rows < table->capacity)
+            rows = input_choose(input, rows + 1);
+        perfetto_drop_rows(table, rows);
+    }
+}
+
+// Decodes a piece to its end, and what it holds packed as if it were not.
+static size_t decode_piece(struct perfetto *trace, struct input *input, struct output *output, const uint8_t *piece,
+                           size_t size, unsigned flags)
+{
+    size_t place = 0, used, rows;
+    int status = FULL;
+
+    while (status != DONE) {
+        status = perfetto_decode(trace, piece + place, size - place, flags, output, &used);
+        must(used <= size - place);
+        perfetto_tasks(trace, &rows);
+        for (size_t n = 0; n < output->nr_notes; n++) {
+            const struct note *note = output->notes + n;
+
+            must(note->offset <= size - place && note->length <= size - place - note->offset);
+            if (status == COMPRESSED && n + 1 == output->nr_notes && !(flags & IS_INNER)) {
+                uint8_t *inner = exact(piece + place + note->offset, note->length);
+                size_t last = output->nr_notes;
+
+                output->nr_notes = 0;
+                decode_piece(trace, input, output, inner, note->length, IS_INNER | IS_FINAL);
+                output->nr_notes = last;
+                free(inner);
+            }
+        }
+        output->nr_notes = 0;
+        place += used;
+        if (status == FULL)
+            make_room(input, output);
+    }
+    return place;
+}
+
+static void decode(struct perfetto *trace, struct input input, struct output *output)
+{
+    uint8_t *rest = NULL;
+    size_t held = 0;
+
+    for (size_t at = 0; at < input.size;) {
+        size_t size = input_cut(&input), done;
+        uint8_t *piece;
+
+        size = size < input.size - at ? size : input.size - at;
+        piece = room(held + size);
+        if (held)
+            memcpy(piece, rest, held);
+        memcpy(piece + held, input.data + at, size);
+        free(rest);
+        at += size;
+        size += held;
+        done = decode_piece(trace, &input, output, piece, size, at == input.size ? IS_FINAL : 0);
+        held = size - done;
+        rest = exact(piece + done, held);
+        free(piece);
+    }
+    free(rest);
+}
+
+API int fuzz_perfetto(const uint8_t *data, size_t size)
+{
+    static const int32_t tids[] = {1, 1, 7, 9}, pids[] = {1, NO_INT32, 7, 8};
+    static const int64_t from_ns[] = {0, 50, 0, 0};
+    struct input input = input_of(data, size);
+    struct strings *strings = strings_new();
+    struct note notes[NOTES];
+    struct output output = {.notes = notes, .note_places = NOTES};
+    struct perfetto *trace = perfetto_new(strings);
+    uint32_t names[] = {0, NO_STRING, 1, 0};
+    struct versions versions = {tids, from_ns, names, pids, 4};
+    uint64_t count;
+
+    say(trace, NO_ACTIONS);
+    decode(trace, input, &output);
+    for (unsigned number = 0; perfetto_counted(trace, number, &count);)
+        number++;
+    perfetto_free(trace);
+    strings_free(strings);
+
+    strings = strings_new();
+    trace = perfetto_new(strings);
+    say(trace, ACTIONS);
+    strings_add(strings, (const uint8_t *)"a", 1);
+    strings_add(strings, (const uint8_t *)"b", 1);
+    perfetto_names(trace, &versions);
+    for (size_t number = 1; number < NR_TABLES; number++) {
+        struct table *table = prepared.tables[number - 1];
+
+        table_renew(table);
+        strings_free(table->strings);
+        table->strings = strings;
+        output.tables[number] = table;
+    }
+    decode(trace, input, &output);
+    perfetto_free(trace);
+    for (size_t number = 1; number < NR_TABLES; number++) {
+        table_clear(prepared.tables[number - 1]);
+        prepared.tables[number - 1]->strings = strings_new();
+    }
+    strings_free(strings);
+    return 0;
+}

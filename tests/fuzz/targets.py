@@ -1,0 +1,337 @@
+"""What each fuzzer needs of Python before it begins: tables, and what the readers tell their decoders.
+
+What a reader says to a decoder is recorded once, call by call, and said again to the decoder of each input (fuzz.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+
+from androstep_analysis import native, schema
+from androstep_analysis.ingest import (
+    blkparse_text,
+    block_csv,
+    block_io,
+    ftrace,
+    ftrace_programs,
+    ftrace_text,
+    most_po,
+    opencas,
+    perfetto_decoder,
+    source,
+    syscall_arguments,
+    syscall_pairs,
+    tracedat_file,
+)
+from androstep_analysis.replay.clean import _library as calls_library
+from androstep_analysis.replay.words import FLAGS
+
+ROWS = 32
+"""Rows of a table: it is full all the time."""
+
+_DEMO = Path(__file__).resolve().parents[2] / "datasets" / "demo" / "raw" / "trace.dat.zst"
+_MAX_TABLES, _MAX_WAYS, _MAX_MORE, _MAX_ARGUMENTS = 8, 8, 8, 7
+
+
+class _Said(ctypes.Structure):
+    _fields_ = (("function", ctypes.c_void_p), ("arguments", ctypes.c_uint64 * _MAX_ARGUMENTS))
+
+
+class _Prepared(ctypes.Structure):
+    """``struct prepared`` of fuzz.h."""
+
+    _fields_ = (
+        ("tables", ctypes.c_void_p * _MAX_TABLES),
+        ("ways", ctypes.c_void_p * _MAX_WAYS),
+        ("nr_said", ctypes.c_size_t * _MAX_WAYS),
+        ("nr_ways", ctypes.c_size_t),
+        ("more", ctypes.c_void_p * _MAX_MORE),
+    )
+
+
+@dataclass
+class Preparation:
+    """What a fuzzer gets; `kept` is what C has addresses of."""
+
+    tables: list[native.Table] = field(default_factory=list)
+    ways: list[list[_Said]] = field(default_factory=list)
+    more: list[int] = field(default_factory=list)
+    kept: list[object] = field(default_factory=list)
+
+    def table(self, name: str, rows: int = ROWS) -> native.Table:
+        """One more table, without rows. Its strings are C's."""
+        made = native.Table(name, rows)
+        made._c.strings = native.library().strings_new()
+        self.tables.append(made)
+        return made
+
+    def say(self, module: ModuleType, talk: Callable[[], object]) -> None:
+        """One more way: what `talk` says to a handle through the library of `module`."""
+        library, said = module._library(), list[_Said]()
+        module._library = lambda: _Recorder(library, said, self.kept)  # type: ignore[attr-defined]
+        try:
+            self.kept.append(talk())
+        finally:
+            module._library = lambda: library  # type: ignore[attr-defined]
+        self.ways.append(said)
+
+    def give(self) -> object:
+        """To C."""
+        prepared = _Prepared.in_dll(native.library(), "prepared")
+        for number, table in enumerate(self.tables):
+            prepared.tables[number] = table.address
+        for number, way in enumerate(self.ways):
+            array = (_Said * max(len(way), 1))(*way)
+            self.kept.append(array)
+            prepared.ways[number], prepared.nr_said[number] = ctypes.addressof(array), len(way)
+        prepared.nr_ways = len(self.ways)
+        for number, address in enumerate(self.more):
+            prepared.more[number] = address
+        return self
+
+
+class _Recorder:
+    """A library that keeps what is said to a handle behind its first word."""
+
+    def __init__(self, library: Any, said: list[_Said], kept: list[object]) -> None:
+        self._library, self._said, self._kept = library, said, kept
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = getattr(self._library, name)
+
+        def call(*arguments: Any) -> Any:
+            if not name.endswith(("_new", "_free", "_slot")):
+                numbers = [_as_number(argument, self._kept) for argument in arguments[1:]]
+                pointer = ctypes.cast(function, ctypes.c_void_p)
+                self._said.append(_Said(pointer, (ctypes.c_uint64 * _MAX_ARGUMENTS)(*numbers)))
+            return function(*arguments)
+
+        return call
+
+
+def _as_number(argument: Any, kept: list[object]) -> int:
+    """What a register holds of an argument."""
+    if isinstance(argument, int):
+        return argument & (1 << 64) - 1
+    if isinstance(argument, bytes):
+        argument = ctypes.create_string_buffer(argument)
+    kept.append(argument)
+    return ctypes.addressof(argument)
+
+
+# --- decoders --------------------------------------------------------------------------------------------------------
+
+
+def _ftrace_text(prepared: Preparation) -> None:
+    for name in ("block_events", "fs_events", "commands", "tasks", syscall_pairs.TABLE, "syscalls"):
+        prepared.table(name)
+    prepared.say(ftrace_text, lambda: ftrace_text._Trace(has_fences=False))
+    for machine in (("x86_64", 8), ("aarch64", 8), ("arm", 4), (None, 8)):
+        knowledge = syscall_pairs._Knowledge(syscall_pairs.Machine(*machine), {8 << 20: "/data"})
+        prepared.kept.append(knowledge)
+        prepared.more.append(ctypes.addressof(knowledge.c))
+
+
+def _lines(prepared: Preparation) -> None:
+    for name in ("block_events", "fs_events", "commands", "tasks", syscall_pairs.TABLE):
+        prepared.table(name)
+
+
+def _actions(module: ModuleType, name: str, *more: bool) -> Callable[[Preparation], None]:
+    """Of a reader of blkparse's lines: the letters of its actions."""
+
+    def prepare(prepared: Preparation) -> None:
+        _lines(prepared)
+        steps = schema.table("block_events").column("action").values
+
+        def talk() -> object:
+            library, strings = module._library(), native.Strings()
+            handle = getattr(library, f"{name}_new")(strings.handle, *more)
+            for letters, action in blkparse_text.ACTIONS.items():
+                getattr(library, f"{name}_action")(handle, letters.encode(), len(letters), steps.index(action))
+            return strings
+
+        prepared.say(module, talk)
+
+    return prepare
+
+
+COLUMNS = (
+    "time:us,op,dev,offset:B,size:B,response:us",
+    "time:s,task,op,dev,offset:sectors,size:sectors",
+    "time:filetime,host,dev,op,offset:4096,size:B,response:filetime",
+    " time:ns,pid,comm,offset:sectors,size:sectors,op,major,minor,-",
+    "dev,cpu,tid,offset:sectors,size:B,op:0=R;1=W,time:ms,...",
+)
+
+
+def _block_csv(prepared: Preparation) -> None:
+    _lines(prepared)
+    for words in COLUMNS:
+        columns = block_csv.Columns.parse(words)
+
+        def talk(columns: block_csv.Columns = columns) -> object:
+            library = block_csv._library()
+            strings = native.Strings(), native.Strings()
+            handle = library.block_csv_new(*(one.handle for one in strings), ord(columns.separator), 0, False, 0)
+            for cell in columns.cells():
+                library.block_csv_cell(handle, *cell)
+            for word, letters in columns.operations().items():
+                library.block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
+            return strings
+
+        prepared.say(block_csv, talk)
+        separator = ctypes.create_string_buffer(columns.separator.encode())
+        prepared.kept.append(separator)
+        prepared.more.append(ctypes.addressof(separator))
+
+
+def _perfetto(prepared: Preparation) -> None:
+    for name in perfetto_decoder.TABLES:
+        prepared.table(name, 8 * ROWS)  # an event of counters makes many rows
+    actions = block_io.actions(dict.fromkeys(ftrace_text.ACTIONS, 1))
+    perfetto_decoder._ROWS = ROWS
+    prepared.say(perfetto_decoder, perfetto_decoder.Decoder)
+    prepared.say(perfetto_decoder, lambda: perfetto_decoder.Decoder(actions))
+
+
+def _octf(prepared: Preparation) -> None:
+    prepared.table("block_events")
+    prepared.more.append(opencas._Octf.is_full.offset)
+
+
+def _of_table(name: str) -> Callable[[Preparation], None]:
+    def prepare(prepared: Preparation) -> None:
+        prepared.table(name)
+
+    return prepare
+
+
+def _ftrace_pages(prepared: Preparation) -> None:
+    events = ftrace.formats(tracedat_file.open_container(source.load(_DEMO)))
+    listening = {number: program for number, event in events.items() if (program := ftrace._listen(event))}
+    code = ftrace_programs.Code(ftrace._wanted(events), ["one", "two"])
+    for places in (dict(zip(listening, itertools.count())), code.places):
+
+        def talk(places: dict[int, int] = places) -> None:
+            library = ftrace._library()
+            for number, place in places.items():
+                library.ftrace_program(None, number, place)
+
+        _quietly(prepared, talk)
+    names = pl.DataFrame(
+        {"tid": [1, 1, 7, 9], "from_ns": [0, 50, 0, 0], "comm": ["one", "two", None, "one"], "pid": [1, None, 7, 8]},
+        {"tid": pl.Int32, "from_ns": pl.Int64, "comm": pl.String, "pid": pl.Int32},
+    )
+    programs = (ftrace_programs.CProgram * max(len(listening), 1))(*listening.values())
+    versions, held = ftrace._versions(names, code)
+    tables = {name: prepared.table(name) for name in code.tables}
+    c_code, kept = code.bound(tables)
+    for table in tables.values():  # whose strings are C's, and must hold the programs' names
+        for text in code.names:
+            native.library().strings_add(table._c.strings, text.encode(), len(text.encode()))
+    prepared.kept += [programs, versions, held, tables, c_code, kept, code]
+    addresses = (programs, c_code, versions, code.programs)
+    prepared.more += [ctypes.addressof(made) for made in addresses]
+
+
+def _calls(prepared: Preparation) -> None:
+    for name in ("operations", "replay_files", "replay_threads"):
+        prepared.table(name, 1 << 11)
+    names = (*syscall_arguments.CALLS, *syscall_arguments.OTHERS, "nothing")
+    numbers = bytes(calls_library().calls_number(name.encode()) for name in names)
+    words = ("O_RDONLY", "O_WRONLY|O_CREAT", "O_RDWR|O_CREAT|O_TRUNC", "O_RDWR|O_CREAT|O_EXCL", "O_DIRECTORY")
+    more = ("CLONE_FILES|CLONE_VM", "AT_SYMLINK_FOLLOW", "MAP_SHARED", "RENAME_EXCHANGE", "SEEK_SET", "SEEK_END")
+    known = [FLAGS.number(word) for word in (*words, *more)]
+    flags = (ctypes.c_int64 * 16)(*known, -1, 1 << 40, 0xFFFFFFFF, -(1 << 63), 2)
+    array = ctypes.create_string_buffer(numbers)
+    prepared.kept += [flags, array]
+    prepared.more += [ctypes.addressof(array), len(numbers), ctypes.addressof(flags)]
+
+
+def _quietly(prepared: Preparation, talk: Callable[[], object]) -> None:
+    """As `Preparation.say`, to no handle at all: only recorded."""
+    library, said = ftrace._library(), list[_Said]()
+
+    class Silent:
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            pointer = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+            return lambda _handle, *numbers: said.append(_Said(pointer, (ctypes.c_uint64 * _MAX_ARGUMENTS)(*numbers)))
+
+    ftrace._library = lambda: Silent()  # type: ignore[assignment]
+    try:
+        talk()
+    finally:
+        ftrace._library = lambda: library  # type: ignore[assignment]
+    prepared.ways.append(said)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A fuzzer: what it is prepared with, and the files of the corpus that it begins with."""
+
+    prepare: Callable[[Preparation], None]
+    seeds: tuple[str, ...] = ()
+
+
+TARGETS = {
+    "ftrace_text": Target(_ftrace_text, ("androstep/ftrace_sqlite.txt", "ftrace_text/*", "kernel/*/trace.txt.gz")),
+    "blkparse_text": Target(_actions(blkparse_text, "blkparse_text"), ("blkparse_text/*.txt",)),
+    "most_po": Target(_actions(most_po, "most_po", False), ("androstep/*.po",)),
+    "block_csv": Target(_block_csv, ("block_csv/*.csv.gz",)),
+    "strace": Target(_of_table("syscalls"), ("strace/*.txt", "strace/*.log")),
+    "blktrace": Target(_of_table("block_events"), ("blktrace_bin/centos7/*", "blktrace_bin/*")),
+    "octf": Target(_octf, ("block_csv/opencas_sample_trace.tar.xz",)),
+    "perfetto": Target(_perfetto, ("perfetto/*.pb", "perfetto/*.pftrace")),
+    "ftrace_pages": Target(_ftrace_pages),
+    "linker": Target(_of_table("requests")),
+    "calls": Target(_calls),
+    "dependencies": Target(lambda prepared: None),
+    "broken": Target(lambda prepared: None),
+}
+
+
+def prepared(name: str) -> object:
+    """What fuzzer `name` needs, given to it; it must live as long as the fuzzer runs."""
+    preparation = Preparation()
+    TARGETS[name].prepare(preparation)
+    return preparation.give()
+
+
+SEED_BYTES, MAX_BYTES = 1 << 12, (1 << 12) + (1 << 8)
+_SEEDS_OF_A_FILE = 4
+
+
+def plant(name: str, corpus: Path, directory: Path) -> None:
+    """Inputs to begin with, into `directory`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(_seeds(name, corpus)):
+        (directory / f"seed-{number}").write_bytes(data)
+
+
+def _seeds(name: str, corpus: Path) -> Iterable[bytes]:
+    """Pieces of the recordings that are there."""
+    if name == "ftrace_pages":
+        container = tracedat_file.open_container(source.load(_DEMO))
+        for stream in container.streams():
+            pages = next(stream.pieces(1 << 14), b"")
+            yield from (
+                pages[at : at + SEED_BYTES] + bytes(3) + b"\2" for at in range(0, min(len(pages), 1 << 14), 4096)
+            )
+    for pattern in TARGETS[name].seeds:
+        for path in sorted(corpus.glob(pattern)):
+            if path.suffix == ".json" or not path.is_file():
+                continue
+            data = source.load(path)
+            step = max(data.size // _SEEDS_OF_A_FILE, 1)
+            for at in range(0, min(data.size, step * _SEEDS_OF_A_FILE), step):
+                piece = data.read(at, SEED_BYTES)
+                yield (piece if at == 0 or b"\n" not in piece else piece[piece.index(b"\n") + 1 :]) + bytes(8)
