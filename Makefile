@@ -3,6 +3,7 @@
 # make probes    the programs that run on devices, into build/probes/
 # make notebook  JupyterLab on notebooks/
 # make figures   the figures of the papers, into build/figures/
+# make fresh     demo and test on a new Debian 12, on disk and in memory (root, debootstrap; FRESH_RUN, FRESH_ON)
 # make lint | lock | tables | clean
 #
 # Each needs only make, Python 3.11 or newer and a package index; tools/setup gets the rest.
@@ -15,7 +16,7 @@ C_FILES := $(wildcard $(NATIVE)/*.[ch] probes/*.[ch] probes/bionic/*.[ch] probes
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: demo test lint pytest notebook figures lock tables setup clean
+.PHONY: demo test lint pytest notebook figures fresh lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -45,6 +46,9 @@ notebook: setup
 
 figures: setup
 	$(BIN)/python tools/figures.py
+
+fresh:
+	tools/fresh
 
 setup: .venv/.ready $(NATIVE)/libandrostep.so
 
