@@ -5,6 +5,7 @@
 # make figures   the figures of the papers, into build/figures/
 # make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes an hour
 # make fuzz      libFuzzer on every decoder, FUZZ_SECONDS each; what breaks one is kept in build/fuzz/found/
+# make fresh     demo and test on a new Debian 12, on disk and in memory (root, debootstrap; FRESH_RUN, FRESH_ON)
 # make lint | lock | tables | clean
 #
 # Each needs only make, Python 3.11 or newer and a package index; tools/setup gets the rest.
@@ -19,7 +20,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 FUZZ_SECONDS := 3600
 
-.PHONY: demo test lint pytest fuzz notebook figures truth lock tables setup clean
+.PHONY: demo test lint pytest fuzz notebook figures truth fresh lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -55,6 +56,9 @@ figures: setup
 
 truth: setup build/.test-programs probes-tests
 	$(BIN)/python tests/harness/table.py
+
+fresh:
+	tools/fresh
 
 setup: .venv/.ready $(NATIVE)/libandrostep.so
 

@@ -17,8 +17,7 @@ from androstep_analysis import capture, scratch
 from androstep_analysis.ingest import Spool
 from androstep_analysis.scratch import Scratch
 
-DEMO = ROOT / "datasets/demo"
-TRACE = DEMO / "raw/trace.dat.zst"
+TRACE = ROOT / "tests/data/perfetto_generic.dat.xz"
 
 INGEST = """
 import os, signal, sys
