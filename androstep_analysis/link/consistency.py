@@ -376,7 +376,7 @@ def _held(one: Snapshot, places: pl.Series) -> pl.DataFrame:
     at = np.searchsorted(begin, places.to_numpy(), "right") - 1
     end = np.append(begin + rows["nr_sectors"].to_numpy(), 0)
     row = pl.Series(at, dtype=pl.Int64).set(pl.Series((at < 0) | (places.to_numpy() >= end[at])), None)
-    return rows.select("block_type", "subtype", "ino", "start_of_file")[row]
+    return rows.select(pl.col("block_type", "subtype", "ino", "start_of_file").gather(row))
 
 
 def _boot(offset: int, trace: _Trace) -> Count:
