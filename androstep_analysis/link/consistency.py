@@ -12,7 +12,7 @@ the trace itself states, kind by kind of evidence, and agreements and contradict
   place, of files that were there already, for an image after the last.
 - `pages`, `changes`: where the trace does not map blocks. Buffered writes are of pages that were made dirty before; and
   no block of a file is written long after the file was last changed.
-- `lineage`: files that two images both must have. An image before belongs to the trace if that after does.
+- `lineage`: files that two images both must have. An image before belongs to the trace if one after does.
 - `boot`: a listing's own clock, which is that of the recorded boot.
 - `metadata`: requests with REQ_META, and pages of the device itself that became dirty, lie where metadata do.
 
@@ -87,6 +87,15 @@ class Standing:
         return agreements > 0 and contradictions <= TOLERATED * agreements
 
     @property
+    def _has_identity(self) -> bool:
+        """Whether more than the sort of its blocks agrees."""
+        return any(
+            count.agreements and count.kind not in ("pages", "changes")
+            for count in self.counts
+            if count.kind in PROVING
+        )
+
+    @property
     def proves_layout(self) -> bool:
         """Whether what it says of metadata at fixed places belongs to the trace."""
         agreements, contradictions = (
@@ -100,7 +109,7 @@ class Standing:
         for count in self.counts:
             if count.kind in STRICT and count.contradictions:
                 return count
-            is_overruled = count.kind in LAYOUT and self.proves_content
+            is_overruled = count.kind in LAYOUT and self.proves_content and self._has_identity
             if count.contradictions > max(CHANCE, count.agreements) and not is_overruled:
                 return count
         return None
@@ -164,11 +173,16 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
             counts = [*_general(one, trace, stated), *_after(one, trace)]
         standings[role] = Standing(role, tuple(count for count in counts if any(count[1:3])))
     for kind in ("image", "listing"):
-        first, last = snapshots.get(f"{kind}_before"), snapshots.get(f"{kind}_after")
-        if first is not None and last is not None:
-            shared = (count for count in _pair(first, last, standings[f"{kind}_after"]) if any(count[1:3]))
-            before = standings[f"{kind}_before"]
-            standings[f"{kind}_before"] = Standing(before.role, (*before.counts, *shared))
+        first, last, before = snapshots.get(f"{kind}_before"), snapshots.get(f"{kind}_after"), f"{kind}_before"
+        if first is None:
+            continue
+        shared = [] if last is None else [*_pair(first, last)]
+        others = (role for role in ("image_after", "listing_after", "listing_before") if role in standings)
+        witness = next((role for role in others if role != before and standings[role].proves_content), None)
+        if witness is not None:
+            shared.append(_lineage(first, snapshots[witness]))
+        counts = [*standings[before].counts, *(count for count in shared if any(count[1:3]))]
+        standings[before] = Standing(before, tuple(counts))
     for role, standing in standings.items():
         _refuse(standing, snapshots[role], traces[snapshots[role].dev], stated)
     proven = frozenset(role for role, standing in standings.items() if standing.proves_content)
@@ -381,7 +395,7 @@ def _held(one: Snapshot, places: pl.Series) -> pl.DataFrame:
     at = np.searchsorted(begin, places.to_numpy(), "right") - 1
     end = np.append(begin + rows["nr_sectors"].to_numpy(), 0)
     row = pl.Series(at, dtype=pl.Int64).set(pl.Series((at < 0) | (places.to_numpy() >= end[at])), None)
-    return rows.select("block_type", "subtype", "ino", "start_of_file")[row]
+    return rows.select(pl.col("block_type", "subtype", "ino", "start_of_file").gather(row))
 
 
 def _boot(offset: int, trace: _Trace) -> Count:
@@ -578,7 +592,14 @@ def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
         other = pages.join(known, on=["ino", "page"], how="anti")
         # What is written soon after the recording began was made dirty before.
         unexplained = other.filter(pl.col("ts_ns") > (trace.staging.first_ns or 0) + images.WRITTEN_OUT_NS).height
-        yield Count("pages", pages.height - other.height, unexplained, "pages were written that no event made dirty")
+        # Small numbers and first pages are hit by chance, but not nearly all of them.
+        hits = pages.height - other.height
+        yield Count(
+            "pages",
+            hits if other.height <= LAYOUT_TOLERATED * hits else 0,
+            unexplained,
+            "pages were written that no event made dirty",
+        )
     if trace.staging.realtime_offset_ns is None or trace.staging.last_ns is None:
         return
     changed = one.times.unique("ino").select("ino", changed_ns=pl.col("changed_epoch_ns") - trace.offset)
@@ -592,8 +613,8 @@ def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
     )
 
 
-def _pair(first: Snapshot, last: Snapshot, after: Standing) -> Iterator[Count]:
-    """A snapshot before by that after: the files in which both must agree, and which of the two is older."""
+def _pair(first: Snapshot, last: Snapshot) -> Iterator[Count]:
+    """A snapshot before by that after: whether both are of one kind, and which of the two is older."""
     swapped = "it is younger than the one after (are before and after swapped?)"
     if isinstance(first, Filesystem) and isinstance(last, Filesystem):
         known = first.version is not None and last.version is not None
@@ -603,11 +624,16 @@ def _pair(first: Snapshot, last: Snapshot, after: Standing) -> Iterator[Count]:
         yield Count("filesystem", 0, int(is_other and _family(first.fs_type) != _family(last.fs_type)), other)
     elif not isinstance(first, Filesystem) and not isinstance(last, Filesystem):
         yield Count("filesystem", 0, int(first.first_ns > last.first_ns), swapped)
+
+
+def _lineage(first: Snapshot, last: Snapshot) -> Count:
+    """A snapshot before by one that is proven: of the files that both must have."""
+    statement = "it lacks files that were there before and after it"
     keys = ["ino", "generation", "created_epoch_ns"]
     old = first.times.drop_nulls(keys)
     newest = first.times["changed_epoch_ns"].max()
-    if old.is_empty() or newest is None or not after.proves_content:
-        return
+    if old.is_empty() or newest is None:
+        return Count("lineage", 0, 0, statement)
     must = last.times.drop_nulls(keys).filter(pl.col("created_epoch_ns") < newest)
     both = must.join(old, on=keys, how="semi").height
-    yield Count("lineage", both, must.height - both, "it lacks files that the one after has had since before it")
+    return Count("lineage", both, must.height - both, statement)
