@@ -31,7 +31,7 @@ def nearest_ns(seconds: str) -> int:
 
 
 JUMPS = {"pixel6a_cod_exec": 2, "pixel6a_pubg_exec": 1, "pixel6a_slideshow_exec": 1}
-"""Pairs of rows between which days lie (15.9 hours in the last), as sort and awk show."""
+"""Pairs of rows between which days lie (15.9 hours in the last)."""
 
 
 @pytest.mark.parametrize("name", FILES)
