@@ -30,6 +30,10 @@ def nearest_ns(seconds: str) -> int:
     return int((Decimal(seconds) * 10**9).to_integral_value(ROUND_HALF_UP))
 
 
+JUMPS = {"pixel6a_cod_exec": 2, "pixel6a_pubg_exec": 1, "pixel6a_slideshow_exec": 1}
+"""Pairs of rows between which days lie (15.9 hours in the last)."""
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_corpus(name: str) -> None:
     path = corpus.path(f"block_csv/{name}.csv.gz")
@@ -66,7 +70,8 @@ def test_rows_and_repeats(name: str) -> None:
         now = nearest_ns(time)
         repeats += now - last.get((dev, rw, sector, size), -(10**18)) <= 50_000_000
         last[dev, rw, sector, size] = now
-    assert readers.losses(staging) == {"repeated": repeats}
+    jumps = JUMPS.get(name, 0)
+    assert readers.losses(staging) == {"repeated": repeats} | ({"clock": jumps} if jumps else {})
     assert f"{repeats} of {len(rows)} rows ({repeats / len(rows):.1%})" in staging.losses[0].message
     assert staging.lost_events == 0
 
