@@ -238,6 +238,34 @@ def test_what_is_no_file_is_told_by_the_boot_record(generated: tuple[Path, dict[
     assert clusters == tail // filesystem.block_bytes
 
 
+def assert_allocation(image: Path) -> int:
+    """Every cluster's entry is zero where the map says free, and only there; how many were compared."""
+    filesystem, raw = read(image), image.read_bytes()
+    table = filesystem.allocation
+    assert table is not None
+    in_heap = filesystem.extents.filter(pl.col("sector") >= table.heap_sector)
+    clusters = (filesystem.nr_sectors - table.heap_sector) // table.cluster_sectors
+    free = set()
+    for first, count in in_heap.filter(block_type="free").select("sector", "nr_sectors").iter_rows():
+        free |= set(range(first - table.heap_sector, first - table.heap_sector + count))
+    for cluster in range(clusters):
+        bit = table.sector * 4096 + (table.first + cluster) * table.entry_bits
+        entry = int.from_bytes(raw[bit // 8 : bit // 8 + 4], "little") >> bit % 8 & (1 << min(table.entry_bits, 28)) - 1
+        assert (entry == 0) == (cluster * table.cluster_sectors in free), cluster
+    return clusters
+
+
+def test_entries_of_the_table_are_where_the_clusters_say(generated: tuple[Path, dict[str, bytes]]) -> None:
+    if "fat12" in generated[0].name:
+        assert read(generated[0]).allocation is None
+        return
+    assert assert_allocation(generated[0]) > 4000
+
+
+def test_bits_of_the_bitmap_are_where_the_clusters_say(exfat: tuple[Path, dict[str, bytes]]) -> None:
+    assert assert_allocation(exfat[0]) > 1000
+
+
 # -- generated exFAT --------------------------------------------------------------------------------------------------
 
 LONG = "long 日本語 " * 28  # 252 characters: 17 entries of the name

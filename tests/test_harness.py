@@ -197,6 +197,14 @@ def test_cells_tell_page_and_writers():
     ]
 
 
+def test_writers_of_different_blocks_of_a_page_are_left_open():
+    half = write(5, 70, 10, 20)._replace(length=2048)
+    other = write(6, 71, 30, 40)._replace(offset=3 * 4096 + 2048, length=2048)
+    page = block((3 * 4096, 70, 5), (3 * 4096 + 2048, 71, 6))
+    assert [row["writer_pids"] for row in known([page], [half, other])] == [[70, 71]]
+    assert [row["writer_pids"] for row in known([page], [half, other], block_sectors=2)] == [[]]
+
+
 def test_a_write_under_way_at_the_time_of_the_bio_leaves_the_writers_open():
     page = block((3 * 4096, 70, 5), (3 * 4096 + 640, 71, 6))
     (row,) = known([page], [write(5, 70, 10, 20), write(6, 71, 90, 110)])

@@ -104,7 +104,7 @@ def truth(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, operati
     known = _Contents(operations)
     names = oplog.names(operations)
     stamps = _Stamps(operations, names.now)
-    writers = _Writers(operations)
+    writers = _Writers(operations, layout.block_sectors)
     ambiguous: Counter[str] = Counter()
     rows = []
     for whole in blocks:
@@ -366,8 +366,10 @@ def _truncate(pages: dict[int, bytearray], size: int) -> Iterator[tuple[int, byt
 class _Writers:
     """Who wrote to each page and is not on the disk yet."""
 
-    def __init__(self, operations: list[Op]) -> None:
+    def __init__(self, operations: list[Op], block_sectors: int) -> None:
         self._pending = oplog.page_writes(operations)
+        self._span = {op.sequence: (op.offset, op.offset + op.length) for op in operations}
+        self._block_bytes = block_sectors * SECTOR_BYTES
         self._unclear = -1
 
     def unclear_at(self, ts: int) -> None:
@@ -379,8 +381,9 @@ class _Writers:
 
         The disk gets a page as it is when it takes it: a write after the bio is in the content already, and belongs to
         the next bio of the page. Of a write under way at that time nobody knows on which side of the bio it fell; a
-        part of a page may come without what another process wrote in the rest of it; and where there are several, a
-        block of an unknown page may have been this one with the earlier writes.
+        part of a page may come without what another process wrote in the rest of it; where there are several, a block
+        of an unknown page may have been this one with the earlier writes; and where they wrote different blocks of the
+        page, it depends on whom one asks, of the page or of the block.
         """
         place, sequence = origin.place, origin.sequence
         pending = self._pending.get(place, [])
@@ -395,4 +398,14 @@ class _Writers:
             others |= {write.pid for write in pending}
         if len(pids | others) > 1 and (others or self._unclear > included[0].ts_ns):
             return []
+        if len(pids) > 1 and any(
+            {write.pid for write in included if self._meets(write.sequence, at)} != pids
+            for at in range(origin.offset, origin.offset + block.sectors * SECTOR_BYTES, self._block_bytes)
+        ):
+            return []
         return sorted(pids)
+
+    def _meets(self, sequence: int, at: int) -> bool:
+        """Whether a write changed the filesystem's block that begins at this byte of the file."""
+        first, end = self._span[sequence]
+        return first < at + self._block_bytes and at < end
