@@ -33,7 +33,11 @@ class Recording:
     def staging(self) -> Staging:
         """The trace, with the offset of the real time that iotrace measured."""
         trace = ingest.read(self.directory / "recording" / "trace.dat")
-        return replace(trace, realtime_offset_ns=self.described["realtime_offset_ns"])
+        return replace(
+            trace,
+            realtime_offset_ns=self.described["realtime_offset_ns"],
+            facts={**trace.facts, "fs_type": self.fs_type},
+        )
 
     @cached_property
     def described(self) -> dict[str, Any]:
