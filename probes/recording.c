@@ -96,6 +96,7 @@ static void facts_json(struct json *json, const struct recording *recording)
     json_open(json, "facts", '{');
     android_facts(json, name.nodename);
     json_string(json, "kernel", name.release);
+    json_integer(json, "page_bytes", sysconf(_SC_PAGESIZE));
     json_string(json, "storage_model", model);
     json_string(json, "fs_type", mount ? mount->fs_type : NULL);
     json_string(json, "clock", known ? recording->trace_clock : "unknown");

@@ -104,7 +104,7 @@ FtraceStats: phase=1:int32 cpu_stats*=2:CpuStats unknown_ftrace_events*=6:string
 CpuStats: cpu=1:uint64 overrun=3:uint64 commit_overrun=4:uint64 dropped_events=8:uint64
 TraceStats: buffer_stats*=1:BufferStats
 BufferStats: chunks_overwritten=3:uint64 chunks_discarded=18:uint64 trace_writer_packet_loss=19:uint64
-SystemInfo: utsname=1:Utsname android_build_fingerprint=2:string android_sdk_version=5:uint64
+SystemInfo: utsname=1:Utsname android_build_fingerprint=2:string android_sdk_version=5:uint64 page_size=6:uint32
 FrameEvent: expected_display_frame_start=1:DisplayFrame actual_display_frame_start=2:DisplayFrame
   expected_surface_frame_start=3:SurfaceFrame actual_surface_frame_start=4:SurfaceFrame frame_end=5:FrameEnd
 DisplayFrame: cookie=1:int64 token=2:int64 pid=3:int32 present_type=4:int32 on_time_finish=5:bool gpu_composition=6:bool

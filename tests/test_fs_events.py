@@ -90,7 +90,8 @@ FORMS = {
         **{"ino": 31, "offset_bytes": 8192, "page_order": 2}
     },
     "mm_filemap_add_to_page_cache: dev 254:7 ino 1f page=0000000012345678 pfn=2552613 ofs=4096": {
-        **{"ino": 31, "offset_bytes": 4096}
+        "ino": 31,
+        "offset_bytes": 4096,
     },
     "writeback_dirty_page: bdi btrfs-1: ino=5 index=6": {"ino": 5, "page": 6, "dev": None},
     # probes

@@ -366,6 +366,7 @@ def test_facts_of_devices_and_clocks(disk: Disk) -> None:
     assert mount["path"] == str(disk.top) and mount["fs_type"] == "ext4" and mount["block_bytes"] == 1024
     assert recording["facts"]["clock"] == "boot" and recording["facts"]["fs_type"] == "ext4"
     assert recording["facts"]["kernel"] == os.uname().release and recording["facts"]["rooted"]
+    assert recording["facts"]["page_bytes"] == os.sysconf("SC_PAGESIZE")
     offset = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     assert abs(recording["realtime_offset_ns"] - offset) < 1e9
     described = json.loads(built.run(built.program("iotrace"), "--describe").stdout)

@@ -65,6 +65,7 @@ def staging(directory: Path) -> Staging:
     assert read.tasks is not None
     return replace(
         read,
+        facts={**read.facts, "fs_type": directory.name.split("_")[0]},
         tables={name: table.with_columns(pid=pid).collect().lazy() for name, table in read.tables.items()},
         tasks=read.tasks.with_columns(pid=pid),
     )

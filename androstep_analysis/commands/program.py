@@ -92,6 +92,7 @@ def _cleaned(opened: capture.Capture, arguments: argparse.Namespace) -> tuple[Pr
         opened.tables["tasks"],
         processes=processes,
         unknown="files" if arguments.unknown_as_files else "leave out",
+        page_bytes=opened.facts["page_bytes"],
     )
     if processes is not None and cleaned.program.operations.is_empty():
         named = ", ".join(map(str, processes))

@@ -189,6 +189,7 @@ struct calls_input {
     const uint8_t *text; // of all paths
     const int64_t *text_starts;
     size_t nr_texts;
+    uint64_t page_bytes; // of the kernel: mappings are whole pages
 };
 
 enum origin {

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { PAGE = 4096 };
-
 int32_t space_new(struct calls *calls)
 {
     struct space *space = PUSH(calls, spaces);
@@ -96,10 +94,12 @@ static void insert_at(struct calls *calls, struct space *space, size_t at, struc
     space->count++;
 }
 
-static bool range_of(uint64_t start, int64_t length, uint64_t *end)
+static bool range_of(const struct calls *calls, uint64_t start, int64_t length, uint64_t *end)
 {
-    return length > 0 && length <= INT64_MAX - PAGE &&
-           !__builtin_add_overflow(start, ((uint64_t)length + PAGE - 1) / PAGE * PAGE, end);
+    uint64_t page = calls->in->page_bytes;
+
+    return length > 0 && length <= INT64_MAX - (int64_t)page &&
+           !__builtin_add_overflow(start, ((uint64_t)length + page - 1) / page * page, end);
 }
 
 void mapping_add(struct calls *calls, int32_t number, uint64_t start, int64_t length, int32_t descriptor,
@@ -108,7 +108,7 @@ void mapping_add(struct calls *calls, int32_t number, uint64_t start, int64_t le
     struct space *space = &calls->spaces[number];
     struct mapping mapping = {.start = start, .offset = offset, .descriptor = descriptor};
 
-    if (range_of(start, length, &mapping.end))
+    if (range_of(calls, start, length, &mapping.end))
         insert_at(calls, space, first_behind(space, start), mapping);
 }
 
@@ -134,7 +134,7 @@ void mapping_remove(struct calls *calls, int32_t thread, uint32_t row, uint64_t 
     uint64_t end;
     size_t at;
 
-    if (!range_of(start, length, &end))
+    if (!range_of(calls, start, length, &end))
         return;
     at = first_behind(space, start);
     while (at < space->count && space->mappings[at].start < end) {
@@ -171,7 +171,7 @@ void mapping_sync(struct calls *calls, int32_t thread, uint32_t row, struct oper
     size_t at;
     struct mapping part;
 
-    if (!range_of(start, calls->in->bytes[row], &end))
+    if (!range_of(calls, start, calls->in->bytes[row], &end))
         return;
     at = first_behind(space, start);
     if (at == space->count || space->mappings[at].start >= end)
@@ -195,7 +195,7 @@ void mapping_move(struct calls *calls, int32_t thread, uint32_t row)
     struct mapping moved;
     size_t at = first_behind(space, start);
 
-    if (!range_of(start, length, &end) || at == space->count || space->mappings[at].start > start)
+    if (!range_of(calls, start, length, &end) || at == space->count || space->mappings[at].start > start)
         return;
     moved = space->mappings[at];
     offset = place_behind(moved.offset, start - moved.start);

@@ -91,6 +91,9 @@ class Cleaned:
         return f"<Cleaned: {self.program!r}, {self.left_out['count'].sum()} rows left out, {self.conflicts} conflicts>"
 
 
+_SMALLEST_PAGE = 4096
+
+
 class _CInput(ctypes.Structure):
     """``struct calls_input`` of native/calls.h."""
 
@@ -106,6 +109,7 @@ class _CInput(ctypes.Structure):
             )
         ),
         ("nr_texts", ctypes.c_size_t),
+        ("page_bytes", ctypes.c_uint64),
     )
 
 
@@ -137,13 +141,15 @@ def clean(
     *,
     processes: Sequence[int] | None = None,
     unknown: Literal["leave out", "files"] = "leave out",
+    page_bytes: int | None = None,
 ) -> Cleaned:
     """The program of table `syscalls`, whose rows are in order of time.
 
     `tasks` tells the processes and names of threads. With `processes` only these are kept; what others did to names
     and descriptors is still followed, and an open or dup of theirs that a kept process depends on is inserted.
     `unknown` says what becomes of descriptors of which nothing shows what they are: left out, or each a file
-    ``.unnamed/N``. Raises InputError for rows that are out of order.
+    ``.unnamed/N``. Mappings are whole pages of `page_bytes` (None: unknown; of the smallest there are). Raises
+    InputError for rows that are out of order.
     """
     if unknown not in ("leave out", "files"):
         raise ValueError(f"unknown: {unknown!r} is neither 'leave out' nor 'files'")
@@ -155,6 +161,7 @@ def clean(
     if processes is not None and not len(pids):
         raise InputError("processes: none is named; leave it out to keep all")
     told, texts = _told(rows, columns)
+    told.page_bytes = page_bytes or _SMALLEST_PAGE
     state = _library().calls_clean(
         ctypes.byref(told), strings.handle, reasons.ctypes.data, pids.ctypes.data, len(pids), unknown == "files"
     )

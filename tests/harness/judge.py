@@ -51,7 +51,12 @@ class Recording:
         """The trace, with the offset of the real time that iotrace measured and the events that it recorded."""
         trace = ingest.read(self.directory / "recording" / "trace.dat")
         recorded = frozenset(event["event"].rpartition("/")[2] for event in self.described["events"])
-        return replace(trace, realtime_offset_ns=self.described["realtime_offset_ns"], recorded=recorded)
+        return replace(
+            trace,
+            realtime_offset_ns=self.described["realtime_offset_ns"],
+            recorded=recorded,
+            facts={**trace.facts, "fs_type": self.fs_type},
+        )
 
     @cached_property
     def described(self) -> dict[str, Any]:
