@@ -176,12 +176,13 @@ def _in_turns(events: pl.DataFrame) -> pl.DataFrame:
     so before.
     """
     events = events.sort("ts_ns", _IS_OUT, maintain_order=True).with_row_index("nth")
+    # Who submits a bio is in no write meanwhile.
+    events = events.with_columns(is_busy=(pl.col("submit_tid").shift(-1).over(BLOCK) != pl.col("tid")).fill_null(True))
     touches = events.filter(pl.col("kind").is_in(TOUCHES))
     following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth")}
     touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
-    is_under_way = (
-        pl.col("kind").is_in(MAKERS) & (pl.col("next_kind") == "dirty") & (pl.col("next_tid") == pl.col("tid"))
-    )
+    is_same = pl.col("next_tid") == pl.col("tid")
+    is_under_way = pl.col("kind").is_in(MAKERS) & (pl.col("next_kind") == "dirty") & is_same & pl.col("is_busy")
     moved = touches.filter(is_under_way).select("nth", effect="next_nth")
     is_dirty, is_absent = (pl.col("kind") == "dirty").fill_null(False), (pl.col("kind") == "absent").fill_null(False)
     events = (
@@ -230,7 +231,8 @@ def _rule(told: Told) -> pl.Expr:
     may_be_left = _may_be_left(told) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
-    is_clean = pl.col("is_clean") & dirtied & ~_is_in(told.unsized)
+    # A page of a folio becomes dirty with another; of a folio from before the recording no event tells how long it is.
+    is_clean = pl.col("is_clean") & dirtied & ~_is_in(told.folios)
     is_past_cache = pl.col("is_pageless") | (is_clean & pl.col("is_direct").is_null())
     return (
         pl.when(pl.col("is_direct").fill_null(False))
