@@ -101,17 +101,22 @@ def unsteady(recording: judge.Recording, share: float = 0.05) -> Iterator[str]:
     choose = random.Random(1)
     bios = recording.bios
     is_kept = pl.Series([choose.random() >= share for _ in range(bios.height)])
-    gone, place = bios.filter(~is_kept), ["ts", "sector", "sectors"]
-    rows, less = recording.truth.rows, recording.truth_of(bios.filter(is_kept)).rows
-    both = less.join(rows, on=place, how="left", suffix="_of_all")
+    gone, place = bios.filter(~is_kept), ["ts", "sector"]
+    every, less = (
+        truth.rows.with_columns(inside=pl.int_ranges(0, "sectors"))
+        .explode("inside")
+        .with_columns(pl.col("sector") + pl.col("inside"), pl.col("offset_bytes") + pl.col("inside") * 512)
+        for truth in (recording.truth, recording.truth_of(bios.filter(is_kept)))
+    )
+    both = less.join(every, on=place, how="left", suffix="_of_all")
     same = ("kind", "ino", "gen", "offset_bytes")
     differs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_of_all")) for name in same)
     has_writers = pl.all_horizontal(pl.col("writer_pids", "writer_pids_of_all").list.len() > 0)
     differs |= (has_writers & (pl.col("writer_pids") != pl.col("writer_pids_of_all"))).fill_null(False)
     yield from (f"differs where others are withheld: {row}" for row in both.filter(differs).select(place).iter_rows())
-    lost = rows.filter(~pl.col("ts").is_in(gone["ts"].implode())).join(less, on=place, how="anti")
-    if lost.height > rows.height * share / 4:
-        yield f"{lost.height} of {rows.height} blocks lost with {gone.height} bios that are not theirs"
+    lost = every.filter(~pl.col("ts").is_in(gone["ts"].implode())).join(less, on=place, how="anti")
+    if lost.height > every.height * share / 4:
+        yield f"{lost.height} of {every.height} sectors lost with {gone.height} bios that are not theirs"
 
 
 def misjudged(recording: judge.Recording) -> Iterator[str]:

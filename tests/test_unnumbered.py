@@ -21,7 +21,7 @@ from androstep_analysis.link import requests
 SECOND = 1_000_000_000
 AT_ONCE = 64 << 10
 
-FILES = {"kept": 900_000, "gone": 300_000, "grows": 500_000, "far": 2_000_000}
+FILES = {"kept": 900_000, "gone": 300_000, "grows": 500_000, "far": 6_000_000}
 
 
 def mtools(image: Path, name: str, *arguments: str | Path) -> None:

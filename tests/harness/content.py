@@ -319,6 +319,8 @@ class _Contents:
         found = [(begin, version) for begin, version in earlier if version.until_ns >= block.ts] or earlier
         if len({(begin, version.place.key) for begin, version in found}) > 1:
             return "content of several pages"
+        if found and found[-1][1].place.key.ino == 0:
+            return "content of a file that was gone before it was identified"
         return Origin(found[-1][1].place.key, found[-1][0], found[-1][1].sequence) if found else None
 
     def _parts(self, block: Block) -> list[tuple[int, _Version]]:

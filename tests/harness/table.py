@@ -32,9 +32,10 @@ outside: the disk logs what it gets, and the content says of which file, place a
 (an hour on 2 cores), and writes this table; `python tests/harness/table.py NAME` only one.
 
 Each cell is *right / inferred and right / inferred and wrong / unknown*, in percent of the sectors, with all evidence:
-the trace with its probes, the image before and the image after. *Wrong facts* counts the sectors for which a wrong
-answer was given as a fact, in all of these: {runs}. *Open* are the blocks of which the truth itself is not known
-(zeros, content that several files had); compressed blocks are among them.
+the trace with its probes, the image before and the image after. On this machine (ext2 to ext4 but for quota and
+casefold) there are no probes that tell names. *Wrong facts* counts the sectors for which a wrong answer was given as a
+fact, with each of the {runs} combinations of evidence (`judge.RUNS`). *Open* are the blocks of which the truth itself
+is not known: zeros, content that several files had, compressed blocks.
 
 """
 
@@ -69,7 +70,7 @@ def measured(recording: judge.Recording) -> dict[str, Any]:
 
 def document() -> str:
     """The text of docs/truth.md from what was measured."""
-    return HEAD.format(runs="; ".join(judge.RUNS)) + "\n".join([*_table(), "", *_ordinary()]) + "\n"
+    return HEAD.format(runs=len(judge.RUNS)) + "\n".join([*_table(), "", *_ordinary()]) + "\n"
 
 
 def _results() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -95,7 +96,9 @@ def _table() -> Iterator[str]:
 
 
 def _ordinary() -> Iterator[str]:
-    yield "Under ordinary tracing (no probes), FAT and exFAT have no events of their own. With both images:"
+    yield "Under ordinary tracing (no probes) nothing but images tells a file of FAT and exFAT. A fact is what both"
+    yield "images say of a cluster whose entry in the allocation table nobody wrote meanwhile (`link/unnumbered.py`);"
+    yield "the rest is inferred:"
     yield ""
     yield "| configuration | file | name | owner | block type |"
     yield "|---|---:|---:|---:|---:|"
