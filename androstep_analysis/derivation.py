@@ -158,8 +158,11 @@ def _read_image(
 
 
 def _device_of_image(image: Image, requests: pl.LazyFrame) -> int:
-    """The device the image is of: the one named, else the only one the trace has requests of."""
-    seen = requests.group_by("part_dev").len("count").sort("count", descending=True).collect()
+    """The device the image is of: the one named, else the only one the trace has requests of.
+
+    A flush is the whole disk's also where all that is written lies on a partition: it tells of no filesystem.
+    """
+    seen = requests.filter(pl.col("nr_sectors") > 0).group_by("part_dev").len("count").sort("count", descending=True).collect()
     listed = ", ".join(f"{units.format_dev(dev)} ({count} requests)" for dev, count in seen.iter_rows()) or "no request"
     if image.device is not None:
         dev = units.parse_dev(image.device)

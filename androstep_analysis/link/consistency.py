@@ -360,7 +360,7 @@ def _metadata(one: Filesystem, trace: _Trace) -> Count:
     if _family(one.fs_type) == "f2fs":
         carried = carried.filter(pl.col("ino") >= tracepoints_f2fs.ROOT_INODE)
     of_files = _held(one, carried["sector"].drop_nulls().unique()).filter(images.is_fixed()).height
-    is_flagged = pl.col("meta").fill_null(False) & trace.staging.has_flags
+    is_flagged = pl.col("meta").fill_null(False)
     flagged = trace.moved.filter(is_flagged)["part_sector"].unique()
     if _family(one.fs_type) == "fat":
         places, unlike = _of_device(one, trace)

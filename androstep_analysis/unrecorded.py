@@ -1,0 +1,74 @@
+"""What no event of a recording tells, and what stays unknown for it.
+
+A class of events that is missing costs exactly the answers that rest on it: nothing else says so, as a recorder names
+the events that it recorded at best, and an event that never came looks like one that was not wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from androstep_analysis.fs import tracepoints, tracepoints_ext4
+from androstep_analysis.link import bio_pages
+
+
+class Kind(NamedTuple):
+    """Some events of which one suffices: what they tell, and what is unknown without them."""
+
+    title: str
+    events: tuple[str, ...]
+    unknown: str
+
+
+EVERYWHERE = (
+    Kind("pages becoming dirty", tracepoints.DIRTIED, "who stored through memory maps"),
+    Kind("pages coming into the cache", (bio_pages.CACHED,), "how many pages became dirty at once"),
+    Kind("direct I/O", tracepoints.DIRECT, "which writes did not go through the cache"),
+    Kind("threads", ("task_newtask", "sched_process_fork", "sched_process_exec"), "processes and names of new threads"),
+)
+"""What any filesystem's recording needs."""
+
+OF_EXT4 = (
+    Kind("where ext4 puts data", ("ext4_es_insert_extent",), "files of newly allocated blocks"),
+    Kind("the freeing of blocks", (tracepoints_ext4.FREES,), "until when a block was a file's"),
+    Kind("the allocation of inodes", ("ext4_allocate_inode",), "which of several files bore a number"),
+    Kind("the freeing of inodes", ("ext4_free_inode", "ext4_evict_inode"), "until when a file bore its number"),
+    Kind("writes into pages", ("ext4_write_begin", "ext4_da_write_begin"), "who wrote what others wrote out"),
+    Kind("the journal", ("jbd2_handle_stats",), "for whom the journal was written"),
+)
+
+OF_F2FS = (
+    Kind(
+        "where F2FS puts data",
+        ("f2fs_submit_page_write", "f2fs_submit_folio_write", "f2fs_submit_page_bio", "f2fs_submit_folio_bio"),
+        "files of newly allocated blocks",
+    ),
+    Kind("the allocation of inodes", ("f2fs_new_inode",), "which of several files bore a number"),
+    Kind("the eviction of inodes", ("f2fs_evict_inode",), "until when a file bore its number"),
+    Kind("writes into pages", ("f2fs_write_begin",), "who wrote what others wrote out"),
+)
+
+OF_BLOCK = (
+    Kind("the queueing of bios", ("block_bio_queue",), "which thread submitted what, and files within requests"),
+    Kind("the issue of requests", ("block_rq_issue", "block_io_start"), "when the device got them"),
+    Kind("the completion of requests", ("block_rq_complete", "block_io_done"), "how long they took"),
+)
+
+
+def unrecorded(events: Collection[str], recorded: Collection[str]) -> list[Kind]:
+    """The kinds of events of which a recording by ftrace or Perfetto has none, in a fixed order.
+
+    `events` are those that came, by the kernel's names, `recorded` those that the recorder says it recorded. Only what
+    filesystems the recording has events of is looked for; a recording of another format lacks nothing by this measure.
+    """
+    known = {*events, *recorded}
+    if not any(name.startswith("block_") for name in known):
+        return []
+    kinds = list(OF_BLOCK)
+    of = {prefix: any(name.startswith(prefix) for name in known) for prefix in ("ext4_", "f2fs_")}
+    if any(of.values()) or known.intersection(tracepoints.DIRTIED):
+        kinds += EVERYWHERE
+    kinds += OF_EXT4 if of["ext4_"] else ()
+    kinds += OF_F2FS if of["f2fs_"] else ()
+    return [kind for kind in kinds if not known.intersection(kind.events)]

@@ -1,0 +1,65 @@
+"""Prints the table of the gauntlet in docs/truth.md: python tests/gauntlet [PATTERN of situations]"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import truth
+from tqdm import tqdm
+
+from gauntlet import situations
+from gauntlet.judging import Verdict, judge, recording, with_images
+from gauntlet.situations import Situation
+
+
+def verdicts(which: list[Situation]) -> Iterator[tuple[Situation, list[Verdict]]]:
+    """Each situation with a verdict for each recording that it can happen to."""
+    with tempfile.TemporaryDirectory(prefix="androstep-gauntlet-") as name:
+        top = Path(name)
+        originals = {name: with_images(name, _made(top / name)) for name in truth.RECORDINGS}
+        for situation in tqdm(which, disable=None):
+            found = []
+            for name in filter(situation.on, truth.RECORDINGS):
+                with tempfile.TemporaryDirectory(dir=top) as place:
+                    case = situation.spoil(recording(name).with_images(**originals[name]), Path(place))
+                    found.append(judge(case, Path(place)))
+            yield situation, found
+
+
+def lines(which: list[Situation]) -> Iterator[str]:
+    """The table: how many answers about all blocks were right, wrong, inferred and unknown, and what was said of it."""
+    yield "| what happened | right | wrong | inferred right | inferred wrong | unknown | what is said of it |"
+    yield "|---|--:|--:|--:|--:|--:|---|"
+    for situation, found in verdicts(which):
+        total = dict.fromkeys(truth.OUTCOMES, 0)
+        for verdict in found:
+            for counts in verdict.outcomes.values():
+                for outcome, count in counts.items():
+                    total[outcome] += count
+        cells = [f"{total[outcome]:,}" for outcome in ("right", "wrong", "inferred right", "inferred wrong", "unknown")]
+        said = next((line for verdict in found if (line := situation.named(verdict.said)) is not None), "")
+        refused = sum(verdict.is_refused for verdict in found)
+        how = f"refused ({refused} of {len(found)}): " if refused else ""
+        yield f"| {situation.title} | {' | '.join(cells)} | {how}{_cell(said)} |"
+
+
+def _cell(text: str) -> str:
+    """The sentence without names of temporary files."""
+    return re.sub(r"/\S*/", "", text).replace("|", "\\|")
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+if __name__ == "__main__":
+    pattern = re.compile(sys.argv[1] if sys.argv[1:] else "")
+    for line in lines([known for known in situations.SITUATIONS if pattern.search(known.title)]):
+        print(line)

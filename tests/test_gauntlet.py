@@ -1,0 +1,33 @@
+"""Spoilt recordings (tests/gauntlet): nothing wrong is stated as a fact, and a sentence names what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import truth
+from gauntlet import judging
+from gauntlet.situations import SITUATIONS, Situation
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Path]]:
+    """The images of the recordings by name."""
+    return {name: judging.with_images(name, tmp_path_factory.mktemp(name)) for name in truth.RECORDINGS}
+
+
+def cases() -> Iterator[object]:
+    for situation in SITUATIONS:
+        for name in filter(situation.on, truth.RECORDINGS):
+            yield pytest.param(situation, name, id=f"{situation.title}-{name}")
+
+
+@pytest.mark.parametrize(("situation", "name"), cases())
+def test_nothing_wrong_is_a_fact_and_what_happened_is_said(
+    situation: Situation, name: str, originals: dict[str, dict[str, Path]], tmp_path: Path
+) -> None:
+    case = situation.spoil(judging.recording(name).with_images(**originals[name]), tmp_path)
+    verdict = judging.judge(case, tmp_path)
+    assert not verdict.wrong, dict(verdict.wrong)
+    assert situation.says is None or situation.named(verdict.said) is not None, verdict.said
