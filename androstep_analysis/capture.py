@@ -427,7 +427,7 @@ class Capture:
                 yield str(op[0]), ", ".join(f"{metric} {value:.1%}" for metric, value in shares)
 
 
-_COVERAGE = {
+_COVERAGE: dict[str, Any] = {
     "op": schema.enum("requests", "op"),
     "metric": pl.Enum(["matched", "mapped", "inferred", "owned"]),
     **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64},
