@@ -485,7 +485,7 @@ _PROVEN = {
     "nothing": "the {} is not proven to belong to the trace: all that it says is inferred",
 }
 
-_COVERAGE = {
+_COVERAGE: dict[str, Any] = {
     "op": schema.enum("requests", "op"),
     "metric": pl.Enum(["matched", "mapped", "inferred", "owned"]),
     **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64},
