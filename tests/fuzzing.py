@@ -26,7 +26,7 @@ SANITIZED = (
     *("-fsanitize=address,undefined,fuzzer-no-link", "-fno-sanitize-recover=all"),
 )
 
-_ASAN = {
+_ASAN: dict[str, str | int] = {
     "detect_leaks": 0,  # Python keeps what it allocated
     "verify_asan_link_order": 0,  # libFuzzer's hooks of memcmp must come before the sanitizer's own, which do nothing
     "allocator_may_return_null": 1,
@@ -71,11 +71,23 @@ def build() -> Path:
     return LIBRARY
 
 
+def _symbolizer() -> dict[str, str | int]:
+    """The program that names lines of source: with the library loaded into it, it would never end."""
+    program = shutil.which("llvm-symbolizer")
+    if program is None:
+        return {"symbolize": 0}
+    script = BUILD / "llvm-symbolizer"
+    script.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {program} "$@"\n')
+    script.chmod(0o755)
+    return {"external_symbolizer_path": str(script)}
+
+
 def environment() -> dict[str, str]:
     """Of a process with the fuzzed library in it."""
+    options = _ASAN | _symbolizer()
     return os.environ | {
         "LD_PRELOAD": f"{LIBRARY} {_runtime('asan-x86_64.so')}",
-        "ASAN_OPTIONS": ":".join(f"{name}={value}" for name, value in _ASAN.items()),
+        "ASAN_OPTIONS": ":".join(f"{name}={value}" for name, value in options.items()),
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "PYTHONMALLOC": "malloc",  # Python's own allocator would hide reads behind the end of bytes
         "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
