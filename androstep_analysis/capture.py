@@ -28,6 +28,7 @@ from androstep_analysis import (
     results,
     schema,
     scratch,
+    unrecorded,
 )
 from androstep_analysis.derivation import OF_WITNESSES, TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss, LossWarning
@@ -372,6 +373,11 @@ class Capture:
             f"({one['agreements']:,} agreements, {one['contradictions']:,} contradictions)"
             for one in self.about.get("snapshots", ())
         ]
+
+    @property
+    def lacking(self) -> list[unrecorded.Kind]:
+        """The kinds of events of which the recording has none, with what is unknown for it (`unrecorded`)."""
+        return unrecorded.unrecorded(self.events, self.manifest.events or ())
 
     @cached_property
     def population(self) -> dict[str, int]:

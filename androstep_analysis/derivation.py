@@ -17,6 +17,7 @@ from androstep_analysis.fs import fiemap, journal
 from androstep_analysis.ingest import Spool, record, staging, tasks
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import incomplete
 from androstep_analysis.link.requests import Device
 from androstep_analysis.link.requests import link as link_requests
 
@@ -61,6 +62,8 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
         devices = [_device(row) for row in witnesses.devices]
         linked = link_requests(recorded.block, devices)
+        if not recorded.lost.touching("block_events"):
+            recorded = replace(recorded, losses=(*recorded.losses, *incomplete.losses(linked.requests)))
         bar.update()
         with contextlib.ExitStack() as stack:
             before = _read_image(stack, witnesses.image_before, "image_before", linked.requests)
@@ -162,7 +165,13 @@ def _device_of_image(image: Image, requests: pl.LazyFrame) -> int:
 
     A flush is the whole disk's also where all that is written lies on a partition: it tells of no filesystem.
     """
-    seen = requests.filter(pl.col("nr_sectors") > 0).group_by("part_dev").len("count").sort("count", descending=True).collect()
+    seen = (
+        requests.filter(pl.col("nr_sectors") > 0)
+        .group_by("part_dev")
+        .len("count")
+        .sort("count", descending=True)
+        .collect()
+    )
     listed = ", ".join(f"{units.format_dev(dev)} ({count} requests)" for dev, count in seen.iter_rows()) or "no request"
     if image.device is not None:
         dev = units.parse_dev(image.device)

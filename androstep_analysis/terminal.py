@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, population, units, waits
+from androstep_analysis import analysis, bench, population, units, unrecorded, waits
 from androstep_analysis.bench.measures import telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
@@ -39,6 +39,7 @@ def summary(capture: Capture) -> str:
     told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses), *capture.compared]
     if capture.about["rows"]["requests"]:
         told.append(population.sentence(capture.population, capture.losses, capture.lost_events))
+        told += [unrecorded.in_words(capture.lacking)] if capture.lacking else []
     told += [_bench(capture.bench)] if capture.about["bench"] else []
     told += _replay(capture.replay) if capture.about["replay"] else []
     told += _waits(waited) if (waited := waits.of(capture)) else []

@@ -10,7 +10,6 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from androstep_analysis.fs import tracepoints, tracepoints_ext4
-from androstep_analysis.link import bio_pages
 
 
 class Kind(NamedTuple):
@@ -23,7 +22,7 @@ class Kind(NamedTuple):
 
 EVERYWHERE = (
     Kind("pages becoming dirty", tracepoints.DIRTIED, "who stored through memory maps"),
-    Kind("pages coming into the cache", (bio_pages.CACHED,), "how many pages became dirty at once"),
+    Kind("pages coming into the cache", (tracepoints.CACHED,), "how many pages became dirty at once"),
     Kind("direct I/O", tracepoints.DIRECT, "which writes did not go through the cache"),
     Kind("threads", ("task_newtask", "sched_process_fork", "sched_process_exec"), "processes and names of new threads"),
 )
@@ -54,6 +53,12 @@ OF_BLOCK = (
     Kind("the issue of requests", ("block_rq_issue", "block_io_start"), "when the device got them"),
     Kind("the completion of requests", ("block_rq_complete", "block_io_done"), "how long they took"),
 )
+
+
+def in_words(kinds: Collection[Kind]) -> str:
+    """The kinds in one sentence."""
+    lacking = "; ".join(f"{kind.title} ({kind.unknown})" for kind in kinds)
+    return f"no event tells of: {lacking}" if kinds else ""
 
 
 def unrecorded(events: Collection[str], recorded: Collection[str]) -> list[Kind]:

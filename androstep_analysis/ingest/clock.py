@@ -33,14 +33,23 @@ def set_back(told: Told, *, is_moved: bool = True) -> tuple[Loss, ...]:
     count = told.setbacks
     if not count:
         return ()
-    times = "1 time" if count == 1 else f"{count:,} times"
-    if not is_moved:
-        message = f"{times} a row is of more than 60 s before an earlier one of its device: rows are by their times"
-    elif count > MAX_SETBACKS:
-        message = f"the clock goes back {times}: the times are of several clocks, and tell no order of events"
+    if is_moved and count > MAX_SETBACKS:
+        return mixed(count)
+    if is_moved:
+        message = f"the clock was set back {_times(count)}: what follows is moved behind what was before"
     else:
-        message = f"the clock was set back {times}: what follows is moved behind what was before"
+        message = f"{_times(count)} a row is of over 60 s before an earlier one of its device: rows are by their times"
     return (Loss("clock", count, message),)
+
+
+def mixed(setbacks: int) -> tuple[Loss, ...]:
+    """That a clock went back so often, of times that are taken as they are."""
+    message = f"the clock goes back {_times(setbacks)}: the times are of several clocks, and tell no order of events"
+    return (Loss("clock", setbacks, message),) if setbacks else ()
+
+
+def _times(count: int) -> str:
+    return "1 time" if count == 1 else f"{count:,} times"
 
 
 def is_mixed(losses: Iterable[Loss]) -> bool:
@@ -50,7 +59,7 @@ def is_mixed(losses: Iterable[Loss]) -> bool:
 
 def jumps(tables: Mapping[str, pl.LazyFrame], first_ns: int | None, last_ns: int | None) -> Jumps:
     """The jumps of a recording from `first_ns` to `last_ns` whose events are in these tables, which are in order."""
-    if first_ns is None or last_ns is None or last_ns - first_ns < 2 * LEAST_JUMP_NS:
+    if first_ns is None or last_ns is None or last_ns - first_ns < LEAST_JUMP_NS:
         return ()
     silent = [(first_ns, last_ns)]
     events = 0

@@ -23,6 +23,7 @@ import polars as pl
 from androstep_analysis import losses, native
 from androstep_analysis.errors import EVER, Loss, Span
 from androstep_analysis.ingest import (
+    clock,
     fs_events,
     ftrace_block,
     ftrace_calls,
@@ -260,6 +261,8 @@ class _Decoder:
         room = min(max(_PIECES_BYTES // max(len(self.streams), 1), _SMALLEST_PIECE), _LARGEST_PIECE)
         self._pieces = [stream.pieces(room) for stream in self.streams]
         self._held: list[bytes] = [b""] * len(self.streams)
+        self._last = [0] * len(self.streams)
+        self.setbacks = 0
 
     def run(self, when_full: Callable[[], None]) -> None:
         """Goes through all records; `when_full` makes room whenever there is none."""
@@ -272,7 +275,19 @@ class _Decoder:
                 # What is missing from the last page reads as zeros, which hold no records.
                 piece += bytes(self.streams[number].layout.page_bytes - rest)
             self._held[number] = piece
+            self._watch_clock(number, piece)
             self._library.ftrace_feed(self.handle, number, piece, len(piece))
+
+    def _watch_clock(self, number: int, piece: bytes) -> None:
+        """Counts where the time at a page's head is before that of an earlier page of its CPU: none can be."""
+        layout = self.streams[number].layout
+        words = np.frombuffer(piece, ">u8" if layout.big_endian else "<u8")
+        times = words[:: layout.page_bytes // words.itemsize].astype(np.uint64)
+        times = times[times > 0]  # what is missing of a page reads as zeros
+        if len(times):
+            before = np.append(np.uint64(self._last[number]), times[:-1])
+            self.setbacks += int(np.count_nonzero(before > times))
+            self._last[number] = int(times[-1])
 
 
 def _wrapped(number: int) -> int:
@@ -313,7 +328,8 @@ class Census:
 
     `events` counts all events by name, `kinds` by number, `per_cpu` by CPU. `told` has the events that tell of threads
     and `seen` the names that others tell, as `threads.versions` takes them. `lost` records were overwritten, `broken`
-    pages could not be followed to their end, and `unknown` events have no format. `gaps` has for each place where
+    pages could not be followed to their end, and `unknown` events have no format; `setbacks` is how often a CPU's page
+    is of an earlier time than the one before. `gaps` has for each place where
     records are missing the time of the CPU's record before and of that behind it.
     """
 
@@ -327,6 +343,7 @@ class Census:
     lost: int = 0
     broken: int = 0
     unknown: int = 0
+    setbacks: int = 0
     gaps: tuple[Span, ...] = ()
 
 
@@ -365,6 +382,7 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
         counted.broken += totals[place].broken
     counted.per_cpu = +counted.per_cpu
     counted.gaps = _gaps(handle)
+    counted.setbacks = decoder.setbacks
     if counted.kinds:
         first, last = ctypes.c_int64(), ctypes.c_int64()
         library.ftrace_span(handle, ctypes.byref(first), ctypes.byref(last))
@@ -516,6 +534,7 @@ def _losses(recording: Recording, counted: Census) -> tuple[int, tuple[Loss, ...
         for kind, (count, message) in recording.losses.items()
     ]
     found += [Loss(kind, n, f"{n} {what}", spans=spans) for kind, n, what, spans in said if n]
+    found += clock.mixed(counted.setbacks)
     if recording.clock in _NO_NANOSECONDS and recording.tsc is None:
         message = f"the clock {recording.clock} counts no nanoseconds, and the file does not say what: no time is right"
         found.append(Loss("clock", 1, message, ()))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from androstep_analysis import losses, population
+from androstep_analysis import losses, population, unrecorded
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells, section
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def elements(capture: Capture, *, of_requests: bool) -> list[Element]:
     """What is missing, and with `of_requests` how much of the I/O the report can speak of, in words."""
     counted = population.sentence(capture.population, capture.losses, capture.lost_events)
-    compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in capture.compared]
+    said = [*capture.compared, *([unrecorded.in_words(capture.lacking)] if of_requests and capture.lacking else [])]
+    compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in said]
     lost = [el("li", f"{loss.message} ({loss.count:,}{losses.hurts(loss, ', of ')})") for loss in capture.losses]
     of_numbers = [el("p", counted), *_coverage(capture), *section.definitions(("coverage", "counted"))]
     return [

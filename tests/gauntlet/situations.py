@@ -181,7 +181,17 @@ def _only(pattern: str) -> Callable[[Case, Path], Case]:
     return lambda case, _: replace(case, trace=case.trace.having(pl.col("event").str.contains(keep)))
 
 
-SITUATIONS += [Situation(f"not recorded: {what}", _without(pattern)) for what, pattern in CLASSES.items()]
+UNSAID = ("names", "inodes altogether", "writeback")
+"""Classes of which no sentence speaks: names come in many ways, and nothing rests on the rest of writeback alone."""
+
+SITUATIONS += [
+    Situation(
+        f"not recorded: {what}",
+        _without(pattern),
+        None if what in UNSAID else r"no event tells of|no completion is recorded|No completion is recorded|no issue",
+    )
+    for what, pattern in CLASSES.items()
+]
 SITUATIONS += [
     Situation(f"recorded besides the block layer only: {what}", _only(pattern))
     for what, pattern in CLASSES.items()
@@ -197,7 +207,7 @@ def _(case: Case, _: Path) -> Case:
 # --- what was lost -----------------------------------------------------------------------------------------------
 
 
-@situation("one CPU missing", r"CPU", has_two_cpus)
+@situation("one CPU missing", r"events of a CPU|not what device", has_two_cpus)
 def _(case: Case, _: Path) -> Case:
     return replace(case, trace=case.trace.having(pl.col("cpu") != 1))
 
@@ -250,7 +260,7 @@ def _(case: Case, _: Path) -> Case:
     return replace(case, trace=case.trace.retimed(pl.col("ts_ns") - later))
 
 
-@situation("one CPU has another clock", r"clock", has_two_cpus)
+@situation("one CPU has another clock", r"clock|not what device", has_two_cpus)
 def _(case: Case, _: Path) -> Case:
     other = pl.when(pl.col("cpu") == 1).then(5 * SECOND).otherwise(0)
     return replace(case, trace=case.trace.retimed(pl.col("ts_ns") + other))
