@@ -16,6 +16,8 @@ by a direct write. So these rules hold, each as far as the events that it needs 
 - Of a folio of several pages a part can be dropped, which stays in the cache where the rest is dirty: ext4 has an event
   of that. Without it, owners of what is in such a folio are inferred; as they are where only the event of dirtying
   tells of them, which does not say for which of the pages it came.
+- Who made a page dirty without a write or a store, where both are recorded, need not have changed it: to rewrite one
+  page of a compressed cluster F2FS makes all of them dirty. The owner is inferred.
 - What is written past the cache is its submitter's, whoever wrote to the page before (`direct_writes`).
 - Where neither additions nor drops are recorded, a page that another process made dirty after the last write may have
   been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where
@@ -225,6 +227,7 @@ def _rule(told: Told) -> pl.Expr:
     in_folio = pl.coalesce("is_in_folio", _is_in(told.folios))
     may_be_cut = in_folio & ~_is_in(told.cut)
     may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
+    is_only_dirty = ~pl.col("by_maker") & _is_in(told.stored)
     may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
     is_torn = pl.col("by_maker") & (pl.col("dirtied_ns") > pl.col("made_ns")) & (pl.col("dirtier") != pl.col("process"))
     is_torn &= ~absent
@@ -241,7 +244,7 @@ def _rule(told: Told) -> pl.Expr:
         .then(pl.when(~is_past_cache).then(unknown))
         .when(is_unclear)
         .then(unknown)
-        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere)
+        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_only_dirty)
         .then(inferred)
         .otherwise("via")
     )

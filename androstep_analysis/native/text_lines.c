@@ -183,8 +183,8 @@ bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns)
 {
     struct stream *stream = &reader->streams[(key ^ key >> 20) % STREAM_SLOTS];
     bool is_first = stream->key != key + 1;
-    bool is_setback = !is_first && stream->latest_ns >= INT64_MIN + SETBACK_NS &&
-                      ts_ns < stream->latest_ns - SETBACK_NS;
+    bool is_setback =
+        !is_first && stream->latest_ns >= INT64_MIN + SETBACK_NS && ts_ns < stream->latest_ns - SETBACK_NS;
 
     if (is_first || is_setback || ts_ns > stream->latest_ns)
         *stream = (struct stream){key + 1, ts_ns};

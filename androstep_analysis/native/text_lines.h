@@ -28,14 +28,14 @@ struct told {
     int64_t first_ns; // INT64_MAX before the first event
     int64_t last_ns;  // INT64_MIN
     uint64_t events;
-    uint64_t lost;              // events, as lines between the events say
-    uint64_t gaps;              // of these lines
-    uint64_t kept;              // events in the buffer, as the header says
-    uint64_t written;           // events that were recorded, as the header says
-    uint64_t before_start;      // events with times before the start of the trace
-    uint64_t rounded;           // requests that do not begin and end at sectors
-    int64_t realtime_offset_ns; // NO_INT64 where nothing tells it
-    uint64_t setbacks;          // lines whose time is long before that of an earlier line of the same stream
+    uint64_t lost;                       // events, as lines between the events say
+    uint64_t gaps;                       // of these lines
+    uint64_t kept;                       // events in the buffer, as the header says
+    uint64_t written;                    // events that were recorded, as the header says
+    uint64_t before_start;               // events with times before the start of the trace
+    uint64_t rounded;                    // requests that do not begin and end at sectors
+    int64_t realtime_offset_ns;          // NO_INT64 where nothing tells it
+    uint64_t setbacks;                   // lines whose time is long before that of an earlier line of the same stream
     int64_t setback_ns[MAX_SETBACKS][2]; // of those that were moved: the time before, and the time they got
     struct refused refused[5];
 };
@@ -102,8 +102,8 @@ struct reader {
     struct lately lately[LATELY_SLOTS];       // of the tables' strings
     struct lately lately_names[LATELY_SLOTS]; // of `names`
     struct lately lately_comms[LATELY_SLOTS]; // of the strings of the table of threads
-    int64_t shift_ns;                         // what times are moved by, so that they go on where the clock was set back
-    struct stream streams[STREAM_SLOTS];      // by key
+    int64_t shift_ns;                    // what times are moved by, so that they go on where the clock was set back
+    struct stream streams[STREAM_SLOTS]; // by key
     uint8_t carry[MAX_LINE];
 };
 
