@@ -477,7 +477,7 @@ def test_ingest_and_report(androstep: Androstep, tmp_path: Path) -> None:
     images = ["--image-before", raw / "before.img.zst", "--image-after", raw / "after.img.zst", "--device", "7:0"]
     done = androstep("ingest", raw / "trace.dat.zst", *images, "-o", tmp_path / "deep/capture")
     assert (done.status, done.err) == (0, "")
-    assert done.out.startswith("<Capture of capture; format trace.dat;")
+    assert done.out.startswith("<Capture of x86_64; format trace.dat;")
     assert sorted(path.name for path in (tmp_path / "deep/capture").iterdir()) == ["capture.json", "raw", "tables"]
     page = tmp_path / "pages/report.html"
     assert androstep("report", tmp_path / "deep/capture", "-o", page) == Done(0, "", "")

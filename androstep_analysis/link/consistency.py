@@ -369,7 +369,9 @@ def _metadata(one: Filesystem, trace: _Trace) -> Count:
         places, unlike = flagged, 0
     there = _held(one, places)
     fixed = there.filter(images.is_fixed())
-    is_odd = (pl.col("block_type").is_in(["data", "free"]) & pl.col("subtype").is_null()).fill_null(False)
+    # What is free on FAT became a directory later, or was one before.
+    others = ["data"] if _family(one.fs_type) == "fat" else ["data", "free"]
+    is_odd = (pl.col("block_type").is_in(others) & pl.col("subtype").is_null()).fill_null(False)
     # One area can be hit by chance: that of another filesystem begins at the same sector.
     agreeing = fixed.height if fixed.select("block_type", "subtype").n_unique() > 1 else 0
     return Count("metadata", agreeing, there.filter(is_odd).height + unlike + of_files, statement)

@@ -45,6 +45,9 @@ def lines(which: list[Situation]) -> Iterator[str]:
         cells = [f"{total[outcome]:,}" for outcome in ("right", "wrong", "inferred right", "inferred wrong", "unknown")]
         said = next((line for verdict in found if (line := situation.named(verdict.said)) is not None), "")
         refused = sum(verdict.is_refused for verdict in found)
+        for verdict in found:
+            if verdict.wrong or (situation.says and situation.named(verdict.said) is None):
+                print(situation.title, dict(verdict.wrong), verdict.said, file=sys.stderr)
         how = f"refused ({refused} of {len(found)}): " if refused else ""
         yield f"| {situation.title} | {' | '.join(cells)} | {how}{_cell(said)} |"
 
