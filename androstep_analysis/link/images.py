@@ -261,7 +261,8 @@ def _overlay(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     """The old extents cut at the edges of the new ones, each with the identity of the new extent there."""
     cut = cut_by(old, new)
     row = pl.Series(cut.row)
-    below = new.select(pl.col(name).alias(f"{name}_after") for name in _IDENTITY)[row.set(row < 0, None)]
+    place = row.set(row < 0, None)
+    below = new.select(pl.col(name).gather(place).alias(f"{name}_after") for name in _IDENTITY)
     return pl.concat([old[cut.query], below], how="horizontal").with_columns(
         sector=pl.Series(cut.start), nr_sectors=pl.Series(cut.length)
     )

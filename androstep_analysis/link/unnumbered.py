@@ -83,7 +83,8 @@ def _agreeing(extents: pl.DataFrame, image: Filesystem) -> pl.DataFrame:
     of_image = of_image.join(image.files.select("ino", image_path="path"), on="ino", maintain_order="left")
     cut = images.cut_by(extents, of_image)
     row = pl.Series(cut.row)
-    there = of_image.select("image_path", image_start="start_of_file")[row.set(row < 0, None)]
+    place = row.set(row < 0, None)
+    there = of_image.select(pl.col("image_path").gather(place), image_start=pl.col("start_of_file").gather(place))
     both = pl.concat([extents[cut.query], there], how="horizontal").with_columns(
         sector=pl.Series(cut.start), nr_sectors=pl.Series(cut.length)
     )
