@@ -55,6 +55,8 @@ figures: setup
 	$(BIN)/python tools/figures.py
 
 truth: setup build/.test-programs probes-tests
+	@mkdir -p build/truth
+	$(BIN)/python tests/gauntlet > build/truth/gauntlet.md
 	$(BIN)/python tests/harness/table.py
 
 fresh:

@@ -38,6 +38,13 @@ fact, with each of the {runs} combinations of evidence (`judge.RUNS`). *Open* ar
 is not known: zeros, content that several files had, compressed blocks.
 
 """
+SPOILT = """
+## Recordings as other people's are
+
+The four recordings of `corpus/kernel`, of which the truth is known, spoilt in every way that could be thought of
+(`tests/gauntlet`), with all their images: how many answers about file, name, owner and block type of each block were
+right or wrong facts, inferred, or unknown, and the sentence that names what happened.
+"""
 
 
 def main() -> None:
@@ -70,7 +77,9 @@ def measured(recording: judge.Recording) -> dict[str, Any]:
 
 def document() -> str:
     """The text of docs/truth.md from what was measured."""
-    return HEAD.format(runs=len(judge.RUNS)) + "\n".join([*_table(), "", *_ordinary()]) + "\n"
+    gauntlet = RESULTS / "gauntlet.md"
+    spoilt = [SPOILT, gauntlet.read_text()] if gauntlet.is_file() else []
+    return HEAD.format(runs=len(judge.RUNS)) + "\n".join([*_table(), "", *_ordinary(), *spoilt]).rstrip() + "\n"
 
 
 def _results() -> Iterator[tuple[str, dict[str, Any]]]:
