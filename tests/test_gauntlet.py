@@ -25,7 +25,7 @@ def cases() -> Iterator[object]:
         yield pytest.param(situation, name, id=f"{situation.title}-{name}")
 
 
-@pytest.mark.parametrize(("situation", "name"), cases())
+@pytest.mark.parametrize(("situation", "name"), list(cases()))
 def test_nothing_wrong_is_a_fact_and_what_happened_is_said(
     situation: Situation, name: str, originals: dict[str, dict[str, Path]], tmp_path: Path
 ) -> None:

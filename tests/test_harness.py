@@ -19,8 +19,8 @@ RIGHT = {"ext4": 0.999, "f2fs": 0.999, "vfat": 0.99, "exfat": 0.99}
 """Share of the blocks that must be right with the events and the image before; whatever else is unknown."""
 
 OWNED = RIGHT | {"ext4": 0.995, "f2fs": 0.99}
-"""The same of owners. Where the kernel has no probes, no event tells who stores into a large folio that is dirty; on F2FS
-who only made a page dirty, without a write or a store, is inferred to be its owner."""
+"""The same of owners. Where the kernel has no probes, no event tells who stores into a large folio that is dirty; and
+who only made a page of F2FS dirty, without a write or a store, is inferred to be its owner."""
 
 NAMED = 0.99
 """Share of the blocks whose name must be right in a guest, whose kernel has the probes, with all evidence."""
