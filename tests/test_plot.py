@@ -403,8 +403,8 @@ def test_what_has_no_place_in_the_figure_is_left_out() -> None:
         complete_ns=pl.Series([None, None, None, None], dtype=pl.Int64),
     )
     for draw in (plot.size_over_time, plot.sector_over_time):
-        assert sorted(x for x, _, _ in points(draw(table, origin_ns=0))) == [2 * 10**9, 4 * 10**9], (
-            "the flush and the timeless are out"
+        assert sorted(x for x, _, _ in points(draw(table, origin_ns=0))) == [4 * 10**9], (
+            "the flush, the timeless and what never reached the device are out"
         )
 
 

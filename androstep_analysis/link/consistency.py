@@ -546,6 +546,8 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool) -> Count:
     is_old = not is_after and points["incarnation"][0] == 0
     is_missing = ~pl.col("stated_ino").is_in(one.times["ino"].implode()) & is_old
     odd = is_missing | images.is_fixed() | (~same & pl.col("ino").is_not_null() & ~is_explained)
+    if not is_after and trace.lives["created_ns"].null_count() == trace.lives.height:
+        odd = pl.lit(False)  # without births nothing tells a file of the recording from one that was there before
     return Count("extents", both.filter(same & ~is_reborn).height, both.filter(odd).height, statement)
 
 
