@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import units
-from androstep_analysis.errors import Loss, Span
+from androstep_analysis.errors import EVER, Loss, Span
 
 _NEVER, _ALWAYS = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
@@ -84,14 +84,14 @@ def as_json(loss: Loss) -> dict[str, Any]:
 
 def from_json(row: dict[str, Any]) -> Loss:
     """The loss that `as_json` wrote."""
-    tables, dev = row["tables"], row["dev"]
+    tables, dev = row.get("tables"), row.get("dev")
     return Loss(
         row["kind"],
         row["count"],
         row["message"],
         None if tables is None else tuple(tables),
         None if dev is None else units.parse_dev(dev),
-        tuple((begin, end) for begin, end in row["spans"]),
+        tuple((begin, end) for begin, end in row.get("spans", EVER)),
     )
 
 

@@ -22,8 +22,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     block_types and file_types (per operation and type: count, bytes), population (of which requests the numbers
     are: see `analysis.population`), coverage (per operation: shares of its bytes matched, mapped, inferred and owned),
     map_sources and owners_via (per operation and kind of evidence: count, bytes; `unknown` where nothing tells),
-    snapshots (a list: role, proven, agreements, contradictions and kinds of each image and listing), lacking (a list:
-    title, events and unknown of every kind of event that the recording has none of),
+    snapshots (a list: role, proven, agreements, contradictions and kinds of each image and listing),
     bench (None, or runs, invalid and measures: a list with the
     rows of `bench.summarise`), replay (None, or runs, fs_types, operations, done, diverged, interrupted and measures: a
     list with the rows of `replay.metrics`), waits (None, or watched, apps, inputs, stable, unstable, no_change, and as
@@ -52,7 +51,6 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "map_sources": _nested(_told(analysis.evidence(capture.io, "map_source"), "map_source"), "map_source"),
         "owners_via": _nested(analysis.evidence(capture.io, "owner_via"), "owner_via"),
         "snapshots": capture.about.get("snapshots", []),
-        "lacking": [kind._asdict() for kind in capture.lacking],
         "bench": _bench(capture) if capture.about["bench"] else None,
         "replay": _replay(capture) if capture.about["replay"] else None,
         "waits": _waits(waited) if (waited := waits.of(capture)) else None,
