@@ -292,6 +292,7 @@ def test_fio_replays_the_requests(target: str, tmp_path: Path) -> None:
             "nr_sectors": 0 if op == "flush" else int(rng.integers(1, 65)),
             "queue_ns": number * 1000,
             "issue_ns": None if number % 10 == 0 else number * 1000 + 10,
+            "complete_ns": number * 1000 + 500,
         }
         for number, op in enumerate(rng.choice(["read", "write", "flush", "other"], 300))
     ]
@@ -328,7 +329,7 @@ def test_fio_waits_between_requests(target: str, tmp_path: Path) -> None:
 
 def test_the_lines_of_fio() -> None:
     requests = [
-        {"op": "write", "sector": 8, "queue_ns": 5_000_000},
+        {"op": "write", "sector": 8, "queue_ns": 5_000_000, "complete_ns": 5_500_000},
         {"op": "discard", "sector": 16, "nr_sectors": (1 << 30) // 512 + 8, "issue_ns": 4_000_000},
         {"op": "flush", "sector": None, "nr_sectors": 0, "complete_ns": 7_999_999},
         {"op": "zone", "sector": 0, "issue_ns": 8_000_000},
@@ -365,7 +366,7 @@ def test_the_rows_of_msr() -> None:
     requests = [
         {"op": "read", "sector": 8, "nr_sectors": 2, "queue_ns": 5, "issue_ns": 1_000, "complete_ns": 3_050},
         {"op": "flush", "nr_sectors": 0, "issue_ns": 2_000},
-        {"op": "write", "dev": made.DEV - 1, "sector": 0, "nr_sectors": 8, "queue_ns": 4_000},
+        {"op": "write", "dev": made.DEV - 1, "sector": 0, "nr_sectors": 8, "queue_ns": 4_000, "issue_ns": 4_000},
     ]
     start = 116_444_736_000_000_000
     assert exported(made.capture(requests), "msr").splitlines() == [
