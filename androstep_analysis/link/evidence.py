@@ -91,7 +91,6 @@ def evidence(
         parts += images.listed_without_changes(first, last, given, staging.realtime_offset_ns)
         for dev in complete:
             parts.append(images.until_first_loss((first, old), given, traced, lives, staging, dev))
-        parts += unnumbered.held(old, given, staging)
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     bios = bio_pages.extents(events, lives, queued, told, fs_types, page_bytes=page_bytes)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, told)])
@@ -100,7 +99,10 @@ def evidence(
     parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))
     if given.journal is not None:
         parts.append(images.identified_rows(journals.extents(given.journal, imaged, lives, recorded)))
-    return Evidence(images.demoted(images.table(parts), given), files)
+    weighed = images.demoted(images.table(parts), given)
+    if not complete:  # held proves by itself that the images belong to the trace
+        weighed = pl.concat([weighed, images.table(unnumbered.held(old, given, staging))])
+    return Evidence(weighed.sort("dev", "sector", "valid_from_ns"), files)
 
 
 def _is_static_area() -> pl.Expr:

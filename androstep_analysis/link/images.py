@@ -311,4 +311,5 @@ def table(parts: list[pl.DataFrame]) -> pl.DataFrame:
         ).select(list(want))
         for part in parts
     ]
-    return schema.conform(pl.concat(named).sort("dev", "sector", "valid_from_ns"), "extents")
+    rows = pl.concat([schema.empty("extents").select(list(want)), *named], how="vertical_relaxed")
+    return schema.conform(rows.sort("dev", "sector", "valid_from_ns"), "extents")

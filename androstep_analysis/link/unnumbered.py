@@ -12,6 +12,7 @@ tell is inferred. (Definition: Linux 6.12, fs/fat/fatent.c, fs/exfat/balloc.c, m
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from androstep_analysis import schema, units
@@ -27,12 +28,13 @@ def held(old: pl.DataFrame | None, given: Images, staging: Staging) -> list[pl.D
     `old` is the image before (`images.identified`). The rows hold until the last time at which the table in memory was
     certainly written out: a write of the boot record (when the volume is mounted, synced or unmounted), or
     `images.WRITTEN_OUT_NS` before the end of the trace. None where writes of the volume may be missing in the trace, an
-    image was taken of a volume in use, or is not proven to be of this volume.
+    image was taken of a volume in use, or the trace does not have all writes by which the table became another
+    (`_changed`): they prove that both images are of this volume and recording.
     """
     before, after = given.before, given.after
     if old is None or before is None or after is None or before.allocation is None:
         return []
-    if staging.lost.touching("block_events") or not {"image_before", "image_after"} <= given.proven:
+    if staging.lost.touching("block_events"):
         return []
     if any(loss.kind == "unsynced" for image in (before, after) for loss in image.losses):
         return []
@@ -40,6 +42,9 @@ def held(old: pl.DataFrame | None, given: Images, staging: Staging) -> list[pl.D
     if written.is_empty() or staging.last_ns is None:
         return []
     table = before.allocation
+    differing = _changed(before, after)
+    if differing.is_empty() or not differing.is_in(written["sector"].implode()).all():
+        return []
     in_a_sector = units.SECTOR_BYTES * 8 // table.entry_bits
     changed = written["sector"].unique() - table.sector
 
@@ -65,6 +70,23 @@ def held(old: pl.DataFrame | None, given: Images, staging: Staging) -> list[pl.D
     until = pl.max_horizontal(pl.lit(flushed, pl.Int64), pl.lit(at_boot_record, pl.Int64))
     agreed = _agreeing(cut.select(*old.columns, "path"), after)
     return [agreed.select(old.columns).with_columns(valid_to_ns=until, source=images.as_source("image_before"))]
+
+
+def _changed(before: Filesystem, after: Filesystem) -> pl.Series:
+    """The sectors in which the allocation tables of two images differ; none where they are not in the same place."""
+    table = before.allocation
+    if table is None or table != after.allocation:
+        return pl.Series(dtype=pl.Int64)
+    clusters = (before.nr_sectors - table.heap_sector) // table.cluster_sectors
+    nr_sectors = -(-(table.first + clusters) * table.entry_bits // (units.SECTOR_BYTES * 8))
+    one, other = (
+        np.fromfile(image.image, np.uint8, nr_sectors * units.SECTOR_BYTES, offset=table.sector * units.SECTOR_BYTES)
+        for image in (before, after)
+    )
+    if len(one) != len(other) or len(one) % units.SECTOR_BYTES:
+        return pl.Series(dtype=pl.Int64)
+    differs = (one != other).reshape(-1, units.SECTOR_BYTES).any(axis=1)
+    return pl.Series(table.sector + np.flatnonzero(differs), dtype=pl.Int64)
 
 
 def _written(block: pl.LazyFrame, dev: int) -> pl.DataFrame:
