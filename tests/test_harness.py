@@ -18,9 +18,12 @@ from harness import content, devlog, guest, judge, layout, matching, oplog, reco
 RIGHT = {"ext4": 0.999, "f2fs": 0.999, "vfat": 0.99, "exfat": 0.99}
 """Share of the blocks that must be right with the events and the image before; whatever else is unknown."""
 
-OWNED = RIGHT | {"ext4": 0.995, "f2fs": 0.99}
-"""The same of owners. Where the kernel has no probes, no event tells who stores into a large folio that is dirty; and
-who only made a page of F2FS dirty, without a write or a store, is inferred to be its owner."""
+DROPPED = "dropped/"
+"""Files of which pages are dropped (roles_drops.c)."""
+
+OWNED_OF_DROPPED = 0.9
+"""Share of their blocks whose owner must be right. Without probes no event tells who stores into a large folio that is
+dirty, and what a collapse of F2FS moves was made dirty by a process that need not have written it."""
 
 NAMED = 0.99
 """Share of the blocks whose name must be right in a guest, whose kernel has the probes, with all evidence."""
@@ -139,10 +142,15 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
             continue
         if events and before:
             asked["file, deleted"] = truth.file(answers.filter(~pl.col("in_final_image")))
-            for question in ("file", "file, deleted", "owner"):
-                right = truth.shares(asked[question])["right"]
-                if right < (OWNED if question == "owner" else RIGHT)[recording.fs_type]:
+            is_dropped = pl.col("names").list.eval(pl.element().str.starts_with(DROPPED)).list.any().fill_null(False)
+            owned, of_dropped = (asked["owner"].filter(which) for which in (~is_dropped, is_dropped))
+            shared = {name: asked[name] for name in ("file", "file, deleted")} | {"owner": owned}
+            for question, outcomes in shared.items():
+                right = truth.shares(outcomes)["right"]
+                if right < RIGHT[recording.fs_type]:
                     yield f"{run}: {question} right for {right:.2%}"
+            if of_dropped.height < 100 or truth.shares(of_dropped)["right"] < OWNED_OF_DROPPED:
+                yield f"{run}: owner of {of_dropped.height} dropped blocks right for {truth.shares(of_dropped)}"
         if is_guest and events and before and after:
             named = truth.shares(asked["name"])["right"]
             if named < NAMED:

@@ -98,7 +98,7 @@ def authors(
     is_mover = pl.col("comm").is_not_null() & ~pl.col("is_process")
     named = threads.select("tid", "pid", "comm", is_mover=is_mover)
     touched = touched.join(named, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
-    events = _in_turns(pl.concat([touched, blocks], how="diagonal"))
+    events = _in_turns(pl.concat([touched, blocks], how="diagonal"), told)
     events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
     writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
     made, by_process = pl.col("kind").is_in(MAKERS), dirties & ~pl.col("is_mover").fill_null(False)
@@ -170,7 +170,7 @@ def _is_in(devices: Collection[int]) -> pl.Expr:
     return pl.col("dev").is_in(list(devices))
 
 
-def _in_turns(events: pl.DataFrame) -> pl.DataFrame:
+def _in_turns(events: pl.DataFrame, told: Told) -> pl.DataFrame:
     """The events in order, with `nth`, `turn` and `process`, and what they say of the page's absence.
 
     is_gone: what a row put into the page was dropped before it was written out; is_clean: the page was absent, and
@@ -184,7 +184,10 @@ def _in_turns(events: pl.DataFrame) -> pl.DataFrame:
     following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth")}
     touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
     is_same = pl.col("next_tid") == pl.col("tid")
-    is_under_way = pl.col("kind").is_in(MAKERS) & (pl.col("next_kind") == "dirty") & is_same & pl.col("is_busy")
+    # F2FS tells of a store when the page is dirty by it.
+    is_done = (pl.col("kind") == "store") & _is_in(told.redirty)
+    is_begun = pl.col("kind").is_in(MAKERS) & ~is_done & pl.col("is_busy")
+    is_under_way = is_begun & (pl.col("next_kind") == "dirty") & is_same
     moved = touches.filter(is_under_way).select("nth", effect="next_nth")
     is_dirty, is_absent = (pl.col("kind") == "dirty").fill_null(False), (pl.col("kind") == "absent").fill_null(False)
     events = (
