@@ -49,6 +49,7 @@ def test_each_phone_is_known(tmp_path: Path, name: str) -> None:
     row = told.manifest()
     assert tuple(row) == manifest.FACTS
     assert tuple(row[column] for column in COLUMNS) == EXPECTED[name]
+    assert row["page_bytes"] == os.sysconf("SC_PAGESIZE")  # the fake phone's getconf is this machine's
     assert (row["kernel"], row["build_fingerprint"]) == (model.kernel, model.properties["ro.build.fingerprint"])
     assert [(mount.dev, mount.path, mount.fs_type, mount.source) for mount in told.mounts] == [
         (mount.dev, mount.path, mount.fs_type, mount.source) for mount in model.mounts
@@ -116,7 +117,7 @@ def test_hostile_names_are_names(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_phone_that_tells_nothing_has_no_facts(tmp_path: Path) -> None:
-    mute = ("getprop", "pm", "dumpsys", "wm", "uname", "grep", "date", "cat")
+    mute = ("getprop", "getconf", "pm", "dumpsys", "wm", "uname", "grep", "date", "cat")
     with home(tmp_path), phone(tmp_path, model=LOCKED) as fake, connect(fake.address) as device:
         device.answers()
         for name in mute:
@@ -195,7 +196,19 @@ FRAGMENTS = st.sampled_from(
 )
 TEXTS = st.lists(FRAGMENTS, max_size=12).map("".join) | st.text(max_size=60)
 PARTS = (
-    *("properties", "host", "kernel", "machine", "mounts", "blocks", "slaves", "packages", "listed", "users"),
+    *(
+        "properties",
+        "host",
+        "kernel",
+        "machine",
+        "page_size",
+        "mounts",
+        "blocks",
+        "slaves",
+        "packages",
+        "listed",
+        "users",
+    ),
     *("screen", "density", "battery", "thermal", "zones"),
 )
 

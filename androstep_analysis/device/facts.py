@@ -92,6 +92,8 @@ class Facts:
     """Its name in networks; every Android has the same."""
     kernel: str | None
     machine: str | None
+    page_bytes: int | None
+    """Size of the kernel's pages."""
     is_root: bool
     mounts: tuple[Mount, ...]
     blocks: Mapping[str, Block]
@@ -185,6 +187,7 @@ class Facts:
             "sdk": sdk if sdk is not None and 0 <= sdk < 1 << 31 else None,
             "build_fingerprint": told("ro.build.fingerprint"),
             "kernel": self.kernel,
+            "page_bytes": self.page_bytes,
             "storage_model": self.storage_model,
             "fs_type": self.data.fs_type if self.data else None,
             "encryption": self.encryption,
@@ -200,11 +203,13 @@ def facts(device: Device) -> Facts:
     blocks = _blocks(said["blocks"], said["slaves"])
     properties = _properties(said["properties"])
     battery = _colons(said["battery"])
+    size = _last_integer(said["page_size"])
     return Facts(
         properties=properties,
         host=_line(said["host"]),
         kernel=_line(said["kernel"]),
         machine=_line(said["machine"]),
+        page_bytes=size if size is not None and 0 < size < 1 << 31 else None,
         is_root=device.has_root,
         mounts=tuple(_mounts(said["mounts"])),
         blocks=blocks,
@@ -259,6 +264,7 @@ _ASKED: dict[str, str] = {
     "host": "uname -n",
     "kernel": "uname -r",
     "machine": "uname -m",
+    "page_size": "getconf PAGE_SIZE",
     "mounts": "cat /proc/self/mountinfo",
     "blocks": " ".join(
         [
