@@ -12,6 +12,7 @@ from blocks import DEV
 from tracedat_files import Machine, event_format
 
 from androstep_analysis import ingest, schema
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import owner, pagesize
 from androstep_analysis.link.requests import link
 
@@ -75,10 +76,10 @@ def pieces(*blocks):
 def test_a_dirty_page_is_all_its_blocks(page_bytes, dirtied):
     events = fs_events(dirty(1), ("ext4_evict_inode", {"ino": 9}))
     tasks = schema.empty("tasks")
-    got = owner.owned(pieces(*range(20)), events, tasks, {DEV: 4096}, page_bytes=page_bytes)
-    # No event tells how long the folio is: where nothing else speaks of its pages, the owner is inferred.
-    assert got.filter(pl.col("owner_via") == "inferred")["sector"].sort().to_list() == [8 * at for at in dirtied]
-    assert set(got["owner_via"]) <= {"inferred", "unknown"}
+    sized = frozenset({tracepoints.CACHED})  # what has no such event is a folio of one page
+    got = owner.owned(pieces(*range(20)), events, tasks, {DEV: 4096}, recorded=sized, page_bytes=page_bytes)
+    assert got.filter(pl.col("owner_via") == "dirty_folio")["sector"].sort().to_list() == [8 * at for at in dirtied]
+    assert set(got["owner_via"]) <= {"dirty_folio", "unknown"}
 
 
 @pytest.mark.parametrize("version", [6, 7])
