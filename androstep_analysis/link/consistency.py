@@ -289,8 +289,11 @@ def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
 def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
     committed = _commits_after(one, trace)
     yield committed
-    yield _births_after(one, trace, is_later=committed.agreements > 0)
-    mapped = _extents(one, trace, is_after=True)
+    born = _births_after(one, trace, is_later=committed.agreements > 0)
+    yield born
+    # ext4 writes in place: files that are still there as they were born cannot all have moved.
+    stays = _family(one.fs_type or "") == "ext" and born.agreements > 0
+    mapped = _extents(one, trace, is_after=True, stays=stays)
     yield mapped
     if isinstance(one, Filesystem) and one.fs_type.startswith("ext") and not mapped.agreements:
         yield from _written(one, trace)
@@ -510,8 +513,11 @@ def _births_before(one: Snapshot, trace: _Trace) -> Count:
     return Count("numbers", 0 if already * 4 > len(born) else len(born) - already, already, statement)
 
 
-def _extents(one: Snapshot, trace: _Trace, *, is_after: bool) -> Count:
-    """What the trace states of places, the last or the first of each, by what the snapshot has there."""
+def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = False) -> Count:
+    """What the trace states of places, the last or the first of each, by what the snapshot has there.
+
+    Where a file `stays` where it is, later changes explain that some places differ, and not that all do.
+    """
     stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, trace.told)
     stated = images.identified_rows(stated)
     points = _standing_alone(stated, is_after=is_after)
@@ -548,7 +554,10 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool) -> Count:
     odd = is_missing | images.is_fixed() | (~same & pl.col("ino").is_not_null() & ~is_explained)
     if not is_after and trace.lives["created_ns"].null_count() == trace.lives.height:
         odd = pl.lit(False)  # without births nothing tells a file of the recording from one that was there before
-    return Count("extents", both.filter(same & ~is_reborn).height, both.filter(odd).height, statement)
+    agreeing = both.filter(same & ~is_reborn).height
+    if stays and not agreeing:
+        odd = ~same
+    return Count("extents", agreeing, both.filter(odd).height, statement)
 
 
 def _standing_alone(stated: pl.DataFrame, *, is_after: bool) -> pl.DataFrame:
