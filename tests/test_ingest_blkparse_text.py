@@ -143,23 +143,27 @@ COMM = st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"
 
 
 @given(
+    st.integers(-(10**12), 10**13),
     st.lists(
         st.tuples(
             st.sampled_from("QGIDMFXPC"),
-            st.integers(-(10**12), 10**13),
+            st.integers(-30 * 10**9, 30 * 10**9),  # further apart, they would be of a clock that was set back
             COMM,
             st.integers(1, 2**40),
             st.integers(1, 2**20),
         ),
         min_size=1,
         max_size=8,
-    )
+    ),
 )
-@example([("Q", 0, "] 3", 1, 1), ("P", 0, "[x] 3", 1, 1), ("D", -1, "a-1 [000] b", 1, 1), ("X", 0, "(8,0) 1", 1, 1)])
+@example(0, [("Q", 0, "] 3", 1, 1), ("P", 0, "[x] 3", 1, 1), ("D", -1, "a-1 [000] b", 1, 1), ("X", 0, "(8,0) 1", 1, 1)])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_blkparse_writes_is_read_back(tmp_path: Path, events: list[tuple[str, int, str, int, int]]) -> None:
+def test_what_blkparse_writes_is_read_back(
+    tmp_path: Path, since: int, events: list[tuple[str, int, str, int, int]]
+) -> None:
     text, expected = "", []
-    for action, ns, comm, sector, length in events:
+    for action, later, comm, sector, length in events:
+        ns = since + later
         unsigned = ns % 2**64
         seconds = (unsigned // 10**9 + 2**31) % 2**32 - 2**31
         text += f"{8:3d},{0:<3d} {1:2d} {5:8d} {seconds:5d}.{unsigned % 10**9:09d} {77:5d} {action:>2} {'WS':>3} "

@@ -292,7 +292,7 @@ def test_what_is_lost_at_a_known_time_hurts_nothing_before_it(name, table, nr_ga
     first = min(begin for begin, _ in spans)
     before = pl.col("ts") < first
     whole = answers(name, "all" if of.before else "trace + image after").filter(before)
-    facts = ("io_block_type", "io_ino", "io_lblk", "io_pid", "io_count", "io_via")
+    facts = ("io_block_type", "io_ino", "io_offset", "io_pid", "io_count", "io_via")
     assert said[spans].filter(before).select(facts).equals(whole.select(facts))
 
 

@@ -275,7 +275,8 @@ class _Decoder:
                 # What is missing from the last page reads as zeros, which hold no records.
                 piece += bytes(self.streams[number].layout.page_bytes - rest)
             self._held[number] = piece
-            self._watch_clock(number, piece)
+            if self.streams[number].cpu != UNKNOWN_CPU:
+                self._watch_clock(number, piece)
             self._library.ftrace_feed(self.handle, number, piece, len(piece))
 
     def _watch_clock(self, number: int, piece: bytes) -> None:

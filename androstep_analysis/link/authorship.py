@@ -16,8 +16,9 @@ by a direct write. So these rules hold, each as far as the events that it needs 
 - Of a folio of several pages a part can be dropped, which stays in the cache where the rest is dirty: ext4 has an event
   of that. Without it, owners of what is in such a folio are inferred; as they are where only the event of dirtying
   tells of them, which does not say for which of the pages it came.
-- Who made a page dirty without a write or a store, where both are recorded, need not have changed it: to rewrite one
-  page of a compressed cluster F2FS makes all of them dirty. The owner is inferred.
+- Who writes to another page of a file of F2FS need not have changed a page that becomes dirty meanwhile: to rewrite one
+  page of a compressed cluster F2FS makes all of them dirty. The owner is inferred, unless the thread wrote the page out
+  since, so that its write had come to its end.
 - What is written past the cache is its submitter's, whoever wrote to the page before (`direct_writes`).
 - Where neither additions nor drops are recorded, a page that another process made dirty after the last write may have
   been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where
@@ -135,6 +136,7 @@ def authors(
             by_maker=by_maker,
             is_exact=_is_exact(by_process, made),
             is_disputed=(pl.col("process").filter(by_process).n_unique() > 1) & ~by_maker,
+            may_be_of_cluster=pl.col("is_writing").filter(by_process).any(),
             is_left_dirty=pl.col("is_mover").filter(dirties).last() & by_process.any() & ~by_maker,
             **thread,
         )
@@ -174,12 +176,16 @@ def _in_turns(events: pl.DataFrame, told: Told) -> pl.DataFrame:
     """The events in order, with `nth`, `turn` and `process`, and what they say of the page's absence.
 
     is_gone: what a row put into the page was dropped before it was written out; is_clean: the page was absent, and
-    nothing touched it since. What touched a block in the very instant in which it is written out counts as having done
-    so before.
+    nothing touched it since; is_writing: the thread may still be in a write or store to some page of the file. What
+    touched a block in the very instant in which it is written out counts as having done so before.
     """
     events = events.sort("ts_ns", _IS_OUT, maintain_order=True).with_row_index("nth")
     # Who submits a bio is in no write meanwhile.
     events = events.with_columns(is_busy=(pl.col("submit_tid").shift(-1).over(BLOCK) != pl.col("tid")).fill_null(True))
+    out = {name: pl.when(_IS_OUT).then(name).forward_fill().over(BLOCK) for name in ("nth", "submit_tid")}
+    made = pl.when(pl.col("kind").is_in(MAKERS)).then("nth").forward_fill().over("dev", "ino", "tid")
+    has_ended = (out["nth"] > made) & (out["submit_tid"] == pl.col("tid"))
+    events = events.with_columns(is_writing=made.is_not_null() & ~has_ended.fill_null(False))
     touches = events.filter(pl.col("kind").is_in(TOUCHES))
     following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth")}
     touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
@@ -230,7 +236,7 @@ def _rule(told: Told) -> pl.Expr:
     in_folio = pl.coalesce("is_in_folio", _is_in(told.folios))
     may_be_cut = in_folio & ~_is_in(told.cut)
     may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
-    is_only_dirty = ~pl.col("by_maker") & _is_in(told.stored)
+    is_of_cluster = ~pl.col("by_maker") & pl.col("may_be_of_cluster") & _is_in(told.redirty)
     may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
     is_torn = pl.col("by_maker") & (pl.col("dirtied_ns") > pl.col("made_ns")) & (pl.col("dirtier") != pl.col("process"))
     is_torn &= ~absent
@@ -247,7 +253,7 @@ def _rule(told: Told) -> pl.Expr:
         .then(pl.when(~is_past_cache).then(unknown))
         .when(is_unclear)
         .then(unknown)
-        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_only_dirty)
+        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster)
         .then(inferred)
         .otherwise("via")
     )

@@ -20,6 +20,10 @@ def elements(capture: Capture, *, of_requests: bool) -> list[Element]:
     said = [*capture.compared, *([unrecorded.in_words(capture.lacking)] if of_requests and capture.lacking else [])]
     compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in said]
     lost = [el("li", f"{loss.message} ({loss.count:,}{losses.hurts(loss, ', of ')})") for loss in capture.losses]
+    if capture.lost_events:
+        lost.insert(
+            0, el("li", f"The recorder lost {capture.lost_events:,} events: what they would have told is missing.")
+        )
     of_numbers = [el("p", counted), *_coverage(capture), *section.definitions(("coverage", "counted"))]
     return [
         el("h2", "How far it can be trusted"),
