@@ -6,6 +6,7 @@
 #pragma once
 
 #include "array.h"
+#include "calls_input.h"
 #include "map.h"
 #include "native.h"
 #include "syscalls.h"
@@ -176,21 +177,6 @@ enum {
 
 enum { AT_WORKING_DIRECTORY = -100, MOST_PATH_BYTES = 4095 }; // PATH_MAX without the NUL
 enum { ERROR_NOENT = 2, ERROR_BADF = 9, ERROR_SPIPE = 29, FIRST_INTERNAL_ERROR = 512 };
-
-// The rows, by column, in the order in which they began; nulls as in native.h, of texts NO_STRING.
-struct calls_input {
-    size_t rows;
-    const int64_t *ts_ns, *duration_ns;
-    const int32_t *tid, *pid;
-    const uint8_t *call, *state, *fd_kind, *failed;
-    const int32_t *fd, *fd2, *request, *mode;
-    const uint32_t *path, *path2, *fd_path, *fd2_path, *result_path, *dev;
-    const int64_t *flags, *offset, *offset2, *bytes, *address, *ino, *size, *result;
-    const uint8_t *text; // of all paths
-    const int64_t *text_starts;
-    size_t nr_texts;
-    uint64_t page_bytes; // of the kernel: mappings are whole pages
-};
 
 enum origin {
     ORIGIN_UNKNOWN, // nobody used it so far

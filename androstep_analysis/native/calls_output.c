@@ -645,12 +645,6 @@ static bool put_populations(struct calls *calls, struct table *table)
     return true;
 }
 
-struct calls_counts {
-    size_t operations, files, threads; // at most
-    uint64_t conflicts;
-    uint32_t unnamed;
-};
-
 API void calls_count(struct calls *calls, struct calls_counts *counts)
 {
     *counts = (struct calls_counts){.operations = calls->nr_ordered,

@@ -2,33 +2,9 @@
 // Bytes of the input choose values from those that such columns can hold.
 #include "fuzz.h"
 
+#include "calls_input.h"
 #include "dependencies.h"
 #include "requests.h"
-
-struct calls_input {
-    size_t rows;
-    const int64_t *ts_ns, *duration_ns;
-    const int32_t *tid, *pid;
-    const uint8_t *call, *state, *fd_kind, *failed;
-    const int32_t *fd, *fd2, *request, *mode;
-    const uint32_t *path, *path2, *fd_path, *fd2_path, *result_path, *dev;
-    const int64_t *flags, *offset, *offset2, *bytes, *address, *ino, *size, *result;
-    const uint8_t *text;
-    const int64_t *text_starts;
-    size_t nr_texts;
-};
-
-struct calls_counts {
-    size_t operations, files, threads;
-    uint64_t conflicts;
-    uint32_t unnamed;
-};
-
-API void *calls_clean(const void *told, struct strings *strings, uint8_t *reasons, const int32_t *pids, size_t nr_pids,
-                      bool names_unknown);
-API void calls_count(void *calls, void *counts);
-API bool calls_tables(void *calls, struct table *operations, struct table *files, struct table *threads);
-API void calls_free(void *calls);
 
 // Rows of an input: `width` bytes each.
 struct rows {
@@ -265,13 +241,14 @@ API int fuzz_calls(const uint8_t *data, size_t size)
         .text = texts.letters,
         .text_starts = texts.starts,
         .nr_texts = NR_PATHS,
+        .page_bytes = UINT64_C(4096) << (input.knobs[1] >> 1) % 5,
     };
     const void *columns[] = {told.ts_ns,   told.duration_ns, told.tid,     told.pid,      told.call,        told.state,
                              told.fd_kind, told.failed,      told.fd,      told.fd2,      told.request,     told.mode,
                              told.path,    told.path2,       told.fd_path, told.fd2_path, told.result_path, told.dev,
                              told.flags,   told.offset,      told.offset2, told.bytes,    told.address,     told.ino,
                              told.size,    told.result};
-    void *calls;
+    struct calls *calls;
 
     for (size_t row = 0; row < rows->count; row++)
         flags[row] = some_flags[byte_of(rows, row, 11) >> 4];
