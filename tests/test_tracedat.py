@@ -7,7 +7,6 @@ import gzip
 import json
 import random
 import re
-import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ import readers
 import tracedat_files
 import tracing
 from tracedat_files import FORMAT, MACHINES, File, Machine, event_format, everything, random_file
+from tracing import trace_cmd
 
 from androstep_analysis import ingest
 from androstep_analysis.errors import InputError, LossWarning
@@ -35,14 +35,6 @@ OTHERS = ["labsisop_trace.dat", "lisa_sched_load_trace.dat", "trappy_raw_trace.d
 LINE = re.compile(
     r"^ *(?P<comm>.*)-(?P<tid>\d+) +\[(?P<cpu>\d+)\] *(?P<time>[0-9.]+): +(?P<event>[^ :(]+):? *(?P<rest>.*)$"
 )
-
-
-def trace_cmd(*arguments: str | Path) -> str:
-    """What trace-cmd prints; skips where it is not installed."""
-    if shutil.which("trace-cmd") is None:
-        pytest.skip("trace-cmd is not installed")
-    done = subprocess.run(["trace-cmd", *arguments], capture_output=True, check=True)
-    return done.stdout.decode(errors="backslashreplace")
 
 
 def unpacked(directory: Path, name: str) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import warnings
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -10,10 +12,12 @@ import corpus
 import polars as pl
 import pytest
 import truth
+from tracing import trace_cmd
 
-from androstep_analysis import fs, link
+from androstep_analysis import fs, ingest, link
 from androstep_analysis.errors import EVER, Loss
 from androstep_analysis.fs import Filesystem, fiemap, journal
+from androstep_analysis.ingest.source import load
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
@@ -304,6 +308,45 @@ def test_calls_without_ends_and_lost_samples_change_no_answer(name):
     quiet = tables(name, "all" if of.before else "trace + image after")
     for table in ("io", "extents", "files"):
         assert noisy[table].equals(quiet[table])
+
+
+ENTRIES = (
+    "sys_enter_read: fd: 0x{n:08x}, buf: 0x7ff1cbf29fc0, count: 0x00001000",
+    "sys_enter_write: fd: 0x{n:08x}, buf: 0x7ff1cbf29fc0, count: 0x00001000",
+    "sys_enter_close: fd: 0x{n:08x}",
+    "sys_enter_ioctl: fd: 0x{n:08x}, cmd: 0x00005401, arg: 0x7ffc00000000",
+    "sys_enter_fsync: fd: 0x{n:08x}",
+)
+
+
+@pytest.mark.parametrize("name", truth.RECORDINGS)
+def test_entries_of_calls_without_exits_change_no_answer(tmp_path, name):
+    """What an ordinary ``trace-cmd record -e 'syscalls:sys_enter_*'`` adds, among the lines of the same recording."""
+    of = recording(name)
+    container = tmp_path / "trace.dat"
+    container.write_bytes(load(corpus.path(f"kernel/{name}/trace.dat.zst")).data)
+    lines, choose, noisy, added = trace_cmd("report", "-t", "-i", container).splitlines(), random.Random(name), [], 0
+    for line in lines:
+        noisy.append(line)
+        if ": " in line and choose.random() < 0.5:
+            head = re.match(r" *.*-\d+ +\[\d+\] +[\d.]+: ", line)
+            noisy.append(head[0] + choose.choice(ENTRIES).format(n=choose.randrange(64)) if head else "")
+            added += head is not None
+    assert added > 20_000
+    found = []
+    for text in (lines, noisy):
+        path = tmp_path / "report.txt"
+        path.write_text("\n".join(text) + "\n")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            read = ingest.read(path)
+        losses = [str(warning.message) for warning in said]
+        found.append((truth.tables(replace(read, facts=of.staging.facts), link.Images(of.before, of.after)), losses))
+    (quiet, _), (tables, losses) = found
+    assert quiet["io"].filter(pl.col("ino").is_not_null()).height > 500
+    for table in ("requests", "io", "extents", "files"):
+        assert tables[table].equals(quiet[table])
+    assert any("sys_enter" in line or "calls" in line for line in losses), losses
 
 
 @pytest.mark.parametrize("begin, end", [(0, 0.3), (0.5, 0.8), (0.3, 1)])

@@ -1,14 +1,23 @@
-"""The kernel's tracing for one test: tracefs at a place of the test's own, and an instance that is gone afterwards."""
+"""The kernel's tracing for one test: tracefs and an instance of the test's own, gone afterwards; and trace-cmd."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+def trace_cmd(*arguments: str | Path) -> str:
+    """What trace-cmd prints; skips where it is not installed."""
+    if shutil.which("trace-cmd") is None:
+        pytest.skip("trace-cmd is not installed")
+    done = subprocess.run(["trace-cmd", *arguments], capture_output=True, check=True)
+    return done.stdout.decode(errors="backslashreplace")
 
 
 @contextlib.contextmanager
