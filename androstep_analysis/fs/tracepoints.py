@@ -135,13 +135,14 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
     """
     tells_births = (births() | is_told(BIRTHS, recorded)).fill_null(False).any().over("dev")
     tells_deletions = (_deletions() | is_told(DELETIONS, recorded)).fill_null(False).any().over("dev")
-    starts = pl.when(tells_births).then(births()).otherwise(_follows_deletion())
     has_numbers = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any().over("dev")
     first = (has_numbers & ~tells_births & ~tells_deletions).cast(pl.Int32)
-    # A step of its own: a window within a window takes polars time that grows with the square of the groups.
-    counted = fs_events.with_columns(starts=starts.cast(pl.Int32), first=first)
+    # Steps of their own: a window within a window takes polars time that grows with the square of the groups.
+    ended = fs_events.with_columns(first=first, tells_births=tells_births, ends=_ends())
+    starts = pl.when("tells_births").then(births()).otherwise(_follows_end())
+    counted = ended.with_columns(starts=starts.cast(pl.Int32))
     return counted.with_columns(incarnation=pl.col("starts").cum_sum().over("dev", "ino") + pl.col("first")).drop(
-        "starts", "first"
+        "first", "tells_births", "ends", "starts"
     )
 
 
@@ -155,11 +156,18 @@ def _is_of(filesystem: str) -> pl.Expr:
     return pl.col("event").cast(pl.String).str.starts_with(f"{filesystem}_")
 
 
-def _follows_deletion() -> pl.Expr:
+def _ends() -> pl.Expr:
+    """Whether an event is the last deletion of a file: ext4 evicts an inode, drops its pages, and frees it then."""
+    is_deletion, is_free = _deletions().fill_null(False), pl.col("event") == "ext4_free_inode"
+    next_frees = pl.when(is_deletion).then(is_free).shift(-1).backward_fill().over("dev", "ino").fill_null(False)
+    return is_deletion & (is_free | ~next_frees)
+
+
+def _follows_end() -> pl.Expr:
     """Whether an event is the first after one or several that end a file; what an end frees is still that file's."""
-    ends, frees = _deletions().fill_null(False), pl.col("event") == tracepoints_ext4.FREES
+    frees = pl.col("event") == tracepoints_ext4.FREES
     # The frees are groups of their own, so that what precedes an event is never one of them.
-    return ends.shift(1).over("dev", "ino", frees).fill_null(False) & ~ends & ~frees
+    return pl.col("ends").shift(1).over("dev", "ino", frees).fill_null(False) & ~pl.col("ends") & ~frees
 
 
 def maps_completely(fs_events: pl.DataFrame, dev: int, recorded: Collection[str] = ()) -> bool:
@@ -188,23 +196,33 @@ def lives(
         .agg(
             created_ns=pl.col("ts_ns").filter(births()).first(),
             deleted_ns=pl.col("ts_ns").filter(_deletions()).first(),
+            gone_ns=pl.col("ts_ns").filter(_deletions()).last(),
             mode=pl.col("mode").drop_nulls().last(),
             has_pages=pl.col("as_pages").any(),
             fs_type=pl.col("fs_type").first(),
         )
     )
-    table = table.join(_parents(events), on=_KEY, how="left").sort(_KEY)
+    table = table.join(_parents(events, table.sort(_KEY)), on=_KEY, how="left").sort(_KEY)
     return table.with_columns(
         *_kind(), end_ns=pl.min_horizontal("deleted_ns", pl.col("created_ns").shift(-1).over("dev", "ino"))
     ).select(*_KEY, "created_ns", "deleted_ns", "end_ns", "block_type", "subtype")
 
 
-def _parents(events: pl.DataFrame) -> pl.DataFrame:
-    """The inodes in which others were created or unlinked: dev, ino, incarnation at that time, is_parent."""
-    allocated = events.filter(births()).select("ts_ns", *_KEY)
+def _parents(events: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """The inodes in which others were created or unlinked: dev, ino, incarnation at that time, is_parent.
+
+    `known` are the incarnations, in order. One begins with its birth, or where births are not told with the end of the
+    one before; after its own end, what bears the number until the next is seen is none of them.
+    """
+    before_ns = pl.col("gone_ns").shift(1).over("dev", "ino")
+    begins_ns = pl.when(pl.col("incarnation") > 0).then(pl.coalesce("created_ns", before_ns)).otherwise(0)
+    begun = known.with_columns(begins_ns=begins_ns).drop_nulls("begins_ns").sort("begins_ns")
     named = events.select("ts_ns", "dev", ino="parent").drop_nulls("ino")
-    at = named.join_asof(allocated, on="ts_ns", by=["dev", "ino"], check_sortedness=False)
-    return at.select("dev", "ino", pl.col("incarnation").fill_null(0)).unique().with_columns(is_parent=pl.lit(True))
+    at = named.join_asof(
+        begun, left_on="ts_ns", right_on="begins_ns", by=["dev", "ino"], check_sortedness=False
+    ).drop_nulls("incarnation")
+    alive = at.filter(pl.col("ts_ns") <= pl.col("deleted_ns").fill_null(pl.col("ts_ns")))
+    return alive.select(_KEY).unique().with_columns(is_parent=pl.lit(True))
 
 
 def _kind() -> tuple[pl.Expr, pl.Expr]:

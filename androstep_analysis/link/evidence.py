@@ -65,7 +65,8 @@ def evidence(
     lives = tracepoints.lives(events, told, fs_types)
     last_seen = given.after or given.listed_after
     if staging.realtime_offset_ns is None and last_seen is not None:
-        staging = replace(staging, realtime_offset_ns=incarnations.realtime_offset_ns(last_seen, lives))
+        offset = incarnations.realtime_offset_ns(last_seen, lives)
+        staging, recorded = (replace(one, realtime_offset_ns=offset) for one in (staging, recorded))
     imaged = incarnations.numbered(given.before, given.after, lives, staging)
     listed = incarnations.numbered(given.listed_before, given.listed_after, lives, staging)
     old, new = (

@@ -68,7 +68,8 @@ def _incarnations(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, s
     seen = seen.join(first, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
     seen = seen.join(same, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
     offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
-    seen = seen.with_columns(first_ns=pl.col("first_epoch_ns") - offset).sort("first_ns", nulls_last=True)
+    # In one order for all who ask: also where no time is known.
+    seen = seen.with_columns(first_ns=pl.col("first_epoch_ns") - offset).sort("first_ns", *_FILE, nulls_last=True)
     born = lives.drop_nulls("created_ns").select("dev", "ino", "created_ns", "end_ns", at="incarnation")
     seen = seen.join_asof(
         born.sort("created_ns"), left_on="first_ns", right_on="created_ns", by=["dev", "ino"], check_sortedness=False
