@@ -70,10 +70,7 @@ def unrecorded(events: Collection[str], recorded: Collection[str]) -> list[Kind]
     known = {*events, *recorded}
     if not any(name.startswith("block_") for name in known):
         return []
-    kinds = list(OF_BLOCK)
-    of = {prefix: any(name.startswith(prefix) for name in known) for prefix in ("ext4_", "f2fs_")}
-    if any(of.values()) or known.intersection(tracepoints.DIRTIED):
-        kinds += EVERYWHERE
-    kinds += OF_EXT4 if of["ext4_"] else ()
-    kinds += OF_F2FS if of["f2fs_"] else ()
+    kinds = [*OF_BLOCK, *EVERYWHERE]
+    for prefix, own in (("ext4_", OF_EXT4), ("f2fs_", OF_F2FS)):
+        kinds += own if any(name.startswith(prefix) for name in known) else ()
     return [kind for kind in kinds if not known.intersection(kind.events)]

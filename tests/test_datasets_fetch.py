@@ -329,7 +329,7 @@ def zip_packed(method: int) -> bytes:
     [
         (gzip.compress(tar_with_header(tarfile.XHDTYPE, 1 << 26)), "no whole tar or zip archive (a header of"),
         (gzip.compress(tar_with_header(tarfile.GNUTYPE_LONGNAME, 1 << 26)), "no whole tar or zip archive (a header of"),
-        (tar_with_header(tarfile.XHDTYPE, -512), "no whole tar or zip archive (a header of"),
+        (tar_with_header(tarfile.XHDTYPE, -512), "no whole tar or zip archive ("),
         (tar_with_header(tarfile.REGTYPE, -1024), "no whole tar or zip archive ("),
         (tar_of(("/".join("a" * 200), b"x", {})), "is longer than names of files are"),
         (tar_of(("a" * 256, b"x", {})), "is longer than names of files are"),

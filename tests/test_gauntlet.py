@@ -17,12 +17,22 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, P
     return {name: judging.with_images(name, tmp_path_factory.mktemp(name)) for name in truth.RECORDINGS}
 
 
+WRONG_ONCE = {
+    ("not recorded: where extents are", "ext4_host_6.18"),
+    ("not recorded: the allocation of inodes", "ext4_guest_6.1"),
+}
+
+
 def cases() -> Iterator[object]:
-    """Each situation on one of the recordings that it can happen to, in turn; `make truth` tries all of them."""
+    """Each situation on one of the recordings that it can happen to, in turn, and on those where it misled once.
+
+    `make truth` tries all of them.
+    """
     for number, situation in enumerate(SITUATIONS):
         names = [name for name in truth.RECORDINGS if situation.on(name)]
-        name = names[number % len(names)]
-        yield pytest.param(situation, name, id=f"{situation.title}-{name}")
+        for place, name in enumerate(names):
+            if place == number % len(names) or (situation.title, name) in WRONG_ONCE:
+                yield pytest.param(situation, name, id=f"{situation.title}-{name}")
 
 
 @pytest.mark.parametrize(("situation", "name"), list(cases()))

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 from collections import Counter
 from pathlib import Path
@@ -133,7 +134,7 @@ def test_the_converter_of_fio_takes_it(tmp_path: Path) -> None:
         pytest.skip("fio_jsonplus_clat2csv is not installed")
     whole = printed(tmp_path, "--rw=randrw", "--size=256k")
     (tmp_path / "out.json").write_text(json.dumps(whole))
-    subprocess.run([converter, "out.json", "out.csv"], cwd=tmp_path, capture_output=True, check=True)
+    subprocess.run([sys.executable, converter, "out.json", "out.csv"], cwd=tmp_path, capture_output=True, check=True)
     heading, *lines = (tmp_path / "out_job0.csv").read_text().splitlines()
     column = heading.split(", ").index("read_clat_ns_count")
     counts = [line.split(", ")[column].strip() for line in lines]

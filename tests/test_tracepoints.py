@@ -147,6 +147,39 @@ def test_without_births_a_number_is_no_file_from_before_or_another_after_its_del
     assert events.filter(pl.col("block").is_not_null())["incarnation"].to_list() == incarnations
 
 
+def test_ext4_drops_the_pages_of_a_file_between_its_eviction_and_the_end_of_its_number():
+    evicted = ("ext4_evict_inode", {"ino": 12, "nlink": 0}), ("mm_filemap_delete_from_page_cache", {"ino": 12})
+    freed = "ext4_free_inode", {"ino": 12, "mode": 0o40755}
+    lives = tracepoints.lives(fs_events(insert(12, 0, 100, 1), *evicted, freed, insert(12, 0, 200, 1)))
+    assert lives.select("incarnation", "block_type", "deleted_ns").rows() == [
+        (0, "directory", 1000),
+        (1, "unknown", None),
+    ]
+
+
+def test_a_parent_is_a_directory_only_while_it_bears_its_number():
+    unlinked = "ext4_unlink_enter", {"ino": 50, "parent": 12}
+    wrote_as = wrote(12, 0, 5)
+    gone = "ext4_evict_inode", {"ino": 12, "nlink": 0}
+    other = "ext4_evict_inode", {"ino": 99, "nlink": 0}
+    for rows, want in (
+        ((unlinked, wrote_as, gone, wrote_as), ["directory", "data"]),
+        ((wrote_as, gone, wrote_as, unlinked), ["data", "directory"]),
+        # Seen as a parent before it is seen itself, and once more by nothing else.
+        ((wrote_as, gone, unlinked, insert(12, 0, 100, 1)), ["data", "directory"]),
+        ((wrote_as, gone, unlinked), ["data"]),
+        ((wrote_as, gone, unlinked, gone, wrote_as), ["data", "data"]),
+        # Births told.
+        ((unlinked, gone, allocate(12), wrote_as), ["directory", "data"]),
+        ((wrote_as, gone, allocate(12, 0o40755), unlinked), ["data", "directory"]),
+        # Neither births nor deletions: it may have been a file at another time.
+        ((wrote_as, unlinked), ["data"]),
+    ):
+        events = fs_events(*rows, *([other] if gone in rows else []))
+        lives = tracepoints.lives(events).filter(pl.col("ino") == 12)
+        assert lives["block_type"].to_list() == want, rows
+
+
 def test_where_births_were_recorded_a_number_without_one_is_the_file_from_before():
     events = fs_events(insert(12, 0, 100, 1), insert(12, 0, 200, 1))
     for recorded, incarnation in (("ext4_allocate_inode", 0), ("ext4_free_inode", 0), ("f2fs_new_inode", 1)):
@@ -177,11 +210,13 @@ def numbers(rows, recorded):
     own = {row["dev"] for row in rows if row["event"].startswith(("ext4_", "f2fs_"))}
     count, is_over = dict.fromkeys(((row["dev"], row["ino"]) for row in rows), 0), set()
     told = []
-    for row in rows:
+    for at, row in enumerate(rows):
         inode = row["dev"], row["ino"]
+        later = (other["event"] for other in rows[at + 1 :] if (other["dev"], other["ino"]) == inode and is_end(other))
+        is_freed_later = row["event"] != "ext4_free_inode" and next(later, None) == "ext4_free_inode"
         if has_births[row["dev"]]:
             count[inode] += is_birth(row)
-        elif is_end(row):
+        elif is_end(row) and not is_freed_later:
             is_over.add(inode)
         elif row["event"] != "ext4_free_blocks":
             count[inode] += inode in is_over

@@ -32,6 +32,7 @@ def flush(at: int) -> dict[str, Any]:
         "sector": None,
         "nr_sectors": 0,
         "rwbs": "FF",
+        "sync": False,
         "preflush": True,
         "error": 0,
         "block_type": None,

@@ -146,6 +146,7 @@ def test_long_requests_are_cut_at_a_mebibyte() -> None:
 def test_flushes_stay_and_flags_stand_once() -> None:
     row = {"op": "write", "sector": 24, "nr_sectors": 16, "preflush": True, "fua": True, "issue_ns": 5, "rwbs": "FWFS"}
     flush = {"op": "flush", "sector": None, "nr_sectors": 0, "issue_ns": 9, "request_id": 1}
+    flush |= {"preflush": False, "fua": False}
     made = whatif.log_structured(
         table("requests", [row, flush]), capacity_bytes=64 << 10, spare_ratio=0, segment_bytes=4096, in_use="read"
     )
