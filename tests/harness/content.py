@@ -68,9 +68,13 @@ class Origin(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A part of a write bio, at most a page, with what the disk got; `bio` is None where the trace has none."""
+    """A part of a write bio, at most a page, with what the disk got.
+
+    `bio` is None where the trace has none: the block came at some time from `since` to `ts`, which else are the same.
+    """
 
     ts: int
+    since: int
     sector: int
     sectors: int
     bio: int | None
@@ -194,6 +198,7 @@ def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tu
         .with_columns(
             # What no bio is known of came at its latest.
             ts=pl.coalesce("ts", "latest_ns"),
+            since=pl.coalesce("ts", "earliest_ns"),
             # The pages of a bio follow one another from its first sector.
             page=(pl.col("sector") - pl.coalesce("bio_sector", "begin")) // PAGE_SECTORS,
         )
@@ -203,16 +208,21 @@ def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tu
     groups = (
         both.with_columns(run=run)
         .group_by("run", "entry", "bio", "page", maintain_order=True)
-        .agg(pl.col("sector").first(), pl.len().alias("sectors"), pl.col("ts", "bio_sector", "pid").first(), "position")
+        .agg(
+            pl.col("sector").first(),
+            pl.len().alias("sectors"),
+            pl.col("ts", "since", "bio_sector", "pid").first(),
+            "position",
+        )
     )
     content = np.zeros((groups.height, PAGE_BYTES), np.uint8)
     for row, positions in enumerate(groups["position"].to_list()):
         for inside, position in enumerate(positions):
             content[row, inside * SECTOR_BYTES :][:SECTOR_BYTES] = log.content[position : position + SECTOR_BYTES]
     cells = _cells(content)
-    fields = groups.select("ts", "sector", "sectors", "bio", "bio_sector", "pid").iter_rows()
+    fields = groups.select("ts", "since", "sector", "sectors", "bio", "bio_sector", "pid").iter_rows()
     blocks = [
-        Block(*known, content[row, : known[2] * SECTOR_BYTES].tobytes(), cells[row]) for row, known in enumerate(fields)
+        Block(*known, content[row, : known[3] * SECTOR_BYTES].tobytes(), cells[row]) for row, known in enumerate(fields)
     ]
     unlogged = queued.join(reached, on=["bio", "sector"], how="anti")
     without = reached.filter(pl.col("bio").is_null())
@@ -316,9 +326,11 @@ class _Contents:
         earlier = [(begin, version) for begin, version in versions if version.ts_ns <= block.ts]
         if not earlier:
             earlier = self._parts(block)
-        found = [(begin, version) for begin, version in earlier if version.until_ns >= block.ts] or earlier
+        found = [(begin, version) for begin, version in earlier if version.until_ns >= block.since] or earlier
         if len({(begin, version.place.key) for begin, version in found}) > 1:
             return "content of several pages"
+        if block.since < block.ts and len({version.sequence for _, version in found}) > 1:
+            return "content that several writes made"
         if found and found[-1][1].place.key.ino == 0:
             return "content of a file that was gone before it was identified"
         return Origin(found[-1][1].place.key, found[-1][0], found[-1][1].sequence) if found else None
