@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tarfile
 from pathlib import Path
 
 import built
@@ -240,3 +241,11 @@ def test_a_trace_beside_a_damaged_recording_is_read_alone_and_says_so(copied: Pa
     (copied / "recording.json").write_text("{")
     with pytest.warns(LossWarning, match="a part of a recording, read alone"):
         assert androstep_analysis.open(copied / "trace.dat").events
+
+
+def test_of_a_packed_recording_the_trace_alone_is_read_and_that_is_said(copied: Path, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        archive.add(copied, "run")
+    with pytest.warns(LossWarning, match=r"what run/recording\.json knows .* was not read; unpack the archive"):
+        opened = androstep_analysis.open(tmp_path / "x.tar")
+    assert "unread" in [loss.kind for loss in opened.losses]

@@ -16,9 +16,9 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from androstep_analysis import schema
+from androstep_analysis import recording, schema
 from androstep_analysis.errors import InputError, Loss, LossWarning, printable
 from androstep_analysis.ingest import (
     atrace,
@@ -213,12 +213,17 @@ def _recording_in(archive: Archive) -> tuple[Format, Source]:
 
 
 def _losses(archive: Archive) -> tuple[Loss, ...]:
-    """What is lost of an archive: what is damaged, and the recordings in it beside the one that was read."""
+    """What is lost of an archive: what is damaged, and what in it tells more than the recording that was read."""
     others = [name for name in archive.names if name not in archive.taken and _format_of(archive.head(name))]
-    if not others:
-        return archive.losses
-    message = f"{len(others)} more recordings in the archive were not read, the first {printable(others[0])}; unpack it"
-    return (*archive.losses, Loss("unread", len(others), message, ()))
+    described = {str(PurePosixPath(name).with_name(recording.FILE_NAME)) for name in archive.taken} & {*archive.names}
+    losses = archive.losses
+    if others:
+        message = f"{len(others)} more recordings in the archive were not read, the first {printable(others[0])}"
+        losses += (Loss("unread", len(others), f"{message}; unpack it", ()),)
+    if described:
+        message = f"what {printable(min(described))} knows of the device and of losses was not read"
+        losses += (Loss("unread", len(described), f"{message}; unpack the archive, and open the directory", ()),)
+    return losses
 
 
 def _format_of(head: bytes) -> Format | None:
