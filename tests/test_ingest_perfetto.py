@@ -20,7 +20,7 @@ from perfetto_messages import bundle, generic, trace, userland
 
 from androstep_analysis import ingest, schema
 from androstep_analysis.errors import LossWarning
-from androstep_analysis.ingest import perfetto, perfetto_decoder
+from androstep_analysis.ingest import fs_events, perfetto, perfetto_decoder, perfetto_fields
 from androstep_analysis.ingest.source import Source, load
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -427,6 +427,18 @@ def test_columns_of_filesystem_events() -> None:
     assert of["f2fs_iget"] == {"dev": dev, "ino": 4, "parent": 3, "mode": 0o100644, "nlink": 1}
     assert of["f2fs_unlink_enter"] == {"dev": dev, "parent": 3, "name": "filé"}
     assert of["android_fs_datawrite_start"] == {"ino": 4, "offset_bytes": 4096, "nr_bytes": 4096, "name": "/data/x"}
+
+
+def test_of_every_filesystem_event_that_perfetto_has_the_fields_are_known() -> None:
+    """Fields of one event bear other names in other kernels; `order` is not in Perfetto's messages."""
+    lacking = {
+        (event, names)
+        for event, fields in fs_events.FIELDS.items()
+        if event in perfetto_fields.EVENTS.values()
+        for names in fields.values()
+        if not {*names.split()} & {*perfetto_fields.event_fields(event).split()}
+    }
+    assert {names for _, names in lacking} == {"order"}
 
 
 def test_events_that_only_come_by_name() -> None:

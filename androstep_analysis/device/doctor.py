@@ -79,6 +79,18 @@ EVENTS = (
         "metadata, node and data of F2FS cannot be told apart",
         "f2fs",
     ),
+    Events(
+        "dropped pages of ext4",
+        ("ext4/ext4_invalidate_folio", "ext4/ext4_invalidatepage"),
+        "who wrote a page whose earlier contents were dropped is only inferred",
+        "ext4",
+    ),
+    Events(
+        "stores to mapped pages of F2FS",
+        ("f2fs/f2fs_vm_page_mkwrite",),
+        "who stored to a page that was dirty already stays unknown",
+        "f2fs",
+    ),
     Events("mapped blocks of F2FS", ("f2fs/f2fs_map_blocks",), "files that F2FS moves stay unknown", "f2fs"),
     Events("system calls", ("raw_syscalls/sys_enter",), "no replay program can be made (preset block+fs+syscalls)"),
 )

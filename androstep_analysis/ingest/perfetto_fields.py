@@ -233,11 +233,14 @@ _EVENT_FIELDS = {
     "ext4_evict_inode": "dev ino nlink",
     "ext4_free_blocks": "dev ino block count flags mode",
     "ext4_free_inode": "dev ino uid gid blocks mode",
+    "ext4_invalidatepage": "dev ino index offset length",
+    "ext4_journalled_invalidatepage": "dev ino index offset length",
     "ext4_unlink_enter": "dev ino parent",
     "f2fs_evict_inode": "dev ino pino mode size nlink",
     "f2fs_iget": "dev ino pino mode size nlink",
     "f2fs_new_inode": "dev ino ret",
     "f2fs_unlink_enter": "dev ino size blocks name",
+    "f2fs_vm_page_mkwrite": "dev ino type dir index",
     "f2fs_write_begin": "dev ino pos len",
     "f2fs_iostat": (
         "app_bio app_brio app_dio app_drio app_mio app_mrio app_rio app_wio dev fs_cdrio fs_cp_dio fs_cp_mio fs_cp_nio"
@@ -249,6 +252,7 @@ _EVENT_FIELDS = {
         " n_rd_avg n_rd_cnt n_rd_peak n_wr_as_avg n_wr_as_cnt n_wr_as_peak n_wr_s_avg n_wr_s_cnt n_wr_s_peak"
     ),
     "mm_filemap_add_to_page_cache": "pfn i_ino index s_dev page",
+    "mm_filemap_delete_from_page_cache": "pfn i_ino index s_dev page",
     "android_fs_dataread_start": "bytes cmdline i_size ino offset pathbuf",
     "android_fs_datawrite_start": "bytes cmdline i_size ino offset pathbuf",
     "sys_enter": "id args",
