@@ -138,11 +138,14 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
     has_numbers = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any().over("dev")
     first = (has_numbers & ~tells_births & ~tells_deletions).cast(pl.Int32)
     # Steps of their own: a window within a window takes polars time that grows with the square of the groups.
-    ended = fs_events.with_columns(first=first, tells_births=tells_births, ends=_ends())
-    starts = pl.when("tells_births").then(births()).otherwise(_follows_end())
+    ended = fs_events.with_columns(first=first, tells_births=tells_births)
+    starts = births()
+    if not ended["tells_births"].all():  # which costs as much again
+        ended = ended.with_columns(ends=_ends())
+        starts = pl.when("tells_births").then(births()).otherwise(_follows_end())
     counted = ended.with_columns(starts=starts.cast(pl.Int32))
     return counted.with_columns(incarnation=pl.col("starts").cum_sum().over("dev", "ino") + pl.col("first")).drop(
-        "first", "tells_births", "ends", "starts"
+        "first", "tells_births", "^ends$", "starts"
     )
 
 
