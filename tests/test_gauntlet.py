@@ -20,6 +20,8 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, P
 WRONG_ONCE = {
     ("not recorded: where extents are", "ext4_host_6.18"),
     ("not recorded: the allocation of inodes", "ext4_guest_6.1"),
+    ("not recorded: the journal", "ext4_host_6.18"),
+    ("recorded besides the block layer only: inodes altogether", "ext4_host_6.18"),
 }
 
 

@@ -64,7 +64,9 @@ def evidence(
     told = staging.recorded or frozenset()
     lives = tracepoints.lives(events, told, fs_types)
     last_seen = given.after or given.listed_after
+    late_ns = 0
     if staging.realtime_offset_ns is None and last_seen is not None:
+        late_ns = incarnations.TICK_NS
         offset = incarnations.realtime_offset_ns(last_seen, lives)
         staging, recorded = (replace(one, realtime_offset_ns=offset) for one in (staging, recorded))
     imaged = incarnations.numbered(given.before, given.after, lives, staging)
@@ -96,10 +98,13 @@ def evidence(
     bios = bio_pages.extents(events, lives, queued, told, fs_types, page_bytes=page_bytes)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, told)])
     parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.placed_filesystems)))
-    files = _files(given, imaged, listed, lives, staging, mounts or {})
-    parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))
+    in_journal = None
     if given.journal is not None:
-        parts.append(images.identified_rows(journals.extents(given.journal, imaged, lives, recorded)))
+        in_journal = journals.incarnations(given.journal, imaged, lives, staging, late_ns)
+    files = _files(given, imaged, listed, in_journal, lives, staging, mounts or {})
+    parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))
+    if given.journal is not None and in_journal is not None:
+        parts.append(images.identified_rows(journals.extents(given.journal, in_journal, recorded, late_ns)))
     weighed = images.demoted(images.table(parts), given)
     if not complete:  # held proves by itself that the images belong to the trace
         weighed = pl.concat([weighed, images.table(unnumbered.held(old, given, staging))])
@@ -132,6 +137,7 @@ def _files(
     given: Images,
     imaged: pl.DataFrame,
     listed: pl.DataFrame,
+    in_journal: pl.DataFrame | None,
     lives: pl.DataFrame,
     staging: Staging,
     mounts: Mapping[int, str],
@@ -147,8 +153,8 @@ def _files(
     known = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
     events = staging.recorded or frozenset()
     told = [names.files(staging.fs_events.collect(), lives, known, mounts, staging.lost, events)]
-    if given.journal is not None:
-        told.append(journals.files(given.journal, imaged, lives, staging))
+    if given.journal is not None and in_journal is not None:
+        told.append(journals.files(given.journal, in_journal))
     table = pl.concat([_named(known), *(_named(files) for files in told), tracepoints.files(lives)])
     table = table.sort(pl.col("path").is_null(), maintain_order=True).unique(keys, keep="first", maintain_order=True)
     times = lives.select(*keys, "created_ns", "deleted_ns")

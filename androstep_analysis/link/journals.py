@@ -16,11 +16,10 @@ from androstep_analysis.ingest.staging import Staging
 _FILE = ["dev", "ino", "generation"]
 
 
-def extents(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+def extents(journal: Journal, incarnations: pl.DataFrame, staging: Staging, late_ns: int) -> pl.DataFrame:
     """Table `extents` of the journal's statements, source `journal`; those without a time in the capture are left out.
 
-    `imaged` (dev, ino, generation, incarnation) numbers the files that the images hold, `lives`
-    (`tracepoints.lives`) those of the trace.
+    By `staging.realtime_offset_ns` a time stamp may seem up to `late_ns` later than it was.
     """
     rows = journal.extents
     if rows.is_empty():
@@ -39,28 +38,29 @@ def extents(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging
     is_open = pl.col("to_transaction").is_null() & pl.col("valid_to_epoch_ns").is_null()
     rows = rows.with_columns(
         valid_from_ns=pl.coalesce("start_ns", pl.col("valid_from_epoch_ns") - offset),
-        valid_to_ns=pl.when(~is_open).then(pl.coalesce("end_ns", pl.col("valid_to_epoch_ns") - offset)),
+        valid_to_ns=pl.when(~is_open).then(pl.coalesce("end_ns", pl.col("valid_to_epoch_ns") - offset - late_ns)),
     )
     is_timed = pl.col("valid_from_ns").is_not_null() & (is_open | (pl.col("valid_to_ns") > pl.col("valid_from_ns")))
     rows = rows.filter(is_timed.fill_null(False)).drop("incarnation")
-    rows = rows.join(
-        _incarnations(journal, imaged, lives, staging), on=_FILE, how="left", nulls_equal=True, maintain_order="left"
-    )
+    rows = rows.join(incarnations, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
     return schema.conform(rows.select(list(schema.table("extents").polars)), "extents")
 
 
-def files(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+def files(journal: Journal, incarnations: pl.DataFrame) -> pl.DataFrame:
     """Table `files` of the files that the journal saw, source `journal`."""
-    incarnations = _incarnations(journal, imaged, lives, staging)
     rows = journal.files.drop("incarnation").join(incarnations, on=_FILE, nulls_equal=True, maintain_order="left")
     return schema.conform(rows.select(list(schema.table("files").polars)), "files")
 
 
-def _incarnations(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+def incarnations(
+    journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging: Staging, late_ns: int
+) -> pl.DataFrame:
     """dev, ino, generation and incarnation of every file that the journal saw.
 
-    One of an image's generation is that file. Another is the one that bore the number in the trace when the journal
-    first shows it, if it is the only one then and the capture's clock is known; else a file of its own.
+    `imaged` (dev, ino, generation, incarnation) numbers the files that the images hold, `lives`
+    (`tracepoints.lives`) those of the trace; `late_ns` as `extents` has it. A file of an image's generation is that
+    file. Another is the one that bore the number in the trace when the journal first shows it, if it is the only one
+    then and the capture's clock is known; else a file of its own.
     """
     seen = journal.files.select(_FILE).unique(maintain_order=True)
     first = journal.times.select("ino", "generation", "first_epoch_ns")
@@ -68,11 +68,11 @@ def _incarnations(journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, s
     seen = seen.join(first, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
     seen = seen.join(same, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
     offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
-    # In one order for all who ask: also where no time is known.
     seen = seen.with_columns(first_ns=pl.col("first_epoch_ns") - offset).sort("first_ns", *_FILE, nulls_last=True)
+    seen = seen.with_columns(least_ns=pl.col("first_ns") - late_ns)
     born = lives.drop_nulls("created_ns").select("dev", "ino", "created_ns", "end_ns", at="incarnation")
     seen = seen.join_asof(
-        born.sort("created_ns"), left_on="first_ns", right_on="created_ns", by=["dev", "ino"], check_sortedness=False
+        born.sort("created_ns"), left_on="least_ns", right_on="created_ns", by=["dev", "ino"], check_sortedness=False
     )
     lived = pl.col("first_ns") <= pl.col("end_ns").fill_null(pl.col("first_ns"))
     alone = pl.len().over("dev", "ino", "at") == 1
