@@ -132,8 +132,11 @@ FACTS = ["block_type", "subtype", "ino", "path"]
 def opened(made: Made, *, with_events: bool = True) -> Capture:
     """The recording of seed 1; without the filesystem's events it is a trace of the block layer."""
     found = capture.open(made.recordings[1])
-    if with_events:
-        return found
+    return found if with_events else without_events(found)
+
+
+def without_events(found: Capture) -> Capture:
+    """The recording as a trace of the block layer alone."""
     about = found.about | {"rows": found.about["rows"] | {"fs_events": 0}}
     return Capture(found.title, found.manifest, found.tables, about)
 
@@ -174,11 +177,17 @@ def test_no_image_makes_a_wrong_fact_of_a_block_trace(made: Made, role: str, nam
         said = with_image(opened(made, with_events=False), role, made.image(name)).io.collect()
     except InputError:
         return
+    assert wrong_facts(said, truth).rows() == []
+
+
+def wrong_facts(said: pl.DataFrame, truth: pl.DataFrame) -> pl.DataFrame:
+    """The pieces of requests of which `said` states as facts what is otherwise in truth."""
     keys = ["request_id", "sector"]
     facts = said.filter(pl.col("map_source").is_not_null(), pl.col("map_source") != "inferred")
     both = facts.join(truth, on=keys, how="left", suffix="_true")
-    wrong = both.filter(pl.any_horizontal(pl.col(f).ne_missing(pl.col(f"{f}_true")) for f in FACTS))
-    assert wrong.select(*keys, *FACTS, *(f"{f}_true" for f in FACTS), "map_source").rows() == []
+    differs = (pl.col(f) != pl.col(f"{f}_true") for f in FACTS)
+    wrong = both.filter(pl.any_horizontal(differs))
+    return wrong.select(*keys, *FACTS, *(f"{f}_true" for f in FACTS), "map_source")
 
 
 def images_of(when: str, image: Filesystem) -> link.Images:
@@ -234,3 +243,49 @@ def test_what_cannot_be_compared_is_inferred_and_said(tmp_path: Path, made: Made
     )
     assert "image after not proven to belong to the trace" in repr(found)
     assert set(found.io.collect()["map_source"].drop_nulls()) == {"inferred"}
+
+
+DIRECTORIES = "for i in $(seq 400); do mkdir -p $1/d$i; echo $i > $1/d$i/file; done; sync"
+NONE = "rm -r $1/*; sync"
+FILES = "for i in $(seq 40); do head -c 1000000 /dev/urandom > $1/large$i; done; sync"
+CHANGES = {
+    "grows": ("true", DIRECTORIES),
+    "shrinks": (DIRECTORIES, NONE),
+    "reuses": (DIRECTORIES, f"{NONE}; {FILES}"),
+    "returns": (FILES, f"{NONE}; {DIRECTORIES}; {NONE}; {FILES}; {NONE}; {DIRECTORIES}"),
+}
+"""What is done before the recording and in it: places of metadata become free, or a file's, and the reverse."""
+
+KINDS = {
+    "ext4": ("-b", "4096"),
+    "ext4 without journal": ("-O", "^has_journal"),
+    "ext4 with small blocks": ("-b", "1024"),
+    "ext3": ("-t", "ext3"),
+    "ext2": ("-t", "ext2"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_true_image_is_taken_whatever_became_of_its_metadata(tmp_path: Path, kind: str, change: str) -> None:
+    """Places of directories are free before they grow and after they shrink, and of files when they are reused."""
+    disk = tmp_path / "disk"
+    loops.make_ext4(disk, KINDS[kind])
+    prepare, script = CHANGES[change]
+    with loops.mounted(disk) as filesystem:
+        built.run(*work(prepare, 1, filesystem.top))
+    images = {"image_before": tmp_path / "before.img", "image_after": disk}
+    subprocess.run(["cp", "--sparse=always", disk, images["image_before"]], check=True)
+    with loops.mounted(disk) as filesystem:
+        iotrace = built.program("iotrace", "native")
+        command = work(script, 1, filesystem.top)
+        built.run(iotrace, "-o", tmp_path / "recording", "--device", filesystem.device, "--", *command)
+    recording = capture.open(tmp_path / "recording")
+    found = recording.with_filesystem(before=images["image_before"], after=images["image_after"])
+    # Files that are gone leave nothing to compare in an ext2.
+    if change != "shrinks":
+        assert {one["role"]: one["proven"] for one in found.about["snapshots"]} == dict.fromkeys(images, "content")
+    both = found.io.collect()
+    for role, image in images.items():
+        for alone in (recording, without_events(recording)):
+            assert wrong_facts(with_image(alone, role, image).io.collect(), both).rows() == []

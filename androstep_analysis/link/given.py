@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs import Filesystem, tracepoints_ext4, tracepoints_f2fs
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.fs.journal import Journal
 
@@ -31,6 +31,9 @@ ROLES = frozenset(_NAMES)
 
 OWN_NUMBERS = 1 << 48
 """Where the numbers of an image's files begin where they are not the trace's (FAT; what the trace does not prove)."""
+
+_FIRST_INODE = {"ext": tracepoints_ext4.FIRST_INODE, "f2fs": tracepoints_f2fs.FIRST_INODE}
+"""The first number that is not reserved, by the beginning of `fs_type`."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,10 @@ class Images:
         return given if "journal" in sources else replace(given, journal=None)
 
     def numbered_apart(self, roles: Iterable[str]) -> Images:
-        """The evidence with the files of these snapshots numbered from `OWN_NUMBERS` on, listings apart from images."""
+        """The evidence with the files of these snapshots numbered from `OWN_NUMBERS` on, listings apart from images.
+
+        Reserved numbers stay: root and journal have the same on every filesystem of a type.
+        """
         found = self.snapshots
         changed = {_NAMES[role]: _numbered_apart(found[role]) for role in roles}
         return replace(self, **changed)  # type: ignore[arg-type]
@@ -106,6 +112,8 @@ class Images:
 
 def _numbered_apart(one: Snapshot) -> Snapshot:
     is_image = isinstance(one, Filesystem)
-    number = pl.col("ino") + (OWN_NUMBERS if is_image else 2 * OWN_NUMBERS)
+    first = next((first for fs_type, first in _FIRST_INODE.items() if (one.fs_type or "").startswith(fs_type)), 0)
+    apart = pl.col("ino") + (OWN_NUMBERS if is_image else 2 * OWN_NUMBERS)
+    number = pl.when(pl.col("ino") >= first).then(apart).otherwise("ino")
     tables = ("extents", "files", "times", *(("first_bytes",) if is_image else ()))
     return replace(one, **{name: getattr(one, name).with_columns(number) for name in tables})
