@@ -17,8 +17,9 @@ the trace itself states, kind by kind of evidence, and agreements and contradict
 - `metadata`: requests with REQ_META, and pages of the device itself that became dirty, lie where metadata do.
 
 A true image need not agree in everything: one that was copied while mounted lacks what was not yet written out, and a
-later one has what was changed since. What the later change of a file explains is therefore not counted, and an image is
-refused only where a kind has more contradictions than agreements, and more than `CHANCE`. Where it is not refused:
+later one has what was changed since. What a change of a file or a directory explains, within the recording or later,
+contradicts nothing, and an image is refused only where a kind has more contradictions than agreements, and more than
+`CHANCE`. Where it is not refused:
 
 - `content` is proven by agreement (`PROVING`) with hardly a contradiction (`TOLERATED`); what the image says is then
   worth what `images` says;
@@ -366,24 +367,24 @@ def _metadata(one: Filesystem, trace: _Trace, *, is_after: bool) -> Count:
     if _family(one.fs_type) == "f2fs":
         carried = carried.filter(pl.col("ino") >= tracepoints_f2fs.ROOT_INODE)
     of_files = _held(one, carried["sector"].drop_nulls().unique()).filter(images.is_fixed()).height
-    flagged = trace.moved.filter(pl.col("meta").fill_null(False))["part_sector"].unique()
-    if _family(one.fs_type) == "fat":
+    is_fat = _family(one.fs_type) == "fat"
+    places = trace.moved.filter(pl.col("meta").fill_null(False))["part_sector"].unique()
+    contradictions = of_files
+    if is_fat:
+        contradictions += len(places)
         places, unlike = _of_device(one, trace)
-        unlike += len(flagged)
-    else:
-        places, unlike = flagged, 0
+        contradictions += unlike
     there = _held(one, places).with_columns(place=places)
     fixed = there.filter(images.is_fixed())
     # What is free on FAT became a directory later, or was one before.
-    others = ["data"] if _family(one.fs_type) == "fat" else ["data", "free"]
+    others = ["data"] if is_fat else ["data", "free"]
     odd = there.filter(pl.col("block_type").is_in(others), pl.col("subtype").is_null())
-    of_files += unlike
     if fixed.is_empty():
-        return Count("metadata", 0, odd.height + of_files, statement)
-    contradicting = 0 if _family(one.fs_type) == "fat" else _unexplained(odd, trace, is_after=is_after)
+        return Count("metadata", 0, contradictions + odd.height, statement)
+    unexplained = 0 if is_fat else _unexplained(odd, trace, is_after=is_after)
     # One area can be hit by chance: that of another filesystem begins at the same sector.
     agreeing = fixed.height if fixed.select("block_type", "subtype").n_unique() > 1 else 0
-    return Count("metadata", agreeing, contradicting + of_files, statement, odd.height - contradicting)
+    return Count("metadata", agreeing, contradictions + unexplained, statement, odd.height - unexplained)
 
 
 def _unexplained(odd: pl.DataFrame, trace: _Trace, *, is_after: bool) -> int:
