@@ -374,10 +374,14 @@ class Capture:
             for one in self.about.get("snapshots", ())
         ]
 
-    @property
+    @cached_property
     def lacking(self) -> list[unrecorded.Kind]:
         """The kinds of events of which the recording has none, with what is unknown for it (`unrecorded`)."""
-        return unrecorded.unrecorded(self.events, self.manifest.events or ())
+        has_names = any(
+            self.tables[table].select(pl.col(column).is_not_null().any()).collect().item()
+            for table, column in (("fs_events", "name"), ("syscalls", "path"))
+        )
+        return unrecorded.unrecorded(self.events, self.manifest.events or (), has_names=has_names)
 
     @cached_property
     def population(self) -> dict[str, int]:

@@ -54,6 +54,9 @@ OF_BLOCK = (
     Kind("the completion of requests", ("block_rq_complete", "block_io_done"), "how long they took"),
 )
 
+NAMES = Kind("names of files", (), "paths that no image and no listing has")
+"""Many events tell names, each in its own way: whether any did, the tables say."""
+
 
 def in_words(kinds: Collection[Kind]) -> str:
     """The kinds in one sentence."""
@@ -61,11 +64,12 @@ def in_words(kinds: Collection[Kind]) -> str:
     return f"no event tells of: {lacking}" if kinds else ""
 
 
-def unrecorded(events: Collection[str], recorded: Collection[str]) -> list[Kind]:
+def unrecorded(events: Collection[str], recorded: Collection[str], *, has_names: bool) -> list[Kind]:
     """The kinds of events of which a recording by ftrace or Perfetto has none, in a fixed order.
 
-    `events` are those that came, by the kernel's names, `recorded` those that the recorder says it recorded. Only what
-    filesystems the recording has events of is looked for; a recording of another format lacks nothing by this measure.
+    `events` are those that came, by the kernel's names, `recorded` those that the recorder says it recorded;
+    `has_names` is whether any of them told the name of a file. Only what filesystems the recording has events of is
+    looked for; a recording of another format lacks nothing by this measure.
     """
     known = {*events, *recorded}
     if not any(name.startswith("block_") for name in known):
@@ -73,4 +77,5 @@ def unrecorded(events: Collection[str], recorded: Collection[str]) -> list[Kind]
     kinds = [*OF_BLOCK, *EVERYWHERE]
     for prefix, own in (("ext4_", OF_EXT4), ("f2fs_", OF_F2FS)):
         kinds += own if any(name.startswith(prefix) for name in known) else ()
+    kinds += () if has_names else (NAMES,)
     return [kind for kind in kinds if not known.intersection(kind.events)]

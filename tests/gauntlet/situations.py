@@ -67,6 +67,11 @@ def has_two_cpus(name: str) -> bool:
     return name == "ext4_host_6.18"
 
 
+def has_bare_bios(name: str) -> bool:
+    """Whether the bios of the recording tell no names of files."""
+    return name == "ext4_host_6.18"
+
+
 @situation("nothing")
 def _(case: Case, _: Path) -> Case:
     return case
@@ -75,9 +80,11 @@ def _(case: Case, _: Path) -> Case:
 # --- images ------------------------------------------------------------------------------------------------------
 
 NOT_OF_IT = r"not what device \S+ held"
+NOT_PROVEN = rf"{NOT_OF_IT}|not proven to belong"
+"""For images of which FAT has too little to compare."""
 
 
-@situation("image of another device, same names and UUID", NOT_OF_IT)
+@situation("image of another device, same names and UUID", NOT_PROVEN)
 def _(case: Case, directory: Path) -> Case:
     names = case.truth["names"].explode().drop_nulls().unique().to_list()
     return replace(case, after=images.populated(case.fs_type, _image(case), names, directory), before=None)
@@ -104,12 +111,12 @@ def _(case: Case, directory: Path) -> Case:
     return replace(case, after=image, before=None)
 
 
-@situation("image of another time: made anew since", f"{NOT_OF_IT}|not proven to belong")
+@situation("image of another time: made anew since", NOT_PROVEN)
 def _(case: Case, directory: Path) -> Case:
     return replace(case, after=images.empty(case.fs_type, _image(case), directory), before=None)
 
 
-@situation("image of another time: before it was made anew", NOT_OF_IT)
+@situation("image of another time: before it was made anew", NOT_PROVEN)
 def _(case: Case, directory: Path) -> Case:
     names = case.truth["names"].explode().drop_nulls().unique().to_list()
     image = images.populated(case.fs_type, _image(case), names, directory)
@@ -181,26 +188,34 @@ def _only(pattern: str) -> Callable[[Case, Path], Case]:
     return lambda case, _: replace(case, trace=case.trace.having(pl.col("event").str.contains(keep)))
 
 
-UNSAID = ("names", "inodes altogether", "writeback")
-"""Classes of which no sentence speaks: names come in many ways, and nothing rests on the rest of writeback alone."""
+NOT_RECORDED = r"no event tells of|[Nn]o completion is recorded|no issue"
+UNSAID = "writeback"
+"""The class of which no sentence speaks: nothing rests on it alone."""
 
-OF_EXT4 = ("the freeing of blocks", "the journal")
-"""Classes of which only ext4 has events."""
+ON = {"the freeing of blocks": is_ext4, "the journal": is_ext4, "names": has_bare_bios}
+"""Recordings that have events of a class, where not all do; and without names those where no bio carries one."""
 
 SITUATIONS += [
     Situation(
         f"not recorded: {what}",
         _without(pattern),
-        None if what in UNSAID else r"no event tells of|no completion is recorded|No completion is recorded|no issue",
-        is_ext4 if what in OF_EXT4 else lambda _: True,
+        None if what == UNSAID else NOT_RECORDED,
+        ON.get(what, lambda _: True),
     )
     for what, pattern in CLASSES.items()
 ]
 SITUATIONS += [
-    Situation(f"recorded besides the block layer only: {what}", _only(pattern))
+    Situation(f"recorded besides the block layer only: {what}", _only(pattern), NOT_RECORDED)
     for what, pattern in CLASSES.items()
     if "block_" not in pattern
 ]
+SITUATIONS.append(
+    Situation(
+        "not recorded: names but those that bios carry",
+        _without(CLASSES["names"]),
+        on=lambda name: not has_bare_bios(name),
+    )
+)
 
 
 @situation("entries of system calls without exits")
@@ -285,7 +300,7 @@ def _(case: Case, _: Path) -> Case:
 # --- threads -----------------------------------------------------------------------------------------------------
 
 
-@situation("processes of threads not told")
+@situation("processes of threads not told", NOT_RECORDED)
 def _(case: Case, _: Path) -> Case:
     told = case.trace.having(~pl.col("event").str.contains("^(task_|sched_)"))
     return replace(case, trace=replace(told, tgids=""))
