@@ -380,6 +380,7 @@ class Capture:
         has_names = any(
             self.tables[table].select(pl.col(column).is_not_null().any()).collect().item()
             for table, column in (("fs_events", "name"), ("syscalls", "path"))
+            if table in self.tables
         )
         return unrecorded.unrecorded(self.events, self.manifest.events or (), has_names=has_names)
 
