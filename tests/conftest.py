@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,3 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("root"):
             is_root = os.geteuid() == 0
             item.add_marker(pytest.mark.flaky(reruns=1) if is_root else pytest.mark.skip(reason="needs root"))
+
+
+@pytest.fixture
+def hang_up_ends() -> Iterator[None]:
+    """Programs that the test starts end by SIGHUP, also where `make test` itself runs under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

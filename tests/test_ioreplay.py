@@ -430,6 +430,7 @@ def test_the_table_of_open_files_does_not_grow_among_the_operations(tmp_path: Pa
     assert max(int(number) for number in re.findall(r"F_DUPFD_CLOEXEC, (\d+)\)", before_threads)) >= 300
 
 
+@pytest.mark.usefixtures("hang_up_ends")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_and_keeps_what_was_done(tmp_path: Path, number: signal.Signals) -> None:
     """One thread sleeps until an hour from now, another waits for it, a third is done."""

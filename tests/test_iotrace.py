@@ -176,6 +176,7 @@ def test_a_filesystem_that_is_gone_at_the_end_is_not_listed(disk: Disk) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.usefixtures("hang_up_ends")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_a_recording_whole(disk: Disk, tracefs: Path, number: signal.Signals) -> None:
     process = disk.begun()

@@ -209,6 +209,7 @@ def test_ticks_are_where_they_should_be_or_counted(tmp_path: Path) -> None:
     assert (ticks["cpu_ns"].diff().drop_nulls() >= 0).all()
 
 
+@pytest.mark.usefixtures("hang_up_ends")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_it_with_a_whole_file(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "x.rec"
