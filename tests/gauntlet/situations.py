@@ -57,6 +57,11 @@ def is_ext4(name: str) -> bool:
     return name.startswith("ext4")
 
 
+def is_numbered(name: str) -> bool:
+    """Whether the recording is of a filesystem whose files have numbers (not FAT)."""
+    return not name.startswith("vfat")
+
+
 def has_before(name: str) -> bool:
     """Whether the recording has an image from before it."""
     return name == "ext4_host_6.18"
@@ -80,11 +85,12 @@ def _(case: Case, _: Path) -> Case:
 # --- images ------------------------------------------------------------------------------------------------------
 
 NOT_OF_IT = r"not what device \S+ held"
-NOT_PROVEN = rf"{NOT_OF_IT}|not proven to belong"
-"""For images of which FAT has too little to compare."""
+NOT_PROVEN = r"not proven to belong"
+"""A true image of FAT, too, has files where directories were: where nothing else differs, none is refused for that."""
 
 
-@situation("image of another device, same names and UUID", NOT_PROVEN)
+@situation("image of another device, same names and UUID", NOT_OF_IT, is_numbered)
+@situation("image of another device, same names and UUID (FAT)", NOT_PROVEN, lambda name: not is_numbered(name))
 def _(case: Case, directory: Path) -> Case:
     names = case.truth["names"].explode().drop_nulls().unique().to_list()
     return replace(case, after=images.populated(case.fs_type, _image(case), names, directory), before=None)
@@ -111,12 +117,13 @@ def _(case: Case, directory: Path) -> Case:
     return replace(case, after=image, before=None)
 
 
-@situation("image of another time: made anew since", NOT_PROVEN)
+@situation("image of another time: made anew since", f"{NOT_OF_IT}|{NOT_PROVEN}")
 def _(case: Case, directory: Path) -> Case:
     return replace(case, after=images.empty(case.fs_type, _image(case), directory), before=None)
 
 
-@situation("image of another time: before it was made anew", NOT_PROVEN)
+@situation("image of another time: before it was made anew", NOT_OF_IT, is_numbered)
+@situation("image of another time: before it was made anew (FAT)", NOT_PROVEN, lambda name: not is_numbered(name))
 def _(case: Case, directory: Path) -> Case:
     names = case.truth["names"].explode().drop_nulls().unique().to_list()
     image = images.populated(case.fs_type, _image(case), names, directory)
