@@ -377,12 +377,12 @@ class Capture:
     @cached_property
     def lacking(self) -> list[unrecorded.Kind]:
         """The kinds of events of which the recording has none, with what is unknown for it (`unrecorded`)."""
-        has_names = any(
-            self.tables[table].select(pl.col(column).is_not_null().any()).collect().item()
-            for table, column in (("fs_events", "name"), ("syscalls", "path"))
-            if table in self.tables
-        )
-        return unrecorded.unrecorded(self.events, self.manifest.events or (), has_names=has_names)
+
+        def is_told(table: str, column: str) -> bool:
+            rows = self.tables.get(table)
+            return rows is not None and bool(rows.select(pl.col(column).is_not_null().any()).collect().item())
+
+        return unrecorded.unrecorded(self.events, self.manifest.events or (), is_told)
 
     @cached_property
     def population(self) -> dict[str, int]:

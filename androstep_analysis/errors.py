@@ -30,7 +30,7 @@ EVER: tuple[Span, ...] = ((None, None),)
 class Loss:
     """Something that should be in the input and is not, or could not be read.
 
-    `kind` is one word for grouping (overwritten, dropped, torn, unreadable, wrapped), `count` how many (events or
+    `kind` is one word for grouping (overwritten, dropped, torn, unreadable, clock, gap), `count` how many (events or
     lines, as the message says), `message` one sentence for people.
 
     What it can hurt: `tables` are those of which rows may be missing, None where it may be any table that a recording

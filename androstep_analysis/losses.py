@@ -11,6 +11,9 @@ import polars as pl
 from androstep_analysis import units
 from androstep_analysis.errors import EVER, Loss, Span
 
+_OF_TIME = frozenset({"clock", "gap"})
+"""Kinds of which the count is not one of events."""
+
 _NEVER, _ALWAYS = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
@@ -20,7 +23,8 @@ class Losses:
     def __init__(self, losses: Iterable[Loss] = (), lost_events: int = 0) -> None:
         """`lost_events` is what the recorder counted: what no loss explains may be anything at any time."""
         self._losses = tuple(losses)
-        if lost_events > sum(loss.count for loss in self._losses if loss.tables != ()):
+        explained = sum(loss.count for loss in self._losses if loss.tables != () and loss.kind not in _OF_TIME)
+        if lost_events > explained:
             self._losses += (Loss("missing", lost_events, f"{lost_events} events are missing"),)
 
     def touching(self, *tables: str, dev: int | None = None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from androstep_analysis.errors import Loss
 
-_OF_EVENTS = frozenset({"missing", "dropped", "overwritten", "torn", "unreadable", "clock"})
+_OF_EVENTS = frozenset({"missing", "dropped", "overwritten", "torn", "unreadable", "clock", "gap"})
 """Kinds of losses that may hold issues and completions."""
 
 

@@ -6,18 +6,22 @@ the events that it recorded at best, and an event that never came looks like one
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from androstep_analysis.fs import tracepoints, tracepoints_ext4
 
 
 class Kind(NamedTuple):
-    """Some events of which one suffices: what they tell, and what is unknown without them."""
+    """Some events of which one suffices: what they tell, and what is unknown without them.
+
+    What many events tell, each in its own way, is there where one of `columns` (table, column) has a value.
+    """
 
     title: str
     events: tuple[str, ...]
     unknown: str
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 EVERYWHERE = (
@@ -54,8 +58,16 @@ OF_BLOCK = (
     Kind("the completion of requests", ("block_rq_complete", "block_io_done"), "how long they took"),
 )
 
-NAMES = Kind("names of files", (), "paths that no image and no listing has")
-"""Many events tell names, each in its own way: whether any did, the tables say."""
+TOLD_BY_MANY = (
+    Kind("names of files", (), "paths that no image and no listing has", (("fs_events", "name"), ("syscalls", "path"))),
+    Kind(
+        "the process of a thread",
+        (),
+        "process numbers, packages by process",
+        (("requests", "submit_pid"), ("fs_events", "pid"), ("syscalls", "pid")),
+    ),
+)
+"""What the tables say whether any event told it."""
 
 
 def in_words(kinds: Collection[Kind]) -> str:
@@ -64,11 +76,11 @@ def in_words(kinds: Collection[Kind]) -> str:
     return f"no event tells of: {lacking}" if kinds else ""
 
 
-def unrecorded(events: Collection[str], recorded: Collection[str], *, has_names: bool) -> list[Kind]:
+def unrecorded(events: Collection[str], recorded: Collection[str], is_told: Callable[[str, str], bool]) -> list[Kind]:
     """The kinds of events of which a recording by ftrace or Perfetto has none, in a fixed order.
 
     `events` are those that came, by the kernel's names, `recorded` those that the recorder says it recorded;
-    `has_names` is whether any of them told the name of a file. Only what filesystems the recording has events of is
+    `is_told` says whether a column of a table has any value. Only what filesystems the recording has events of is
     looked for; a recording of another format lacks nothing by this measure.
     """
     known = {*events, *recorded}
@@ -77,5 +89,5 @@ def unrecorded(events: Collection[str], recorded: Collection[str], *, has_names:
     kinds = [*OF_BLOCK, *EVERYWHERE]
     for prefix, own in (("ext4_", OF_EXT4), ("f2fs_", OF_F2FS)):
         kinds += own if any(name.startswith(prefix) for name in known) else ()
-    kinds += () if has_names else (NAMES,)
-    return [kind for kind in kinds if not known.intersection(kind.events)]
+    kinds = [kind for kind in kinds if not known.intersection(kind.events)]
+    return kinds + [kind for kind in TOLD_BY_MANY if not any(is_told(*column) for column in kind.columns)]

@@ -121,3 +121,31 @@ def test_a_real_table_whose_clock_jumps() -> None:
     assert (after - before) // S == 522_108
     words, _ = sections.results(found)
     assert words["bin"] == "20 s"
+
+
+def of_kernel(path: Path, *moments: tuple[float, str]) -> Path:
+    """Lines of ftrace, all of one request of the same place."""
+    lines = [f"  app-7 [000] .... {second:.6f}: block_rq_{event}: 8,0 W" for second, event in moments]
+    rest = {"issue": "4096 () 8 + 8 none,0,0 [app]", "complete": "() 8 + 8 none,0,0 [0]"}
+    path.write_text("".join(f"{text} {rest[event]}\n" for text, (_, event) in zip(lines, moments, strict=True)))
+    return path
+
+
+def test_between_two_recordings_of_a_machine_anything_may_have_happened(tmp_path: Path) -> None:
+    """Issued in one, completed in the next: it need not be the same request."""
+    one = of_kernel(tmp_path / "one.txt", (100, "issue"), (100.001, "complete"), (101, "issue"))
+    other = of_kernel(tmp_path / "other.txt", (105, "complete"), (106, "issue"), (106.001, "complete"))
+    with pytest.warns(LossWarning, match="between the files nothing is recorded for 4.000000 s behind 101"):
+        found = capture.create([other, one], tmp_path / "both")
+    (lost,) = [loss for loss in found.losses if loss.kind == "gap"]
+    assert lost.spans == ((101 * S, 105 * S),) and "in 2 parts" in repr(found)
+    assert slowest(found) <= 1e6
+    alone = capture.open(one)
+    assert not [loss for loss in alone.losses if loss.kind == "gap"] and "parts" not in repr(alone)
+
+
+def test_recordings_of_devices_or_processes_follow_each_other_as_they_like(tmp_path: Path) -> None:
+    sources = [tmp_path / "sda.txt", tmp_path / "sdb.txt"]
+    for number, path in enumerate(sources):
+        path.write_text("".join(life(100 + 50 * number, 20)))
+    assert not capture.create(sources, tmp_path / "both").losses

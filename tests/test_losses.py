@@ -49,6 +49,14 @@ def test_a_row_is_hurt_as_each_loss_says(seed):
         assert Losses(known).touching(*tables, dev=one) == any(is_hurt(loss, None, None, one, tables) for loss in known)
 
 
+@pytest.mark.parametrize("kind", ["clock", "gap"])
+def test_what_counts_no_events_explains_none_that_are_lost(kind):
+    of_time = Loss(kind, 1, "once", spans=((5, 6),))
+    assert Losses([of_time], lost_events=1).spans("syscalls") == ((None, None),)
+    assert Losses([of_time, Loss("torn", 1, "one", ("syscalls",), spans=((1, 2),))], 1).spans("syscalls") == (
+        (1, 2), (5, 6))  # fmt: skip
+
+
 def test_spans_are_joined_and_not_more_than_asked_for():
     assert losses.merged([(5, 7), (1, 3), (3, 4), (None, 0)]) == ((None, 0), (1, 4), (5, 7))
     assert losses.merged([(1, 2), (4, 5), (7, None)], most=2) == ((1, 2), (4, None))

@@ -130,12 +130,17 @@ def read(
     spool = spool or Spool()
     parts: list[Staging] = []
     done: set[Path] = set()
+    is_of_machine = True
     for first in (first for path in paths for first in _firsts(Path(path))):
         if first not in done:
-            part, members = _read(first, spool, csv_columns)
+            part, members, known = _read(first, spool, csv_columns)
             parts.append(part)
             done.update(first.with_name(name) for name in members)
+            is_of_machine &= known.tables is None
     merged = staging.merge(parts)
+    if is_of_machine and (gaps := clock.gaps((part.first_ns, part.last_ns) for part in parts)):
+        warnings.warn(gaps[0].message, LossWarning, stacklevel=2)
+        merged = replace(merged, losses=merged.losses + gaps, jumps=tuple(sorted({*merged.jumps, *gaps[0].spans})))
     if merged.tasks is None:
         block = spool.table("block_events") if spool.rows("block_events") else schema.empty("block_events")
         merged = replace(merged, tasks=tasks.seen(block))
@@ -166,8 +171,8 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
     )
 
 
-def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, tuple[str, ...]]:
-    """What the file holds, or the set that it is of, and the names of the files in that."""
+def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, tuple[str, ...], Format]:
+    """What the file holds, or the set that it is of, the names of the files in that, and their format."""
     source = load(path)
     if not source.size:
         raise InputError(f"{source.name}: the file is empty; a recording was expected ({_known()})")
@@ -184,7 +189,7 @@ def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, t
         raise InputError(f"{source.name}: taken for {known.title}, but there is no event in it{why}; record it again")
     if losses:
         warnings.warn(f"{source.name}: {'; '.join(x.message for x in losses)}", LossWarning, stacklevel=3)
-    return replace(part, losses=losses), known.members(source)
+    return replace(part, losses=losses), known.members(source), known
 
 
 def _recognised(source: Source, is_csv: bool) -> tuple[Format, Source]:

@@ -89,6 +89,26 @@ def jumped(found: Jumps) -> tuple[Loss, ...]:
     return (Loss("clock", len(found), message, spans=found),)
 
 
+def gaps(recorded: Iterable[tuple[int | None, int | None]]) -> tuple[Loss, ...]:
+    """That nothing is known of the times between recordings of a machine, whose first and last times are given.
+
+    Nor is it where one follows the other closely: nothing tells that nothing happened between them.
+    """
+    found: list[tuple[int, int]] = []
+    end: int | None = None
+    for first, last in sorted((first, last) for first, last in recorded if first is not None and last is not None):
+        if end is not None and first > end:
+            found.append((end, first))
+        end = last if end is None else max(end, last)
+    if not found:
+        return ()
+    begin, end = max(found, key=lambda one: one[1] - one[0])
+    longest = f"{(end - begin) / 1e9:,.6f} s behind {begin / 1e9:,.6f} s"
+    where = f"for {longest}" if len(found) == 1 else f"{len(found)} times, for up to {longest}"
+    message = f"between the files nothing is recorded {where}: time axes leave it out"
+    return (Loss("gap", len(found), message, spans=tuple(found)),)
+
+
 def continued(time: Any, jumps: Jumps) -> Any:
     """Times (a number or an expression) on an axis that leaves out what the clock jumped over."""
     for before, after in reversed(jumps):

@@ -379,7 +379,7 @@ def _(case: Case, _: Path) -> Case:
     return replace(case, parts=(second, first))
 
 
-@situation("two recordings with a gap between them")
+@situation("two recordings with a gap between them", "between the files nothing is recorded")
 def _(case: Case, _: Path) -> Case:
     times = case.trace.events["ts_ns"].sort()
     first, last = pl.col("ts_ns") < times[len(times) // 3], pl.col("ts_ns") >= times[len(times) * 2 // 3]
@@ -396,6 +396,6 @@ def _told(dev: int) -> str:
     return f"{dev >> 20}:{dev & (1 << 20) - 1}"
 
 
-@situation("as text, which tells no process and no size of a page", None, has_before)
+@situation("as text, which tells no process and no size of a page", "the process of a thread", has_before)
 def _(case: Case, _: Path) -> Case:
     return replace(case, files=(corpus.path("kernel/ext4_host_6.18/trace.txt.gz"),))
