@@ -13,7 +13,7 @@
 BIN := .venv/bin
 DEMO := build/demo
 NATIVE := androstep_analysis/native
-C_FILES := $(wildcard $(NATIVE)/*.[ch] probes/*.[ch] probes/bionic/*.[ch] probes/tests/*.[ch] tests/harness/*.[ch] tests/fuzz/*.[ch] benchmarks/*.[ch])
+C_FILES := $(wildcard $(NATIVE)/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] tests/harness/*.[ch] tests/fuzz/*.[ch] benchmarks/*.[ch])
 
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin

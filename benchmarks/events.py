@@ -40,7 +40,7 @@ BLOCK_EVENTS = (
     *("block_bio_queue", "block_bio_remap", "block_split", "block_rq_insert", "block_rq_issue", "block_rq_complete"),
     *("block_rq_requeue", "block_rq_merge"),
 )
-"""Events of the block layer that iotrace records: probes/presets.c."""
+"""Events of the block layer that iotrace records: probes/iotrace/presets.c."""
 
 QUESTIONS = ("file", "deleted", "name", "owner", "type")
 

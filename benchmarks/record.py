@@ -16,7 +16,7 @@ from androstep_analysis.ingest import record
 ROOT = Path(__file__).resolve().parents[1]
 
 WRITER = """
-#include "record.h"
+#include "common/record.h"
 #include <stdlib.h>
 #include <string.h>
 struct row { int64_t sector, nr_sectors, ino, generation, offset; uint32_t dev, flags; };
@@ -63,7 +63,7 @@ def main() -> None:
         source, program, out = (Path(scratch) / name for name in ("writer.c", "writer", "out.rec"))
         source.write_text(WRITER, encoding="utf-8")
         probes = ROOT / "probes"
-        files = [probes / f"{name}.c" for name in SOURCES]
+        files = [probes / "common" / f"{name}.c" for name in SOURCES]
         subprocess.run(["cc", "-std=c11", "-O2", f"-I{probes}", source, *files, "-o", program], check=True)
         print(f"{'records':24}{'MB':>8}{'written/s':>14}{'read/s':>14}")
         for kind, what in (("rows", "numbers (48 B)"), ("files", "with a path (80 B)")):

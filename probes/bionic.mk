@@ -19,15 +19,17 @@ BIONIC_LINK := -pie -nostdlib -Wl,-dynamic-linker,/system/bin/linker64 -Wl,-z,ma
 probes-tests: probes-bionic
 probes-bionic: $(BIONIC_OUT)/iobench $(BIONIC_OUT)/iobench-on-musl
 
-$(eval $(call linked,$(BIONIC),$(BIONIC_CC),setup,$(BIONIC),iobench))
+$(eval $(call linked,$(BIONIC),$(BIONIC_CC),setup,$(BIONIC),iobench,$(ZIG) ar))
 $(eval $(call sqlite,$(BIONIC),$(BIONIC_CC),setup))
-$(patsubst %,$(BIONIC_OUT)/obj/%.o,$(iobench) sqlite3): probes/bionic.mk probes/bionic/types.h
+BIONIC_IOBENCH := $(BIONIC_OUT)/obj/iobench/main.o $(call archives,$(BIONIC),iobench) $(BIONIC_OUT)/obj/sqlite3.o
+$(BIONIC_OUT)/obj/iobench/main.o $(BIONIC_OUT)/obj/sqlite3.o $(foreach folder,iobench $(below_iobench), \
+  $(call objects,$(BIONIC),$(folder))): probes/bionic.mk probes/bionic/types.h
 
 $(BIONIC_OUT)/iobench: $(patsubst %,$(BIONIC_OUT)/obj/%,bionic/start.o bionic/functions.o libc.so libdl.so)
 $(BIONIC_OUT)/iobench: LIBRARIES := $(BIONIC_LINK)
 
 # The same with musl instead of bionic, for tests: it runs on any arm64 kernel.
-$(BIONIC_OUT)/iobench-on-musl: $(patsubst %,$(BIONIC_OUT)/obj/%.o,$(iobench) sqlite3 bionic/functions)
+$(BIONIC_OUT)/iobench-on-musl: $(BIONIC_IOBENCH) $(BIONIC_OUT)/obj/bionic/functions.o
 	@echo '$@'
 	@$(ZIG_CC) $(BIONIC_TARGET) -static -s $^ -o $@
 

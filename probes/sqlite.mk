@@ -21,4 +21,4 @@ endef
 $(foreach target,$(TARGETS),$(eval $(call sqlite,$(target),$(ZIG_CC) -target $(target),setup)))
 $(eval $(call sqlite,native,$(CC),build/.compiler))
 
-$(PROBES_OUT)/sanitized/obj/tests/test_sqlite.o: | $(SQLITE)/sqlite3.c
+$(PROBES_OUT)/sanitized/obj/iobench/tests/test_sqlite.o: | $(SQLITE)/sqlite3.c

@@ -460,7 +460,7 @@ def test_a_pause_that_was_asked_for_is_no_part_of_the_time() -> None:
 
 
 def bucket(value: int, bits: int = 6) -> tuple[int, int]:
-    """Lower bound and width of a value's bucket: probes/hist.h, by its words."""
+    """Lower bound and width of a value's bucket: probes/iobench/hist.h, by its words."""
     if value < 1 << bits:
         return value, 1
     width = 1 << (value.bit_length() - 1 - bits)

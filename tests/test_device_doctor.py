@@ -137,7 +137,7 @@ def test_this_machine_has_findings_too(tmp_path: Path) -> None:
 
 
 def test_the_events_are_those_of_the_presets() -> None:
-    presets = (ROOT / "probes" / "presets.c").read_text()
+    presets = (ROOT / "probes" / "iotrace" / "presets.c").read_text()
     recorded = set(re.findall(r"\w+", presets))
     for events in EVENTS:
         if events.any_of != ("raw_syscalls/sys_enter",):

@@ -163,3 +163,19 @@ def f():
     }
     graph = {"a": {"b"}, "b": {"a", "c"}, "c": {"matplotlib.pyplot"}}
     assert chains(graph, "a")["matplotlib.pyplot"] == "a -> b -> c -> matplotlib.pyplot"
+
+
+# -- probes -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_probe_includes_its_own_folder_and_those_below() -> None:
+    probes = ROOT / "probes"
+    below = dict(re.findall(r"(?m)^below_(\w+) := (.*)$", (probes / "probes.mk").read_text("utf-8")))
+    assert below.keys() == {path.parent.name for path in probes.glob("*/main.c")}
+    strays = []
+    for path in probes.rglob("*.[ch]"):
+        folder = path.relative_to(probes).parts[0]
+        for name in re.findall(r'(?m)^#include "(.+)"$', path.read_text("utf-8")):
+            is_allowed = name.split("/")[0] in {folder, *below.get(folder, "").split()} and (probes / name).is_file()
+            strays += [] if is_allowed or name == "sqlite3.h" else [f"{path.relative_to(ROOT)}: {name}"]
+    assert strays == []

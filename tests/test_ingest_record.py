@@ -59,14 +59,14 @@ def header_of(data: bytes) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What probes/tests/test_record.c writes."""
+    """What probes/common/tests/test_record.c writes."""
     path = tmp_path_factory.mktemp("sample") / "sample.rec"
     built.run(built.program("test_record"), path)
     return path.read_bytes()
 
 
 def expected_rows() -> list[dict[str, Any]]:
-    """The rows of add_row in probes/tests/test_record.c, made again."""
+    """The rows of add_row in probes/common/tests/test_record.c, made again."""
     rows: list[dict[str, Any]] = []
     for number in range(ROWS):
         note = "\\xff\n" + chr(number % 128)

@@ -1,6 +1,6 @@
 """The directory of a replay: nothing outside of it is touched, whatever a program says and others plant there.
 
-Every call with every path that could lead out is tried by probes/tests/test_sandbox.c; here others interfere, and
+Every call with every path that could lead out is tried by probes/ioreplay/tests/test_sandbox.c; here others interfere, and
 strace is the witness.
 """
 

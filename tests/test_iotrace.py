@@ -597,7 +597,7 @@ def test_calls_by_number_where_the_kernel_has_no_event_for_each(disk: Disk, tmp_
 
 @pytest.mark.parametrize(("column", "headers"), [(0, "x86-linux-any"), (1, "aarch64-linux-any"), (2, "arm-linux-any")])
 def test_numbers_of_calls_are_those_of_the_kernels_headers(column: int, headers: str, tmp_path: Path) -> None:
-    text = (ROOT / "probes" / "calls.c").read_text()
+    text = (ROOT / "probes" / "iotrace" / "calls.c").read_text()
     rows = re.findall(r'{"(\w+)", (?:NULL|"\w+"), {(-?\d+), (-?\d+), (-?\d+)}}', text)
     assert len(rows) > 130
     numbers = {row[0]: int(row[1 + column]) for row in rows if row[1 + column] != "-1"}
@@ -651,7 +651,7 @@ int main(void)
 
 ASK = """
 #include <stdio.h>
-#include "btf.h"
+#include "iotrace/btf.h"
 int main(int argc, char **argv)
 {
     struct btf *btf = btf_open(argv[1]);
@@ -677,7 +677,9 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]
     copy = ["objcopy", "-O", "binary", "--only-section=.BTF", "--set-section-flags", ".BTF=alloc"]
     if made.returncode or subprocess.run([*copy, directory / "structs", directory / "types"]).returncode:
         pytest.skip("gcc writes no BTF")
-    sources = [ROOT / "probes" / name for name in ("btf.c", "files.c", "complain.c", "utf8.c")]
+    sources = [
+        ROOT / "probes" / name for name in ("iotrace/btf.c", "common/files.c", "common/complain.c", "common/utf8.c")
+    ]
     options = ["-std=c11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'probes'}"]
     subprocess.run(["gcc", *options, "-o", directory / "ask", directory / "ask.c", *sources], check=True)
     said = subprocess.run([directory / "structs"], capture_output=True, text=True, check=False).stdout

@@ -27,7 +27,7 @@ FITS = {
 DESCRIBED = ["extmap", "iobench", "ioreplay", "procmon"]
 
 
-@pytest.mark.parametrize("test", sorted(path.stem for path in (ROOT / "probes" / "tests").glob("test_*.c")))
+@pytest.mark.parametrize("test", sorted(path.stem for path in (ROOT / "probes").glob("*/tests/test_*.c")))
 def test_c(test: str) -> None:
     built.run(built.program(test), cwd="/")
 

@@ -94,7 +94,7 @@ EVENTS = (
     Events("mapped blocks of F2FS", ("f2fs/f2fs_map_blocks",), "files that F2FS moves stay unknown", "f2fs"),
     Events("system calls", ("raw_syscalls/sys_enter",), "no replay program can be made (preset block+fs+syscalls)"),
 )
-"""What iotrace's presets live on (probes/presets.c)."""
+"""What iotrace's presets live on (probes/iotrace/presets.c)."""
 
 _TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 

@@ -3,7 +3,7 @@
 The kernel's own events are those of group ``syscalls``, one pair for each call, whose fields are the arguments in order
 (kernel/trace/trace_syscalls.c), and of ``raw_syscalls``, one pair for all calls (include/trace/events/syscalls.h, Linux
 2.6.32 to 6.18). Paths and files come from the probes of iotrace: ``call_path`` and ``call_fd``, and where there are
-none, those that name files (probes/dynprobes.h).
+none, those that name files (probes/iotrace/dynprobes.h).
 """
 
 from __future__ import annotations

@@ -1,0 +1,11 @@
+/* CRC-32 as in zlib, gzip and Ethernet (reflected polynomial 0xEDB88320). */
+#ifndef ANDROSTEP_COMMON_CRC_H
+#define ANDROSTEP_COMMON_CRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Continues `crc`, which is 0 at the start of a message, or any seed. */
+uint32_t crc32_of(uint32_t crc, const void *bytes, size_t length);
+
+#endif

@@ -1,0 +1,172 @@
+#define _GNU_SOURCE
+#include "common/files.h"
+
+#include "common/complain.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+enum { COPY_BYTES = 1 << 20 };
+
+void *grow(void *items, size_t count, size_t size)
+{
+    void *grown = NULL;
+    if (size == 0 || count <= SIZE_MAX / size)
+        grown = realloc(items, count && size ? count * size : 1);
+    if (!grown)
+        exit(-complain("no memory left for %zu items of %zu bytes", count, size));
+    return grown;
+}
+
+void *zeroed(size_t count, size_t size)
+{
+    void *items = calloc(count ? count : 1, size);
+    if (!items)
+        exit(-complain("no memory left for %zu items of %zu bytes", count, size));
+    return items;
+}
+
+char *format(const char *pattern, ...)
+{
+    char *text;
+    va_list arguments;
+    va_start(arguments, pattern);
+    int length = vasprintf(&text, pattern, arguments);
+    va_end(arguments);
+    if (length < 0)
+        exit(-complain("no memory left"));
+    return text;
+}
+
+char *path_in(int dir, const char *name)
+{
+    return format("/proc/self/fd/%d/%s", dir, name);
+}
+
+static ssize_t read_some(int fd, void *into, size_t size)
+{
+    ssize_t got;
+    do
+        got = read(fd, into, size);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+int file_read(int dir, const char *path, struct contents *out)
+{
+    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    size_t room = 4096;
+    struct contents found = {grow(NULL, room, 1), 0};
+    ssize_t got;
+    while ((got = read_some(fd, found.data + found.size, room - found.size - 1)) > 0) {
+        found.size += (size_t)got;
+        if (room - found.size < 2) {
+            room *= 2;
+            found.data = grow(found.data, room, 1);
+        }
+    }
+    int error = errno;
+    close(fd);
+    if (got < 0) {
+        free(found.data);
+        errno = error;
+        return -1;
+    }
+    found.data[found.size] = '\0';
+    *out = found;
+    return 0;
+}
+
+char *file_line(int dir, const char *path)
+{
+    struct contents file;
+    if (file_read(dir, path, &file) < 0)
+        return NULL;
+    file.data[strcspn(file.data, "\n")] = '\0';
+    return file.data;
+}
+
+int file_command(int dir, const char *path, const char *text, int flags)
+{
+    int fd = openat(dir, path, O_WRONLY | O_CLOEXEC | flags);
+    if (fd < 0)
+        return -1;
+    ssize_t length = (ssize_t)strlen(text);
+    ssize_t written;
+    do
+        written = write(fd, text, (size_t)length);
+    while (written < 0 && errno == EINTR);
+    int error = written < 0 ? errno : EIO;
+    close(fd);
+    if (written == length)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+int write_all(int fd, const void *data, size_t size)
+{
+    const char *next = data;
+    while (size > 0) {
+        ssize_t written = write(fd, next, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return -1;
+        next += written;
+        size -= (size_t)written;
+    }
+    return 0;
+}
+
+int file_save(int dir, const char *name, const void *data, size_t size)
+{
+    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int result = fd < 0 ? -1 : write_all(fd, data, size);
+    if (result < 0)
+        complain("%s: %s; it cannot be written", name, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return result;
+}
+
+static int64_t copy_by_buffer(int from, int to)
+{
+    char *buffer = grow(NULL, COPY_BYTES, 1);
+    int64_t copied = 0;
+    ssize_t got;
+    while ((got = read_some(from, buffer, COPY_BYTES)) > 0 && write_all(to, buffer, (size_t)got) == 0)
+        copied += got;
+    int error = errno;
+    free(buffer);
+    errno = error;
+    return got == 0 ? copied : -1;
+}
+
+int64_t copy_rest(int from, int to)
+{
+    int64_t copied = 0;
+    for (;;) {
+        ssize_t moved = sendfile(to, from, NULL, COPY_BYTES);
+        if (moved < 0 && errno == EINTR)
+            continue;
+        if (moved == 0)
+            return copied;
+        if (moved < 0)
+            break;
+        copied += moved;
+    }
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    int64_t rest = copy_by_buffer(from, to);
+    return rest < 0 ? -1 : copied + rest;
+}

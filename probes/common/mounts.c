@@ -1,0 +1,173 @@
+#define _GNU_SOURCE
+#include "common/mounts.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/stat.h> /* musl's own struct statx lacks the mount */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/procfs.h"
+
+/* Fields of a line of mountinfo up to the first optional one (Documentation/filesystems/proc.rst). */
+enum { MOUNT_ID, PARENT_ID, DEVICE, ROOT, POINT, OPTIONS, NR_FIELDS };
+
+/* Fields behind the dash. */
+enum { FS_TYPE, SOURCE, FS_OPTIONS, NR_TAIL };
+
+static bool is_octal(const char *text)
+{
+    return text[0] >= '0' && text[0] <= '3' && text[1] >= '0' && text[1] <= '7' && text[2] >= '0' && text[2] <= '7';
+}
+
+/* Undoes the \ooo that stand for spaces, line ends and backslashes. */
+static void unescape(char *text)
+{
+    char *to = text;
+
+    while (*text) {
+        if (*text == '\\' && is_octal(text + 1)) {
+            *to++ = (char)((text[1] - '0') << 6 | (text[2] - '0') << 3 | (text[3] - '0'));
+            text += 4;
+        } else {
+            *to++ = *text++;
+        }
+    }
+    *to = '\0';
+}
+
+/* What `path` adds to directory `base`: "" or "/…"; NULL if it does not lie in it. */
+static const char *within(const char *path, const char *base)
+{
+    size_t length = strlen(base);
+
+    if (!strcmp(base, "/"))
+        return strcmp(path, "/") ? path : "";
+    if (strncmp(path, base, length) || (path[length] && path[length] != '/'))
+        return NULL;
+    return path + length;
+}
+
+static int take(char *fields[NR_FIELDS], char *tail[NR_TAIL], const char *rest, struct mount *mount)
+{
+    const char *root = strcmp(fields[ROOT], "/") ? fields[ROOT] : "";
+    const char *whole = *root || *rest ? rest : "/";
+
+    mounts_release(mount);
+    mount->fs_type = strdup(tail[FS_TYPE]);
+    mount->source = strdup(tail[SOURCE]);
+    mount->point = strdup(fields[POINT]);
+    if (asprintf(&mount->options, "%s,%s", fields[OPTIONS], tail[FS_OPTIONS]) < 0)
+        mount->options = NULL;
+    if (asprintf(&mount->path, "%s%s", root, whole) < 0)
+        mount->path = NULL;
+    return mount->fs_type && mount->source && mount->point && mount->options && mount->path ? 0 : -1;
+}
+
+/* Cuts `text` at each blank: a source may be empty. False: it has less than `count` words. */
+static bool split(char *text, char **words, size_t count)
+{
+    for (size_t index = 0; index < count; index++) {
+        words[index] = strsep(&text, " ");
+        if (!words[index])
+            return false;
+    }
+    return true;
+}
+
+/* Takes the mount of a line if `path` lies in it; the last that fits is the one on top. */
+static int match_line(char *line, const char *path, int64_t mount_id, struct mount *mount)
+{
+    char *dash = strstr(line, " - "), *fields[NR_FIELDS], *tail[NR_TAIL];
+    const char *rest;
+
+    if (!dash)
+        return 0;
+    *dash = '\0';
+    if (!split(line, fields, NR_FIELDS) || !split(dash + 3, tail, NR_TAIL))
+        return 0;
+    if (mount_id >= 0 && strtoll(fields[MOUNT_ID], NULL, 10) != mount_id)
+        return 0;
+    unescape(fields[ROOT]);
+    unescape(fields[POINT]);
+    rest = within(path, fields[POINT]);
+    if (!rest || (mount->point && strlen(mount->point) > strlen(fields[POINT])))
+        return 0;
+    return take(fields, tail, rest, mount);
+}
+
+static int search(const char *path, int64_t mount_id, struct mount *mount)
+{
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    char *line = NULL;
+    size_t room = 0;
+    int failed = 0;
+
+    if (!file)
+        return -1;
+    while (!failed && getline(&line, &room, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        failed = match_line(line, path, mount_id, mount);
+    }
+    free(line);
+    fclose(file);
+    return failed || !mount->path ? -1 : 0;
+}
+
+int mounts_find(int fd, int64_t mount_id, struct mount *mount)
+{
+    char link[64], path[PATH_MAX];
+    ssize_t length;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    length = readlink(link, path, sizeof path - 1);
+    if (length < 0)
+        return -1;
+    path[length] = '\0';
+    return search(path, mount_id, mount);
+}
+
+void mounts_release(struct mount *mount)
+{
+    free(mount->fs_type);
+    free(mount->source);
+    free(mount->point);
+    free(mount->options);
+    free(mount->path);
+    *mount = (struct mount){0};
+}
+
+static int64_t id_of_open(int fd)
+{
+    char path[64], text[1024];
+    const char *found;
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    if (procfs_read(path, text, sizeof text) < 0)
+        return -1;
+    found = strstr(text, "mnt_id:");
+    return found ? strtoll(found + strlen("mnt_id:"), NULL, 10) : -1;
+}
+
+int64_t mounts_id(int directory, const char *name)
+{
+    struct statx about = {0};
+    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (*name ? 0 : AT_EMPTY_PATH);
+
+    /* No mount that can be reached has number 0: an emulator (qemu 7) says that it fills it in and does not. */
+    if (!syscall(SYS_statx, directory, name, flags, STATX_MNT_ID, &about) && about.stx_mnt_id)
+        return (int64_t)about.stx_mnt_id;
+    return *name ? -1 : id_of_open(directory);
+}
+
+int64_t mounts_device_sectors(unsigned int major, unsigned int minor)
+{
+    char path[64], text[32];
+
+    snprintf(path, sizeof path, "/sys/dev/block/%u:%u/size", major, minor);
+    return procfs_line(path, text, sizeof text) > 0 ? strtoll(text, NULL, 10) : -1;
+}

@@ -1,0 +1,458 @@
+#define _GNU_SOURCE
+#include "common/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/crc.h"
+#include "common/json.h"
+#include "common/procfs.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "record streams are little-endian and rows are written as they lie in memory"
+#endif
+
+#define FORMAT_VERSION 1
+#define LOSS_KINDS     16
+#define NULL_OFFSET    UINT16_MAX
+
+enum { FRAME_HEADER = 0, FRAME_TRAILER = 1, FRAME_RECORDS = 2 };
+
+/* What every block begins with; the checksum goes over the rest of it and over the payload. */
+struct frame {
+    unsigned char magic[4];
+    uint8_t version, reserved;
+    uint16_t type;
+    uint32_t sequence, count, length, crc;
+};
+
+static const unsigned char magic[4] = {0xA7, 'R', 'E', 'C'};
+
+#define PAYLOAD_BYTES (RECORD_BLOCK_BYTES - sizeof(struct frame))
+
+/* The block of one record type that is being filled: rows grow from the start, strings wait beside them. */
+struct block {
+    unsigned char *rows, *strings;
+    size_t rows_bytes, strings_bytes;
+    uint32_t count;
+    uint64_t total;
+};
+
+struct loss {
+    const char *kind, *message;
+    uint64_t count;
+};
+
+struct record {
+    const struct record_probe *probe;
+    char *path;
+    char *header;
+    size_t header_bytes;
+    int file;
+    int error;
+    uint32_t seed, sequence;
+    struct block blocks[RECORD_TYPES];
+    struct loss losses[LOSS_KINDS];
+};
+
+static const struct {
+    const char *name;
+    size_t bytes;
+    int64_t null; /* the value that means null, in fields that may be null */
+    bool nullable;
+} dtypes[] = {
+    [RECORD_UINT32] = {"uint32", 4, 0, false},
+    [RECORD_UINT64] = {"uint64", 8, 0, false},
+    [RECORD_INT32] = {"int32", 4, RECORD_NULL_INT32, true},
+    [RECORD_INT64] = {"int64", 8, RECORD_NULL_INT64, true},
+    [RECORD_STRING] = {"string", sizeof(struct record_string), NULL_OFFSET, true},
+};
+
+static size_t row_bytes(const struct record_type *type)
+{
+    const struct record_field *last = &type->fields[type->nr_fields - 1];
+
+    return last->offset + last->bytes;
+}
+
+static void describe_field(struct json *json, const struct record_field *field)
+{
+    json_open(json, NULL, '{');
+    json_string(json, "name", field->name);
+    json_string(json, "dtype", dtypes[field->dtype].name);
+    if (field->nullable)
+        json_integer(json, "null", dtypes[field->dtype].null);
+    else
+        json_null(json, "null");
+    json_string(json, "unit", field->unit);
+    json_string(json, "meaning", field->meaning);
+    json_close(json, '}');
+}
+
+static void describe_type(struct json *json, const struct record_type *type, size_t id)
+{
+    json_open(json, NULL, '{');
+    json_integer(json, "id", (int64_t)id);
+    json_string(json, "name", type->name);
+    json_string(json, "table", type->table);
+    json_string(json, "meaning", type->meaning);
+    json_integer(json, "record_bytes", (int64_t)row_bytes(type));
+    json_open(json, "fields", '[');
+    for (size_t index = 0; index < type->nr_fields; index++)
+        describe_field(json, &type->fields[index]);
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+static void describe_probe(struct json *json, const struct record_probe *probe)
+{
+    json_string(json, "format", "androstep record");
+    json_integer(json, "version", FORMAT_VERSION);
+    json_string(json, "probe", probe->name);
+    json_string(json, "probe_version", PROBE_VERSION);
+    json_open(json, "types", '[');
+    for (size_t index = 0; index < probe->nr_types; index++)
+        describe_type(json, probe->types[index], FRAME_RECORDS + index);
+    json_close(json, ']');
+}
+
+int record_describe(FILE *file, const struct record_probe *probe)
+{
+    struct json json = {.out = file};
+
+    json_open(&json, NULL, '{');
+    describe_probe(&json, probe);
+    json_close(&json, '}');
+    putc('\n', file);
+    return fflush(file) || ferror(file) ? -1 : 0;
+}
+
+static void describe_machine(struct json *json)
+{
+    char boot_id[64] = "";
+    struct utsname system;
+
+    uname(&system);
+    procfs_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
+    json_string(json, "boot_id", boot_id[0] ? boot_id : NULL);
+    json_string(json, "kernel", system.release);
+    json_string(json, "machine", system.machine);
+}
+
+static void describe_clock(struct json *json)
+{
+    json_string(json, "clock", "boottime");
+    json_integer(json, "opened_ns", clock_now(CLOCK_RECORD));
+    json_integer(json, "realtime_offset_ns", clock_offset(CLOCK_REALTIME));
+    json_integer(json, "monotonic_offset_ns", clock_offset(CLOCK_MONOTONIC));
+}
+
+static int make_header(struct record *out)
+{
+    FILE *file = open_memstream(&out->header, &out->header_bytes);
+    struct json json = {0};
+
+    if (!file)
+        return -1;
+    json.out = file;
+    json_open(&json, NULL, '{');
+    describe_probe(&json, out->probe);
+    describe_machine(&json);
+    describe_clock(&json);
+    json_integer(&json, "seed", out->seed);
+    json_close(&json, '}');
+    return fclose(file) || out->header_bytes > PAYLOAD_BYTES ? -1 : 0;
+}
+
+static void write_all(struct record *out, const void *bytes, size_t length)
+{
+    const unsigned char *rest = bytes;
+
+    while (length && !out->error) {
+        ssize_t done = write(out->file, rest, length);
+
+        if (done >= 0) {
+            rest += done;
+            length -= (size_t)done;
+        } else if (errno != EINTR) {
+            out->error = errno;
+        }
+    }
+}
+
+/* Writes a block of up to two parts. */
+static void write_frame(struct record *out, uint16_t type, uint32_t count, uint32_t seed,
+                        const struct record_text parts[2])
+{
+    struct frame frame = {.version = FORMAT_VERSION, .type = type, .sequence = out->sequence++, .count = count};
+    unsigned char block[RECORD_BLOCK_BYTES];
+    unsigned char *payload = block + sizeof frame;
+
+    memcpy(frame.magic, magic, sizeof magic);
+    frame.length = (uint32_t)(parts[0].length + parts[1].length);
+    memcpy(payload, parts[0].bytes, parts[0].length);
+    memcpy(payload + parts[0].length, parts[1].bytes, parts[1].length);
+    frame.crc = crc32_of(seed, &frame, offsetof(struct frame, crc));
+    frame.crc = crc32_of(frame.crc, payload, frame.length);
+    memcpy(block, &frame, sizeof frame);
+    write_all(out, block, sizeof frame + frame.length);
+}
+
+static void write_header(struct record *out)
+{
+    struct record_text parts[2] = {{out->header, out->header_bytes}, {"", 0}};
+
+    write_frame(out, FRAME_HEADER, 0, 0, parts);
+}
+
+static void write_block(struct record *out, size_t index)
+{
+    struct block *block = &out->blocks[index];
+    struct record_text parts[2] = {{(char *)block->rows, block->rows_bytes},
+                                   {(char *)block->strings, block->strings_bytes}};
+
+    if (!block->count)
+        return;
+    write_frame(out, (uint16_t)(FRAME_RECORDS + index), block->count, out->seed, parts);
+    block->total += block->count;
+    block->count = 0;
+    block->rows_bytes = block->strings_bytes = 0;
+}
+
+/* The struct of each type lies in memory as the fields say. */
+static bool types_fit(const struct record_probe *probe)
+{
+    if (probe->nr_types > RECORD_TYPES)
+        return false;
+    for (size_t index = 0; index < probe->nr_types; index++) {
+        const struct record_type *type = probe->types[index];
+        size_t offset = 0;
+
+        for (size_t number = 0; number < type->nr_fields; number++) {
+            const struct record_field *field = &type->fields[number];
+
+            if (field->offset != offset || field->bytes != dtypes[field->dtype].bytes ||
+                (field->nullable && !dtypes[field->dtype].nullable))
+                return false;
+            offset += field->bytes;
+        }
+    }
+    return true;
+}
+
+static void release(struct record *out)
+{
+    for (size_t index = 0; index < RECORD_TYPES; index++) {
+        free(out->blocks[index].rows);
+        free(out->blocks[index].strings);
+    }
+    if (out->file >= 0)
+        close(out->file);
+    free(out->header);
+    free(out->path);
+    free(out);
+}
+
+static int prepare(struct record *out)
+{
+    for (size_t index = 0; index < out->probe->nr_types; index++) {
+        out->blocks[index].rows = malloc(PAYLOAD_BYTES);
+        out->blocks[index].strings = malloc(PAYLOAD_BYTES);
+        if (!out->blocks[index].rows || !out->blocks[index].strings)
+            return -1;
+    }
+    return out->path ? make_header(out) : -1;
+}
+
+static int open_output(const char *path)
+{
+    int file;
+
+    if (!strcmp(path, "-"))
+        return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    do
+        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    while (file < 0 && errno == EINTR);
+    return file;
+}
+
+struct record *record_open(const char *path, const struct record_probe *probe)
+{
+    struct record *out = types_fit(probe) ? calloc(1, sizeof *out) : NULL;
+
+    if (!out) {
+        complain("%s: no memory, or a record type of %s does not fit its struct", path, probe->name);
+        return NULL;
+    }
+    out->file = -1;
+    out->probe = probe;
+    out->path = strdup(path);
+    /* A name in a listed directory cannot hold a forged block: nobody knows the seed beforehand. */
+    out->seed = (uint32_t)((uint64_t)clock_now(CLOCK_REALTIME) * 0x9E3779B97F4A7C15U >> 32) ^ (uint32_t)getpid();
+    if (prepare(out)) {
+        complain("%s: no memory for its blocks", path);
+        release(out);
+        return NULL;
+    }
+    out->file = open_output(path);
+    if (out->file < 0) {
+        complain("%s: cannot be written (%s)", path, strerror(errno));
+        release(out);
+        return NULL;
+    }
+    write_header(out);
+    return out;
+}
+
+static size_t type_index(const struct record *out, const struct record_type *type)
+{
+    size_t index = 0;
+
+    while (index < out->probe->nr_types && out->probe->types[index] != type)
+        index++;
+    return index;
+}
+
+static bool is_long(const struct record_text *text)
+{
+    return text->bytes && text->length > RECORD_TEXT_BYTES;
+}
+
+static size_t texts_bytes(const struct record_type *type, const struct record_text *texts)
+{
+    size_t bytes = 0;
+
+    for (size_t index = 0; index < type->nr_fields; index++) {
+        if (type->fields[index].dtype != RECORD_STRING)
+            continue;
+        if (texts->bytes && !is_long(texts))
+            bytes += texts->length;
+        texts++;
+    }
+    return bytes;
+}
+
+static struct record_string add_text(struct block *block, const struct record_text *text)
+{
+    struct record_string string = {NULL_OFFSET, 0};
+
+    if (!text->bytes || is_long(text))
+        return string;
+    string.offset = (uint16_t)block->strings_bytes;
+    string.length = (uint16_t)text->length;
+    memcpy(block->strings + block->strings_bytes, text->bytes, text->length);
+    block->strings_bytes += text->length;
+    return string;
+}
+
+int record_add(struct record *out, const struct record_type *type, const void *row, const struct record_text *texts)
+{
+    size_t index = type_index(out, type);
+    struct block *block = &out->blocks[index];
+    unsigned char *place;
+
+    if (index == out->probe->nr_types)
+        out->error = EINVAL;
+    if (out->error)
+        return -1;
+    if (block->rows_bytes + row_bytes(type) + block->strings_bytes + texts_bytes(type, texts) > PAYLOAD_BYTES)
+        write_block(out, index);
+    place = block->rows + block->rows_bytes;
+    memcpy(place, row, row_bytes(type));
+    for (size_t number = 0; number < type->nr_fields; number++) {
+        const struct record_field *field = &type->fields[number];
+        struct record_string string;
+
+        if (field->dtype != RECORD_STRING)
+            continue;
+        if (is_long(texts))
+            record_lose(out, "long_text", "strings too long for a record; they are null", 1);
+        string = add_text(block, texts++);
+        memcpy(place + field->offset, &string, sizeof string);
+    }
+    block->rows_bytes += row_bytes(type);
+    block->count++;
+    return out->error ? -1 : 0;
+}
+
+void record_lose(struct record *out, const char *kind, const char *message, uint64_t count)
+{
+    struct loss *loss = out->losses;
+
+    while (loss < out->losses + LOSS_KINDS - 1 && loss->kind && strcmp(loss->kind, kind))
+        loss++;
+    loss->kind = kind;
+    loss->message = message;
+    loss->count += count;
+}
+
+int record_flush(struct record *out)
+{
+    for (size_t index = 0; index < out->probe->nr_types; index++)
+        write_block(out, index);
+    return out->error ? -1 : 0;
+}
+
+static void describe_totals(FILE *file, const struct record *out)
+{
+    struct json json = {.out = file};
+
+    json_open(&json, NULL, '{');
+    json_integer(&json, "closed_ns", clock_now(CLOCK_RECORD));
+    json_integer(&json, "blocks", out->sequence);
+    json_open(&json, "records", '{');
+    for (size_t index = 0; index < out->probe->nr_types; index++)
+        json_integer(&json, out->probe->types[index]->name, (int64_t)out->blocks[index].total);
+    json_close(&json, '}');
+    json_open(&json, "losses", '[');
+    for (const struct loss *loss = out->losses; loss < out->losses + LOSS_KINDS && loss->kind; loss++) {
+        json_open(&json, NULL, '{');
+        json_string(&json, "kind", loss->kind);
+        json_integer(&json, "count", (int64_t)loss->count);
+        json_string(&json, "message", loss->message);
+        json_close(&json, '}');
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+}
+
+static void write_trailer(struct record *out)
+{
+    struct record_text parts[2] = {{NULL, 0}, {"", 0}};
+    char *text = NULL;
+    FILE *file = open_memstream(&text, &parts[0].length);
+
+    if (file) {
+        describe_totals(file, out);
+        if (fclose(file))
+            out->error = ENOMEM;
+    } else {
+        out->error = ENOMEM;
+    }
+    parts[0].bytes = text;
+    if (!out->error)
+        write_frame(out, FRAME_TRAILER, 0, out->seed, parts);
+    free(text);
+}
+
+int record_close(struct record *out)
+{
+    int failed;
+
+    record_flush(out);
+    write_header(out);
+    write_trailer(out);
+    /* A full device may tell so only now. */
+    if (close(out->file) && errno != EINTR && !out->error)
+        out->error = errno;
+    out->file = -1;
+    failed = out->error ? complain("%s: not all of it could be written (%s)", out->path, strerror(out->error)) : 0;
+    release(out);
+    return failed;
+}

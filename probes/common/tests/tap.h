@@ -1,0 +1,32 @@
+/* Test results in the Test Anything Protocol. */
+#ifndef ANDROSTEP_COMMON_TESTS_TAP_H
+#define ANDROSTEP_COMMON_TESTS_TAP_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+static int tap_points, tap_failures;
+
+/* One test point, named by `format`; returns `passed`. */
+__attribute__((format(printf, 2, 3))) static inline bool tap_ok(bool passed, const char *format, ...)
+{
+    va_list arguments;
+
+    printf("%sok %d - ", passed ? "" : "not ", ++tap_points);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    tap_failures += !passed;
+    return passed;
+}
+
+/* The plan, behind the points; returns the exit status. */
+static inline int tap_done(void)
+{
+    printf("1..%d\n", tap_points);
+    return tap_failures ? 1 : 0;
+}
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * The writer of record streams. Without an argument: what it refuses and counts. With one: writes the stream that
+ * tests/test_probes.py expects to that file.
+ */
+#define _GNU_SOURCE
+#include "common/record.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/crc.h"
+
+struct row {
+    int64_t wide;
+    uint64_t large;
+    int32_t narrow;
+    uint32_t plain;
+    struct record_string name, note;
+};
+
+static const struct record_field fields[] = {
+    RECORD_FIELD(row, wide, RECORD_INT64, true, "ns", "A time."),
+    RECORD_FIELD(row, large, RECORD_UINT64, false, NULL, "A number."),
+    RECORD_FIELD(row, narrow, RECORD_INT32, true, NULL, "A small number."),
+    RECORD_FIELD(row, plain, RECORD_UINT32, false, "B", "A size."),
+    RECORD_FIELD(row, name, RECORD_STRING, true, NULL, "A name."),
+    RECORD_FIELD(row, note, RECORD_STRING, true, NULL, "A \"note\" with \\ and \x01."),
+};
+
+static const struct record_type mixed = {"mixed", NULL, "All dtypes.", fields, 6};
+static const struct record_type numbers = {"numbers", "io", "No strings.", fields, 2};
+static const struct record_type absent = {"absent", NULL, "Not in the probe.", fields, 2};
+static const struct record_field apart[] = {
+    RECORD_FIELD(row, wide, RECORD_INT64, true, "ns", "A time."),
+    RECORD_FIELD(row, narrow, RECORD_INT32, true, NULL, "A small number."),
+};
+static const struct record_type padded = {"padded", NULL, "A struct with a hole.", apart, 2};
+static const struct record_type swapped = {"swapped", NULL, "Begins in its middle.", fields + 1, 1};
+
+static const struct record_type *const types[] = {&mixed, &numbers};
+static const struct record_probe probe = {"test", types, 2};
+
+static int failures;
+
+static void expect(int holds, const char *what)
+{
+    if (holds)
+        return;
+    printf("not true: %s\n", what);
+    failures++;
+}
+
+static void test_crc(void)
+{
+    static const struct {
+        const char *text;
+        uint32_t crc;
+    } cases[] = {{"", 0},
+                 {"a", 0xE8B7BE43},
+                 {"123456789", 0xCBF43926},
+                 {"The quick brown fox jumps over the lazy dog", 0x414FA339}};
+
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        expect(crc32_of(0, cases[index].text, strlen(cases[index].text)) == cases[index].crc, cases[index].text);
+    expect(crc32_of(crc32_of(0, "1234", 4), "56789", 5) == 0xCBF43926, "a checksum goes on");
+}
+
+static void test_refusals(void)
+{
+    const struct record_type *const hole[] = {&padded}, *const middle[] = {&swapped};
+    const struct record_probe with_hole = {"hole", hole, 1}, with_middle = {"middle", middle, 1};
+    struct row row = {0};
+    struct record *out;
+
+    expect(!record_open("/dev/null", &with_hole), "a struct with padding is refused");
+    expect(!record_open("/dev/null", &with_middle), "fields that do not begin the struct are refused");
+    expect(!record_open("/nowhere/at/all", &probe), "a path that cannot be made is refused");
+    out = record_open("/dev/null", &probe);
+    expect(out && record_add(out, &absent, &row, NULL) < 0, "a type that the header lacks is refused");
+    expect(record_add(out, &numbers, &row, NULL) < 0, "nothing is added after a failure");
+    expect(record_close(out) < 0, "a failure is told at the end");
+}
+
+static void test_full_device(void)
+{
+    struct record *out = record_open("/dev/full", &probe);
+
+    expect(out && record_flush(out) < 0, "a full device is noticed");
+    expect(out && record_close(out) < 0, "a full device is told at the end");
+}
+
+/* Rows that depend on their number alone, so that Python can make them too. */
+static void add_row(struct record *out, uint32_t number)
+{
+    struct row row = {
+        .wide = number % 7 ? (int64_t)number * 1000003 - 5000000000 : RECORD_NULL_INT64,
+        .large = UINT64_MAX - number,
+        .narrow = number % 5 ? -(int32_t)number : RECORD_NULL_INT32,
+        .plain = number,
+    };
+    char name[32], note[3] = {(char)0xFF, '\n', (char)(number % 128)};
+    struct record_text texts[2] = {{name, (size_t)snprintf(name, sizeof name, "n%u", number)}, {note, sizeof note}};
+
+    if (number % 3 == 0)
+        texts[0].bytes = NULL;
+    if (number % 4 == 0)
+        texts[1].length = 0;
+    record_add(out, &mixed, &row, texts);
+    if (number % 2)
+        record_add(out, &numbers, &row, NULL);
+}
+
+static int write_sample(const char *path)
+{
+    struct record *out = record_open(path, &probe);
+    struct row row = {0};
+    char *text = calloc(1, RECORD_TEXT_BYTES + 1);
+    struct record_text fits = {text, RECORD_TEXT_BYTES}, is_long = {text, RECORD_TEXT_BYTES + 1};
+
+    if (!out || !text)
+        return 1;
+    memset(text, 'x', RECORD_TEXT_BYTES);
+    for (uint32_t number = 0; number < 20000; number++)
+        add_row(out, number);
+    for (int repeat = 0; repeat < 9; repeat++)
+        record_add(out, &mixed, &row, (struct record_text[]){fits, fits});
+    record_add(out, &mixed, &row, (struct record_text[]){is_long, fits});
+    record_lose(out, "seen", "things \"lost\"", 2);
+    record_lose(out, "seen", "things \"lost\"", 3);
+    free(text);
+    return record_close(out) ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return write_sample(argv[1]);
+    test_crc();
+    test_refusals();
+    test_full_device();
+    return failures ? 1 : 0;
+}

@@ -1,0 +1,17 @@
+/* Numbers with a unit, for people. */
+#ifndef ANDROSTEP_COMMON_WORDS_H
+#define ANDROSTEP_COMMON_WORDS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define WORDS_SIZE 64
+
+/* "4 KiB", "1.536 MiB"; "27.1 us". */
+void words_bytes(double bytes, char text[WORDS_SIZE]);
+void words_time(double ns, char text[WORDS_SIZE]);
+
+/* Bytes, behind what comes before them. */
+void words_print_bytes(FILE *out, const char *before, int64_t bytes);
+
+#endif

@@ -1,0 +1,19 @@
+/* A set of inode numbers. */
+#ifndef ANDROSTEP_EXTMAP_INODES_H
+#define ANDROSTEP_EXTMAP_INODES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* All zero: empty. */
+struct inodes {
+    uint64_t *slots; /* 0: free; inode numbers begin at 1 */
+    size_t nr_slots, used;
+};
+
+/* 1: `ino` was added, 0: it was there already, -1: no memory. */
+int inodes_add(struct inodes *set, uint64_t ino);
+
+void inodes_release(struct inodes *set);
+
+#endif

@@ -1,0 +1,117 @@
+#define _GNU_SOURCE
+#include "extmap/extmap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/complain.h"
+#include "common/opts.h"
+
+static const struct record_type *const types[] = {EXTMAP_TYPES};
+static const struct record_probe probe = {"extmap", types, sizeof types / sizeof *types};
+
+struct command {
+    const char *output;
+    bool tasks, same_filesystem, describe, help;
+};
+
+static const char about[] =
+    "Lists which blocks of its device every file below ROOT has, as the mounted filesystem tells it\n"
+    "(FIEMAP, else FIBMAP), and the names, sizes and times of the files. It follows no symbolic links\n"
+    "and enters no other mounts. Names that a mount point hides are not seen: list that directory's\n"
+    "filesystem where nothing is mounted over it. Run as root, or it lists what you may open.";
+
+static const char more[] =
+    "What changed, vanished or could not be read meanwhile is counted in FILE. What is dirty in memory\n"
+    "has no blocks yet and is listed as such: sync first. FILE is a record stream (probes/FORMAT.md).\n"
+    "\n"
+    "examples:\n"
+    "  sync; extmap -o /dev/shm/data.rec --tasks /data\n"
+    "  adb exec-out su -c 'extmap -o - /data' > data.rec\n"
+    "\n"
+    "Exit status: 0 when the listing is complete but for what it counts as lost, else 1.";
+
+/* The device of the file that would be written, or of its directory; 0 if there is neither. */
+static dev_t output_device(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct stat where;
+    char *directory;
+    int failed;
+
+    if (!strcmp(path, "-"))
+        return fstat(1, &where) || !S_ISREG(where.st_mode) ? 0 : where.st_dev;
+    if (!stat(path, &where))
+        return S_ISREG(where.st_mode) ? where.st_dev : 0;
+    directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    failed = !directory || stat(directory, &where);
+    free(directory);
+    return failed ? 0 : where.st_dev;
+}
+
+static int check_roots(const struct command *command, char **roots)
+{
+    dev_t device = output_device(command->output);
+
+    for (; *roots; roots++) {
+        struct stat root;
+
+        if (stat(*roots, &root))
+            return complain("%s: cannot be listed (%s)", *roots, strerror(errno));
+        if (!command->same_filesystem && root.st_dev == device)
+            return complain("%s lies in the filesystem of %s, which writing would change; write elsewhere, or say "
+                            "--same-filesystem",
+                            command->output, *roots);
+    }
+    return 0;
+}
+
+static int list(const struct command *command, char **roots)
+{
+    struct record *out;
+    int failed = 0;
+
+    if (!command->output)
+        return complain("name the file to write: -o FILE");
+    if (!*roots && !command->tasks)
+        return complain("name a directory to list, or say --tasks; --help tells more");
+    if (check_roots(command, roots))
+        return -1;
+    out = record_open(command->output, &probe);
+    if (!out)
+        return -1;
+    for (; *roots && !failed; roots++)
+        failed = extmap_tree(*roots, out);
+    if (command->tasks && !failed)
+        failed = extmap_tasks(out);
+    return record_close(out) || failed ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct command command = {0};
+    const struct opt table[] = {
+        {'o', "output", "FILE", "write the records to FILE; -: standard output", OPT_TEXT, &command.output, 0, 0},
+        {0, "tasks", NULL, "also list all threads, with user, command line and Android package", OPT_FLAG,
+         &command.tasks, 0, 0},
+        {0, "same-filesystem", NULL, "allow FILE to lie in a filesystem that is listed", OPT_FLAG,
+         &command.same_filesystem, 0, 0},
+        {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &command.describe, 0, 0},
+        {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &command.help, 0, 0},
+    };
+    const struct opts opts = {"-o FILE [--tasks] [ROOT...]", about, more, table, sizeof table / sizeof *table};
+    int first = opts_parse(&opts, argc, argv);
+    int failed;
+
+    if (first < 0)
+        return 1;
+    if (command.help)
+        failed = opts_help(stdout, &opts, "extmap");
+    else if (command.describe)
+        failed = record_describe(stdout, &probe);
+    else
+        failed = list(&command, argv + first);
+    return failed ? 1 : 0;
+}

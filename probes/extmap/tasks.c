@@ -1,0 +1,173 @@
+#define _GNU_SOURCE
+#include "extmap/extmap.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/procfs.h"
+#include "extmap/packages.h"
+
+struct task_row {
+    int64_t started_ns, listed_ns;
+    int32_t pid, tid, uid;
+    struct record_string comm, cmdline, package;
+};
+
+static const struct record_field task_fields[] = {
+    RECORD_FIELD(task_row, started_ns, RECORD_INT64, true, "ns", "Start of the thread, to a clock tick."),
+    RECORD_FIELD(task_row, listed_ns, RECORD_INT64, false, "ns", "When this was read."),
+    RECORD_FIELD(task_row, pid, RECORD_INT32, false, NULL, "Process (thread group)."),
+    RECORD_FIELD(task_row, tid, RECORD_INT32, false, NULL, "Thread."),
+    RECORD_FIELD(task_row, uid, RECORD_INT32, true, NULL, "User (the real one)."),
+    RECORD_FIELD(task_row, comm, RECORD_STRING, true, NULL, "Name of the thread."),
+    RECORD_FIELD(task_row, cmdline, RECORD_STRING, true, NULL,
+                 "Command line of the process, its arguments separated by spaces; null for kernel threads."),
+    RECORD_FIELD(task_row, package, RECORD_STRING, true, NULL, "Android package, by packages.list."),
+};
+
+const struct record_type task_type = {
+    "task", "tasks", "A thread that was running.", task_fields, sizeof task_fields / sizeof *task_fields,
+};
+
+/* The start is field 22 of /proc/PID/stat (Documentation/filesystems/proc.rst); what follows the name is field 3. */
+#define SPACES_BEFORE_START (22 - 3)
+
+/* The start of a thread in ns of CLOCK_RECORD; `after_name` is what follows the name in its stat file. */
+static int64_t start_time(const char *after_name)
+{
+    const char *field = after_name;
+
+    for (int number = 0; field && number < SPACES_BEFORE_START; number++)
+        field = strchr(field + 1, ' ');
+    return field ? strtoll(field, NULL, 10) * (1000000000 / sysconf(_SC_CLK_TCK)) : RECORD_NULL_INT64;
+}
+
+static int32_t real_user(const char *status)
+{
+    const char *found = strstr(status, "\nUid:");
+
+    return found ? (int32_t)strtoul(found + strlen("\nUid:"), NULL, 10) : RECORD_NULL_INT32;
+}
+
+/* The arguments of a process as one line; its length, 0 if there are none. */
+static size_t read_cmdline(const char *pid, char *buffer, size_t size)
+{
+    char path[64];
+    long length;
+
+    snprintf(path, sizeof path, "/proc/%.20s/cmdline", pid);
+    length = procfs_read(path, buffer, size);
+    while (length > 0 && !buffer[length - 1])
+        length--;
+    for (long index = 0; index < length; index++)
+        if (!buffer[index])
+            buffer[index] = ' ';
+    if (length >= 0)
+        buffer[length] = '\0';
+    return length > 0 ? (size_t)length : 0;
+}
+
+struct process {
+    const char *pid;
+    const char *cmdline; /* NULL: none */
+    const struct packages *packages;
+};
+
+static int record_task(struct record *out, const struct process *process, const char *tid)
+{
+    struct task_row row = {
+        .started_ns = RECORD_NULL_INT64,
+        .listed_ns = clock_now(CLOCK_RECORD),
+        .pid = (int32_t)strtol(process->pid, NULL, 10),
+        .tid = (int32_t)strtol(tid, NULL, 10),
+        .uid = RECORD_NULL_INT32,
+    };
+    struct record_text texts[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    char path[96], stat[1024], status[4096];
+    const char *name, *name_end;
+
+    snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/stat", process->pid, tid);
+    if (procfs_read(path, stat, sizeof stat) <= 0)
+        return 0; /* it has ended */
+    name = strchr(stat, '(');
+    name_end = strrchr(stat, ')');
+    if (name && name_end && name < name_end) {
+        texts[0] = (struct record_text){name + 1, (size_t)(name_end - name - 1)};
+        row.started_ns = start_time(name_end + 1);
+    }
+    snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/status", process->pid, tid);
+    if (procfs_read(path, status, sizeof status) > 0)
+        row.uid = real_user(status);
+    if (process->cmdline)
+        texts[1] = (struct record_text){process->cmdline, strlen(process->cmdline)};
+    if (row.uid >= 0)
+        texts[2].bytes = packages_of(process->packages, (unsigned int)row.uid, process->cmdline);
+    texts[2].length = texts[2].bytes ? strlen(texts[2].bytes) : 0;
+    return record_add(out, &task_type, &row, texts);
+}
+
+static int record_process(struct record *out, const char *pid, const struct packages *packages)
+{
+    char path[64], cmdline[RECORD_TEXT_BYTES];
+    struct process process = {pid, NULL, packages};
+    const struct dirent *entry;
+    DIR *threads;
+    int failed = 0;
+
+    snprintf(path, sizeof path, "/proc/%.20s/task", pid);
+    threads = opendir(path);
+    if (!threads)
+        return 0; /* it has ended */
+    if (read_cmdline(pid, cmdline, sizeof cmdline))
+        process.cmdline = cmdline;
+    while (!failed && (entry = readdir(threads)))
+        if (isdigit((unsigned char)entry->d_name[0]))
+            failed = record_task(out, &process, entry->d_name);
+    closedir(threads);
+    return failed;
+}
+
+int32_t extmap_user(int32_t pid)
+{
+    char path[64], status[4096];
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    return procfs_read(path, status, sizeof status) > 0 ? real_user(status) : RECORD_NULL_INT32;
+}
+
+int extmap_process(struct record *out, int32_t pid, const struct packages *packages)
+{
+    char number[16], cmdline[RECORD_TEXT_BYTES];
+    struct process process = {number, NULL, packages};
+
+    snprintf(number, sizeof number, "%d", (int)pid);
+    if (read_cmdline(number, cmdline, sizeof cmdline))
+        process.cmdline = cmdline;
+    return record_task(out, &process, number);
+}
+
+int extmap_tasks(struct record *out)
+{
+    struct packages packages = {0};
+    const struct dirent *entry;
+    DIR *processes = opendir("/proc");
+    int failed = 0;
+
+    if (!processes)
+        return complain("/proc: cannot be listed (%s)", strerror(errno));
+    /* Only Android has it, and only root may read it. */
+    packages_read(&packages, PACKAGES_LIST);
+    while (!failed && (entry = readdir(processes)))
+        if (isdigit((unsigned char)entry->d_name[0]))
+            failed = record_process(out, entry->d_name, &packages);
+    closedir(processes);
+    packages_release(&packages);
+    return failed ? -1 : record_flush(out);
+}

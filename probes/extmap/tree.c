@@ -1,0 +1,636 @@
+#define _GNU_SOURCE
+#include "extmap/extmap.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/mounts.h"
+#include "extmap/encryption.h"
+#include "extmap/filemap.h"
+#include "extmap/inodes.h"
+
+/* Directories kept open on the way down; those above are found again by their names. */
+#define OPEN_LEVELS 64
+
+#define SECTOR_BYTES 512
+#define ATTRIBUTES   (STATX_BASIC_STATS | STATX_BTIME)
+
+struct filesystem_row {
+    int64_t nr_sectors, listed_ns;
+    uint32_t dev, block_bytes;
+    struct record_string fs_type, source, mount_point, root;
+};
+
+static const struct record_field filesystem_fields[] = {
+    RECORD_FIELD(filesystem_row, nr_sectors, RECORD_INT64, true, "512 B sectors", "Size of the device."),
+    RECORD_FIELD(filesystem_row, listed_ns, RECORD_INT64, false, "ns", "When the listing began."),
+    RECORD_FIELD(filesystem_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(filesystem_row, block_bytes, RECORD_UINT32, false, "B", "Block size of the filesystem."),
+    RECORD_FIELD(filesystem_row, fs_type, RECORD_STRING, true, NULL, "Type in /proc/self/mountinfo."),
+    RECORD_FIELD(filesystem_row, source, RECORD_STRING, true, NULL, "What was mounted."),
+    RECORD_FIELD(filesystem_row, mount_point, RECORD_STRING, true, NULL, "Where it is mounted."),
+    RECORD_FIELD(filesystem_row, root, RECORD_STRING, true, NULL,
+                 "Path, from the root of the filesystem, of the directory whose tree was listed."),
+};
+
+const struct record_type filesystem_type = {
+    "filesystem",
+    NULL,
+    "A filesystem of which a tree was listed.",
+    filesystem_fields,
+    sizeof filesystem_fields / sizeof *filesystem_fields,
+};
+
+struct file_row {
+    int64_t ino, generation, size_bytes, allocated_sectors, created_ns, modified_ns, changed_ns, listed_ns;
+    uint32_t dev, mode, nlink, uid, attributes;
+    int32_t name_encrypted;
+    struct record_string path;
+};
+
+static const struct record_field file_fields[] = {
+    RECORD_FIELD(file_row, ino, RECORD_INT64, false, NULL, "Inode number."),
+    RECORD_FIELD(file_row, generation, RECORD_INT64, true, NULL, "Inode generation (FS_IOC_GETVERSION)."),
+    RECORD_FIELD(file_row, size_bytes, RECORD_INT64, false, "B", "Size of the file."),
+    RECORD_FIELD(file_row, allocated_sectors, RECORD_INT64, false, "512 B sectors", "What the file takes (st_blocks)."),
+    RECORD_FIELD(file_row, created_ns, RECORD_INT64, true, "ns", "Creation, of CLOCK_REALTIME."),
+    RECORD_FIELD(file_row, modified_ns, RECORD_INT64, false, "ns", "st_mtime, of CLOCK_REALTIME."),
+    RECORD_FIELD(file_row, changed_ns, RECORD_INT64, false, "ns", "st_ctime, of CLOCK_REALTIME."),
+    RECORD_FIELD(file_row, listed_ns, RECORD_INT64, false, "ns", "When this was read."),
+    RECORD_FIELD(file_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(file_row, mode, RECORD_UINT32, false, NULL, "Type and rights (st_mode)."),
+    RECORD_FIELD(file_row, nlink, RECORD_UINT32, false, NULL, "Number of names."),
+    RECORD_FIELD(file_row, uid, RECORD_UINT32, false, NULL, "User who owns the file."),
+    RECORD_FIELD(file_row, attributes, RECORD_UINT32, false, NULL,
+                 "FS_*_FL of FS_IOC_GETFLAGS (linux/fs.h); 0 where the filesystem does not tell."),
+    RECORD_FIELD(file_row, name_encrypted, RECORD_INT32, true, NULL,
+                 "1: the name is ciphertext, because its key is not there; 0: it is not; null: not told."),
+    RECORD_FIELD(file_row, path, RECORD_STRING, true, NULL, "Path from the root of the filesystem, one row per name."),
+};
+
+const struct record_type file_type = {
+    "file", "files", "A name of an inode.", file_fields, sizeof file_fields / sizeof *file_fields,
+};
+
+struct extent_row {
+    int64_t sector, nr_sectors, ino, generation, file_offset_bytes;
+    uint32_t dev, flags;
+};
+
+static const struct record_field extent_fields[] = {
+    RECORD_FIELD(extent_row, sector, RECORD_INT64, true, "512 B sectors", "First sector on `dev`."),
+    RECORD_FIELD(extent_row, nr_sectors, RECORD_INT64, false, "512 B sectors", "Length."),
+    RECORD_FIELD(extent_row, ino, RECORD_INT64, false, NULL, "Inode that owns the run."),
+    RECORD_FIELD(extent_row, generation, RECORD_INT64, true, NULL, "Inode generation (FS_IOC_GETVERSION)."),
+    RECORD_FIELD(extent_row, file_offset_bytes, RECORD_INT64, false, "B", "Offset in the file."),
+    RECORD_FIELD(extent_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(extent_row, flags, RECORD_UINT32, false, NULL,
+                 "FIEMAP_EXTENT_* (linux/fiemap.h); 0x80000000: from FIBMAP, which tells no state."),
+};
+
+const struct record_type extent_type = {
+    "extent",
+    "extents",
+    "A run of sectors of a file, once per inode.",
+    extent_fields,
+    sizeof extent_fields / sizeof *extent_fields,
+};
+
+/* The attributes that statx tells of a file without opening it: their bits are those of FS_*_FL. */
+#define TOLD_UNOPENED (FS_COMPR_FL | FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_ENCRYPT_FL)
+
+/* A directory on the way from the root to where the walk is. */
+struct level {
+    int fd; /* -1: closed to save descriptors */
+    int32_t names_encrypted;
+    uint64_t ino;
+    size_t path_bytes;
+    char *names; /* of subdirectories still to be walked, each ended by a zero byte */
+    size_t names_bytes, names_room, next;
+};
+
+struct walk {
+    struct record *out;
+    uint32_t dev;
+    int64_t mount_id; /* -1: unknown */
+    char *path;       /* of the entry at hand, from the root of the filesystem */
+    size_t path_bytes, path_room;
+    struct level *levels;
+    size_t depth, levels_room;
+    struct inodes linked; /* inodes with several names whose extents are recorded */
+    int error;            /* why the walk cannot go on; 0: it can */
+};
+
+/* -- memory ------------------------------------------------------------------------------------------------------- */
+
+/* `array` with room for `wanted` elements of `each` bytes, maybe elsewhere; NULL if there is no memory. */
+static void *with_room(struct walk *walk, void *array, size_t *room, size_t wanted, size_t each)
+{
+    size_t larger = *room ? *room : 64;
+    void *moved;
+
+    if (wanted <= *room)
+        return array;
+    while (larger < wanted)
+        larger *= 2;
+    moved = realloc(array, larger * each);
+    if (moved)
+        *room = larger;
+    else
+        walk->error = ENOMEM;
+    return moved;
+}
+
+/* Makes the path that of entry `name` in the directory whose path has `directory_bytes`. */
+static int set_path(struct walk *walk, size_t directory_bytes, const char *name)
+{
+    bool at_root = directory_bytes == 1 && walk->path[0] == '/';
+    size_t name_bytes = strlen(name), start = at_root ? 1 : directory_bytes + 1;
+    char *path = with_room(walk, walk->path, &walk->path_room, start + name_bytes + 1, 1);
+
+    if (!path)
+        return -1;
+    walk->path = path;
+    walk->path[start - 1] = '/';
+    memcpy(walk->path + start, name, name_bytes + 1);
+    walk->path_bytes = start + name_bytes;
+    return 0;
+}
+
+static void remember_directory(struct walk *walk, struct level *level, const char *name)
+{
+    size_t bytes = strlen(name) + 1;
+    char *names = with_room(walk, level->names, &level->names_room, level->names_bytes + bytes, 1);
+
+    if (!names)
+        return;
+    level->names = names;
+    memcpy(level->names + level->names_bytes, name, bytes);
+    level->names_bytes += bytes;
+}
+
+/* -- losses ------------------------------------------------------------------------------------------------------- */
+
+static void lose_by_errno(struct walk *walk, int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ELOOP:
+    case ENOTDIR:
+    case ESTALE:
+        record_lose(walk->out, "vanished", "files that vanished or were replaced during the listing", 1);
+        break;
+    case EACCES:
+    case EPERM:
+        record_lose(walk->out, "denied", "files that must not be opened; list as root", 1);
+        break;
+    case ENOKEY:
+        record_lose(walk->out, "locked", "encrypted files whose key is not there; unlock the user first", 1);
+        break;
+    case EOPNOTSUPP:
+        record_lose(walk->out, "unmapped", "files whose blocks the filesystem does not tell", 1);
+        break;
+    default:
+        record_lose(walk->out, "unreadable", "files or directories that could not be read", 1);
+    }
+}
+
+static void lose_mount(struct walk *walk)
+{
+    record_lose(walk->out, "mount", "mount points, which were not entered: what they hide is not listed", 1);
+}
+
+/* -- one file ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t kernel_dev(const struct statx *about)
+{
+    return about->stx_dev_major << 20 | about->stx_dev_minor;
+}
+
+static int64_t nanoseconds(const struct statx_timestamp *time)
+{
+    return time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
+/* An open file for statx, reading and ioctl: never a link, without touching its access time where that is allowed. */
+static int open_entry(int directory, const char *name, int flags)
+{
+    int fd;
+
+    flags |= O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    do
+        fd = openat(directory, name, flags | O_NOATIME);
+    while (fd < 0 && errno == EINTR);
+    return fd < 0 && errno == EPERM ? openat(directory, name, flags) : fd;
+}
+
+/* `name` in `directory`, or the open file `directory` itself where `name` is "", lies in the mount that is walked. */
+static bool same_mount(const struct walk *walk, int directory, const char *name, const struct statx *about)
+{
+    int64_t mount_id;
+
+    if (kernel_dev(about) != walk->dev)
+        return false;
+    mount_id = mounts_id(directory, name);
+    return mount_id < 0 || walk->mount_id < 0 || mount_id == walk->mount_id;
+}
+
+static struct file_row file_row(const struct statx *about)
+{
+    return (struct file_row){
+        .ino = (int64_t)about->stx_ino,
+        .generation = RECORD_NULL_INT64,
+        .size_bytes = (int64_t)about->stx_size,
+        .allocated_sectors = (int64_t)about->stx_blocks,
+        .created_ns = about->stx_mask & STATX_BTIME ? nanoseconds(&about->stx_btime) : RECORD_NULL_INT64,
+        .modified_ns = nanoseconds(&about->stx_mtime),
+        .changed_ns = nanoseconds(&about->stx_ctime),
+        .listed_ns = clock_now(CLOCK_RECORD),
+        .dev = kernel_dev(about),
+        .mode = about->stx_mode,
+        .nlink = about->stx_nlink,
+        .uid = about->stx_uid,
+        .attributes = (uint32_t)(about->stx_attributes & TOLD_UNOPENED),
+    };
+}
+
+/* Adds what only an open file tells. The kernel writes an int, although the numbers of the calls say long. */
+static void ask_inode(int fd, struct file_row *row)
+{
+    unsigned int value[2] = {0, 0};
+
+    if (!ioctl(fd, FS_IOC_GETVERSION, value))
+        row->generation = value[0];
+    value[0] = 0;
+    if (!ioctl(fd, FS_IOC_GETFLAGS, value))
+        row->attributes = value[0];
+}
+
+static void record_file(struct walk *walk, struct file_row *row)
+{
+    struct record_text path = {walk->path, walk->path_bytes};
+
+    /* Nobody asked about the directory above the one where the walk begins. */
+    row->name_encrypted = walk->depth ? walk->levels[walk->depth - 1].names_encrypted : RECORD_NULL_INT32;
+    if (record_add(walk->out, &file_type, row, &path))
+        walk->error = EIO;
+}
+
+struct owner {
+    struct record *out;
+    const struct file_row *file;
+};
+
+static int record_extent(void *context, const struct filemap_extent *extent)
+{
+    const struct owner *owner = context;
+    int64_t first = extent->physical_bytes / SECTOR_BYTES;
+    int64_t end = (extent->physical_bytes + extent->nr_bytes + SECTOR_BYTES - 1) / SECTOR_BYTES;
+    bool nowhere = extent->flags & (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC);
+    struct extent_row row = {
+        .sector = nowhere ? RECORD_NULL_INT64 : first,
+        .nr_sectors = end - first,
+        .ino = owner->file->ino,
+        .generation = owner->file->generation,
+        .file_offset_bytes = extent->file_offset_bytes,
+        .dev = owner->file->dev,
+        .flags = extent->flags,
+    };
+
+    return record_add(owner->out, &extent_type, &row, NULL) ? 1 : 0;
+}
+
+static void record_extents(struct walk *walk, int fd, const struct statx *about, const struct file_row *row)
+{
+    struct owner owner = {walk->out, row};
+    struct statx after;
+
+    if (!S_ISDIR(about->stx_mode) && about->stx_nlink > 1) {
+        int added = inodes_add(&walk->linked, about->stx_ino);
+
+        if (added < 0)
+            walk->error = ENOMEM;
+        if (added != 1)
+            return;
+    }
+    if (filemap(fd, row->size_bytes, record_extent, &owner) < 0) {
+        lose_by_errno(walk, errno);
+        return;
+    }
+    if (!statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, &after) && nanoseconds(&after.stx_ctime) != row->changed_ns)
+        record_lose(walk->out, "changed", "files that changed while they were listed", 1);
+}
+
+/* Records an open regular file or directory; 0 if it is one and of this mount. */
+static int record_open_entry(struct walk *walk, int fd, struct statx *about)
+{
+    struct file_row row;
+
+    if (statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, about)) {
+        lose_by_errno(walk, errno);
+        return -1;
+    }
+    if (!same_mount(walk, fd, "", about)) {
+        lose_mount(walk);
+        return -1;
+    }
+    row = file_row(about);
+    if (S_ISREG(about->stx_mode) || S_ISDIR(about->stx_mode))
+        ask_inode(fd, &row);
+    record_file(walk, &row);
+    if (S_ISREG(about->stx_mode) || S_ISDIR(about->stx_mode))
+        record_extents(walk, fd, about, &row);
+    return 0;
+}
+
+/* Records an entry that is not opened: a link, pipe, socket or device, or one that must not be opened. */
+static void record_closed_entry(struct walk *walk, int directory, const char *name)
+{
+    struct file_row row;
+    struct statx about;
+
+    if (statx(directory, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, ATTRIBUTES, &about)) {
+        lose_by_errno(walk, errno);
+        return;
+    }
+    if (!same_mount(walk, directory, name, &about)) {
+        lose_mount(walk);
+        return;
+    }
+    row = file_row(&about);
+    record_file(walk, &row);
+}
+
+static void visit_file(struct walk *walk, int directory, const char *name)
+{
+    struct statx about;
+    int fd = open_entry(directory, name, 0);
+
+    if (fd < 0) {
+        lose_by_errno(walk, errno);
+        if (errno != ENOENT)
+            record_closed_entry(walk, directory, name);
+        return;
+    }
+    record_open_entry(walk, fd, &about);
+    close(fd);
+}
+
+/* -- directories --------------------------------------------------------------------------------------------------- */
+
+static unsigned char entry_type(int directory, const struct dirent *entry)
+{
+    struct stat about;
+
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type;
+    /* What vanished meanwhile is left to whoever opens it. */
+    if (fstatat(directory, entry->d_name, &about, AT_SYMLINK_NOFOLLOW))
+        return DT_REG;
+    return IFTODT(about.st_mode);
+}
+
+static void visit_entry(struct walk *walk, struct level *level, const struct dirent *entry)
+{
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+        return;
+    switch (entry_type(level->fd, entry)) {
+    case DT_DIR:
+        remember_directory(walk, level, entry->d_name);
+        return;
+    case DT_REG:
+        if (!set_path(walk, level->path_bytes, entry->d_name))
+            visit_file(walk, level->fd, entry->d_name);
+        return;
+    default:
+        if (!set_path(walk, level->path_bytes, entry->d_name))
+            record_closed_entry(walk, level->fd, entry->d_name);
+    }
+}
+
+/* Records the files of a directory and remembers its subdirectories. */
+static void read_entries(struct walk *walk, struct level *level)
+{
+    int fd = fcntl(level->fd, F_DUPFD_CLOEXEC, 0);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!directory) {
+        lose_by_errno(walk, errno);
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while (errno = 0, (entry = readdir(directory)) && !walk->error)
+        visit_entry(walk, level, entry);
+    if (errno)
+        lose_by_errno(walk, errno);
+    closedir(directory);
+}
+
+static void leave(struct walk *walk)
+{
+    struct level *level = &walk->levels[--walk->depth];
+
+    if (level->fd >= 0)
+        close(level->fd);
+    free(level->names);
+}
+
+/* Goes down into directory `fd`, whose path is the walk's, and records what is in it. */
+static void enter(struct walk *walk, int fd, uint64_t ino)
+{
+    struct level *level;
+    int hidden;
+    void *levels = with_room(walk, walk->levels, &walk->levels_room, walk->depth + 1, sizeof *walk->levels);
+
+    if (!levels) {
+        close(fd);
+        return;
+    }
+    walk->levels = levels;
+    /* The lowest stays open: the way to all others begins there. */
+    if (walk->depth > OPEN_LEVELS && walk->levels[walk->depth - OPEN_LEVELS].fd >= 0) {
+        close(walk->levels[walk->depth - OPEN_LEVELS].fd);
+        walk->levels[walk->depth - OPEN_LEVELS].fd = -1;
+    }
+    level = &walk->levels[walk->depth++];
+    *level = (struct level){.fd = fd, .ino = ino, .path_bytes = walk->path_bytes};
+    hidden = encryption_hides_names(fd);
+    level->names_encrypted = hidden < 0 ? RECORD_NULL_INT32 : hidden;
+    read_entries(walk, level);
+}
+
+/* Opens the directory of level `index` by its name in the one above; -1 if another lies there now. */
+static int open_level(struct walk *walk, size_t index, int above)
+{
+    struct level *level = &walk->levels[index];
+    size_t above_bytes = walk->levels[index - 1].path_bytes;
+    size_t start = above_bytes == 1 && walk->path[0] == '/' ? 1 : above_bytes + 1;
+    char after = walk->path[level->path_bytes];
+    struct statx about;
+    int fd;
+
+    walk->path[level->path_bytes] = '\0';
+    fd = open_entry(above, walk->path + start, O_DIRECTORY);
+    walk->path[level->path_bytes] = after;
+    if (fd < 0)
+        return -1;
+    if (!statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, &about) && about.stx_ino == level->ino &&
+        same_mount(walk, fd, "", &about))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Opens the deepest directories again, from the root down; gives up those that are no longer where they were. */
+static void find_again(struct walk *walk)
+{
+    int above = walk->levels[0].fd;
+
+    for (size_t index = 1; index < walk->depth; index++) {
+        int fd = open_level(walk, index, above);
+
+        if (index > 1 && index - 1 + OPEN_LEVELS < walk->depth) {
+            close(above);
+            walk->levels[index - 1].fd = -1;
+        }
+        if (fd < 0) {
+            record_lose(walk->out, "moved",
+                        "directories that were moved during the listing, with what was left to list",
+                        walk->depth - index);
+            while (walk->depth > index)
+                leave(walk);
+            return;
+        }
+        walk->levels[index].fd = fd;
+        above = fd;
+    }
+}
+
+static void visit_directory(struct walk *walk, int above, const char *name)
+{
+    struct statx about;
+    int fd = open_entry(above, name, O_DIRECTORY);
+
+    if (fd < 0) {
+        lose_by_errno(walk, errno);
+        if (errno != ENOENT)
+            record_closed_entry(walk, above, name);
+        return;
+    }
+    if (record_open_entry(walk, fd, &about))
+        close(fd);
+    else
+        enter(walk, fd, about.stx_ino);
+}
+
+/* Walks down from the directories entered so far until none is left. */
+static void walk_down(struct walk *walk)
+{
+    while (walk->depth && !walk->error) {
+        struct level *level = &walk->levels[walk->depth - 1];
+        const char *name;
+
+        if (level->next == level->names_bytes) {
+            leave(walk);
+            continue;
+        }
+        if (level->fd < 0) {
+            find_again(walk);
+            continue;
+        }
+        name = level->names + level->next;
+        level->next += strlen(name) + 1;
+        if (!set_path(walk, level->path_bytes, name))
+            visit_directory(walk, level->fd, name);
+    }
+    while (walk->depth)
+        leave(walk);
+}
+
+/* -- the filesystem ------------------------------------------------------------------------------------------------ */
+
+static int record_filesystem(struct walk *walk, const struct mount *mount, const struct statx *about)
+{
+    struct filesystem_row row = {
+        .nr_sectors = mounts_device_sectors(about->stx_dev_major, about->stx_dev_minor),
+        .listed_ns = clock_now(CLOCK_RECORD),
+        .dev = walk->dev,
+        .block_bytes = about->stx_blksize,
+    };
+    struct record_text texts[] = {
+        {mount->fs_type, strlen(mount->fs_type)},
+        {mount->source, strlen(mount->source)},
+        {mount->point, strlen(mount->point)},
+        {walk->path, walk->path_bytes},
+    };
+
+    if (row.nr_sectors < 0)
+        row.nr_sectors = RECORD_NULL_INT64;
+    return record_add(walk->out, &filesystem_type, &row, texts);
+}
+
+/* Makes the path that of the root of the walk; `mount` is left to the caller to free. */
+static int begin(struct walk *walk, const char *root, int fd, const struct statx *about, struct mount *mount)
+{
+    walk->dev = kernel_dev(about);
+    if (!about->stx_dev_major)
+        return complain("%s: no block device lies below it; name a directory of a disk filesystem", root);
+    walk->mount_id = mounts_id(fd, "");
+    if (mounts_find(fd, walk->mount_id, mount))
+        return complain("%s: its mount is not in /proc/self/mountinfo; is /proc mounted?", root);
+    walk->path_bytes = strlen(mount->path);
+    walk->path_room = walk->path_bytes + 1;
+    walk->path = strdup(mount->path);
+    return walk->path ? 0 : complain("%s: no memory", root);
+}
+
+static int walk_tree(struct walk *walk, const char *root, int fd)
+{
+    struct mount mount = {0};
+    struct statx about;
+    int failed;
+
+    if (statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, &about)) {
+        failed = complain("%s: %s", root, strerror(errno));
+    } else {
+        failed = begin(walk, root, fd, &about, &mount) || record_filesystem(walk, &mount, &about);
+    }
+    mounts_release(&mount);
+    if (failed || record_open_entry(walk, fd, &about)) {
+        close(fd);
+        return -1;
+    }
+    enter(walk, fd, about.stx_ino);
+    walk_down(walk);
+    return walk->error ? complain("%s: the listing was not finished (%s)", root, strerror(walk->error)) : 0;
+}
+
+int extmap_tree(const char *root, struct record *out)
+{
+    struct walk walk = {.out = out};
+    int fd = open(root, O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
+    int failed;
+
+    if (fd < 0 && errno == EPERM)
+        fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return complain("%s: cannot be listed (%s)", root, strerror(errno));
+    failed = walk_tree(&walk, root, fd);
+    inodes_release(&walk.linked);
+    free(walk.levels);
+    free(walk.path);
+    return failed ? -1 : record_flush(out);
+}

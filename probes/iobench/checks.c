@@ -1,0 +1,185 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+#include "iobench/arguments.h"
+
+#define SECTOR 512
+
+/* The file or device that was named is not ours: nothing is written to it by accident. */
+static int check_named(const struct bench_job *job, const struct asked *asked)
+{
+    struct stat stat_of;
+
+    if (!job->filename)
+        return job->raw ? complain("--raw is for a block device: name it with --filename") : 0;
+    if (job->workload != BENCH_FILE)
+        return complain("--filename is for the workload file: sqlite and postmark make their own files");
+    if (asked->directory || job->keep)
+        return complain("--filename %s: leave out --directory and --keep, nothing is made", job->filename);
+    if (stat(job->filename, &stat_of))
+        return complain("--filename %s: expected an existing file (%s)", job->filename, strerror(errno));
+    if (S_ISBLK(stat_of.st_mode) && !(asked->raw && asked->i_know))
+        return complain("--filename %s is a block device: say --raw --i-know to measure it, which destroys what is on "
+                        "it where the job writes",
+                        job->filename);
+    if (!S_ISBLK(stat_of.st_mode) && !S_ISREG(stat_of.st_mode))
+        return complain("--filename %s: expected a regular file or a block device", job->filename);
+    if (S_ISREG(stat_of.st_mode) && asked->raw)
+        return complain("--raw: %s is no block device", job->filename);
+    if (job->file.access != ACCESS_READ && !asked->i_know)
+        return complain("--filename %s: the job would overwrite it; say --i-know if it may", job->filename);
+    if (job->file.access == ACCESS_APPEND || job->file.layout != LAYOUT_WRITTEN)
+        return complain("--filename %s: it has a size already; leave out append, --overwrite and --fallocate",
+                        job->filename);
+    return 0;
+}
+
+static int check_record(const struct file_job *job)
+{
+    if (job->size < job->record)
+        return complain("--size: %" PRId64 " bytes are smaller than one record of %" PRId64, job->size, job->record);
+    if (job->size % job->record)
+        return complain("--size: %" PRId64 " bytes are no whole records of %" PRId64 " bytes", job->size, job->record);
+    if ((job->mode.open_flags & O_DIRECT) && job->record % SECTOR)
+        return complain("--bs: direct I/O needs a multiple of %d bytes, not %" PRId64, SECTOR, job->record);
+    return 0;
+}
+
+static int check_loops(const struct bench_job *job, const struct asked *asked)
+{
+    int64_t records;
+
+    if (given(asked->loops) && (job->ops || job->duration_ns))
+        return complain("--loops: leave it out where --number_ios or --runtime says when to end");
+    if (__builtin_mul_overflow(job->file.size / job->file.record, job->file.loops, &records) ||
+        __builtin_mul_overflow(records, job->threads, &records))
+        return complain("--loops %" PRId64 ": more records than can be counted; ask for less", job->file.loops);
+    return 0;
+}
+
+static int check_access(const struct bench_job *job, const struct asked *asked)
+{
+    const struct file_job *file = &job->file;
+    bool reads = file->access == ACCESS_READ;
+
+    if (given(asked->rwmixread) && file->access != ACCESS_MIXED)
+        return complain("--rwmixread is for --rw rw and randrw");
+    if (given(asked->overlap) && file->overlap && !file->random)
+        return complain("--overlap is for random access: a sequence visits each place once");
+    if (reads && (given(asked->compress) || given(asked->dedupe)))
+        return complain("--buffer_compress_percentage and --dedupe_percentage are for jobs that write");
+    if (reads && given(asked->end_fsync) && asked->end_fsync)
+        return complain("--end_fsync is for jobs that write");
+    if ((reads || file->access == ACCESS_MIXED) && file->layout != LAYOUT_WRITTEN)
+        return complain(
+            "--overwrite 0 and --fallocate are for jobs that only write: reads need a file that is written");
+    if (file->access == ACCESS_APPEND && file->layout == LAYOUT_WRITTEN)
+        return complain("--overwrite 1: --rw append writes where nothing is yet");
+    return 0;
+}
+
+static int check_file(const struct bench_job *job, const struct asked *asked)
+{
+    if (job->compat_rng && (!job->file.random || job->file.access == ACCESS_MIXED))
+        return complain("--compat-rng: Mobibench has an order for --rw randread and randwrite only");
+    return check_record(&job->file) || check_access(job, asked) || check_loops(job, asked) ? -1 : 0;
+}
+
+static int check_sqlite(const struct bench_job *job, const struct asked *asked)
+{
+    const struct sqlite_job *sqlite = &job->sqlite;
+
+    if (sqlite->page & (sqlite->page - 1))
+        return complain("--page-size %" PRId64 ": expected a power of two", sqlite->page);
+    if (asked->mix && sqlite->op != SQLITE_OP_MIXED)
+        return complain("--mix is for --sqlite-op mixed");
+    if (!(sqlite->mix[0] || sqlite->mix[1] || sqlite->mix[2] || sqlite->mix[3]))
+        return complain("--mix %s: at least one weight must be more than 0", asked->mix);
+    if (asked->checkpoint && strcmp(sqlite->journal_mode, "WAL") != 0)
+        return complain("--checkpoint is for --journal-mode WAL");
+    if (sqlite->random_order && sqlite->op != SQLITE_OP_INSERT && sqlite->op != SQLITE_OP_MIXED)
+        return complain("--random-order (-R) is for inserts: all else has a random order always");
+    if (job->compat_rng)
+        return complain("--compat-rng is for file: Mobibench's keys come from the C library's rand()");
+    return 0;
+}
+
+static int check_postmark(const struct bench_job *job)
+{
+    if (job->postmark.least < 1 || job->postmark.least > job->postmark.most)
+        return complain("--file-size %" PRId64 ":%" PRId64 ": expected LOW from 1 to HIGH", job->postmark.least,
+                        job->postmark.most);
+    if (job->postmark.files < job->threads)
+        return complain("--files %" PRId64 ": fewer than the %" PRId64 " workers", job->postmark.files, job->threads);
+    if (job->shared)
+        return complain("--shared is for file and sqlite: postmark's workers have directories of their own");
+    if (job->compat_rng)
+        return complain("--compat-rng is for file: Mobibench has no PostMark");
+    return 0;
+}
+
+static int check_ends(const struct bench_job *job, const struct asked *asked)
+{
+    if (job->ops && job->ops < job->threads)
+        return complain("%s %" PRId64 ": fewer than the %" PRId64 " workers (--numjobs)",
+                        job->workload == BENCH_FILE ? "--number_ios" : "--transactions", job->ops, job->threads);
+    if (job->warmup_ns && !job->duration_ns)
+        return complain("--ramp_time needs --runtime, or the work may be done before the warm-up is over");
+    if (job->rate && job->think_ns)
+        return complain("--rate_iops says when operations are due: leave out --thinktime and -i");
+    if (job->compat_rng && given(asked->randseed))
+        return complain("--compat-rng: Mobibench's seed is fixed; leave out --randseed");
+    return 0;
+}
+
+/* Found out now and not after hours of measuring. */
+static int check_output(const char *option, const char *path)
+{
+    char above[4096];
+    int file;
+
+    if (!path)
+        return 0;
+    if (!strcmp(path, "-"))
+        return complain("%s -: standard output has the results; name a file", option);
+    file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0) {
+        close(file);
+        return 0;
+    }
+    snprintf(above, sizeof above, "%s", path);
+    if (errno == ENOENT && !access(dirname(above), W_OK | X_OK))
+        return 0;
+    return complain("%s %s: cannot be written (%s)", option, path, strerror(errno));
+}
+
+static int check_outputs(const struct asked *asked)
+{
+    return check_output("--record", asked->record) || check_output("-L", asked->latency_log) ||
+                   check_output("-k", asked->iops_log)
+               ? -1
+               : 0;
+}
+
+int job_check(const struct bench_job *job, const struct asked *asked)
+{
+    if (check_outputs(asked) || check_ends(job, asked) || check_named(job, asked))
+        return -1;
+    switch (job->workload) {
+    case BENCH_FILE:
+        return check_file(job, asked);
+    case BENCH_SQLITE:
+        return check_sqlite(job, asked);
+    case BENCH_POSTMARK:
+        break;
+    }
+    return check_postmark(job);
+}

@@ -1,0 +1,75 @@
+#include "iobench/hist.h"
+
+#define PARTS (1U << HIST_BITS) /* of every power of two */
+
+static unsigned bucket_of(uint64_t value)
+{
+    unsigned power;
+
+    if (value < PARTS)
+        return (unsigned)value;
+    if (value >> HIST_TOP)
+        return HIST_BUCKETS - 1;
+    power = 63 - (unsigned)__builtin_clzll(value);
+    return ((power - HIST_BITS) << HIST_BITS) + (unsigned)(value >> (power - HIST_BITS));
+}
+
+void hist_add(struct hist *hist, uint64_t value)
+{
+    if (!hist->count++ || value < hist->least)
+        hist->least = value;
+    hist->sum += value;
+    if (value > hist->most)
+        hist->most = value;
+    hist->buckets[bucket_of(value)]++;
+}
+
+void hist_merge(struct hist *into, const struct hist *from)
+{
+    if (!from->count)
+        return;
+    if (!into->count || from->least < into->least)
+        into->least = from->least;
+    if (from->most > into->most)
+        into->most = from->most;
+    into->count += from->count;
+    into->sum += from->sum;
+    /* Adding 0 would write to memory that nobody has written to yet, and so take it. */
+    for (unsigned bucket = 0; bucket < HIST_BUCKETS; bucket++)
+        if (from->buckets[bucket])
+            into->buckets[bucket] += from->buckets[bucket];
+}
+
+uint64_t hist_bound(unsigned bucket)
+{
+    unsigned power = bucket >> HIST_BITS;
+
+    return power ? (uint64_t)(PARTS + bucket % PARTS) << (power - 1) : bucket;
+}
+
+uint64_t hist_value(const struct hist *hist, unsigned bucket)
+{
+    uint64_t last = hist_bound(bucket + 1) - 1;
+
+    return bucket == HIST_BUCKETS - 1 || last > hist->most ? hist->most : last;
+}
+
+/* Nearest rank, from 1 on, without the overflow of count * per_million. */
+static uint64_t rank_of(uint64_t count, uint32_t per_million)
+{
+    uint64_t rank = count / 1000000 * per_million + (count % 1000000 * per_million + 999999) / 1000000;
+
+    return rank ? rank : 1;
+}
+
+uint64_t hist_percentile(const struct hist *hist, uint32_t per_million)
+{
+    uint64_t rank = rank_of(hist->count, per_million), passed = 0;
+    unsigned bucket = 0;
+
+    if (!hist->count)
+        return 0;
+    while ((passed += hist->buckets[bucket]) < rank && bucket < HIST_BUCKETS - 1)
+        bucket++;
+    return hist_value(hist, bucket);
+}

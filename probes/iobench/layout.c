@@ -1,0 +1,76 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+#include "common/files.h"
+#include "common/payload.h"
+#include "iobench/run_files.h"
+
+#define FILL_BYTES (INT64_C(1) << 20)
+
+static int write_whole(const struct bench_job *job, int file, const char *path, uint32_t worker)
+{
+    struct payload payload;
+    char *buffer = malloc(FILL_BYTES);
+    int64_t left = job->file.size;
+    int result = payload_open(&payload, FILL_BYTES, (unsigned)job->compress, (unsigned)job->dedupe, job->seed,
+                              RNG_LAYOUT, worker);
+
+    if (result < 0 || !buffer)
+        result = complain("no memory for what is to be written");
+    while (result == 0 && left > 0 && !bench_stopping()) {
+        size_t bytes = (size_t)(left < FILL_BYTES ? left : FILL_BYTES);
+
+        payload_fill(&payload, buffer, bytes);
+        if (write_all(file, buffer, bytes) < 0)
+            result = complain("%s: %s; it cannot be written as a whole", path, strerror(errno));
+        left -= (int64_t)bytes;
+    }
+    payload_close(&payload);
+    free(buffer);
+    return left > 0 ? -1 : result;
+}
+
+/* Whether an earlier run left it without holes, and without blocks that are allocated but not written: nothing would be
+ * read from these. Some filesystems tell of neither. */
+static bool is_whole(const struct bench_job *job, int file, const struct stat *about)
+{
+    return about->st_size == job->file.size && (int64_t)about->st_blocks * 512 >= job->file.size &&
+           lseek(file, 0, SEEK_HOLE) == about->st_size;
+}
+
+static int lay_out(const struct bench_job *job, int file, const char *path, uint32_t worker)
+{
+    struct stat about;
+
+    if (fstat(file, &about) < 0)
+        return complain("%s: %s", path, strerror(errno));
+    if (job->file.layout == LAYOUT_WRITTEN && is_whole(job, file, &about))
+        return 0;
+    if (ftruncate(file, 0) < 0 || lseek(file, 0, SEEK_SET) < 0)
+        return complain("%s: %s; it cannot be emptied", path, strerror(errno));
+    if (job->file.layout == LAYOUT_WRITTEN)
+        return write_whole(job, file, path, worker);
+    if (job->file.layout == LAYOUT_ALLOCATED && fallocate(file, 0, 0, (off_t)job->file.size) < 0)
+        return complain("%s: %s; it cannot be allocated: try --fallocate none", path, strerror(errno));
+    return 0;
+}
+
+int files_lay_out(const struct bench_job *job, const char *path, uint32_t worker)
+{
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int result;
+
+    if (file < 0)
+        return complain("%s: %s; the run's file cannot be made", path, strerror(errno));
+    result = lay_out(job, file, path, worker);
+    if (fsync(file) < 0 && result == 0)
+        result = complain("%s: %s; it does not reach its device", path, strerror(errno));
+    close(file);
+    return result;
+}

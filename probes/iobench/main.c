@@ -1,0 +1,224 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/record.h"
+#include "iobench/bench.h"
+#include "iobench/meter.h"
+#include "iobench/options.h"
+#include "iobench/report/results.h"
+#include "iobench/sqlite/library.h"
+#include "iobench/workers.h"
+
+/* What is shown while a plan is worked through. */
+struct progress {
+    const struct bench_plan *plan;
+    int point;
+    int64_t repeat, repeats_before, repeats; /* of all points */
+    bool terminal;
+    int shown;                   /* per cent */
+    const struct bench_run *run; /* the repetition that works */
+    int64_t shown_ns, shown_ops; /* when, and what was done of the repetition then */
+};
+
+static const struct bench_engine *engine_of(const struct bench_job *job)
+{
+    static const struct bench_engine *const engines[] = {
+        [ENGINE_PSYNC] = &file_psync, [ENGINE_MMAP] = &file_mmap, [ENGINE_URING] = &file_uring};
+
+    switch (job->workload) {
+    case BENCH_FILE:
+        return engines[job->file.mode.engine];
+    case BENCH_SQLITE:
+        return &sqlite_engine;
+    case BENCH_POSTMARK:
+        break;
+    }
+    return &postmark_engine;
+}
+
+static double rate_since_shown(struct progress *progress, int64_t ops)
+{
+    int64_t now_ns = clock_now(CLOCK_MONOTONIC);
+    int64_t from_ns = progress->shown_ns ? progress->shown_ns : progress->run->start_ns;
+    double seconds = (double)(now_ns - from_ns) / 1e9;
+    double rate = seconds > 0 ? (double)(ops - progress->shown_ops) / seconds : 0;
+
+    progress->shown_ns = now_ns;
+    progress->shown_ops = ops;
+    return rate;
+}
+
+static void show(const struct crew_progress *now, void *context)
+{
+    struct progress *progress = context;
+    double done = ((double)(progress->repeats_before + progress->repeat) + now->share) / (double)progress->repeats;
+    int percent = (int)(done * 100);
+
+    if (progress->plan->quiet || (!progress->terminal && percent <= progress->shown))
+        return;
+    progress->shown = percent;
+    fprintf(stderr, "%siobench: %d %% point %d/%d repeat %" PRId64 "/%" PRId64 " %.0f ops/s%s",
+            progress->terminal ? "\r" : "", percent, progress->point + 1, progress->plan->nr_jobs, progress->repeat + 1,
+            progress->plan->jobs[progress->point].repeats, rate_since_shown(progress, now->ops),
+            progress->terminal ? "\033[K" : "\n");
+}
+
+static void show_end(const struct progress *progress)
+{
+    if (progress->terminal && progress->shown >= 0)
+        fputs("\r\033[K", stderr);
+}
+
+static int measure_once(struct progress *progress, struct bench_results *results, const char *run_id)
+{
+    const struct bench_job *job = &progress->plan->jobs[progress->point];
+    struct bench_run *run = crew_make(job, engine_of(job), (int32_t)progress->repeat);
+    struct storage storage;
+    int failed;
+
+    if (!run)
+        return -1;
+    failed = storage_of(job->filename ? job->filename : job->directory, &storage);
+    if (!failed) {
+        progress->run = run;
+        progress->shown_ns = progress->shown_ops = 0;
+        failed = crew_run(run, &storage, show, progress);
+        show_end(progress);
+        if (results_add(results, run, progress->point, run_id, &storage) || *run->invalid)
+            failed = -1;
+    }
+    crew_free(run);
+    return failed;
+}
+
+/* One id for all repetitions of a point: of this moment, this process and this point. */
+static void make_run_id(char run_id[40], int point)
+{
+    snprintf(run_id, 40, "%016" PRIx64 "-%x-%x", (uint64_t)clock_now(CLOCK_REALTIME), (unsigned)getpid(),
+             (unsigned)point);
+}
+
+/* Measures until something fails: what comes after a failure is not to be trusted more than it. */
+static int measure(const struct bench_plan *plan, struct bench_results *results)
+{
+    struct progress progress = {.plan = plan, .terminal = isatty(STDERR_FILENO), .shown = -1};
+    int failed = 0;
+
+    for (int point = 0; point < plan->nr_jobs; point++)
+        progress.repeats += plan->jobs[point].repeats;
+    for (; progress.point < plan->nr_jobs && !failed; progress.point++) {
+        char run_id[40];
+
+        make_run_id(run_id, progress.point);
+        for (progress.repeat = 0; progress.repeat < plan->jobs[progress.point].repeats && !failed; progress.repeat++)
+            failed = measure_once(&progress, results, run_id);
+        progress.repeats_before += plan->jobs[progress.point].repeats;
+    }
+    return failed;
+}
+
+static int check_job(const struct bench_plan *plan, const struct bench_job *job)
+{
+    const char *lacking = plan->output == OUTPUT_MOBIBENCH ? mobibench_lacks(job) : NULL;
+
+    if (lacking)
+        return complain("--output mobibench: %s", lacking);
+    if (crew_check(job) < 0)
+        return -1;
+    return engine_of(job)->check ? engine_of(job)->check(job) : 0;
+}
+
+static int check(const struct bench_plan *plan)
+{
+    for (int point = 0; point < plan->nr_jobs; point++)
+        if (check_job(plan, &plan->jobs[point]))
+            return -1;
+    return 0;
+}
+
+static int print(const struct bench_plan *plan, const struct bench_results *results)
+{
+    switch (plan->output) {
+    case OUTPUT_HUMAN:
+        return results_print(stdout, results);
+    case OUTPUT_JSON:
+        return results_print_json(stdout, results);
+    case OUTPUT_MOBIBENCH:
+        break;
+    }
+    return results_print_mobibench(stdout, results);
+}
+
+static int output(const struct bench_plan *plan, const struct bench_results *results)
+{
+    int failed = print(plan, results);
+
+    if (plan->record && results_record(plan->record, results))
+        failed = -1;
+    if (plan->latency_log && results_latency_log(plan->latency_log, results))
+        failed = -1;
+    if (plan->iops_log && results_iops_log(plan->iops_log, results))
+        failed = -1;
+    return failed;
+}
+
+static int run(const struct bench_plan *plan, int argc, char **argv)
+{
+    struct bench_results results = {.argc = argc, .argv = argv, .nr_points = plan->nr_jobs};
+    int failed;
+
+    if (check(plan))
+        return -1;
+    if (crew_catch_signals())
+        return -1;
+    failed = measure(plan, &results);
+    if (results.count && output(plan, &results))
+        failed = -1;
+    results_free(&results);
+    return failed;
+}
+
+static int print_version(void)
+{
+    struct sqlite_library library;
+    char sqlite[BENCH_VERSIONS];
+    int failed;
+
+    if (sqlite_library_open(&library, NULL))
+        return -1;
+    failed = sqlite_library_describe(&library, sqlite, sizeof sqlite);
+    sqlite_library_close(&library);
+    return failed || printf("iobench %s\nSQLite %s\n", PROBE_VERSION, sqlite) < 0 ? -1 : 0;
+}
+
+static int act(const struct bench_plan *plan, int argc, char **argv)
+{
+    if (plan->help)
+        return plan_help(stdout);
+    if (plan->describe)
+        return record_describe(stdout, &bench_probe);
+    if (plan->version)
+        return print_version();
+    if (plan->to_fio)
+        return plan_to_fio(stdout, plan);
+    return run(plan, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_plan plan;
+    int failed = plan_parse(&plan, argc, argv);
+
+    if (!failed)
+        failed = act(&plan, argc, argv);
+    plan_free(&plan);
+    if (fflush(stdout) || ferror(stdout))
+        failed = complain("standard output: %s", strerror(errno));
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,214 @@
+#define _GNU_SOURCE
+#include "iobench/meter.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/files.h"
+#include "common/procfs.h"
+
+#define SECTOR_BYTES 512
+
+/* -- threads and processes ---------------------------------------------------------------------------------------- */
+
+static int64_t nanoseconds(struct timeval time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + (int64_t)time.tv_usec * 1000;
+}
+
+void usage_of_thread(struct usage *usage)
+{
+    struct rusage found;
+
+    getrusage(RUSAGE_THREAD, &found); /* fails for other pointers and words only */
+    *usage = (struct usage){.user_ns = nanoseconds(found.ru_utime),
+                            .system_ns = nanoseconds(found.ru_stime),
+                            .ctx_voluntary = found.ru_nvcsw,
+                            .ctx_involuntary = found.ru_nivcsw,
+                            .major_faults = found.ru_majflt,
+                            .minor_faults = found.ru_minflt};
+}
+
+struct usage usage_since(const struct usage *now, const struct usage *then)
+{
+    return (struct usage){.user_ns = now->user_ns - then->user_ns,
+                          .system_ns = now->system_ns - then->system_ns,
+                          .ctx_voluntary = now->ctx_voluntary - then->ctx_voluntary,
+                          .ctx_involuntary = now->ctx_involuntary - then->ctx_involuntary,
+                          .major_faults = now->major_faults - then->major_faults,
+                          .minor_faults = now->minor_faults - then->minor_faults};
+}
+
+/* The number behind `key` in a text of the kernel's; -1: it is not there. */
+static int64_t number_of(const char *text, const char *key)
+{
+    const char *found = strstr(text, key);
+
+    return found ? strtoll(found + strlen(key), NULL, 10) : -1;
+}
+
+/* Counters of 32 bits start again at 0, and the kernel's idle times are known to go back: then nothing is known. */
+static int64_t since(int64_t now, int64_t then)
+{
+    return then < 0 || now < then ? -1 : now - then;
+}
+
+void process_io_read(struct process_io *io)
+{
+    char text[512];
+
+    *io = (struct process_io){-1, -1};
+    if (procfs_read("/proc/self/io", text, sizeof text) < 0)
+        return;
+    io->read_bytes = number_of(text, "\nread_bytes: ");
+    io->write_bytes = number_of(text, "\nwrite_bytes: ");
+}
+
+struct process_io process_io_since(const struct process_io *now, const struct process_io *then)
+{
+    return (struct process_io){since(now->read_bytes, then->read_bytes), since(now->write_bytes, then->write_bytes)};
+}
+
+/* -- the system --------------------------------------------------------------------------------------------------- */
+
+/* Columns of the first line of /proc/stat (proc(5)). */
+enum { CPU_USER, CPU_NICE, CPU_SYSTEM, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_SOFTIRQ, CPU_STEAL, NR_CPU };
+
+static void read_cpus(struct system_usage *usage)
+{
+    int64_t tick_ns = 1000000000 / sysconf(_SC_CLK_TCK), times[NR_CPU] = {0};
+    char text[256];
+    int found;
+
+    if (procfs_read("/proc/stat", text, sizeof text) < 0)
+        return;
+    found =
+        sscanf(text, "cpu %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64,
+               &times[CPU_USER], &times[CPU_NICE], &times[CPU_SYSTEM], &times[CPU_IDLE], &times[CPU_IOWAIT],
+               &times[CPU_IRQ], &times[CPU_SOFTIRQ], &times[CPU_STEAL]);
+    if (found != NR_CPU)
+        return;
+    usage->cpu_idle_ns = times[CPU_IDLE] * tick_ns;
+    usage->cpu_iowait_ns = times[CPU_IOWAIT] * tick_ns;
+    usage->cpu_steal_ns = times[CPU_STEAL] * tick_ns;
+    usage->cpu_active_ns = (times[CPU_USER] + times[CPU_NICE] + times[CPU_SYSTEM] + times[CPU_IRQ] +
+                            times[CPU_SOFTIRQ] + times[CPU_STEAL]) *
+                           tick_ns;
+}
+
+/* Fields of /proc/diskstats behind the name (Documentation/admin-guide/iostats.rst). */
+enum {
+    DISK_READS,
+    DISK_READ_SECTORS = 2,
+    DISK_WRITES = 4,
+    DISK_WRITE_SECTORS = 6,
+    DISK_BUSY_MS = 9,
+    DISK_DISCARD_SECTORS = 13,
+    DISK_FLUSHES = 15,
+    NR_DISK = 17
+};
+
+static int64_t scaled(int64_t number, int64_t unit)
+{
+    return number < 0 ? -1 : number * unit;
+}
+
+static void take_disk(const char *text, struct system_usage *usage)
+{
+    int64_t fields[NR_DISK];
+    char *rest = NULL;
+
+    for (int index = 0; index < NR_DISK; index++, text = rest) {
+        fields[index] = strtoll(text, &rest, 10);
+        if (rest == text)
+            fields[index] = -1;
+    }
+    usage->device_reads = fields[DISK_READS];
+    usage->device_read_bytes = scaled(fields[DISK_READ_SECTORS], SECTOR_BYTES);
+    usage->device_writes = fields[DISK_WRITES];
+    usage->device_write_bytes = scaled(fields[DISK_WRITE_SECTORS], SECTOR_BYTES);
+    usage->device_busy_ns = scaled(fields[DISK_BUSY_MS], 1000000);
+    usage->device_discard_bytes = scaled(fields[DISK_DISCARD_SECTORS], SECTOR_BYTES);
+    usage->device_flushes = fields[DISK_FLUSHES];
+}
+
+static void read_disk(const struct storage *storage, struct system_usage *usage)
+{
+    struct contents file;
+    char *after = NULL;
+
+    if (!storage->device[0] || file_read(AT_FDCWD, "/proc/diskstats", &file) < 0)
+        return;
+    for (char *line = strtok_r(file.data, "\n", &after); line; line = strtok_r(NULL, "\n", &after)) {
+        unsigned int major_number, minor_number;
+        int name = 0, end = 0;
+
+        if (sscanf(line, "%u %u %n%*s%n", &major_number, &minor_number, &name, &end) == 2 && end &&
+            major_number == major(storage->dev) && minor_number == minor(storage->dev))
+            take_disk(line + end, usage);
+    }
+    free(file.data);
+}
+
+static void read_pressure(struct system_usage *usage)
+{
+    char text[256];
+    const char *full;
+
+    if (procfs_read("/proc/pressure/io", text, sizeof text) < 0)
+        return;
+    full = strstr(text, "\nfull");
+    usage->pressure_some_ns = scaled(number_of(text, "total="), 1000);
+    usage->pressure_full_ns = scaled(full ? number_of(full, "total=") : -1, 1000);
+}
+
+static void read_lifetime(const struct storage *storage, struct system_usage *usage)
+{
+    char path[160], text[32];
+
+    snprintf(path, sizeof path, "/sys/fs/%s/%s/lifetime_write_kbytes", storage->filesystem, storage->device);
+    if (storage->device[0] && procfs_line(path, text, sizeof text) > 0)
+        usage->filesystem_write_bytes = strtoll(text, NULL, 10) * 1024;
+}
+
+void system_usage_read(const struct storage *storage, struct system_usage *usage)
+{
+    struct process_io io;
+
+    memset(usage, -1, sizeof *usage);
+    read_cpus(usage);
+    read_disk(storage, usage);
+    read_pressure(usage);
+    read_lifetime(storage, usage);
+    process_io_read(&io);
+    usage->process_read_bytes = io.read_bytes;
+    usage->process_write_bytes = io.write_bytes;
+}
+
+struct system_usage system_usage_since(const struct system_usage *now, const struct system_usage *then)
+{
+    return (struct system_usage){
+        .cpu_active_ns = since(now->cpu_active_ns, then->cpu_active_ns),
+        .cpu_idle_ns = since(now->cpu_idle_ns, then->cpu_idle_ns),
+        .cpu_iowait_ns = since(now->cpu_iowait_ns, then->cpu_iowait_ns),
+        .cpu_steal_ns = since(now->cpu_steal_ns, then->cpu_steal_ns),
+        .device_reads = since(now->device_reads, then->device_reads),
+        .device_read_bytes = since(now->device_read_bytes, then->device_read_bytes),
+        .device_writes = since(now->device_writes, then->device_writes),
+        .device_write_bytes = since(now->device_write_bytes, then->device_write_bytes),
+        .device_discard_bytes = since(now->device_discard_bytes, then->device_discard_bytes),
+        .device_flushes = since(now->device_flushes, then->device_flushes),
+        .device_busy_ns = since(now->device_busy_ns, then->device_busy_ns),
+        .process_read_bytes = since(now->process_read_bytes, then->process_read_bytes),
+        .process_write_bytes = since(now->process_write_bytes, then->process_write_bytes),
+        .pressure_some_ns = since(now->pressure_some_ns, then->pressure_some_ns),
+        .pressure_full_ns = since(now->pressure_full_ns, then->pressure_full_ns),
+        .filesystem_write_bytes = since(now->filesystem_write_bytes, then->filesystem_write_bytes),
+    };
+}

@@ -1,0 +1,135 @@
+#define _GNU_SOURCE
+#include "iobench/modes.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#ifndef RWF_DSYNC
+#define RWF_DSYNC 2
+#endif
+
+#define RANGE_ALL    (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
+#define NR_MOBIBENCH 11
+
+/* In the order of Mobibench's -y, then what it did not have. */
+static const struct {
+    const char *name;
+    struct file_mode mode;
+} modes[] = {
+    {"buffered", {ENGINE_PSYNC, 0, 0, AFTER_NONE, 0}},
+    {"osync", {ENGINE_PSYNC, O_SYNC, 0, AFTER_NONE, 0}},
+    {"fsync", {ENGINE_PSYNC, 0, 0, AFTER_FSYNC, 0}},
+    {"direct", {ENGINE_PSYNC, O_DIRECT, 0, AFTER_NONE, 0}},
+    {"direct_osync", {ENGINE_PSYNC, O_SYNC | O_DIRECT, 0, AFTER_NONE, 0}},
+    {"mmap", {ENGINE_MMAP, 0, 0, AFTER_NONE, 0}},
+    {"mmap_async", {ENGINE_MMAP, 0, 0, AFTER_MSYNC_ASYNC, 0}},
+    {"mmap_sync", {ENGINE_MMAP, 0, 0, AFTER_MSYNC_SYNC, 0}},
+    {"fdatasync", {ENGINE_PSYNC, 0, 0, AFTER_FDATASYNC, 0}},
+    {"fbarrier", {ENGINE_PSYNC, 0, 0, AFTER_FBARRIER, 0}},
+    {"fdatabarrier", {ENGINE_PSYNC, 0, 0, AFTER_FDATABARRIER, 0}},
+    {"odsync", {ENGINE_PSYNC, O_DSYNC, 0, AFTER_NONE, 0}},
+    {"sync_file_range", {ENGINE_PSYNC, 0, 0, AFTER_RANGE, RANGE_ALL}},
+    {"rwf_dsync", {ENGINE_PSYNC, 0, RWF_DSYNC, AFTER_NONE, 0}},
+};
+#define NR_MODES (int)(sizeof modes / sizeof *modes)
+
+const struct mode_range_flag mode_range_flags[MODE_RANGE_FLAGS] = {
+    {"wait_before", SYNC_FILE_RANGE_WAIT_BEFORE},
+    {"write", SYNC_FILE_RANGE_WRITE},
+    {"wait_after", SYNC_FILE_RANGE_WAIT_AFTER},
+};
+
+static int find(const struct file_mode *mode)
+{
+    for (int index = 0; index < NR_MODES; index++) {
+        const struct file_mode *known = &modes[index].mode;
+
+        if (known->engine == mode->engine && known->open_flags == mode->open_flags &&
+            known->write_flags == mode->write_flags && known->after == mode->after &&
+            known->range_flags == mode->range_flags)
+            return index;
+    }
+    return -1;
+}
+
+bool mode_by_name(const char *name, struct file_mode *mode)
+{
+    for (int index = 0; index < NR_MODES; index++)
+        if (!strcmp(modes[index].name, name)) {
+            *mode = modes[index].mode;
+            return true;
+        }
+    return false;
+}
+
+bool mode_by_mobibench(int64_t number, struct file_mode *mode)
+{
+    if (number < 0 || number >= NR_MOBIBENCH)
+        return false;
+    *mode = modes[number].mode;
+    return true;
+}
+
+int mode_mobibench(const struct file_mode *mode)
+{
+    int index = find(mode);
+
+    return index < NR_MOBIBENCH ? index : -1;
+}
+
+static void add_word(char name[MODE_NAME], const char *word)
+{
+    size_t length = strlen(name);
+
+    snprintf(name + length, MODE_NAME - length, "%s%s", length ? "+" : "", word);
+}
+
+static void add_range(char name[MODE_NAME], unsigned flags)
+{
+    add_word(name, "sync_file_range");
+    if (flags == RANGE_ALL)
+        return;
+    for (int index = 0; index < MODE_RANGE_FLAGS; index++)
+        if (flags & mode_range_flags[index].flag)
+            add_word(name, mode_range_flags[index].word);
+}
+
+static void add_after(char name[MODE_NAME], const struct file_mode *mode)
+{
+    struct file_mode alone = {.engine = mode->engine, .after = mode->after};
+
+    if (mode->after == AFTER_NONE)
+        return;
+    if (mode->after == AFTER_RANGE)
+        add_range(name, mode->range_flags);
+    else
+        add_word(name, modes[find(&alone)].name);
+}
+
+void mode_name(const struct file_mode *mode, char name[MODE_NAME])
+{
+    struct file_mode psync = *mode;
+    int known;
+
+    *name = '\0';
+    if (mode->engine == ENGINE_URING) {
+        add_word(name, "io_uring");
+        psync.engine = ENGINE_PSYNC;
+    }
+    known = find(&psync);
+    if (known >= 0) {
+        add_word(name, modes[known].name);
+        return;
+    }
+    if (mode->open_flags & O_DIRECT)
+        add_word(name, "direct");
+    if ((mode->open_flags & O_SYNC) == O_SYNC)
+        add_word(name, "osync");
+    else if (mode->open_flags & O_DSYNC)
+        add_word(name, "odsync");
+    if (mode->write_flags & RWF_DSYNC)
+        add_word(name, "rwf_dsync");
+    add_after(name, &psync);
+}

@@ -1,0 +1,36 @@
+/* What the files of the PostMark engine share. */
+#ifndef ANDROSTEP_IOBENCH_POSTMARK_ENGINE_H
+#define ANDROSTEP_IOBENCH_POSTMARK_ENGINE_H
+
+#include "common/payload.h"
+#include "iobench/bench.h"
+#include "iobench/postmark/pool.h"
+
+struct postmark_worker {
+    const struct postmark_job *job;
+    struct pool pool;
+    struct rng choices;
+    struct payload payload;
+    unsigned char *buffer;
+    size_t read_bytes, write_bytes; /* of one call */
+    struct bench_tally filled;
+};
+
+/* files.c: what is done to one file. Return 0 (or the file), or -1 (or NULL) with errno. */
+
+/* Writes so many bytes to the end of a file, which is opened with `flags`, too. */
+int postmark_write(struct postmark_worker *own, const char *path, int flags, int64_t bytes);
+
+/* errno ENODATA: the file is shorter than it should be. */
+int postmark_read(struct postmark_worker *own, const char *path, int64_t bytes);
+
+/* Adds a file to the pool and writes it. */
+const struct pool_file *postmark_create(struct postmark_worker *own, char path[POOL_PATH]);
+
+void postmark_count(struct bench_tally *tally, int64_t from_ns, int64_t to_ns, int64_t bytes);
+
+/* load.c: the pool before the measurement; for struct bench_engine. */
+int postmark_load(struct bench_run *run);
+void postmark_unload(struct bench_run *run);
+
+#endif

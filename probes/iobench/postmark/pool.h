@@ -1,0 +1,42 @@
+/* PostMark's files: which there are, how large they should be, and where they lie. */
+#ifndef ANDROSTEP_IOBENCH_POSTMARK_POOL_H
+#define ANDROSTEP_IOBENCH_POSTMARK_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/rng.h"
+
+#define POOL_PATH 4200
+
+struct pool_file {
+    uint64_t number; /* its name */
+    uint32_t subdirectory;
+    int64_t size;
+};
+
+struct pool {
+    char directory[4096];
+    uint32_t subdirectories; /* 0: all files lie in the directory itself */
+    struct pool_file *files;
+    size_t count, room;
+    uint64_t named; /* files so far: a name is never used again */
+};
+
+/* Makes the directories. Returns 0 or -1 with errno. */
+int pool_open(struct pool *pool, const char *directory, uint32_t subdirectories);
+
+/* Adds a file of size 0, in any of the subdirectories; NULL with errno ENOMEM. Pointers to others become invalid. */
+struct pool_file *pool_add(struct pool *pool, struct rng *rng);
+void pool_remove(struct pool *pool, struct pool_file *file);
+
+/* Any file, each as likely as the others; NULL: there is none. */
+struct pool_file *pool_pick(const struct pool *pool, struct rng *rng);
+
+void pool_path(const struct pool *pool, const struct pool_file *file, char path[POOL_PATH]);
+
+/* Removes the directories, which must be empty. Returns 0 or -1 with errno. */
+int pool_remove_directories(const struct pool *pool);
+void pool_close(struct pool *pool);
+
+#endif

@@ -1,0 +1,242 @@
+#define _GNU_SOURCE
+#include "iobench/report/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/complain.h"
+#include "iobench/shell.h"
+
+#define ALL_WORKERS (-1)
+
+/* Columns of table bench, so called and in these units. */
+struct result_row {
+    int64_t ts_ns, duration_ns, paused_ns, ops, bytes, latency_sum_ns, latency_min_ns, latency_max_ns;
+    int64_t cpu_user_ns, cpu_system_ns, ctx_voluntary, ctx_involuntary, major_faults, minor_faults;
+    int32_t point, repeat, thread, result;
+    struct record_string part;
+};
+
+static const struct record_field result_fields[] = {
+    RECORD_FIELD(result_row, ts_ns, RECORD_INT64, false, "ns", "Start of the measured part, behind the warm-up."),
+    RECORD_FIELD(result_row, duration_ns, RECORD_INT64, false, "ns", "From then until the worker ended."),
+    RECORD_FIELD(result_row, paused_ns, RECORD_INT64, false, "ns", "Of that, asleep on request between operations."),
+    RECORD_FIELD(result_row, ops, RECORD_INT64, false, "operations", "Operations, or parts of one, completed."),
+    RECORD_FIELD(result_row, bytes, RECORD_INT64, false, "B", "Bytes that they moved."),
+    RECORD_FIELD(result_row, latency_sum_ns, RECORD_INT64, false, "ns", "Sum of the latencies."),
+    RECORD_FIELD(result_row, latency_min_ns, RECORD_INT64, true, "ns", "Shortest latency; null where `ops` is 0."),
+    RECORD_FIELD(result_row, latency_max_ns, RECORD_INT64, true, "ns", "Longest latency; null where `ops` is 0."),
+    RECORD_FIELD(result_row, cpu_user_ns, RECORD_INT64, false, "ns", "CPU time of the worker in user mode."),
+    RECORD_FIELD(result_row, cpu_system_ns, RECORD_INT64, false, "ns", "CPU time of the worker in the kernel."),
+    RECORD_FIELD(result_row, ctx_voluntary, RECORD_INT64, false, "switches", "Its voluntary context switches."),
+    RECORD_FIELD(result_row, ctx_involuntary, RECORD_INT64, false, "switches", "Its involuntary context switches."),
+    RECORD_FIELD(result_row, major_faults, RECORD_INT64, false, "faults", "Its page faults that needed I/O."),
+    RECORD_FIELD(result_row, minor_faults, RECORD_INT64, false, "faults", "Its page faults that needed none."),
+    RECORD_FIELD(result_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
+    RECORD_FIELD(result_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
+    RECORD_FIELD(result_row, thread, RECORD_INT32, false, NULL, "Worker, from 0; -1: all of them."),
+    RECORD_FIELD(result_row, result, RECORD_INT32, false, NULL, "0, or a negative errno."),
+    RECORD_FIELD(result_row, part, RECORD_STRING, false, NULL, "What the time was spent on; op: a whole operation."),
+};
+
+struct histogram_row {
+    int64_t bucket_ns, width_ns, count;
+    int32_t point, repeat, thread;
+    struct record_string part;
+};
+
+static const struct record_field histogram_fields[] = {
+    RECORD_FIELD(histogram_row, bucket_ns, RECORD_INT64, false, "ns", "Lower bound of the bucket."),
+    RECORD_FIELD(histogram_row, width_ns, RECORD_INT64, false, "ns", "Width of the bucket."),
+    RECORD_FIELD(histogram_row, count, RECORD_INT64, false, "operations", "Operations in it; never 0."),
+    RECORD_FIELD(histogram_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
+    RECORD_FIELD(histogram_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
+    RECORD_FIELD(histogram_row, thread, RECORD_INT32, false, NULL, "Worker, from 0. Buckets of all workers add up."),
+    RECORD_FIELD(histogram_row, part, RECORD_STRING, false, NULL, "What the time was spent on; op: a whole operation."),
+};
+
+/* Columns of table bench_series. */
+struct window_row {
+    int64_t ts_ns, duration_ns, ops, bytes;
+    int32_t point, repeat, thread;
+};
+
+static const struct record_field window_fields[] = {
+    RECORD_FIELD(window_row, ts_ns, RECORD_INT64, false, "ns", "Start of the window."),
+    RECORD_FIELD(window_row, duration_ns, RECORD_INT64, false, "ns", "Its length: the last one ends with the worker."),
+    RECORD_FIELD(window_row, ops, RECORD_INT64, false, "operations", "Operations completed in it."),
+    RECORD_FIELD(window_row, bytes, RECORD_INT64, false, "B", "Bytes that they moved."),
+    RECORD_FIELD(window_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
+    RECORD_FIELD(window_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
+    RECORD_FIELD(window_row, thread, RECORD_INT32, false, NULL, "Worker, from 0."),
+};
+
+/* Columns of table bench_ops. */
+struct op_row {
+    int64_t ts_ns, latency_ns, bytes;
+    int32_t point, repeat, thread;
+    struct record_string part;
+};
+
+static const struct record_field op_fields[] = {
+    RECORD_FIELD(op_row, ts_ns, RECORD_INT64, false, "ns", "Start; of a whole operation when it was due."),
+    RECORD_FIELD(op_row, latency_ns, RECORD_INT64, false, "ns", "Until it was completed."),
+    RECORD_FIELD(op_row, bytes, RECORD_INT64, false, "B", "Bytes that it moved."),
+    RECORD_FIELD(op_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
+    RECORD_FIELD(op_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
+    RECORD_FIELD(op_row, thread, RECORD_INT32, false, NULL, "Worker, from 0."),
+    RECORD_FIELD(op_row, part, RECORD_STRING, false, NULL, "What the time was spent on; op: a whole operation."),
+};
+
+#define FIELDS(fields) fields, sizeof(fields) / sizeof *(fields)
+
+static const struct record_type result_type = {
+    "bench_result", "bench", "A part of the operations of a worker, or of all of them, in one repetition.",
+    FIELDS(result_fields)};
+static const struct record_type histogram_type = {
+    "bench_histogram", NULL, "A bucket of the histogram of latencies that belongs to a bench_result.",
+    FIELDS(histogram_fields)};
+static const struct record_type window_type = {"bench_window", "bench_series",
+                                               "Operations that a worker completed in one window of wall-clock time.",
+                                               FIELDS(window_fields)};
+static const struct record_type op_type = {"bench_op", "bench_ops", "One operation, or part of one.",
+                                           FIELDS(op_fields)};
+
+static const struct record_type *const types[] = {&bench_run_type, &result_type, &histogram_type, &window_type,
+                                                  &op_type};
+const struct record_probe bench_probe = {"iobench", types, sizeof types / sizeof *types};
+
+static struct record_text name_of(int part)
+{
+    return (struct record_text){bench_parts[part], strlen(bench_parts[part])};
+}
+
+static void add_histogram(struct record *out, const struct result_row *of, int part, const struct hist *hist)
+{
+    struct histogram_row row = {.point = of->point, .repeat = of->repeat, .thread = of->thread};
+    struct record_text text = name_of(part);
+
+    for (unsigned bucket = 0; bucket < HIST_BUCKETS; bucket++) {
+        if (!hist->buckets[bucket])
+            continue;
+        row.bucket_ns = (int64_t)hist_bound(bucket);
+        row.width_ns = (int64_t)(hist_bound(bucket + 1) - hist_bound(bucket));
+        row.count = (int64_t)hist->buckets[bucket];
+        record_add(out, &histogram_type, &row, &text);
+    }
+}
+
+/* A row for every part that there was, and for the whole operations even where there was none. */
+static void add_parts(struct record *out, struct result_row *row, const struct bench_tally parts[NR_PARTS],
+                      const struct usage *usage)
+{
+    row->cpu_user_ns = usage->user_ns;
+    row->cpu_system_ns = usage->system_ns;
+    row->ctx_voluntary = usage->ctx_voluntary;
+    row->ctx_involuntary = usage->ctx_involuntary;
+    row->major_faults = usage->major_faults;
+    row->minor_faults = usage->minor_faults;
+    for (int part = 0; part < NR_PARTS; part++) {
+        const struct hist *hist = &parts[part].latency_ns;
+        struct record_text text = name_of(part);
+
+        if (part != PART_OP && !hist->count)
+            continue;
+        row->ops = parts[part].ops;
+        row->bytes = parts[part].bytes;
+        row->latency_sum_ns = (int64_t)hist->sum;
+        row->latency_min_ns = hist->count ? (int64_t)hist->least : RECORD_NULL_INT64;
+        row->latency_max_ns = hist->count ? (int64_t)hist->most : RECORD_NULL_INT64;
+        record_add(out, &result_type, row, &text);
+        if (row->thread != ALL_WORKERS)
+            add_histogram(out, row, part, hist);
+    }
+}
+
+/* What is to be added to a time of CLOCK_MONOTONIC. */
+static int64_t to_boottime(const struct bench_result *result)
+{
+    return result->boottime_ns - result->run.measure_ns;
+}
+
+static void add_window(struct record *out, const struct bench_result *result, const struct bench_worker *worker,
+                       int64_t number)
+{
+    int64_t interval_ns = result->job->interval_ns, start_ns = result->windows_ns + number * interval_ns;
+    int64_t end_ns = start_ns + interval_ns < worker->ended_ns ? start_ns + interval_ns : worker->ended_ns;
+    struct window_row row = {.ops = worker->windows[number].ops,
+                             .bytes = worker->windows[number].bytes,
+                             .point = result->point,
+                             .repeat = result->repeat,
+                             .thread = worker->index};
+
+    if (start_ns < result->run.measure_ns)
+        start_ns = result->run.measure_ns;
+    row.ts_ns = start_ns + to_boottime(result);
+    row.duration_ns = end_ns - start_ns;
+    record_add(out, &window_type, &row, NULL);
+}
+
+static void add_log(struct record *out, const struct bench_result *result, const struct bench_worker *worker)
+{
+    for (int64_t number = 0; number < worker->nr_logged; number++) {
+        const struct bench_logged *logged = &worker->log[number];
+        struct op_row row = {.ts_ns = logged->start_ns + to_boottime(result),
+                             .latency_ns = logged->latency_ns,
+                             .bytes = logged->bytes,
+                             .point = result->point,
+                             .repeat = result->repeat,
+                             .thread = worker->index};
+        struct record_text text = name_of(logged->part);
+
+        record_add(out, &op_type, &row, &text);
+    }
+    if (worker->log_lost)
+        record_lose(out, "ops_not_logged", "operations that the log had no room for", (uint64_t)worker->log_lost);
+}
+
+static void add_worker(struct record *out, const struct bench_result *result, const struct bench_worker *worker)
+{
+    struct result_row row = {.ts_ns = worker->started_ns + to_boottime(result),
+                             .duration_ns = worker->ended_ns - worker->started_ns,
+                             .paused_ns = worker->paused_ns,
+                             .point = result->point,
+                             .repeat = result->repeat,
+                             .thread = worker->index,
+                             .result = -worker->error};
+
+    add_parts(out, &row, worker->parts, &worker->usage);
+    for (int64_t number = 0; number < worker->nr_windows; number++)
+        add_window(out, result, worker, number);
+    add_log(out, result, worker);
+}
+
+static void add_result(struct record *out, const struct bench_result *result, const char *command)
+{
+    struct result_row row = {.ts_ns = result->boottime_ns,
+                             .duration_ns = result->duration_ns,
+                             .paused_ns = result->paused_ns,
+                             .point = result->point,
+                             .repeat = result->repeat,
+                             .thread = ALL_WORKERS,
+                             .result = -result_error(result)};
+
+    bench_run_add(out, result, command);
+    add_parts(out, &row, result->parts, &result->usage);
+    for (int32_t index = 0; index < result->run.nr_workers; index++)
+        add_worker(out, result, &result->run.workers[index]);
+}
+
+int results_record(const char *path, const struct bench_results *results)
+{
+    char *command = shell_join(results->argc, results->argv);
+    struct record *out;
+
+    if (!command)
+        return complain("%s: no memory for the records", path);
+    out = record_open(path, &bench_probe);
+    for (size_t index = 0; out && index < results->count; index++)
+        add_result(out, &results->items[index], command);
+    free(command);
+    return out ? record_close(out) : -1;
+}

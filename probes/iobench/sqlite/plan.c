@@ -1,0 +1,77 @@
+#define _GNU_SOURCE
+#include "iobench/sqlite/engine.h"
+
+#include <string.h>
+
+enum {
+    ROWS_OF_A_DURATION = 10000, /* where the number of transactions does not tell how many rows they need */
+    ROW_BYTES = 24,             /* beside the value: header, key, its place in the page */
+};
+
+int32_t sqlite_sets(const struct bench_job *job)
+{
+    return job->shared ? 1 : (int32_t)job->threads;
+}
+
+bool sqlite_does(const struct bench_job *job, enum sqlite_op op)
+{
+    return job->sqlite.op == op || (job->sqlite.op == SQLITE_OP_MIXED && job->sqlite.mix[op] > 0);
+}
+
+bool sqlite_only_inserts(const struct bench_job *job)
+{
+    return !sqlite_does(job, SQLITE_OP_UPDATE) && !sqlite_does(job, SQLITE_OP_DELETE) &&
+           !sqlite_does(job, SQLITE_OP_SELECT);
+}
+
+static int64_t times(int64_t one, int64_t other)
+{
+    int64_t product;
+
+    return __builtin_mul_overflow(one, other, &product) ? INT64_MAX : product;
+}
+
+static int64_t plus(int64_t one, int64_t other)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(one, other, &sum) ? INT64_MAX : sum;
+}
+
+int64_t sqlite_rows_touched(const struct bench_job *job)
+{
+    int64_t most = job->ops / job->threads + (job->ops % job->threads > 0);
+
+    return times(times(most, job->sqlite.rows), job->shared ? job->threads : 1);
+}
+
+int64_t sqlite_prefilled(const struct bench_job *job)
+{
+    if (job->sqlite.prefilled >= 0)
+        return job->sqlite.prefilled;
+    if (sqlite_only_inserts(job))
+        return 0;
+    return job->ops ? sqlite_rows_touched(job) : ROWS_OF_A_DURATION > job->threads ? ROWS_OF_A_DURATION : job->threads;
+}
+
+/* Where the log is never emptied, it holds every page of every transaction. */
+static int64_t log_bytes(const struct bench_job *job)
+{
+    const struct sqlite_job *sqlite = &job->sqlite;
+    int64_t rows = times(times(job->ops, sqlite->rows), times(sqlite->tables, sqlite->databases));
+
+    return strcmp(sqlite->journal_mode, "WAL") == 0 && strcmp(sqlite->checkpoint, "none") == 0 &&
+                   sqlite->op != SQLITE_OP_SELECT
+               ? times(times(rows, 2), sqlite->page)
+               : 0;
+}
+
+int64_t sqlite_bytes_needed(const struct bench_job *job)
+{
+    const struct sqlite_job *sqlite = &job->sqlite;
+    int64_t rows = plus(sqlite_prefilled(job), sqlite_does(job, SQLITE_OP_INSERT) ? sqlite_rows_touched(job) : 0);
+    int64_t table = plus(times(rows, sqlite->value + ROW_BYTES), times(4, sqlite->page));
+    int64_t all = times(times(sqlite_sets(job), sqlite->databases), times(sqlite->tables, table));
+
+    return plus(plus(all, all / 4), log_bytes(job));
+}

@@ -1,0 +1,141 @@
+#define _GNU_SOURCE
+#include "iobench/storage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+#include "common/files.h"
+#include "common/mounts.h"
+#include "common/topology.h"
+
+static void take_text(char *into, size_t size, const char *text)
+{
+    snprintf(into, size, "%.*s", (int)size - 1, text);
+}
+
+/* The directory where an overlay writes: upperdir= of its options. 0, or -1 where it cannot be reached. */
+static int upper_of(const struct mount *mount, char *path, size_t size)
+{
+    static const char key[] = "upperdir=";
+    const char *found = strstr(mount->options, key);
+    struct stat about;
+
+    if (!found)
+        return -1;
+    found += strlen(key);
+    snprintf(path, size, "%.*s", (int)strcspn(found, ","), found);
+    return stat(path, &about);
+}
+
+/* The device of a filesystem whose files have no device's number (btrfs), or that lies on another (overlay). */
+static dev_t device_below(const struct mount *mount)
+{
+    char path[4096];
+    struct stat about;
+    struct storage upper;
+
+    if (!strcmp(mount->fs_type, "overlay") && upper_of(mount, path, sizeof path) == 0)
+        return storage_of(path, &upper) < 0 ? 0 : upper.dev;
+    if (mount->source[0] == '/' && stat(mount->source, &about) == 0 && S_ISBLK(about.st_mode))
+        return about.st_rdev;
+    return 0;
+}
+
+static void name_device(struct storage *storage)
+{
+    char link[64], target[4096];
+    const char *name;
+    ssize_t length;
+
+    snprintf(link, sizeof link, "/sys/dev/block/%u:%u", major(storage->dev), minor(storage->dev));
+    length = readlink(link, target, sizeof target - 1);
+    if (length < 0)
+        return;
+    target[length] = '\0';
+    name = strrchr(target, '/');
+    take_text(storage->device, sizeof storage->device, name ? name + 1 : target);
+}
+
+/* topology_read complains where it may not read: that is no fault here. */
+static void find_model(struct storage *storage)
+{
+    struct topology topology;
+    char *model;
+
+    if (access("/sys/dev/block", R_OK) < 0 || access("/proc/self/mountinfo", R_OK) < 0 || topology_read(&topology) < 0)
+        return;
+    model = topology_model(&topology, KERNEL_DEV(major(storage->dev), minor(storage->dev)));
+    take_text(storage->model, sizeof storage->model, model ? model : "");
+    free(model);
+    topology_free(&topology);
+}
+
+static void take_mount(const struct mount *mount, struct storage *storage)
+{
+    take_text(storage->filesystem, sizeof storage->filesystem, mount->fs_type);
+    take_text(storage->mount_options, sizeof storage->mount_options, mount->options);
+    take_text(storage->mount_point, sizeof storage->mount_point, mount->point);
+}
+
+/* Device and mount of an open file that is no device. */
+static void take_place(int file, dev_t number, struct storage *storage)
+{
+    struct mount mount = {0};
+
+    storage->dev = major(number) ? number : 0;
+    if (mounts_find(file, mounts_id(file, ""), &mount) < 0)
+        return;
+    take_mount(&mount, storage);
+    if (!storage->dev)
+        storage->dev = device_below(&mount);
+    mounts_release(&mount);
+}
+
+/* A directory that is yet to be made will lie where its parent does. */
+static int open_place(const char *path)
+{
+    int file = open(path, O_PATH | O_CLOEXEC);
+    char *parent, *slash;
+
+    if (file >= 0 || errno != ENOENT)
+        return file;
+    parent = format("%s%s", path[0] == '/' ? "" : "./", path);
+    for (slash = strrchr(parent, '/'); slash > parent && !slash[1]; slash = strrchr(parent, '/'))
+        *slash = '\0';
+    slash[slash == parent] = '\0';
+    file = open(parent, O_PATH | O_CLOEXEC);
+    free(parent);
+    return file;
+}
+
+int storage_of(const char *path, struct storage *storage)
+{
+    struct stat about;
+    int file = open_place(path);
+
+    *storage = (struct storage){0};
+    if (file < 0 || fstat(file, &about) < 0) {
+        int error = errno;
+
+        if (file >= 0)
+            close(file);
+        return complain("%s: %s; give a path that is there", path, strerror(error));
+    }
+    if (S_ISBLK(about.st_mode))
+        storage->dev = about.st_rdev;
+    else
+        take_place(file, about.st_dev, storage);
+    close(file);
+    if (!storage->dev)
+        return 0;
+    name_device(storage);
+    find_model(storage);
+    return 0;
+}

@@ -1,0 +1,206 @@
+/* Histograms against the sorted values themselves. */
+#include "iobench/hist.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/tests/tap.h"
+
+#define VALUES 20000
+
+static uint64_t values[VALUES];
+
+/* Numerical Recipes' 64-bit congruential generator: the test shares no code with what it tests. */
+static uint64_t random_word(void)
+{
+    static uint64_t state = 1;
+
+    state = state * UINT64_C(3935559000370003845) + UINT64_C(2691343689449507681);
+    return state >> 8 ^ state << 40;
+}
+
+static uint64_t any(size_t index)
+{
+    (void)index;
+    return random_word() >> 24;
+}
+
+static uint64_t of_any_size(size_t index)
+{
+    return random_word() >> (24 + index % 40);
+}
+
+static uint64_t small(size_t index)
+{
+    return index % 64;
+}
+
+static uint64_t at_bounds(size_t index)
+{
+    return (UINT64_C(1) << index % 41) + index / 41 % 3 - 1;
+}
+
+static uint64_t always_the_same(size_t index)
+{
+    (void)index;
+    return 123456789;
+}
+
+static uint64_t one_far_away(size_t index)
+{
+    return index == 5 ? UINT64_C(999999999999) : 1000;
+}
+
+static uint64_t beyond_the_last_bucket(size_t index)
+{
+    return index % 2 ? UINT64_MAX - index : 7;
+}
+
+static uint64_t falling(size_t index)
+{
+    return (VALUES - index) * 977;
+}
+
+static const struct {
+    const char *name;
+    uint64_t (*value)(size_t index);
+    size_t count;
+} sets[] = {
+    {"any", any, VALUES},
+    {"of any size", of_any_size, VALUES},
+    {"small", small, VALUES},
+    {"at bounds of powers", at_bounds, VALUES},
+    {"the same", always_the_same, VALUES},
+    {"one far away", one_far_away, VALUES},
+    {"beyond the last bucket", beyond_the_last_bucket, VALUES},
+    {"falling", falling, VALUES},
+    {"a single one", any, 1},
+    {"two", any, 2},
+    {"three", of_any_size, 3},
+    {"a hundred and one", any, 101},
+};
+
+static const uint32_t percentiles[] = {0,      1,      10000,  250000, 333333, 500000, 666667,  750000,
+                                       900000, 950000, 990000, 999000, 999900, 999990, 1000000, 999999};
+
+static int compare(const void *one, const void *other)
+{
+    uint64_t left = *(const uint64_t *)one, right = *(const uint64_t *)other;
+
+    return (left > right) - (left < right);
+}
+
+static void fill(struct hist *hist, uint64_t (*value)(size_t index), size_t count)
+{
+    memset(hist, 0, sizeof *hist);
+    for (size_t index = 0; index < count; index++) {
+        values[index] = value(index);
+        hist_add(hist, values[index]);
+    }
+}
+
+static void check_totals(const struct hist *hist, const char *name, size_t count)
+{
+    uint64_t sum = 0;
+
+    for (size_t index = 0; index < count; index++)
+        sum += values[index];
+    tap_ok(hist->count == count && hist->sum == sum && hist->least == values[0] && hist->most == values[count - 1],
+           "%s: count, sum, least and most are exact", name);
+}
+
+/* As far as a bucket is wide above the true value, which is found by sorting, but never above the largest. */
+static bool near(const struct hist *hist, uint64_t truth, uint64_t found)
+{
+    if (truth >> HIST_TOP)
+        return found == hist->most;
+    return found >= truth && found <= hist->most && found - truth <= truth >> HIST_BITS;
+}
+
+static void check_percentiles(const struct hist *hist, const char *name, size_t count)
+{
+    bool good = true;
+
+    for (size_t index = 0; index < sizeof percentiles / sizeof *percentiles; index++) {
+        uint64_t rank = (count * percentiles[index] + 999999) / 1000000;
+        uint64_t truth = values[rank ? rank - 1 : 0], found = hist_percentile(hist, percentiles[index]);
+
+        if (!near(hist, truth, found)) {
+            printf("# %s: %u millionths: %llu, not %llu\n", name, (unsigned)percentiles[index],
+                   (unsigned long long)found, (unsigned long long)truth);
+            good = false;
+        }
+    }
+    tap_ok(good, "%s: percentiles are those of the sorted values, to a bucket", name);
+    tap_ok(hist_percentile(hist, 1000000) == hist->most, "%s: the last percentile is the largest value", name);
+}
+
+static void check_set(size_t set)
+{
+    static struct hist hist;
+
+    fill(&hist, sets[set].value, sets[set].count);
+    qsort(values, sets[set].count, sizeof *values, compare);
+    check_totals(&hist, sets[set].name, sets[set].count);
+    check_percentiles(&hist, sets[set].name, sets[set].count);
+}
+
+static void check_bounds(void)
+{
+    static struct hist hist;
+    bool narrow = hist_bound(0) == 0, inside = true;
+
+    for (unsigned bucket = 0; bucket < HIST_BUCKETS; bucket++) {
+        uint64_t lower = hist_bound(bucket), upper = hist_bound(bucket + 1);
+
+        narrow &= upper > lower && (upper - lower == 1 || upper - lower <= lower >> HIST_BITS);
+        memset(&hist, 0, sizeof hist);
+        hist_add(&hist, lower);
+        hist_add(&hist, upper - 1);
+        inside &= hist.buckets[bucket] == 2;
+    }
+    tap_ok(narrow, "buckets follow each other and are narrow");
+    tap_ok(inside, "both ends of a bucket fall into it");
+    tap_ok(hist_bound(HIST_BUCKETS) == UINT64_C(1) << HIST_TOP, "the last bucket ends at the top");
+}
+
+/* Part 0 has the larger values, part 1 the smaller: whichever is merged into the other. */
+static void check_merge(void)
+{
+    static struct hist whole, parts[2];
+
+    for (unsigned into = 0; into < 2; into++) {
+        fill(&whole, of_any_size, VALUES);
+        memset(&parts[0], 0, sizeof parts[0]);
+        memset(&parts[1], 0, sizeof parts[1]);
+        for (size_t index = 0; index < VALUES; index++)
+            hist_add(&parts[values[index] < 1000], values[index]);
+        hist_merge(&parts[into], &parts[!into]);
+        tap_ok(!memcmp(&parts[into], &whole, sizeof whole), "merged parts are the whole");
+        memset(&parts[!into], 0, sizeof parts[!into]);
+        hist_merge(&parts[into], &parts[!into]);
+        tap_ok(!memcmp(&parts[into], &whole, sizeof whole), "an empty part changes nothing");
+    }
+}
+
+static void check_ends(void)
+{
+    static struct hist hist;
+
+    memset(&hist, 0, sizeof hist);
+    tap_ok(!hist.count && !hist.least && !hist_percentile(&hist, 500000), "an empty histogram");
+    hist.buckets[1] = hist.buckets[2] = UINT64_C(3000000000000000000);
+    hist.count = 2 * hist.buckets[1];
+    hist.most = 2;
+    tap_ok(hist_percentile(&hist, 500000) == 1 && hist_percentile(&hist, 500001) == 2, "ranks do not overflow");
+}
+
+int main(void)
+{
+    check_bounds();
+    check_merge();
+    check_ends();
+    for (size_t set = 0; set < sizeof sets / sizeof *sets; set++)
+        check_set(set);
+    return tap_done();
+}

@@ -1,0 +1,108 @@
+/* Samples of what was written: whatever is not on the file is found, and what nobody can know is not claimed. */
+#define _GNU_SOURCE
+#include "iobench/witness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/tests/tap.h"
+
+#define RECORD  1000 /* the last word of it is cut */
+#define RECORDS 40
+#define NONE    UINT64_MAX
+
+static unsigned char data[RECORD];
+
+static const unsigned char *filled(unsigned char with)
+{
+    memset(data, with, sizeof data);
+    return data;
+}
+
+/* What happens to records, one letter each: b: a write begins, e: it ends, w: the file gets what was begun last,
+ * o: it gets something older, t: it gets only the first half. */
+static const struct {
+    const char *what;
+    bool found; /* a record that is wrong */
+} cases[] = {
+    {"", false},        {"bwe", false},    {"be", true},      {"boe", true},    {"bte", true},
+    {"bwebwe", false},  {"bweboe", true},  {"bbwee", false},  {"bboee", false}, {"bboeebwe", false},
+    {"bboeeboe", true}, {"bbebwe", false}, {"bbeboe", false}, {"bbeebe", true}, {"bboeebbee", false},
+};
+
+static void put(int file, uint64_t record, unsigned char with, size_t bytes)
+{
+    if (pwrite(file, filled(with), bytes, (off_t)(record * RECORD)) != (ssize_t)bytes)
+        abort();
+}
+
+static void play(struct witness *witness, int file, uint64_t record, const char *what)
+{
+    unsigned char with = 'a';
+
+    for (; *what; what++)
+        switch (*what) {
+        case 'b':
+            witness_begin(witness, record, filled(++with), RECORD);
+            break;
+        case 'e':
+            witness_end(witness, record, (int64_t)(record + 1) * RECORD);
+            break;
+        default:
+            put(file, record, *what == 'o' ? '-' : with, *what == 't' ? RECORD / 2 : RECORD);
+        }
+}
+
+static void check_case(int file, const char *what, bool found)
+{
+    struct witness *witness = calloc(1, sizeof *witness);
+    uint64_t wrong;
+
+    if (!witness)
+        abort();
+    witness_make(witness, RECORDS, WITNESS_SLOTS);
+    for (uint64_t record = 0; record < RECORDS; record++)
+        put(file, record, '-', RECORD);
+    play(witness, file, 7, what);
+    tap_ok(!witness_look(witness, file, RECORD, &wrong) && wrong == (found ? 7 : NONE), "\"%s\"", what);
+    tap_ok(witness->end == (strchr(what, 'e') ? 8 * RECORD : 0), "\"%s\": the end of what was written", what);
+    free(witness);
+}
+
+/* However many records there are, some are sampled, and never more than there are slots. */
+static void check_samples(uint64_t nr_records, unsigned nr_slots, unsigned least)
+{
+    struct witness *witness = calloc(1, sizeof *witness);
+    unsigned sampled = 0;
+
+    if (!witness)
+        abort();
+    witness_make(witness, nr_records, nr_slots);
+    for (uint64_t record = 0; record < nr_records; record++)
+        witness_begin(witness, record, filled('x'), RECORD);
+    for (unsigned slot = 0; slot < WITNESS_SLOTS; slot++)
+        sampled += witness->slots[slot].sure;
+    tap_ok(sampled >= least && sampled <= nr_slots, "%u of %llu records for %u slots", sampled,
+           (unsigned long long)nr_records, nr_slots);
+    free(witness);
+}
+
+int main(void)
+{
+    FILE *file = tmpfile();
+
+    if (!file)
+        abort();
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        check_case(fileno(file), cases[index].what, cases[index].found);
+    check_samples(1, 256, 1);
+    check_samples(256, 256, 256);
+    check_samples(257, 256, 129);
+    check_samples(100000, 256, 128);
+    check_samples(100000, 1, 1);
+    check_samples(100000, 16, 8);
+    fclose(file);
+    return tap_done();
+}

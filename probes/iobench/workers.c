@@ -1,0 +1,352 @@
+#define _GNU_SOURCE
+#include "iobench/workers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/procfs.h"
+#include "iobench/run_files.h"
+#include "iobench/spawn.h"
+
+#define SHOW_NS (INT64_C(1000000000) / 10)
+
+/* Between the word to start and the start, so that all workers have heard it. */
+#define HEAR_NS      2000000
+#define HEAR_EACH_NS 20000
+
+/* Bytes of address space; memory is taken as it is written. */
+#define IS_64_BIT     (sizeof(void *) == 8)
+#define WINDOWS_BYTES (IS_64_BIT ? INT64_C(1) << 30 : INT64_C(1) << 26)
+#define MOST_WINDOWS  (INT64_C(1) << 20)
+#define LOG_BYTES     (INT64_C(1) << 28) /* at most where addresses have 32 bits */
+
+struct crew {
+    struct bench_run run;
+    struct spawn spawn;
+    struct bench_tally *parts;
+    struct bench_window *windows;
+    struct bench_logged *log;
+    int64_t room_windows, room_logged; /* of each worker */
+};
+
+static void *shared_memory(int64_t count, size_t size)
+{
+    void *memory =
+        mmap(NULL, (size_t)count * size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void give_back(void *memory, int64_t count, size_t size)
+{
+    if (memory)
+        munmap(memory, (size_t)count * size);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t room_for_windows(const struct bench_job *job)
+{
+    if (!job->interval_ns)
+        return 0;
+    return least(MOST_WINDOWS, WINDOWS_BYTES / job->threads / (int64_t)sizeof(struct bench_window));
+}
+
+/* Where only operations end the run, whether the time series fits is found out afterwards: see check_worker. */
+int crew_check(const struct bench_job *job)
+{
+    int64_t room = room_for_windows(job);
+
+    if (job->interval_ns && job->duration_ns / job->interval_ns >= room)
+        return complain("--interval: --runtime has more than %" PRId64 " windows for each worker; ask for longer ones",
+                        room);
+    return 0;
+}
+
+/* MemAvailable of /proc/meminfo (Linux 3.14); 0: unknown. */
+static int64_t memory_available(void)
+{
+    static const char key[] = "MemAvailable:";
+    char text[512];
+    const char *found = procfs_read("/proc/meminfo", text, sizeof text) < 0 ? NULL : strstr(text, key);
+
+    return found ? strtoll(found + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* A quarter of the memory that is left: the results take a copy. What does not fit is counted as lost. */
+static int64_t room_for_log(const struct bench_job *job)
+{
+    int64_t memory = memory_available() / 4;
+
+    if (!job->log_ops)
+        return 0;
+    if (!memory || (!IS_64_BIT && memory > LOG_BYTES))
+        memory = LOG_BYTES;
+    return memory / job->threads / (int64_t)sizeof(struct bench_logged);
+}
+
+static int take_memory(struct crew *crew, const struct bench_job *job)
+{
+    crew->room_windows = room_for_windows(job);
+    crew->room_logged = room_for_log(job);
+    crew->run.workers = shared_memory(job->threads, sizeof *crew->run.workers);
+    crew->parts = shared_memory(job->threads * NR_PARTS, sizeof *crew->parts);
+    if (crew->room_windows)
+        crew->windows = shared_memory(job->threads * crew->room_windows, sizeof *crew->windows);
+    if (crew->room_logged)
+        crew->log = shared_memory(job->threads * crew->room_logged, sizeof *crew->log);
+    return crew->run.workers && crew->parts && (crew->windows || !crew->room_windows) &&
+                   (crew->log || !crew->room_logged)
+               ? 0
+               : -1;
+}
+
+static void prepare_workers(struct crew *crew, const struct bench_job *job)
+{
+    for (int32_t index = 0; index < crew->run.nr_workers; index++) {
+        struct bench_worker *worker = &crew->run.workers[index];
+
+        worker->run = &crew->run;
+        worker->job = job;
+        worker->index = index;
+        worker->limit = INT64_MAX;
+        worker->parts = crew->parts + index * NR_PARTS;
+        worker->ops_asked = bench_share(worker, job->ops);
+        worker->windows = crew->windows ? crew->windows + index * crew->room_windows : NULL;
+        worker->room_windows = crew->room_windows;
+        worker->log = crew->log ? crew->log + index * crew->room_logged : NULL;
+        worker->room_logged = crew->room_logged;
+    }
+}
+
+struct bench_run *crew_make(const struct bench_job *job, const struct bench_engine *engine, int32_t repeat)
+{
+    struct crew *crew = shared_memory(1, sizeof *crew);
+
+    if (!crew) {
+        complain("no memory for a run: %s", strerror(errno));
+        return NULL;
+    }
+    crew->run.job = job;
+    crew->run.engine = engine;
+    crew->run.repeat = repeat;
+    crew->run.held = -1;
+    crew->run.nr_workers = (int32_t)job->threads;
+    crew->run.cache.by = "none";
+    crew->run.rows_expected = crew->run.rows_found = -1;
+    if (take_memory(crew, job) < 0) {
+        complain("no memory for %d workers: %s; ask for fewer, or for fewer windows and no log of operations",
+                 crew->run.nr_workers, strerror(errno));
+        crew_free(&crew->run);
+        return NULL;
+    }
+    prepare_workers(crew, job);
+    return &crew->run;
+}
+
+void crew_free(struct bench_run *run)
+{
+    struct crew *crew = (struct crew *)run;
+    int32_t workers = run->nr_workers;
+
+    give_back(crew->log, workers * crew->room_logged, sizeof *crew->log);
+    give_back(crew->windows, workers * crew->room_windows, sizeof *crew->windows);
+    give_back(crew->parts, workers * NR_PARTS, sizeof *crew->parts);
+    give_back(run->workers, workers, sizeof *run->workers);
+    give_back(crew, 1, sizeof *crew);
+}
+
+/* Where somebody has complained already. */
+static int take_complaint(struct bench_run *run)
+{
+    if (!run->invalid[0])
+        snprintf(run->invalid, sizeof run->invalid, "%.*s", BENCH_TEXT - 1, complained());
+    return -1;
+}
+
+/* -- before ------------------------------------------------------------------------------------------------------- */
+
+static int load(struct bench_run *run)
+{
+    if (run->engine->load(run) == 0)
+        return crew_check_cache(run);
+    if (bench_stopping())
+        return -1;
+    return take_complaint(run);
+}
+
+/* -- meanwhile ---------------------------------------------------------------------------------------------------- */
+
+/* Passes a signal on to the workers. */
+static void pass_on(struct bench_run *run)
+{
+    if (!bench_stopping())
+        return;
+    run->interrupted = true;
+    atomic_store(&run->stopping, true);
+}
+
+static double share_of_time(const struct bench_run *run, int64_t now_ns)
+{
+    if (run->deadline_ns == INT64_MAX || now_ns < run->start_ns)
+        return 0;
+    return (double)(now_ns - run->start_ns) / (double)(run->deadline_ns - run->start_ns);
+}
+
+static struct crew_progress progress(const struct bench_run *run, int64_t now_ns)
+{
+    struct crew_progress found = {0};
+    int64_t asked = 0;
+
+    for (int32_t index = 0; index < run->nr_workers; index++) {
+        const struct bench_tally *tally = &run->workers[index].parts[PART_OP];
+
+        found.ops += __atomic_load_n(&tally->ops, __ATOMIC_RELAXED);
+        asked += run->workers[index].ops_asked;
+    }
+    found.share = share_of_time(run, now_ns);
+    if (asked && (double)found.ops / (double)asked > found.share)
+        found.share = (double)found.ops / (double)asked;
+    if (found.share > 1)
+        found.share = 1;
+    return found;
+}
+
+static void set_times(struct bench_run *run)
+{
+    const struct bench_job *job = run->job;
+
+    run->start_ns = clock_now(CLOCK_MONOTONIC) + HEAR_NS + run->nr_workers * HEAR_EACH_NS;
+    run->measure_ns = run->start_ns + job->warmup_ns;
+    run->deadline_ns = job->duration_ns ? run->measure_ns + job->duration_ns : INT64_MAX;
+}
+
+/* Lets the workers work and shows how far they are; run->system is what the measured part cost. */
+static void watch(struct spawn *spawn, struct bench_run *run, const struct storage *storage,
+                  void (*show)(const struct crew_progress *progress, void *context), void *context)
+{
+    struct system_usage before, after;
+    int64_t shown_ns;
+    bool read = !run->job->warmup_ns;
+
+    system_usage_read(storage, &before);
+    set_times(run);
+    shown_ns = run->start_ns;
+    spawn_release(spawn, true);
+    while (!spawn_wait(spawn, PHASE_ENDED, read ? INT64_MAX : run->measure_ns)) {
+        int64_t now_ns = clock_now(CLOCK_MONOTONIC);
+
+        pass_on(run);
+        if (!read && now_ns >= run->measure_ns) {
+            system_usage_read(storage, &before);
+            read = true;
+        }
+        if (show && now_ns - shown_ns >= SHOW_NS) {
+            struct crew_progress now = progress(run, now_ns);
+
+            show(&now, context);
+            shown_ns = now_ns;
+        }
+    }
+    system_usage_read(storage, &after);
+    run->system = system_usage_since(&after, &before);
+}
+
+/* -- afterwards --------------------------------------------------------------------------------------------------- */
+
+static void measure_end(struct bench_run *run)
+{
+    int64_t first_ns = INT64_MAX;
+
+    for (int32_t index = 0; index < run->nr_workers; index++) {
+        const struct bench_worker *worker = &run->workers[index];
+
+        if (worker->measuring)
+            first_ns = least(first_ns, worker->started_ns);
+        if (worker->ended_ns > run->end_ns)
+            run->end_ns = worker->ended_ns;
+    }
+    if (first_ns != INT64_MAX)
+        run->measure_ns = first_ns;
+}
+
+/* What worker processes caused is not part of what the coordinator caused. */
+static void sum_process_io(struct bench_run *run)
+{
+    struct system_usage *system = &run->system;
+
+    system->process_read_bytes = system->process_write_bytes = 0;
+    for (int32_t index = 0; index < run->nr_workers; index++) {
+        const struct process_io *io = &run->workers[index].io;
+
+        if (io->read_bytes < 0 || system->process_read_bytes < 0) {
+            system->process_read_bytes = system->process_write_bytes = -1;
+            return;
+        }
+        system->process_read_bytes += io->read_bytes;
+        system->process_write_bytes += io->write_bytes;
+    }
+}
+
+static int work(struct bench_run *run, const struct storage *storage,
+                void (*show)(const struct crew_progress *progress, void *context), void *context)
+{
+    struct spawn *spawn = &((struct crew *)run)->spawn;
+    bool started = spawn_start(spawn, run) == 0;
+
+    if (!started) {
+        take_complaint(run);
+        atomic_store(&run->stopping, true);
+    }
+    while (started && !spawn_wait(spawn, PHASE_READY, INT64_MAX))
+        pass_on(run);
+    pass_on(run);
+    if (atomic_load(&run->stopping))
+        spawn_release(spawn, false);
+    else
+        watch(spawn, run, storage, show, context);
+    spawn_gather(spawn);
+    measure_end(run);
+    if (run->job->processes)
+        sum_process_io(run);
+    return crew_check_work(run);
+}
+
+/* What must be taken back also where the run fails. */
+static int run_engine(struct bench_run *run, const struct storage *storage,
+                      void (*show)(const struct crew_progress *progress, void *context), void *context)
+{
+    int result = load(run);
+
+    if (result == 0)
+        result = work(run, storage, show, context);
+    if (result == 0 && !run->interrupted && run->engine->verify && run->engine->verify(run) < 0)
+        result = take_complaint(run);
+    run->engine->unload(run);
+    return result;
+}
+
+int crew_run(struct bench_run *run, const struct storage *storage,
+             void (*show)(const struct crew_progress *progress, void *context), void *context)
+{
+    if (files_enter(run) < 0)
+        return take_complaint(run);
+    run_engine(run, storage, show, context);
+    if (files_leave(run) < 0)
+        take_complaint(run);
+    if (bench_stopping()) {
+        run->interrupted = true;
+        bench_invalidate(run, "it was interrupted by a signal");
+    }
+    return run->invalid[0] ? -1 : 0;
+}

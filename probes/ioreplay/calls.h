@@ -1,0 +1,37 @@
+/* Doing one operation of a replay program. */
+#ifndef ANDROSTEP_IOREPLAY_CALLS_H
+#define ANDROSTEP_IOREPLAY_CALLS_H
+
+#include <stddef.h>
+
+#include "ioreplay/descriptors.h"
+#include "ioreplay/mappings.h"
+#include "ioreplay/program.h"
+#include "ioreplay/sandbox.h"
+#include "ioreplay/target.h"
+#include "ioreplay/transfer.h"
+
+/* Where a program is replayed; of all threads. */
+struct replay_place {
+    const struct replay_program *program;
+    const struct sandbox *sandbox; /* NULL: a device-level program, which has a target */
+    const struct replay_target *target;
+    struct replay_descriptors *descriptors;
+    struct replay_mappings *mappings;
+    size_t most_buffer; /* as replay_buffer_most says */
+};
+
+/* Fills in what the sandbox or the target does not. Returns 0, or -1 after it complained. */
+int replay_place_open(struct replay_place *place, const struct replay_program *program);
+void replay_place_close(struct replay_place *place);
+
+/* A thread. */
+struct replay_caller {
+    const struct replay_place *place;
+    struct replay_buffer buffer; /* prepared for the operation that is done next */
+};
+
+/* Does it. Returns what operations.result says: a number of bytes or a position, 0, or a negative errno. */
+int64_t replay_do(struct replay_caller *caller, const struct replay_operation *operation);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * Removing all that is in the directory of a replay, however deep: directories in directories are moved up first, so
+ * that nothing has to be remembered of the way down and few descriptors are needed.
+ */
+#define _GNU_SOURCE
+#include "ioreplay/sandbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+
+struct emptying {
+    const struct sandbox *sandbox;
+    uint64_t moved; /* directories so far, which numbers their new names */
+    /* of one time through the directory: */
+    bool removed;            /* something */
+    int error;               /* why the first could not be removed that could not be; 0: there was none */
+    char name[NAME_MAX + 1]; /* of it */
+};
+
+static void keep_in_mind(struct emptying *emptying, const char *name, int error)
+{
+    if (emptying->error)
+        return;
+    snprintf(emptying->name, sizeof emptying->name, "%s", name);
+    emptying->error = error;
+}
+
+static bool is_entry(const struct dirent *entry)
+{
+    return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+}
+
+/* With the permissions that emptying it needs. */
+static int open_entry(const struct sandbox *sandbox, const char *name)
+{
+    int error = sandbox_chmod(sandbox, name, 0700);
+
+    return error ? error : sandbox_open(sandbox, name, O_RDONLY | O_DIRECTORY | O_LARGEFILE, 0);
+}
+
+/* Moving a directory changes what ".." in it is, which takes the permission to write to it. */
+static int move_permitted(const struct emptying *emptying, int from, const char *name, const char *new_name)
+{
+    struct beneath here = emptying->sandbox->beneath;
+    char number[12];
+    int found;
+
+    here.directory = from;
+    found = beneath_find(&here, name, false);
+    if (found < 0)
+        return found;
+    snprintf(number, sizeof number, "%d", found);
+    fchmodat(emptying->sandbox->descriptors, number, 0700, 0);
+    close(found);
+    return renameat(from, name, emptying->sandbox->beneath.directory, new_name) < 0 ? -errno : 0;
+}
+
+/* Moves directory `name` of `from` to the top. What has the new name there goes away this time through, and the next
+ * time there is another new name. */
+static int move_up(struct emptying *emptying, int from, const char *name)
+{
+    char new_name[32];
+    int error;
+
+    snprintf(new_name, sizeof new_name, ".removed-%" PRIu64, emptying->moved++);
+    error = renameat(from, name, emptying->sandbox->beneath.directory, new_name) < 0 ? -errno : 0;
+    return error == -EACCES ? move_permitted(emptying, from, name, new_name) : error;
+}
+
+static void empty_entry(struct emptying *emptying, int directory, const char *name)
+{
+    int error = unlinkat(directory, name, 0) < 0 ? -errno : 0;
+
+    if (error == -EISDIR || error == -EPERM)
+        error = move_up(emptying, directory, name);
+    if (error)
+        keep_in_mind(emptying, name, -error);
+    else
+        emptying->removed = true;
+}
+
+/* Takes over the descriptor. Afterwards only what could not be removed is in the directory. */
+static void empty_directory(struct emptying *emptying, int descriptor, const char *name)
+{
+    DIR *entries = fdopendir(descriptor);
+
+    if (!entries) {
+        keep_in_mind(emptying, name, errno);
+        close(descriptor);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(entries));)
+        if (is_entry(entry))
+            empty_entry(emptying, descriptor, entry->d_name);
+    closedir(entries);
+}
+
+/* Who may not look into lost+found could bring nothing into it either. */
+static void remove_directory(struct emptying *emptying, const char *name)
+{
+    bool stays = emptying->sandbox->has_lost_and_found && !strcmp(name, LOST_AND_FOUND);
+    int descriptor = open_entry(emptying->sandbox, name);
+
+    if (descriptor >= 0)
+        empty_directory(emptying, descriptor, name);
+    if (stays)
+        return;
+    if (unlinkat(emptying->sandbox->beneath.directory, name, AT_REMOVEDIR) == 0)
+        emptying->removed = true;
+    else
+        keep_in_mind(emptying, name, descriptor < 0 ? -descriptor : errno);
+}
+
+static void remove_entry(struct emptying *emptying, const char *name)
+{
+    if (unlinkat(emptying->sandbox->beneath.directory, name, 0) == 0)
+        emptying->removed = true;
+    else if (errno == EISDIR || errno == EPERM)
+        remove_directory(emptying, name);
+    else
+        keep_in_mind(emptying, name, errno);
+}
+
+/* Goes through it until nothing more goes away: who removes and makes entries while reading may not come across all. */
+int sandbox_empty(const struct sandbox *sandbox)
+{
+    struct emptying emptying = {.sandbox = sandbox};
+    int again = openat(sandbox->beneath.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = again < 0 ? NULL : fdopendir(again);
+
+    if (!entries) {
+        if (again >= 0)
+            close(again);
+        return complain("%s: %s; remove what is in it yourself", sandbox->shown, strerror(errno));
+    }
+    do {
+        emptying.removed = false;
+        emptying.error = 0;
+        rewinddir(entries);
+        for (struct dirent *entry; (entry = readdir(entries));)
+            if (is_entry(entry))
+                remove_entry(&emptying, entry->d_name);
+    } while (emptying.removed);
+    closedir(entries);
+    if (!emptying.error)
+        return 0;
+    return complain("%s/%s: %s; remove it yourself", sandbox->shown, emptying.name, strerror(emptying.error));
+}

@@ -1,0 +1,81 @@
+#define _GNU_SOURCE
+#include "ioreplay/order.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Beside the number of pending operations: a thread sleeps until it is 0. */
+#define SLEEPS 0x80000000u
+
+static void count(struct replay_order *order, const struct replay_program *program)
+{
+    for (uint32_t index = 0; index < program->nr_dependencies; index++) {
+        const struct replay_dependency *dependency = &program->dependencies[index];
+
+        order->pending[dependency->operation]++;
+        order->first[dependency->after + 1]++;
+    }
+    for (uint32_t operation = 0; operation < program->nr_operations; operation++)
+        order->first[operation + 1] += order->first[operation];
+}
+
+/* Leaves each `first` where the next one's begin, which is one too far: they are moved back afterwards. */
+static void list(struct replay_order *order, const struct replay_program *program)
+{
+    for (uint32_t index = 0; index < program->nr_dependencies; index++) {
+        const struct replay_dependency *dependency = &program->dependencies[index];
+
+        order->waiting[order->first[dependency->after]++] = dependency->operation;
+    }
+    for (uint32_t operation = program->nr_operations; operation > 0; operation--)
+        order->first[operation] = order->first[operation - 1];
+    order->first[0] = 0;
+}
+
+int replay_order_make(struct replay_order *order, const struct replay_program *program)
+{
+    order->pending = calloc(program->nr_operations + (size_t)1, sizeof *order->pending);
+    order->first = calloc(program->nr_operations + (size_t)1, sizeof *order->first);
+    order->waiting = calloc(program->nr_dependencies + (size_t)1, sizeof *order->waiting);
+    if (!order->pending || !order->first || !order->waiting) {
+        replay_order_free(order);
+        return -1;
+    }
+    count(order, program);
+    list(order, program);
+    return 0;
+}
+
+void replay_order_free(struct replay_order *order)
+{
+    free(order->pending);
+    free(order->first);
+    free(order->waiting);
+    *order = (struct replay_order){0};
+}
+
+bool replay_order_ready(struct replay_order *order, uint32_t operation)
+{
+    return (atomic_load_explicit(&order->pending[operation], memory_order_acquire) & ~SLEEPS) == 0;
+}
+
+void replay_order_sleep(struct replay_order *order, uint32_t operation)
+{
+    uint32_t seen = atomic_fetch_or(&order->pending[operation], SLEEPS) | SLEEPS;
+
+    if (seen != SLEEPS)
+        syscall(SYS_futex, &order->pending[operation], FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+void replay_order_ended(struct replay_order *order, uint32_t operation)
+{
+    for (uint32_t index = order->first[operation]; index < order->first[operation + 1]; index++) {
+        atomic_uint *pending = &order->pending[order->waiting[index]];
+
+        if (atomic_fetch_sub(pending, 1) == (SLEEPS | 1))
+            syscall(SYS_futex, pending, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+}

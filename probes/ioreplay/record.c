@@ -1,0 +1,140 @@
+#include <string.h>
+
+#include "ioreplay/moves.h"
+#include "ioreplay/results.h"
+
+/* Columns of table replay_runs, so called and in these units. */
+struct run_row {
+    int64_t scale_ppm, ts_ns, realtime_ns, duration_ns, recorded_ns, operations, done, inserted, diverged, files,
+        files_bytes, cpu_user_ns, cpu_system_ns;
+    int32_t threads, cold, interrupted, result;
+    struct record_string run_id, program, mode, fs_type, device;
+};
+
+#define FIELD(member, dtype, nullable, unit, meaning) RECORD_FIELD(run_row, member, dtype, nullable, unit, meaning)
+
+static const struct record_field run_fields[] = {
+    FIELD(scale_ppm, RECORD_INT64, true, "1e-6", "Of a scaled replay: how many times as fast as recorded."),
+    FIELD(ts_ns, RECORD_INT64, false, "ns", "Start."),
+    FIELD(realtime_ns, RECORD_INT64, false, "ns", "The same moment in CLOCK_REALTIME."),
+    FIELD(duration_ns, RECORD_INT64, false, "ns", "Until the last operation ended."),
+    FIELD(recorded_ns, RECORD_INT64, false, "ns", "The same in the recording."),
+    FIELD(operations, RECORD_INT64, false, "operations", "Operations of the program, without inserted ones."),
+    FIELD(done, RECORD_INT64, false, "operations", "How many of them were done, whatever their result."),
+    FIELD(inserted, RECORD_INT64, false, "operations", "Inserted operations that were done."),
+    FIELD(diverged, RECORD_INT64, false, "operations", "How many of `done` did not have the recorded result."),
+    FIELD(files, RECORD_INT64, false, "files", "Files there were before the start."),
+    FIELD(files_bytes, RECORD_INT64, false, "B", "Their sizes."),
+    FIELD(cpu_user_ns, RECORD_INT64, false, "ns", "CPU time of the process in user mode."),
+    FIELD(cpu_system_ns, RECORD_INT64, false, "ns", "CPU time of the process in the kernel."),
+    FIELD(threads, RECORD_INT32, false, NULL, "Threads."),
+    FIELD(cold, RECORD_INT32, true, NULL, "1: the files were out of the page cache at the start; 0: not all were."),
+    FIELD(interrupted, RECORD_INT32, false, NULL, "1: a signal ended it early; else 0."),
+    FIELD(result, RECORD_INT32, false, NULL, "0, or the negative errno of what ended it early."),
+    FIELD(run_id, RECORD_STRING, false, NULL, "Which replay: another in each run."),
+    FIELD(program, RECORD_STRING, false, NULL, "SHA-256 of the program's file."),
+    FIELD(mode, RECORD_STRING, false, NULL, "as_recorded, as_fast or scaled."),
+    FIELD(fs_type, RECORD_STRING, true, NULL, "Type of the filesystem replayed on."),
+    FIELD(device, RECORD_STRING, true, NULL, "What it is mounted from, or the device or file replayed to."),
+};
+
+/* Columns of table replay_ops. */
+struct op_row {
+    int64_t operation, due_ns, start_ns, waited_ns, latency_ns, bytes, result;
+    int32_t thread, inserted;
+    struct record_string call, divergence;
+};
+
+static const struct record_field op_fields[] = {
+    RECORD_FIELD(op_row, operation, RECORD_INT64, false, NULL, "Number in the program."),
+    RECORD_FIELD(op_row, due_ns, RECORD_INT64, true, "ns", "When it should have begun; null: as soon as possible."),
+    RECORD_FIELD(op_row, start_ns, RECORD_INT64, false, "ns", "When it began, since the start of the replay."),
+    RECORD_FIELD(op_row, waited_ns, RECORD_INT64, false, "ns", "How long it waited for operations of other threads."),
+    RECORD_FIELD(op_row, latency_ns, RECORD_INT64, false, "ns", "How long it took."),
+    RECORD_FIELD(op_row, bytes, RECORD_INT64, true, "B", "Bytes that it read or wrote; null where it does neither."),
+    RECORD_FIELD(op_row, result, RECORD_INT64, false, NULL, "What it returned, or a negative errno."),
+    RECORD_FIELD(op_row, thread, RECORD_INT32, false, NULL, "Number of the thread in the program."),
+    RECORD_FIELD(op_row, inserted, RECORD_INT32, false, NULL, "1: the cleaner added it; else 0."),
+    RECORD_FIELD(op_row, call, RECORD_STRING, false, NULL, "What was done."),
+    RECORD_FIELD(op_row, divergence, RECORD_STRING, false, NULL, "How its result differs from the recorded one."),
+};
+
+#define FIELDS(fields) fields, sizeof(fields) / sizeof *(fields)
+
+static const struct record_type run_type = {"replay_run", "replay_runs", "A replay; one in each file, at its end.",
+                                            FIELDS(run_fields)};
+static const struct record_type op_type = {"replay_op", "replay_ops", "One operation that was done.",
+                                           FIELDS(op_fields)};
+static const struct record_type *const types[] = {&run_type, &op_type};
+const struct record_probe replay_probe = {"ioreplay", types, sizeof types / sizeof *types};
+
+static struct record_text text(const char *bytes)
+{
+    return (struct record_text){bytes, bytes ? strlen(bytes) : 0};
+}
+
+static int64_t bytes_of(const struct replay_operation *operation, int64_t result)
+{
+    if (replay_moves(operation) == MOVES_NOTHING)
+        return RECORD_NULL_INT64;
+    return result > 0 ? result : 0;
+}
+
+static int add_operation(struct record *out, const struct replay_run *run, uint32_t number,
+                         const struct replay_outcome *outcome)
+{
+    const struct replay_operation *operation = &run->program->operations[number];
+    const struct record_text texts[] = {
+        text(replay_call_names[operation->call]),
+        text(replay_divergence_names[replay_compare(operation, outcome->result)]),
+    };
+    const struct op_row row = {.operation = number,
+                               .due_ns = replay_due_ns(run, operation),
+                               .start_ns = outcome->start_ns,
+                               .waited_ns = outcome->waited_ns,
+                               .latency_ns = outcome->latency_ns,
+                               .bytes = bytes_of(operation, outcome->result),
+                               .result = outcome->result,
+                               .thread = operation->thread,
+                               .inserted = operation->inserted};
+
+    return record_add(out, &op_type, &row, texts);
+}
+
+static int add_run(struct record *out, const struct replay_report *report)
+{
+    const struct replay_run *run = report->run;
+    const struct record_text texts[] = {text(report->run_id), text(run->program->sha256),
+                                        text(replay_mode_names[run->mode]), text(report->fs_type),
+                                        text(report->device)};
+    const struct run_row row = {.scale_ppm = run->mode == REPLAY_SCALED ? run->scale_ppm : RECORD_NULL_INT64,
+                                .ts_ns = run->ts_ns,
+                                .realtime_ns = run->realtime_ns,
+                                .duration_ns = run->duration_ns,
+                                .recorded_ns = run->program->duration_ns,
+                                .operations = report->tally.operations,
+                                .done = report->tally.done,
+                                .inserted = report->tally.inserted,
+                                .diverged = report->tally.diverged,
+                                .files = report->files,
+                                .files_bytes = report->files_bytes,
+                                .cpu_user_ns = run->cpu_user_ns,
+                                .cpu_system_ns = run->cpu_system_ns,
+                                .threads = (int32_t)run->program->nr_threads,
+                                .cold = report->cold,
+                                .interrupted = run->interrupted,
+                                .result = run->result};
+
+    return record_add(out, &run_type, &row, texts);
+}
+
+int replay_record(struct record *out, const struct replay_report *report)
+{
+    for (uint32_t number = 0; number < report->run->program->nr_operations; number++) {
+        const struct replay_outcome *outcome = replay_outcome(report->run, number);
+
+        if (outcome && add_operation(out, report->run, number, outcome))
+            return -1;
+    }
+    return add_run(out, report);
+}

@@ -1,0 +1,212 @@
+/* Entering and leaving the directory of a replay. */
+#define _GNU_SOURCE
+#include "ioreplay/sandbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+
+/* -- its place ---------------------------------------------------------------------------------------------------- */
+
+static int open_descriptors(struct sandbox *sandbox)
+{
+    struct statfs about;
+
+    sandbox->descriptors = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (sandbox->descriptors >= 0 && fstatfs(sandbox->descriptors, &about) == 0 && about.f_type == PROC_SUPER_MAGIC)
+        return 0;
+    return complain("/proc/self/fd cannot be read; files are opened by it so that nothing can take their place: "
+                    "mount proc on /proc");
+}
+
+/* The directory's own name, and that of the one it lies in. */
+static int split(struct sandbox *sandbox, const char *directory)
+{
+    char *whole = strdup(directory), *slash;
+    size_t length = strlen(directory);
+
+    if (!whole)
+        return complain("no memory for the name of %s", directory);
+    while (length > 1 && whole[length - 1] == '/')
+        whole[--length] = '\0';
+    slash = strrchr(whole, '/');
+    sandbox->name = strdup(slash && length > 1 ? slash + 1 : whole);
+    if (slash)
+        slash[1] = '\0';
+    sandbox->parent = open(slash ? whole : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    free(whole);
+    if (sandbox->parent < 0 || !sandbox->name)
+        return complain("%s: %s; give a directory that is there, or a new one in it", directory, strerror(errno));
+    return 0;
+}
+
+static int open_directory(struct sandbox *sandbox)
+{
+    sandbox->made = mkdirat(sandbox->parent, sandbox->name, 0700) == 0;
+    if (!sandbox->made && errno != EEXIST)
+        return complain("%s: %s; it cannot be made", sandbox->shown, strerror(errno));
+    sandbox->beneath.directory =
+        openat(sandbox->parent, sandbox->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (sandbox->made ? O_NOFOLLOW : 0));
+    if (sandbox->beneath.directory < 0 || fstat(sandbox->beneath.directory, &sandbox->about) < 0)
+        return complain("%s: %s; a replay needs a directory", sandbox->shown, strerror(errno));
+    return 0;
+}
+
+/* -- whether it can be taken -------------------------------------------------------------------------------------- */
+
+/* Whether directory `name` of the open one has other entries than `ignored`: 1, 0, or -1 with errno. */
+static int has_entries(int directory, const char *name, const char *ignored)
+{
+    int opened = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), found = 0;
+    DIR *entries = opened < 0 ? NULL : fdopendir(opened);
+
+    if (!entries && opened >= 0)
+        close(opened);
+    if (!entries)
+        return -1;
+    for (struct dirent *entry; (entry = readdir(entries));)
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, ignored))
+            found = 1;
+    closedir(entries);
+    return found;
+}
+
+/* The filesystem's, where that begins here; only while nothing was found and put into it. */
+static bool has_lost_and_found(const struct sandbox *sandbox)
+{
+    struct stat above;
+    int found;
+
+    if (fstat(sandbox->parent, &above) < 0 || above.st_dev == sandbox->about.st_dev)
+        return false;
+    found = has_entries(sandbox->beneath.directory, LOST_AND_FOUND, "");
+    return found == 0 || (found < 0 && errno == EACCES);
+}
+
+static int check_empty(struct sandbox *sandbox)
+{
+    int found;
+
+    sandbox->has_lost_and_found = has_lost_and_found(sandbox);
+    found = has_entries(sandbox->beneath.directory, ".", sandbox->has_lost_and_found ? LOST_AND_FOUND : "");
+    if (found < 0)
+        return complain("%s: %s; its entries cannot be read", sandbox->shown, strerror(errno));
+    if (found)
+        return complain("%s is not empty; give an empty directory, or the name of a new one", sandbox->shown);
+    return 0;
+}
+
+static bool is_root(const struct sandbox *sandbox)
+{
+    struct stat root;
+
+    return stat("/", &root) == 0 && root.st_dev == sandbox->about.st_dev && root.st_ino == sandbox->about.st_ino;
+}
+
+/* Others could bring in names of their files, and would be obeyed. */
+static int check_owner(const struct sandbox *sandbox)
+{
+    if (is_root(sandbox))
+        return complain("%s is the root directory; give an empty directory, or the name of a new one", sandbox->shown);
+    if (!sandbox->made && sandbox->about.st_uid != geteuid())
+        return complain("%s belongs to somebody else; give the name of a new directory", sandbox->shown);
+    return 0;
+}
+
+static int lock(const struct sandbox *sandbox)
+{
+    if (flock(sandbox->beneath.directory, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return complain("%s is in use by another replay; wait for its end", sandbox->shown);
+    return 0;
+}
+
+/* Filesystems without modes refuse to change them. */
+static int close_to_others(struct sandbox *sandbox)
+{
+    struct stat about;
+
+    sandbox->closed = fchmod(sandbox->beneath.directory, 0700) == 0;
+    if (fstat(sandbox->beneath.directory, &about) < 0 || about.st_mode & 022)
+        return complain("%s: others may write to it, and that cannot be changed; give a directory elsewhere",
+                        sandbox->shown);
+    return 0;
+}
+
+/* Looks before it closes the directory, for nothing is changed where it is refused, and again when nobody can add to
+ * it any more. */
+static int take(struct sandbox *sandbox)
+{
+    if (check_owner(sandbox) < 0 || lock(sandbox) < 0 || check_empty(sandbox) < 0 || close_to_others(sandbox) < 0)
+        return -1;
+    return check_empty(sandbox);
+}
+
+/* -- in and out --------------------------------------------------------------------------------------------------- */
+
+static int begin(struct sandbox *sandbox)
+{
+    int error = beneath_begin(&sandbox->beneath, sandbox->beneath.directory);
+
+    return error ? complain("%s: %s", sandbox->shown, strerror(-error)) : 0;
+}
+
+static void release(struct sandbox *sandbox)
+{
+    int descriptors[] = {sandbox->beneath.directory, sandbox->descriptors, sandbox->parent};
+
+    for (size_t index = 0; index < sizeof descriptors / sizeof *descriptors; index++)
+        if (descriptors[index] >= 0)
+            close(descriptors[index]);
+    free(sandbox->name);
+    free(sandbox->shown);
+    free(sandbox);
+}
+
+/* As it was before sandbox_enter, but for what is in it. */
+static int give_back(const struct sandbox *sandbox, bool keep)
+{
+    if (sandbox->closed && !sandbox->made)
+        fchmod(sandbox->beneath.directory, sandbox->about.st_mode & 07777);
+    if (sandbox->made && !keep && unlinkat(sandbox->parent, sandbox->name, AT_REMOVEDIR) < 0)
+        return complain("%s: %s; remove it yourself", sandbox->shown, strerror(errno));
+    return 0;
+}
+
+struct sandbox *sandbox_enter(const char *directory)
+{
+    struct sandbox *sandbox = malloc(sizeof *sandbox);
+
+    if (!sandbox) {
+        complain("no memory for the directory of the replay");
+        return NULL;
+    }
+    *sandbox = (struct sandbox){.shown = strdup(directory), .parent = -1, .descriptors = -1, .beneath.directory = -1};
+    if (sandbox->shown && open_descriptors(sandbox) == 0 && split(sandbox, directory) == 0 &&
+        open_directory(sandbox) == 0 && take(sandbox) == 0 && begin(sandbox) == 0)
+        return sandbox;
+    give_back(sandbox, false);
+    release(sandbox);
+    return NULL;
+}
+
+int sandbox_leave(struct sandbox *sandbox, bool keep)
+{
+    int result = keep ? 0 : sandbox_empty(sandbox);
+
+    if (give_back(sandbox, keep || result < 0) < 0)
+        result = -1;
+    release(sandbox);
+    return result;
+}
+
+int sandbox_directory(const struct sandbox *sandbox)
+{
+    return sandbox->beneath.directory;
+}

@@ -1,0 +1,40 @@
+#define _GNU_SOURCE
+#include "ioreplay/stop.h"
+
+#include <signal.h>
+#include <time.h>
+
+static sigset_t awaited;
+static bool asked;
+
+static void wake(int number)
+{
+    (void)number;
+}
+
+void replay_stop_prepare(void)
+{
+    struct sigaction hangup, waking = {.sa_handler = wake};
+
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGINT);
+    sigaddset(&awaited, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
+        sigaddset(&awaited, SIGHUP);
+    sigaddset(&awaited, REPLAY_NEWS);
+    sigprocmask(SIG_BLOCK, &awaited, NULL);
+    sigemptyset(&waking.sa_mask);
+    sigaction(REPLAY_WAKE, &waking, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+bool replay_stop_asked(int64_t wait_ns)
+{
+    struct timespec wait = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
+    int number = sigtimedwait(&awaited, NULL, &wait);
+
+    if (number > 0 && number != REPLAY_NEWS)
+        asked = true;
+    return asked;
+}

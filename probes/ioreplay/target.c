@@ -1,0 +1,313 @@
+#define _GNU_SOURCE
+#include "ioreplay/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+#include "common/files.h"
+#include "common/payload.h"
+
+#define RANGE_BYTES (INT64_C(1) << 20)
+#define SHOW_EACH   8 /* MiB */
+#define SEED        0 /* the same contents in each replay, and others than what any writes */
+
+/* -- what a program reaches --------------------------------------------------------------------------------------- */
+
+/* Whole MiB. */
+struct range {
+    int64_t start, end;
+};
+
+static bool range_of(const struct replay_operation *operation, struct range *range)
+{
+    int64_t end;
+
+    if (operation->offset_bytes < 0 || operation->bytes <= 0 ||
+        __builtin_add_overflow(operation->offset_bytes, operation->bytes, &end) || end > INT64_MAX - RANGE_BYTES)
+        return false;
+    range->start = operation->offset_bytes / RANGE_BYTES * RANGE_BYTES;
+    range->end = (end + RANGE_BYTES - 1) / RANGE_BYTES * RANGE_BYTES;
+    return true;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct range *first = a, *second = b;
+
+    return (first->start > second->start) - (first->start < second->start);
+}
+
+static int64_t merge(struct range *ranges, int64_t count)
+{
+    int64_t merged = 0;
+
+    for (int64_t index = 1; index < count; index++) {
+        if (ranges[index].start > ranges[merged].end)
+            ranges[++merged] = ranges[index];
+        else if (ranges[index].end > ranges[merged].end)
+            ranges[merged].end = ranges[index].end;
+    }
+    return count ? merged + 1 : 0;
+}
+
+/* In order and none touching the next, for the caller to free; -1: there is no memory. */
+static int64_t ranges_of(const struct replay_program *program, struct range **ranges)
+{
+    int64_t count = 0;
+
+    *ranges = malloc((program->nr_operations + (size_t)1) * sizeof **ranges);
+    if (!*ranges)
+        return -1;
+    for (uint32_t number = 0; number < program->nr_operations; number++)
+        count += range_of(&program->operations[number], *ranges + count);
+    qsort(*ranges, (size_t)count, sizeof **ranges, by_start);
+    return merge(*ranges, count);
+}
+
+static int64_t sum(const struct range *ranges, int64_t count)
+{
+    int64_t bytes = 0;
+
+    for (int64_t index = 0; index < count; index++)
+        bytes += ranges[index].end - ranges[index].start;
+    return bytes;
+}
+
+int64_t replay_target_needs(const struct replay_program *program)
+{
+    struct range *ranges;
+    int64_t count = ranges_of(program, &ranges), bytes = count < 0 ? -1 : sum(ranges, count);
+
+    free(ranges);
+    return bytes;
+}
+
+/* -- a file ------------------------------------------------------------------------------------------------------- */
+
+struct filling {
+    struct replay_target *target;
+    struct payload payload;
+    unsigned char *data; /* RANGE_BYTES */
+    int64_t all;
+    bool (*show)(int64_t done, int64_t all);
+};
+
+static int cannot_fill(const struct filling *filling)
+{
+    return complain("%s: %s; not all of the file could be made", filling->target->path, strerror(errno));
+}
+
+static int fill_piece(struct filling *filling, int64_t offset)
+{
+    struct replay_target *target = filling->target;
+
+    payload_fill(&filling->payload, filling->data, RANGE_BYTES);
+    if (lseek(target->file, offset, SEEK_SET) < 0 || write_all(target->file, filling->data, RANGE_BYTES))
+        return cannot_fill(filling);
+    target->bytes += RANGE_BYTES;
+    return target->bytes / RANGE_BYTES % SHOW_EACH || !filling->show || filling->show(target->bytes, filling->all) ? 0
+                                                                                                                   : -1;
+}
+
+static int fill_range(struct filling *filling, const struct range *range)
+{
+    for (int64_t offset = range->start; offset < range->end; offset += RANGE_BYTES)
+        if (fill_piece(filling, offset))
+            return -1;
+    return 0;
+}
+
+static int fill_ranges(struct filling *filling, const struct range *ranges, int64_t count)
+{
+    filling->data = malloc(RANGE_BYTES);
+    if (!filling->data || payload_open(&filling->payload, RANGE_BYTES, 0, 0, SEED, RNG_LAYOUT, 0))
+        return complain("%s: no memory for its contents", filling->target->path);
+    for (int64_t index = 0; index < count; index++)
+        if (fill_range(filling, &ranges[index]))
+            return -1;
+    if (fsync(filling->target->file) || posix_fadvise(filling->target->file, 0, 0, POSIX_FADV_DONTNEED))
+        return cannot_fill(filling);
+    return 0;
+}
+
+static int check_room(const struct replay_target *target, int64_t bytes)
+{
+    struct statvfs about;
+
+    if (fstatvfs(target->file, &about) == 0 && (double)about.f_bavail * (double)about.f_frsize < (double)bytes)
+        return complain("%s: %" PRId64 " bytes are needed, and its filesystem has room for %.0f; choose another one",
+                        target->path, bytes, (double)about.f_bavail * (double)about.f_frsize);
+    return 0;
+}
+
+static int fill(struct replay_target *target, const struct replay_program *program,
+                bool (*show)(int64_t done, int64_t all))
+{
+    struct filling filling = {.target = target, .show = show};
+    struct range *ranges;
+    int64_t count = ranges_of(program, &ranges);
+    int failed;
+
+    if (count < 0)
+        return complain("%s: no memory for what the program reaches", target->path);
+    filling.all = sum(ranges, count);
+    failed = check_room(target, filling.all) || fill_ranges(&filling, ranges, count);
+    payload_close(&filling.payload);
+    free(filling.data);
+    free(ranges);
+    return failed ? -1 : 0;
+}
+
+static int make_file(struct replay_target *target)
+{
+    target->file = open(target->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (target->file >= 0)
+        return 0;
+    if (errno == EEXIST)
+        return complain("%s is there already; name a file that can be made and removed, or a block device",
+                        target->path);
+    return complain("%s: %s; it cannot be made", target->path, strerror(errno));
+}
+
+/* -- a block device ----------------------------------------------------------------------------------------------- */
+
+static int check_allowed(const char *path, const char *allowed, const struct stat *about)
+{
+    struct stat other;
+
+    if (allowed && stat(allowed, &other) == 0 && S_ISBLK(other.st_mode) && other.st_rdev == about->st_rdev)
+        return 0;
+    return complain(
+        "%s is a block device, and what is on it would be overwritten; if that may be, say --allow-device %s", path,
+        path);
+}
+
+/* Where the last operation ends. */
+static int64_t reach_of(const struct replay_program *program)
+{
+    int64_t reach = 0;
+
+    for (uint32_t number = 0; number < program->nr_operations; number++) {
+        const struct replay_operation *operation = &program->operations[number];
+
+        if (operation->offset_bytes >= 0 && operation->bytes > 0 && operation->offset_bytes + operation->bytes > reach)
+            reach = operation->offset_bytes + operation->bytes;
+    }
+    return reach;
+}
+
+static int check_size(const struct replay_target *target, const struct replay_program *program)
+{
+    int64_t reach = reach_of(program);
+    uint64_t bytes = 0;
+
+    if (ioctl(target->file, BLKGETSIZE64, &bytes) || bytes >= (uint64_t)reach)
+        return 0;
+    return complain("%s has %" PRIu64 " bytes and the program reaches up to %" PRId64 "; choose a larger device",
+                    target->path, bytes, reach);
+}
+
+/* Another device may have got the name since it was looked at. */
+static int check_same(const struct replay_target *target, const struct stat *about)
+{
+    struct stat opened;
+
+    if (fstat(target->file, &opened) == 0 && S_ISBLK(opened.st_mode) && opened.st_rdev == about->st_rdev)
+        return 0;
+    return complain("%s has become another device meanwhile; name one that stays", target->path);
+}
+
+static int open_device(struct replay_target *target, const struct stat *about)
+{
+    target->file = open(target->path, O_RDWR | O_EXCL | O_CLOEXEC);
+    if (target->file >= 0)
+        return check_same(target, about);
+    if (errno == EBUSY)
+        return complain("%s is in use, mounted for instance; choose a device that nothing uses", target->path);
+    return complain("%s: %s; it cannot be opened for writing", target->path, strerror(errno));
+}
+
+int replay_target_discard(int file, int64_t offset, int64_t bytes)
+{
+    uint64_t range[2] = {(uint64_t)offset, (uint64_t)bytes};
+
+    return ioctl(file, BLKDISCARD, range) ? -errno : 0;
+}
+
+/* -- either ------------------------------------------------------------------------------------------------------- */
+
+/* By the number of what is open: another file that got the name meanwhile is not touched. */
+static int open_again(const struct replay_target *target, int flags)
+{
+    char path[64];
+    int file;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", target->file);
+    file = open(path, (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW)) | O_CLOEXEC);
+    return file < 0 ? -errno : file;
+}
+
+int replay_target_open(const struct replay_target *target, int flags)
+{
+    return open_again(target, target->direct ? flags : flags & ~O_DIRECT);
+}
+
+static void find_out_direct(struct replay_target *target)
+{
+    int file = open_again(target, O_RDONLY | O_DIRECT);
+
+    target->direct = file >= 0;
+    if (file >= 0)
+        close(file);
+}
+
+static int prepare(struct replay_target *target, const char *allowed, const struct replay_program *program,
+                   bool (*show)(int64_t done, int64_t all))
+{
+    struct stat about;
+
+    target->is_device = stat(target->path, &about) == 0 && S_ISBLK(about.st_mode);
+    if (target->is_device)
+        return check_allowed(target->path, allowed, &about) || open_device(target, &about)
+                   ? -1
+                   : check_size(target, program);
+    return make_file(target) ? -1 : fill(target, program, show);
+}
+
+int replay_target_enter(struct replay_target *target, const char *path, const char *allowed,
+                        const struct replay_program *program, bool (*show)(int64_t done, int64_t all))
+{
+    *target = (struct replay_target){.path = path, .file = -1};
+    if (prepare(target, allowed, program, show)) {
+        replay_target_leave(target, false);
+        return -1;
+    }
+    find_out_direct(target);
+    return 0;
+}
+
+int replay_target_leave(struct replay_target *target, bool keep)
+{
+    struct stat open_one, named;
+    bool same;
+
+    if (target->file < 0)
+        return 0;
+    same = fstat(target->file, &open_one) == 0 && stat(target->path, &named) == 0 && open_one.st_dev == named.st_dev &&
+           open_one.st_ino == named.st_ino;
+    close(target->file);
+    target->file = -1;
+    if (keep || target->is_device || (same && unlink(target->path) == 0))
+        return 0;
+    return complain("%s: %s; it could not be removed", target->path, same ? strerror(errno) : "another file is there");
+}

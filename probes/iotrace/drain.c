@@ -1,0 +1,169 @@
+#define _GNU_SOURCE
+#include "iotrace/drain.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+#include "common/files.h"
+#include "iotrace/ringbuffer.h"
+
+enum { PIPE_BYTES = 1 << 20 };
+
+static int read_page_bytes(int tracefs, size_t *bytes)
+{
+    struct contents header;
+    struct page_layout layout;
+    if (file_read(tracefs, "events/header_page", &header) < 0)
+        return complain("tracefs/events/header_page: %s", strerror(errno));
+    int result = page_layout_parse(header.data, &layout);
+    free(header.data);
+    *bytes = layout.bytes;
+    return result < 0 ? complain("tracefs/events/header_page: no page layout that iotrace knows") : 0;
+}
+
+/* Behind the last whole page: a killed recorder may have left one begun. */
+static int seek_end(int out, size_t page_bytes)
+{
+    struct stat status;
+    if (fstat(out, &status) < 0)
+        return -1;
+    return lseek(out, status.st_size - status.st_size % (off_t)page_bytes, SEEK_SET) < 0 ? -1 : 0;
+}
+
+static int open_cpu(struct drain_cpu *cpu, const struct instance *instance, int dir, unsigned nr, size_t page_bytes)
+{
+    char path[48];
+    snprintf(path, sizeof path, "per_cpu/cpu%u/trace_pipe_raw", nr);
+    cpu->raw = openat(instance->dir, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (cpu->raw < 0)
+        return complain("tracefs/instances/%s/%s: %s", instance->name, path, strerror(errno));
+    snprintf(path, sizeof path, "cpu%u", nr);
+    /* Not O_APPEND, which splice(2) refuses to write to. */
+    cpu->out = openat(dir, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (cpu->out < 0)
+        return complain("%s: %s; it cannot be written", path, strerror(errno));
+    return seek_end(cpu->out, page_bytes) < 0 ? complain("%s: %s", path, strerror(errno)) : 0;
+}
+
+int drain_open(struct drain *drain, const struct instance *instance, int dir)
+{
+    *drain = (struct drain){.pipe = {-1, -1}};
+    if (read_page_bytes(instance->tracefs, &drain->page_bytes) < 0)
+        return -1;
+    if (pipe2(drain->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        return complain("pipe: %s", strerror(errno));
+    int bytes = fcntl(drain->pipe[1], F_SETPIPE_SZ, PIPE_BYTES);
+    if (bytes < 0)
+        bytes = fcntl(drain->pipe[1], F_GETPIPE_SZ);
+    drain->pipe_bytes = (size_t)bytes;
+    drain->cpus = grow(NULL, instance->nr_cpus, sizeof *drain->cpus);
+    for (unsigned cpu = 0; cpu < instance->nr_cpus; cpu++) {
+        drain->cpus[cpu] = (struct drain_cpu){-1, -1};
+        drain->nr_cpus = cpu + 1;
+        if (open_cpu(&drain->cpus[cpu], instance, dir, cpu, drain->page_bytes) < 0) {
+            drain_close(drain);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int cannot_write(void)
+{
+    return complain("the recording cannot be written: %s", strerror(errno));
+}
+
+/* For a filesystem whose files splice(2) cannot write to. */
+static int copy_pipe(struct drain *drain, int out, size_t size)
+{
+    char *buffer = grow(NULL, size, 1);
+    ssize_t got = read(drain->pipe[0], buffer, size);
+    int result = got == (ssize_t)size ? write_all(out, buffer, size) : -1;
+    free(buffer);
+    return result;
+}
+
+static int empty_pipe(struct drain *drain, int out, size_t size)
+{
+    while (size > 0) {
+        ssize_t moved = splice(drain->pipe[0], NULL, out, NULL, size, SPLICE_F_MOVE);
+        if (moved < 0 && errno == EINTR)
+            continue;
+        if (moved < 0 && errno == EINVAL)
+            return copy_pipe(drain, out, size);
+        if (moved <= 0)
+            return -1;
+        size -= (size_t)moved;
+    }
+    return 0;
+}
+
+/* One pipe of pages at most. Returns how many bytes; 0 where no page is full. */
+static ssize_t drain_some(struct drain *drain, struct drain_cpu *cpu)
+{
+    ssize_t got;
+    do
+        got = splice(cpu->raw, NULL, drain->pipe[1], NULL, drain->pipe_bytes, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    while (got < 0 && errno == EINTR);
+    if (got <= 0)
+        return 0;
+    if (empty_pipe(drain, cpu->out, (size_t)got) < 0)
+        return cannot_write();
+    drain->written += (uint64_t)got;
+    return got;
+}
+
+int64_t drain_pages(struct drain *drain)
+{
+    int64_t most = 0;
+    for (unsigned cpu = 0; cpu < drain->nr_cpus; cpu++) {
+        int64_t moved = 0;
+        ssize_t some;
+        while ((some = drain_some(drain, &drain->cpus[cpu])) > 0)
+            moved += some;
+        if (some < 0)
+            return -1;
+        most = moved > most ? moved : most;
+    }
+    return most;
+}
+
+int drain_rest(struct drain *drain)
+{
+    if (drain_pages(drain) < 0)
+        return -1;
+    char *page = grow(NULL, drain->page_bytes, 1);
+    int result = 0;
+    for (unsigned cpu = 0; cpu < drain->nr_cpus; cpu++) {
+        ssize_t got;
+        while (result == 0 && (got = read(drain->cpus[cpu].raw, page, drain->page_bytes)) > 0) {
+            memset(page + got, 0, drain->page_bytes - (size_t)got);
+            if (write_all(drain->cpus[cpu].out, page, drain->page_bytes) < 0)
+                result = cannot_write();
+            drain->written += drain->page_bytes;
+        }
+    }
+    free(page);
+    return result;
+}
+
+void drain_close(struct drain *drain)
+{
+    for (unsigned cpu = 0; cpu < drain->nr_cpus; cpu++) {
+        if (drain->cpus[cpu].raw >= 0)
+            close(drain->cpus[cpu].raw);
+        if (drain->cpus[cpu].out >= 0)
+            close(drain->cpus[cpu].out);
+    }
+    free(drain->cpus);
+    for (int end = 0; end < 2; end++)
+        if (drain->pipe[end] >= 0)
+            close(drain->pipe[end]);
+    *drain = (struct drain){.pipe = {-1, -1}};
+}

@@ -1,0 +1,227 @@
+#define _GNU_SOURCE
+#include "iotrace/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+#include "iotrace/recording.h"
+#include "iotrace/tracedat.h"
+
+#define UNFINISHED "unfinished"
+
+enum { STATS_BYTES = 512 }; /* of `stats` for each CPU; unused bytes are NUL */
+
+/* The kernel's counters of each CPU, with the texts they are from. */
+struct results {
+    struct cpu_result *cpus;
+    struct contents *texts;
+    unsigned nr_cpus;
+};
+
+int output_open(struct output *output, const char *path)
+{
+    *output = (struct output){path, -1, -1};
+    if (mkdir(path, 0777) < 0 && errno != EEXIST)
+        return complain("%s: %s; the directory to record into cannot be made", path, strerror(errno));
+    output->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return output->dir < 0 ? complain("%s: %s", path, strerror(errno)) : 0;
+}
+
+static int open_parts(struct output *output)
+{
+    output->parts = openat(output->dir, UNFINISHED, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (output->parts < 0)
+        return -1;
+    /* A filesystem without locks cannot tell, and the names of instances mostly can. */
+    return flock(output->parts, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK ? -1 : 0;
+}
+
+int output_begin(struct output *output)
+{
+    if (faccessat(output->dir, "trace.dat", F_OK, 0) == 0)
+        return complain("%s: holds a recording already; give a new directory", output->path);
+    if (mkdirat(output->dir, UNFINISHED, 0777) < 0)
+        return errno == EEXIST ? complain("%s: holds a recording that was not ended; put it together with iotrace "
+                                          "--finish, or give a new directory",
+                                          output->path)
+                               : complain("%s/" UNFINISHED ": %s", output->path, strerror(errno));
+    return open_parts(output) < 0 ? complain("%s/" UNFINISHED ": %s", output->path, strerror(errno)) : 0;
+}
+
+int output_reopen(struct output *output, const char *path)
+{
+    *output = (struct output){path, open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), -1};
+    if (output->dir >= 0 && open_parts(output) == 0)
+        return 0;
+    int error = errno;
+    output_close(output);
+    errno = error;
+    return -1;
+}
+
+void output_close(struct output *output)
+{
+    if (output->parts >= 0)
+        close(output->parts);
+    if (output->dir >= 0)
+        close(output->dir);
+    output->dir = output->parts = -1;
+}
+
+bool output_is_of(const struct output *output, const char *instance)
+{
+    char *name = file_line(output->parts, "instance");
+    bool same = name && strcmp(name, instance) == 0;
+    free(name);
+    return same;
+}
+
+static int save_recording(int dir, const struct contents *begin, const struct outcome *outcome)
+{
+    struct contents text;
+    FILE *out = open_memstream(&text.data, &text.size);
+    if (!out)
+        return complain("no memory left");
+    fwrite(begin->data, 1, begin->size, out);
+    recording_outcome(out, outcome);
+    fclose(out);
+    int result = file_save(dir, "recording.json.new", text.data, text.size);
+    free(text.data);
+    if (result == 0 && renameat(dir, "recording.json.new", dir, "recording.json") < 0)
+        result = complain("recording.json: %s", strerror(errno));
+    return result;
+}
+
+int output_save_begin(const struct output *output, const struct contents *begin)
+{
+    return file_save(output->parts, "recording", begin->data, begin->size) < 0
+               ? -1
+               : save_recording(output->dir, begin, NULL);
+}
+
+int output_reserve_stats(const struct output *output, unsigned nr_cpus)
+{
+    char *room = grow(NULL, nr_cpus, STATS_BYTES);
+    memset(room, 0, (size_t)nr_cpus * STATS_BYTES);
+    int result = file_save(output->parts, "stats", room, (size_t)nr_cpus * STATS_BYTES);
+    free(room);
+    return result;
+}
+
+int output_save_stats(const struct output *output, const struct instance *instance)
+{
+    int fd = openat(output->parts, "stats", O_WRONLY | O_CLOEXEC), result = fd < 0 ? -1 : 0;
+    for (unsigned cpu = 0; result == 0 && cpu < instance->nr_cpus; cpu++) {
+        char room[STATS_BYTES] = "";
+        char *text = instance_stats(instance, cpu);
+        snprintf(room, sizeof room, "%s", text ? text : "");
+        free(text);
+        result = write_all(fd, room, sizeof room);
+    }
+    if (result < 0)
+        complain("%s/" UNFINISHED "/stats: %s; what was lost will not be known", output->path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return result;
+}
+
+static struct results read_results(int parts)
+{
+    struct contents file = {NULL, 0};
+    unsigned nr_cpus = tracedat_cpus(parts);
+    struct results results = {grow(NULL, nr_cpus, sizeof *results.cpus), grow(NULL, nr_cpus, sizeof *results.texts),
+                              nr_cpus};
+    if (file_read(parts, "stats", &file) < 0)
+        file = (struct contents){NULL, 0};
+    for (unsigned cpu = 0; cpu < nr_cpus; cpu++) {
+        const char *text = file.data + (size_t)cpu * STATS_BYTES;
+        bool known = file.size >= (cpu + (size_t)1) * STATS_BYTES && *text != '\0';
+        results.cpus[cpu] = (struct cpu_result){.known = known, .events = tracedat_events(parts, cpu)};
+        results.texts[cpu] = (struct contents){NULL, 0};
+        if (known) {
+            results.cpus[cpu].stats = cpu_stats(text);
+            results.texts[cpu].data = format("%.*s", STATS_BYTES, text);
+            results.texts[cpu].size = strlen(results.texts[cpu].data);
+        }
+    }
+    free(file.data);
+    return results;
+}
+
+static void free_results(struct results *results)
+{
+    for (unsigned cpu = 0; cpu < results->nr_cpus; cpu++)
+        free(results->texts[cpu].data);
+    free(results->texts);
+    free(results->cpus);
+}
+
+void output_discard(const struct output *output)
+{
+    static const char *const names[] = {"head", "clock", "uname", "instance", "recording", "stats", "trace.dat"};
+    for (unsigned cpu = tracedat_cpus(output->parts); cpu-- > 0;) {
+        char name[16];
+        snprintf(name, sizeof name, "cpu%u", cpu);
+        unlinkat(output->parts, name, 0);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unlinkat(output->parts, names[i], 0);
+    unlinkat(output->dir, UNFINISHED, AT_REMOVEDIR);
+}
+
+static int pack_trace(int dir, int parts, const struct results *results)
+{
+    int fd = openat(parts, "trace.dat", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return complain("trace.dat: %s; it cannot be written", strerror(errno));
+    int result = tracedat_pack(parts, fd, results->texts);
+    close(fd);
+    if (result == 0 && renameat(parts, "trace.dat", dir, "trace.dat") < 0)
+        result = complain("trace.dat: %s", strerror(errno));
+    if (result < 0)
+        unlinkat(parts, "trace.dat", 0);
+    return result;
+}
+
+static void summarize(const char *path, const struct outcome *outcome)
+{
+    uint64_t events = 0;
+    int64_t lost = lost_events(outcome->cpus, outcome->nr_cpus);
+    for (unsigned cpu = 0; cpu < outcome->nr_cpus; cpu++)
+        events += outcome->cpus[cpu].events;
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    if (lost < 0)
+        complain("%" PRIu64 " events in %s/trace.dat, an unknown number lost; ended by: %s", events, path,
+                 outcome->stopped_by);
+    else
+        complain("%" PRIu64 " events in %s/trace.dat, %" PRId64 " lost; ended by: %s", events, path, lost,
+                 outcome->stopped_by);
+}
+
+int output_pack(const struct output *output, const char *stopped_by, const int *command_status, pid_t command_pid)
+{
+    struct contents begin;
+    if (file_read(output->parts, "recording", &begin) < 0)
+        return complain("%s/" UNFINISHED "/recording: %s", output->path, strerror(errno));
+    struct results results = read_results(output->parts);
+    const struct outcome outcome = {stopped_by, command_status, command_pid, results.cpus, results.nr_cpus};
+    int result = pack_trace(output->dir, output->parts, &results);
+    if (result == 0)
+        result = save_recording(output->dir, &begin, &outcome);
+    if (result == 0) {
+        output_discard(output);
+        summarize(output->path, &outcome);
+    }
+    free_results(&results);
+    free(begin.data);
+    return result;
+}

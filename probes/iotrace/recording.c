@@ -1,0 +1,258 @@
+#define _GNU_SOURCE
+#include "iotrace/recording.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/record.h"
+#include "iotrace/android.h"
+#include "iotrace/calls.h"
+
+static const struct {
+    const char *name, *dtype, *meaning;
+} members[] = {
+    {"androstep_recording", "integer", "Version of this file's form: 1."},
+    {"probe", "object", "name and version of the recorder."},
+    {"facts", "object", "Columns of table captures that only the recorder knows; null where it could not tell."},
+    {"realtime_offset_ns", "integer",
+     "Wall clock minus the clock of the trace at the start; null where the trace's "
+     "clock is none that programs can read."},
+    {"clock_at_start", "object", "The kernel's clocks at one moment: boot_ns, mono_ns, realtime_ns."},
+    {"preset", "string", "The preset asked for."},
+    {"buffer_kb", "integer", "Ring buffer per CPU in KiB."},
+    {"instance", "string", "Name of the trace instance."},
+    {"command", "array", "What was run, word by word."},
+    {"directory", "string", "Where the command began: its working directory."},
+    {"devices", "array", "Block devices: dev, name, parent, start_sector, nr_sectors, lies_on, traced."},
+    {"mounts", "array",
+     "Mounted filesystems of block devices: dev, path, fs_type, options, block_bytes (statfs f_bsize; null: cannot be "
+     "reached by its path)."},
+    {"listed", "array", "Mount points that before.rec and after.rec list."},
+    {"events", "array", "Events recorded: event as SYSTEM/NAME and the filter in force or null."},
+    {"absent", "array", "Events the preset names and the kernel does not have, as SYSTEM/NAME."},
+    {"syscall_numbers", "object",
+     "What the numbers in events of raw_syscalls mean, by name in numbers, for this machine; null where there are "
+     "none. "
+     "narrow: processes that ran 32-bit programs at the start, whose calls have other numbers."},
+    {"complete", "bool", "Whether the recording was ended and packed; false while it runs and where it was killed."},
+    {"stopped_by", "string",
+     "command, time, size, signal, error, or killed (packed by iotrace --finish); null while "
+     "it runs."},
+    {"command_status", "integer", "Exit status of the command, or minus the signal that ended it; null: none."},
+    {"command_pid", "integer", "Process of the command, from which all others that it ran descend; null: none."},
+    {"lost_events", "integer", "Events that are not in trace.dat but should be; null: not known."},
+    {"cpus", "array",
+     "For each CPU: events in trace.dat and the kernel's counters overrun, commit_overrun, dropped, read_events and "
+     "unread (what could not be written any more); null: not known."},
+    {"clock_at_end", "object", "As clock_at_start, at the end; null: not known."},
+};
+
+struct clock_reading clock_reading(void)
+{
+    int64_t boot = clock_now(CLOCK_BOOTTIME);
+    return (struct clock_reading){boot, boot + clock_offset(CLOCK_MONOTONIC), boot + clock_offset(CLOCK_REALTIME)};
+}
+
+static void clock_json(struct json *json, const char *key, const struct clock_reading *reading)
+{
+    json_open(json, key, '{');
+    json_integer(json, "boot_ns", reading->boot_ns);
+    json_integer(json, "mono_ns", reading->mono_ns);
+    json_integer(json, "realtime_ns", reading->realtime_ns);
+    json_close(json, '}');
+}
+
+static const struct mounted *first_traced(const struct topology *topology)
+{
+    for (size_t i = 0; i < topology->nr_mounts; i++)
+        if (topology_traces(topology, topology->mounts[i].dev))
+            return &topology->mounts[i];
+    return NULL;
+}
+
+static char *joined(char *const *words)
+{
+    char *all = NULL;
+    for (; *words; words++) {
+        char *longer = format("%s%s%s", all ? all : "", all ? " " : "", *words);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+/* Names as in table captures; what only Android knows is null elsewhere. */
+static void facts_json(struct json *json, const struct recording *recording)
+{
+    struct utsname name;
+    uname(&name);
+    const struct mounted *mount = first_traced(recording->topology);
+    char *model = mount ? topology_model(recording->topology, mount->dev) : NULL;
+    char *workload = joined(recording->command);
+    bool known = strcmp(recording->trace_clock, "mono") == 0 || strcmp(recording->trace_clock, "boot") == 0;
+    json_open(json, "facts", '{');
+    android_facts(json, name.nodename);
+    json_string(json, "kernel", name.release);
+    json_integer(json, "page_bytes", sysconf(_SC_PAGESIZE));
+    json_string(json, "storage_model", model);
+    json_string(json, "fs_type", mount ? mount->fs_type : NULL);
+    json_string(json, "clock", known ? recording->trace_clock : "unknown");
+    json_string(json, "workload", workload);
+    json_bool(json, "rooted", geteuid() == 0);
+    json_close(json, '}');
+    free(model);
+    free(workload);
+}
+
+static void clocks_json(struct json *json, const char *trace_clock)
+{
+    struct clock_reading now = clock_reading();
+    if (strcmp(trace_clock, "mono") == 0)
+        json_integer(json, "realtime_offset_ns", now.realtime_ns - now.mono_ns);
+    else if (strcmp(trace_clock, "boot") == 0)
+        json_integer(json, "realtime_offset_ns", now.realtime_ns - now.boot_ns);
+    else
+        json_null(json, "realtime_offset_ns");
+    clock_json(json, "clock_at_start", &now);
+}
+
+static void events_json(struct json *json, const struct selection *selection)
+{
+    json_open(json, "events", '[');
+    for (size_t i = 0; i < selection->nr_events; i++) {
+        char *name = format("%s/%s", selection->events[i].system, selection->events[i].name);
+        json_open(json, NULL, '{');
+        json_string(json, "event", name);
+        json_string(json, "filter", selection->events[i].filter);
+        json_close(json, '}');
+        free(name);
+    }
+    json_close(json, ']');
+    json_open(json, "absent", '[');
+    for (size_t i = 0; i < selection->nr_absent; i++)
+        json_string(json, NULL, selection->absent[i]);
+    json_close(json, ']');
+}
+
+static void strings_json(struct json *json, const char *key, const char *const *strings, size_t nr)
+{
+    json_open(json, key, '[');
+    for (size_t i = 0; i < nr; i++)
+        json_string(json, NULL, strings[i]);
+    json_close(json, ']');
+}
+
+void recording_begin(FILE *out, const struct recording *recording)
+{
+    struct json json = {out, false};
+    size_t words = 0;
+    while (recording->command[words])
+        words++;
+    json_open(&json, NULL, '{');
+    json_integer(&json, "androstep_recording", 1);
+    json_open(&json, "probe", '{');
+    json_string(&json, "name", "iotrace");
+    json_string(&json, "version", PROBE_VERSION);
+    json_close(&json, '}');
+    facts_json(&json, recording);
+    clocks_json(&json, recording->trace_clock);
+    json_string(&json, "preset", recording->preset);
+    json_integer(&json, "buffer_kb", recording->buffer_kb);
+    json_string(&json, "instance", recording->instance);
+    strings_json(&json, "command", (const char *const *)recording->command, words);
+    char *directory = getcwd(NULL, 0);
+    json_string(&json, "directory", directory);
+    free(directory);
+    topology_json(recording->topology, &json);
+    strings_json(&json, "listed", recording->listed, recording->nr_listed);
+    events_json(&json, recording->selection);
+    calls_json(&json, recording->selection);
+}
+
+static uint64_t lost_on(const struct cpu_result *cpu)
+{
+    /* Pages a killed recorder had taken from the kernel and not yet written. */
+    uint64_t taken = cpu->stats.read_events > cpu->events ? cpu->stats.read_events - cpu->events : 0;
+    /* What was still in the buffer could not be written. */
+    return cpu->stats.overrun + cpu->stats.commit_overrun + cpu->stats.dropped + cpu->stats.entries + taken;
+}
+
+int64_t lost_events(const struct cpu_result *cpus, unsigned nr_cpus)
+{
+    int64_t lost = 0;
+    for (unsigned cpu = 0; cpu < nr_cpus; cpu++) {
+        if (!cpus[cpu].known)
+            return -1;
+        lost += (int64_t)lost_on(&cpus[cpu]);
+    }
+    return lost;
+}
+
+static void counter_json(struct json *json, const char *key, uint64_t value, bool known)
+{
+    if (known)
+        json_integer(json, key, (int64_t)value);
+    else
+        json_null(json, key);
+}
+
+static void cpus_json(struct json *json, const struct outcome *outcome)
+{
+    json_open(json, "cpus", '[');
+    for (unsigned nr = 0; outcome && nr < outcome->nr_cpus; nr++) {
+        const struct cpu_result *cpu = &outcome->cpus[nr];
+        json_open(json, NULL, '{');
+        json_integer(json, "cpu", nr);
+        json_integer(json, "events", (int64_t)cpu->events);
+        counter_json(json, "overrun", cpu->stats.overrun, cpu->known);
+        counter_json(json, "commit_overrun", cpu->stats.commit_overrun, cpu->known);
+        counter_json(json, "dropped", cpu->stats.dropped, cpu->known);
+        counter_json(json, "read_events", cpu->stats.read_events, cpu->known);
+        counter_json(json, "unread", cpu->stats.entries, cpu->known);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+void recording_outcome(FILE *out, const struct outcome *outcome)
+{
+    struct json json = {out, true};
+    int64_t lost = outcome ? lost_events(outcome->cpus, outcome->nr_cpus) : -1;
+    bool killed = !outcome || strcmp(outcome->stopped_by, "killed") == 0;
+    json_bool(&json, "complete", !killed);
+    json_string(&json, "stopped_by", outcome ? outcome->stopped_by : NULL);
+    if (outcome && outcome->command_status)
+        json_integer(&json, "command_status", *outcome->command_status);
+    else
+        json_null(&json, "command_status");
+    if (outcome && outcome->command_pid)
+        json_integer(&json, "command_pid", outcome->command_pid);
+    else
+        json_null(&json, "command_pid");
+    counter_json(&json, "lost_events", (uint64_t)lost, lost >= 0);
+    cpus_json(&json, outcome);
+    if (killed)
+        json_null(&json, "clock_at_end");
+    else {
+        struct clock_reading now = clock_reading();
+        clock_json(&json, "clock_at_end", &now);
+    }
+    json_close(&json, '}');
+    putc('\n', out);
+}
+
+void recording_describe(struct json *json)
+{
+    json_open(json, "recording.json", '[');
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        json_open(json, NULL, '{');
+        json_string(json, "name", members[i].name);
+        json_string(json, "dtype", members[i].dtype);
+        json_string(json, "meaning", members[i].meaning);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}

@@ -1,0 +1,170 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/command.h"
+#include "common/complain.h"
+#include "iotrace/session.h"
+
+enum { DRAIN_MS = 100, MS_NS = 1000000, PATIENCE_S = 10 };
+
+struct limits {
+    int64_t deadline_ns; /* CLOCK_RECORD */
+    uint64_t bytes;
+};
+
+static const struct limits no_limits = {INT64_MAX, UINT64_MAX};
+
+static void show_progress(const struct session *session)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r%.1f s, %.1f MB ", (double)(clock_now(CLOCK_RECORD) - session->began_ns) / 1e9,
+                (double)session->drain.written / 1e6);
+}
+
+/* Waits for a signal, for at most DRAIN_MS and not beyond the deadline. */
+static int wait_signal(const struct session *session, int64_t deadline_ns)
+{
+    int64_t rest = deadline_ns - clock_now(CLOCK_RECORD), most = (int64_t)DRAIN_MS * MS_NS;
+    struct timespec wait = {0, (long)(rest < 0 ? 0 : rest < most ? rest : most)};
+    return sigtimedwait(&session->signals, NULL, &wait);
+}
+
+/* Drains the buffers until `child` ends (unless 0), a limit is reached or a signal comes. */
+static enum end pump(struct session *session, pid_t child, int *status, const struct limits *limits)
+{
+    for (;;) {
+        int64_t most = drain_pages(&session->drain);
+        if (most < 0)
+            return END_ERROR;
+        if (child && waitpid(child, status, WNOHANG) == child)
+            return END_CHILD;
+        if (session->drain.written >= limits->bytes)
+            return END_SIZE;
+        if (clock_now(CLOCK_RECORD) >= limits->deadline_ns)
+            return END_TIME;
+        show_progress(session);
+        /* A buffer that fills by a quarter in one round may be full before the next. */
+        bool hurry = most > session->asked->buffer_kb * 1024 / 4;
+        int signal = wait_signal(session, hurry ? 0 : limits->deadline_ns);
+        if (signal > 0 && signal != SIGCHLD)
+            return END_SIGNAL;
+    }
+}
+
+static void child_begins(const struct session *session)
+{
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &session->before, NULL);
+}
+
+/* What a listing makes the kernel say of each file it writes itself, and it would be most of the trace. */
+static void leave_out(const struct session *session, pid_t lister)
+{
+    for (size_t i = 0; session->listing.nr && i < session->selection.nr_events; i++)
+        if (event_tells_extents(&session->selection.events[i]))
+            instance_leave_out(&session->instance, &session->selection.events[i], lister);
+}
+
+/* The process that lists: begins when `go` is closed at its other end. */
+static void list_as_child(const struct session *session, const char *name, const int go[2])
+{
+    char nothing;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    child_begins(session);
+    close(go[1]);
+    while (read(go[0], &nothing, 1) < 0 && errno == EINTR)
+        ;
+    _exit(listing_write(&session->listing, session->output.dir, name) < 0);
+}
+
+/* Lists in a process of its own, so that the buffers are drained meanwhile. A listing that fails is no reason to end:
+ * it has said why, and the trace stands without it. */
+static enum end list_beside(struct session *session, const char *name)
+{
+    int status, go[2] = {-1, -1};
+    fflush(NULL);
+    pid_t child = pipe2(go, O_CLOEXEC) < 0 ? -1 : fork();
+    if (child == 0)
+        list_as_child(session, name, go);
+    if (child > 0)
+        leave_out(session, child);
+    for (int end = 0; end < 2; end++)
+        if (go[end] >= 0)
+            close(go[end]);
+    if (child < 0) {
+        complain("%s: no process can be started to list files: %s", name, strerror(errno));
+        return END_NONE;
+    }
+    enum end end = pump(session, child, &status, &no_limits);
+    if (end != END_CHILD) {
+        kill(child, SIGTERM);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+            ;
+        complain("%s: the listing was broken off and is not whole", name);
+    }
+    leave_out(session, 0);
+    return end == END_CHILD ? END_NONE : end;
+}
+
+static int start_command(struct session *session)
+{
+    session->child = session->command_pid = command_start(session->asked->words, &session->before);
+    return session->child ? 0 : -1;
+}
+
+enum end session_run(struct session *session)
+{
+    const struct asked *asked = session->asked;
+    if (file_command(session->instance.dir, "tracing_on", "1", 0) < 0) {
+        complain("tracefs: tracing_on: %s", strerror(errno));
+        return END_ERROR;
+    }
+    enum end end = list_beside(session, "before.rec");
+    if (end != END_NONE)
+        return end;
+    if (session_begin_calls(session) < 0)
+        return END_ERROR;
+    session->began_ns = clock_now(CLOCK_RECORD);
+    if (session->asked->words[0] && start_command(session) < 0)
+        return END_ERROR;
+    const struct limits limits = {
+        asked->seconds ? session->began_ns + asked->seconds * 1000 * MS_NS : INT64_MAX,
+        asked->megabytes ? (uint64_t)asked->megabytes * 1000000 : UINT64_MAX,
+    };
+    end = pump(session, session->child, &session->status, &limits);
+    if (end == END_CHILD) {
+        session->child = 0;
+        session->ran = true;
+    }
+    if (end != END_ERROR && session_end_calls(session) == 0) {
+        enum end broken = list_beside(session, "after.rec");
+        end = broken == END_ERROR ? broken : end;
+    }
+    return end;
+}
+
+/* A command that ignores SIGTERM is left to itself: what was recorded matters more. */
+void session_end_command(struct session *session)
+{
+    if (!session->child)
+        return;
+    int64_t deadline_ns = clock_now(CLOCK_RECORD) + (int64_t)PATIENCE_S * 1000 * MS_NS;
+    kill(session->child, SIGTERM);
+    while (waitpid(session->child, &session->status, WNOHANG) == 0) {
+        int signal = wait_signal(session, deadline_ns);
+        if ((signal > 0 && signal != SIGCHLD) || clock_now(CLOCK_RECORD) >= deadline_ns) {
+            complain("%s: process %d goes on after SIGTERM", session->asked->words[0], (int)session->child);
+            return;
+        }
+    }
+    session->child = 0;
+    session->ran = true;
+}

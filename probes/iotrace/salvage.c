@@ -1,0 +1,120 @@
+#define _GNU_SOURCE
+#include "iotrace/salvage.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/complain.h"
+#include "iotrace/drain.h"
+#include "iotrace/dynprobes.h"
+#include "iotrace/output.h"
+#include "iotrace/tracefs.h"
+
+/* Saves what the instance of a dead recorder still holds, and the kernel's counters after that. */
+static int save_rest(const struct output *output, const struct instance *instance)
+{
+    struct drain drain;
+    file_command(instance->dir, "tracing_on", "0", 0);
+    if (drain_open(&drain, instance, output->parts) < 0)
+        return -1;
+    int result = drain_rest(&drain);
+    drain_close(&drain);
+    return output_save_stats(output, instance) < 0 ? -1 : result;
+}
+
+static uint64_t unread_events(const struct instance *instance)
+{
+    uint64_t events = 0;
+    for (unsigned cpu = 0; cpu < instance->nr_cpus; cpu++) {
+        char *text = instance_stats(instance, cpu);
+        events += text ? cpu_stats(text).entries : 0;
+        free(text);
+    }
+    return events;
+}
+
+enum rescue { SAVED, NOWHERE, IN_USE };
+
+/* Saves the rest of an instance where its directory is found and is still the one it was recorded into. */
+static enum rescue rescue(const struct instance *instance, const char *path)
+{
+    struct output output;
+    if (!path || output_reopen(&output, path) < 0)
+        return path && errno == EWOULDBLOCK ? IN_USE : NOWHERE;
+    enum rescue result = output_is_of(&output, instance->name) && save_rest(&output, instance) == 0 ? SAVED : NOWHERE;
+    output_close(&output);
+    return result;
+}
+
+/* rmdir refuses an instance whose buffers someone has open, so nothing in use is lost even if its maker looks dead
+ * from this PID namespace. Returns whether the instance is gone. */
+static bool clean_one(int tracefs, const char *name)
+{
+    struct instance instance;
+    if (instance_adopt(&instance, tracefs, name) < 0)
+        return errno == ENOENT;
+    char *path = instance_output(name);
+    enum rescue rescued = rescue(&instance, path);
+    uint64_t unread = unread_events(&instance);
+    bool gone = rescued != IN_USE && instance_remove(&instance) == 0;
+    if (gone && rescued == SAVED)
+        complain("removed trace instance %s that a dead iotrace left; iotrace --finish %s makes its trace.dat", name,
+                 path);
+    else if (gone)
+        complain("removed trace instance %s that a dead iotrace left, with %" PRIu64 " events nobody had read", name,
+                 unread);
+    else if (rescued != IN_USE && errno != EBUSY && errno != ENOENT)
+        complain("trace instance %s of a dead iotrace: %s", name, strerror(errno));
+    instance_close(&instance);
+    free(path);
+    return gone;
+}
+
+int salvage_instances(int tracefs)
+{
+    char **names;
+    int left = 0;
+    size_t nr = instances_dead(tracefs, &names);
+    for (size_t i = 0; i < nr; i++) {
+        left += !clean_one(tracefs, names[i]);
+        free(names[i]);
+    }
+    free(names);
+    if (left == 0 && !instances_live(tracefs))
+        dynprobes_remove(tracefs);
+    return left;
+}
+
+/* The instance may be gone, with what it held saved by the iotrace that removed it. */
+static int save_instance(const struct output *output, const char *name)
+{
+    struct instance instance;
+    int tracefs = tracefs_open(), result = 0;
+    if (tracefs < 0)
+        return -1;
+    if (instance_adopt(&instance, tracefs, name) == 0) {
+        result = save_rest(output, &instance);
+        instance_remove(&instance);
+    }
+    salvage_instances(tracefs);
+    close(tracefs);
+    return result;
+}
+
+int salvage_finish(const char *path)
+{
+    struct output output;
+    if (output_reopen(&output, path) < 0)
+        return errno == EWOULDBLOCK ? complain("%s: is being recorded; end that iotrace first", path)
+                                    : complain("%s: holds no recording that was broken off", path);
+    char *name = file_line(output.parts, "instance");
+    int result = name ? save_instance(&output, name) : complain("%s: holds no recording that was broken off", path);
+    if (name && output_pack(&output, "killed", NULL, 0) < 0)
+        result = -1;
+    free(name);
+    output_close(&output);
+    return result;
+}

@@ -1,0 +1,298 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/command.h"
+#include "common/complain.h"
+#include "procmon/procmon.h"
+
+enum { PATIENCE_S = 10 };
+
+struct run {
+    const struct asked *asked;
+    struct output out;
+    struct tables *tables;
+    struct values *values;
+    struct processes *processes; /* NULL: not sampled */
+    int timer, end, signals;     /* of ticks, and of the end of the time or of patience */
+    sigset_t before;             /* the mask when procmon began */
+    struct rlimit files;
+    int64_t interval_ns, began_ns, flushed_ns;
+    int percent;
+    pid_t child;                     /* the command while it runs, else 0 */
+    bool told;                       /* the command to end */
+    uint64_t ticks, missed, skipped; /* since the last tick */
+};
+
+/* -- a tick -------------------------------------------------------------------------------------------------------- */
+
+static int64_t cpu_time(void)
+{
+    return clock_now(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static void show_progress(struct run *run, int64_t now_ns)
+{
+    bool terminal = isatty(STDERR_FILENO);
+    int64_t past_ns = now_ns - run->began_ns, all_ns = run->asked->time_ns;
+    int percent;
+
+    if (run->asked->quiet || !all_ns)
+        return;
+    percent = past_ns < all_ns ? (int)(100 * past_ns / all_ns) : 100;
+    if (percent <= run->percent)
+        return;
+    run->percent = percent;
+    fprintf(stderr, "%sprocmon: %d %% of %.4g s%s", terminal ? "\r" : "", percent, (double)all_ns / (double)SECOND_NS,
+            terminal && percent < 100 ? "" : "\n");
+}
+
+/* What a kill or a full disk may cost is what was read in the last second. Before the first tick all is written. */
+static void flush(struct run *run, int64_t ts_ns)
+{
+    if (ts_ns < run->flushed_ns + SECOND_NS)
+        return;
+    run->out.failed |= record_flush(run->out.record) < 0;
+    run->flushed_ns = ts_ns;
+    if (run->began_ns)
+        show_progress(run, clock_now(CLOCK_RECORD));
+}
+
+/* Reads everything that is due, or `all`. */
+static void sample(struct run *run, int64_t ts_ns, bool all)
+{
+    int64_t now_ns = clock_now(CLOCK_RECORD);
+    struct tick tick = {.ts_ns = ts_ns, .late_ns = now_ns - ts_ns};
+
+    tick.missed = run->skipped < UINT32_MAX ? (uint32_t)run->skipped : UINT32_MAX;
+    tables_read(run->tables, &run->out);
+    values_read(run->values, &run->out, all);
+    if (run->processes)
+        processes_read(run->processes, &run->out, all, &tick);
+    tick.took_ns = clock_now(CLOCK_RECORD) - now_ns;
+    tick.cpu_ns = cpu_time();
+    tick_write(&run->out, &tick);
+    run->missed += run->skipped;
+    run->skipped = 0;
+    flush(run, ts_ns);
+}
+
+/* -- the loop ------------------------------------------------------------------------------------------------------ */
+
+static int prepare(struct run *run)
+{
+    struct sigaction hang_up;
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    /* nohup means it. */
+    if (sigaction(SIGHUP, NULL, &hang_up) < 0 || hang_up.sa_handler != SIG_IGN)
+        sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, &run->before);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    run->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    run->timer = timerfd_create(CLOCK_RECORD, TFD_CLOEXEC | TFD_NONBLOCK);
+    run->end = timerfd_create(CLOCK_RECORD, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (run->signals < 0 || run->timer < 0 || run->end < 0)
+        return complain("no timer for ticks: %s", strerror(errno));
+    return 0;
+}
+
+/* Sets a timer to this moment, and to each `each_ns` after it (0: none). */
+static int set_timer(int timer, int64_t at_ns, int64_t each_ns)
+{
+    const struct itimerspec times = {{each_ns / SECOND_NS, each_ns % SECOND_NS},
+                                     {at_ns / SECOND_NS, at_ns % SECOND_NS}};
+
+    return timerfd_settime(timer, TFD_TIMER_ABSTIME, &times, NULL);
+}
+
+/* Ticks count from here: the first reading of everything may take longer than one. */
+static int begin_ticks(struct run *run)
+{
+    int64_t time_ns = run->asked->time_ns;
+
+    run->began_ns = clock_now(CLOCK_RECORD);
+    if (set_timer(run->timer, run->began_ns + run->interval_ns, run->interval_ns) < 0 ||
+        (time_ns && set_timer(run->end, run->began_ns + time_ns, 0) < 0))
+        return complain("no timer for ticks: %s", strerror(errno));
+    return 0;
+}
+
+/* The command has as many files as procmon had, which takes more for itself. */
+static int start_command(struct run *run)
+{
+    struct rlimit own;
+
+    getrlimit(RLIMIT_NOFILE, &own);
+    setrlimit(RLIMIT_NOFILE, &run->files);
+    run->child = command_start(run->asked->words, &run->before);
+    setrlimit(RLIMIT_NOFILE, &own);
+    return run->child ? 0 : -1;
+}
+
+/* Whether the command has ended; what it used can still be read. */
+static bool has_ended(const struct run *run)
+{
+    siginfo_t about = {0};
+
+    return run->child && waitid(P_PID, (id_t)run->child, &about, WEXITED | WNOWAIT | WNOHANG) == 0 && about.si_pid;
+}
+
+/* Ends the command, or where there is none, the run. Returns whether that is the end: also when it is asked for again,
+ * by a signal or because the command had its time. */
+static bool end_command(struct run *run)
+{
+    if (!run->child || run->told)
+        return true;
+    kill(run->child, SIGTERM);
+    run->told = true;
+    return set_timer(run->end, clock_now(CLOCK_RECORD) + PATIENCE_S * SECOND_NS, 0) < 0;
+}
+
+/* Takes in the signals that have come. Returns whether they end the run. */
+static bool take_signals(struct run *run)
+{
+    struct signalfd_siginfo came;
+    bool end = false;
+
+    while (read(run->signals, &came, sizeof came) == (ssize_t)sizeof came)
+        if (came.ssi_signo != SIGCHLD)
+            end |= end_command(run);
+    return end || has_ended(run);
+}
+
+/* How often a timer went off since this was last asked. */
+static uint64_t take_timer(int timer)
+{
+    uint64_t expired;
+
+    return read(timer, &expired, sizeof expired) == (ssize_t)sizeof expired ? expired : 0;
+}
+
+static void take_tick(struct run *run)
+{
+    uint64_t expired = take_timer(run->timer);
+
+    if (!expired || run->out.failed)
+        return;
+    run->ticks += expired;
+    run->skipped = expired - 1;
+    sample(run, run->began_ns + (int64_t)run->ticks * run->interval_ns, false);
+}
+
+/* Counts the ticks that the end came before; the last reading stands for the latest. */
+static void count_skipped(struct run *run)
+{
+    uint64_t expired = take_timer(run->timer);
+
+    run->skipped += expired ? expired - 1 : 0;
+}
+
+static void loop(struct run *run)
+{
+    struct pollfd waits[] = {{run->timer, POLLIN, 0}, {run->end, POLLIN, 0}, {run->signals, POLLIN, 0}};
+    bool end = false;
+
+    while (!end) {
+        if (poll(waits, sizeof waits / sizeof *waits, -1) < 0 && errno != EINTR)
+            break;
+        end = take_signals(run) || (take_timer(run->end) && end_command(run));
+        if (!end)
+            take_tick(run);
+        /* A command that nothing samples any more is not wanted. */
+        if (!end && run->out.failed && !run->told)
+            end = end_command(run);
+    }
+}
+
+/* -- beginning and end --------------------------------------------------------------------------------------------- */
+
+static void reap(struct run *run)
+{
+    int status;
+
+    if (!run->child)
+        return;
+    if (waitpid(run->child, &status, WNOHANG) != run->child)
+        complain("%s: process %d goes on after SIGTERM", run->asked->words[0], (int)run->child);
+    else if (WIFSIGNALED(status) && !run->told)
+        complain("%s: ended by signal %d", run->asked->words[0], WTERMSIG(status));
+    else if (WIFEXITED(status) && WEXITSTATUS(status))
+        complain("%s: ended with status %d", run->asked->words[0], WEXITSTATUS(status));
+}
+
+static int finish(struct run *run, int result)
+{
+    struct record *record = run->out.record;
+
+    tables_close(run->tables, &run->out);
+    values_close(run->values, &run->out);
+    if (run->processes)
+        processes_close(run->processes, &run->out);
+    if (run->missed)
+        record_lose(record, "missed", "ticks were missed: the machine was too busy, or asleep", run->missed);
+    return record_close(record) < 0 ? -1 : result;
+}
+
+static void release(struct run *run)
+{
+    const int files[] = {run->timer, run->end, run->signals};
+
+    for (size_t index = 0; index < sizeof files / sizeof *files; index++)
+        if (files[index] >= 0)
+            close(files[index]);
+}
+
+/* Samples into the file that is open. */
+static int sample_all(struct run *run)
+{
+    const struct asked *asked = run->asked;
+    int result;
+
+    sample(run, clock_now(CLOCK_RECORD), true);
+    result = begin_ticks(run) < 0 || (asked->words[0] && start_command(run) < 0) ? -1 : 0;
+    if (result == 0)
+        loop(run);
+    count_skipped(run);
+    if (!run->out.failed)
+        sample(run, clock_now(CLOCK_RECORD), true);
+    show_progress(run, clock_now(CLOCK_RECORD));
+    reap(run);
+    return result;
+}
+
+int procmon_run(const struct asked *asked)
+{
+    struct run run = {.asked = asked, .interval_ns = asked->interval_ns, .timer = -1, .end = -1, .signals = -1};
+    int result = -1;
+
+    if (asked->words[0] && !command_is_runnable(asked->words[0]))
+        return complain("%s: no such program; the command cannot be run", asked->words[0]);
+    getrlimit(RLIMIT_NOFILE, &run.files);
+    /* Signals wait from here: one that comes while the file is begun ends it whole. */
+    if (prepare(&run) == 0)
+        run.out.record = record_open(asked->output, &procmon_probe);
+    if (run.out.record) {
+        run.tables = tables_open("", asked->groups);
+        run.values = values_open("", asked->groups);
+        run.processes = asked->groups[GROUP_PROCESS] ? processes_open(asked, run.interval_ns) : NULL;
+        result = finish(&run, sample_all(&run));
+    }
+    release(&run);
+    return result;
+}
