@@ -47,8 +47,8 @@ def _runtime(name: str) -> str:
 
 def _object(source: Path) -> Path:
     """The object file of `source`, compiled where that or a header is newer."""
-    made = BUILD / "objects" / f"{source.stem}.o"
-    newest = max(path.stat().st_mtime for path in (source, *NATIVE.glob("*.h"), *FUZZERS.glob("*.h"), Path(__file__)))
+    made = BUILD / "objects" / source.relative_to(ROOT).with_suffix(".o")
+    newest = max(path.stat().st_mtime for path in (source, *NATIVE.rglob("*.h"), *FUZZERS.glob("*.h"), Path(__file__)))
     if not made.exists() or made.stat().st_mtime < newest:
         made.parent.mkdir(parents=True, exist_ok=True)
         partial = made.with_suffix(f".{os.getpid()}")
@@ -61,7 +61,7 @@ def build() -> Path:
     """The library of all decoders, with libFuzzer in it."""
     fuzzer = _runtime("fuzzer_no_main-x86_64.a")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(_object, sorted([*NATIVE.glob("*.c"), *FUZZERS.glob("fuzz*.c")])))
+        objects = list(pool.map(_object, sorted([*NATIVE.rglob("*.c"), *FUZZERS.glob("fuzz*.c")])))
     if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(made.stat().st_mtime for made in objects):
         partial = LIBRARY.with_suffix(f".{os.getpid()}")
         whole = ("-Wl,--whole-archive", fuzzer, "-Wl,--no-whole-archive", "-Wl,-Bsymbolic", "-lstdc++")

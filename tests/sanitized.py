@@ -28,12 +28,12 @@ def build() -> Path:
     """The sanitized library, compiled where a source is newer; skips the calling test without gcc."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
-    sources = sorted(native.LIBRARY.parent.glob("*.[ch]"))
+    sources = sorted(native.LIBRARY.parent.rglob("*.[ch]"))
     if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         LIBRARY.parent.mkdir(parents=True, exist_ok=True)
         partial = LIBRARY.with_suffix(f".{os.getpid()}")
         compiled = [str(source) for source in sources if source.suffix == ".c"]
-        subprocess.run(["gcc", *_FLAGS, *compiled, "-o", str(partial)], check=True)
+        subprocess.run(["gcc", *_FLAGS, f"-I{native.LIBRARY.parent}", *compiled, "-o", str(partial)], check=True)
         partial.replace(LIBRARY)
     return LIBRARY
 

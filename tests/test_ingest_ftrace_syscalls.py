@@ -234,7 +234,7 @@ def told(table: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def test_the_header_has_the_columns_of_the_schema() -> None:
-    header = (NATIVE / "call_events.h").read_text()
+    header = (NATIVE / "syscalls" / "call_events.h").read_text()
     columns = re.findall(r"^    CALL_EVENT_([A-Z0-9_]+),$", header, re.MULTILINE)
     assert [name.lower() for name in columns] == [column.name for column in schema.table("call_events").columns]
     phases = re.findall(r"\bPHASE_([A-Z]+)\b", header)

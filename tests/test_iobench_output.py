@@ -517,7 +517,7 @@ def test_an_interrupted_run_says_so(tmp_path: Path, output: str) -> None:
 
 
 def made_up(what: str, *more: str | Path) -> bytes:
-    """Results that probes/iobench/tests/test_results.c makes up: of no time, of one operation, of none, and hostile names."""
+    """What probes/iobench/tests/test_results.c makes up: of no time, of one operation, of none, and hostile names."""
     return built.run(built.program("test_results"), what, *more).stdout
 
 

@@ -1,7 +1,7 @@
 """The directory of a replay: nothing outside of it is touched, whatever a program says and others plant there.
 
-Every call with every path that could lead out is tried by probes/ioreplay/tests/test_sandbox.c; here others interfere, and
-strace is the witness.
+Every call with every path that could lead out is tried by probes/ioreplay/tests/test_sandbox.c; here others interfere,
+and strace is the witness.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ from androstep_analysis import native, schema
 from androstep_analysis.ingest.staging import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
-HEADER = (native.LIBRARY.parent / "native.h").read_text()
+HEADER = (native.LIBRARY.parent / "core" / "table.h").read_text()
 
 
 def enumerators(tag: str) -> list[str]:
-    """The names in ``enum tag`` of native.h, in order."""
+    """The names in ``enum tag`` of native/core/table.h, in order."""
     body = re.search(rf"enum {tag} \{{(.*?)\}}", HEADER, re.DOTALL)
     assert body is not None
     return re.findall(r"\w+", re.sub(r"//.*", "", body[1]))

@@ -242,7 +242,7 @@ def test_every_call_has_a_rule() -> None:
 
 
 def test_the_bits_are_those_of_the_header() -> None:
-    header = (ROOT / "androstep_analysis/native/dependencies.h").read_text()
+    header = (ROOT / "androstep_analysis/native/calls/dependencies.h").read_text()
     assert {name: 1 << int(bit) for name, bit in re.findall(r"DOES_([A-Z_0-9]+) = 1 << (\d+)", header)} == {
         str(does.name): int(does) for does in Does
     }

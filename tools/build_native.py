@@ -1,4 +1,4 @@
-"""Compiles androstep_analysis/native/*.c into the shared library beside them, with the zig of the package index.
+"""Compiles what is below androstep_analysis/native into the shared library there, with the zig of the package index.
 
 ``python tools/build_native.py`` makes it for this machine. As hatchling's build hook (pyproject.toml) it does the same
 for a wheel, and for the platform in ANDROSTEP_WHEEL_PLATFORM (a key of `PLATFORMS`) where another one is wanted.
@@ -56,11 +56,11 @@ def build(wanted: str, root: Path = ROOT) -> None:
     target = PLATFORMS.get(wanted)
     if target is None:
         sys.exit(f"no decoders for {wanted}; known are {', '.join(PLATFORMS)}")
-    sources = sorted(str(path.relative_to(root)) for path in (root / NATIVE).glob("*.c"))
+    sources = sorted(str(path.relative_to(root)) for path in (root / NATIVE).rglob("*.c"))
     cache = {f"ZIG_{kind}_CACHE_DIR": str(root / "build" / "zig") for kind in ("LOCAL", "GLOBAL")}
     partial = root / f"{LIBRARY}.part"
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS, *sources, "-o", str(partial)]
-    subprocess.run(command, cwd=root, env=os.environ | cache, check=True)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS, f"-I{NATIVE}", *sources]
+    subprocess.run([*command, "-o", str(partial)], cwd=root, env=os.environ | cache, check=True)
     partial.replace(root / LIBRARY)
 
 

@@ -67,7 +67,7 @@ def write(
 
 
 class _Reuse:
-    """The last use of every object (native/export_oracle.c)."""
+    """The last use of every object (native/export/oracle.c)."""
 
     def __init__(self) -> None:
         pointer, size = ctypes.c_void_p, ctypes.c_size_t

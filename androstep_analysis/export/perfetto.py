@@ -62,7 +62,7 @@ def _together(capture: Capture) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
 
 
 class _Slices(ctypes.Structure):
-    """``struct slices`` of native/export_perfetto.c."""
+    """``struct slices`` of native/export/perfetto.c."""
 
     _fields_ = (
         ("rows", ctypes.c_size_t),
@@ -260,7 +260,7 @@ class _Trace:
             self._file.write(self._out[:count].data)
 
     def _argument(self, values: pl.Series) -> tuple[npt.NDArray[np.int64], int]:
-        """A column as integers, and its kind in native/export_perfetto.c: 0 integer, 1 number of a text, 2 Boolean."""
+        """A column as integers, and its kind in native/export/perfetto.c: 0 integer, 1 number of a text, 2 Boolean."""
         if isinstance(values.dtype, pl.String | pl.Enum):
             return self._interned(values.cast(pl.String), self._texts, field=29), 1
         return _int64(values.cast(pl.Int64)), 2 if values.dtype == pl.Boolean else 0

@@ -6,7 +6,7 @@ A line is (blktrace: blkparse_fmt.c, ``process_default``)::
 
 and the tail depends on the action: ``sector + n [comm]`` for most, ``[error]`` for completions, ``<- (dev) sector``
 for remaps, ``sector / new sector`` for splits, ``bytes (command)`` for passthrough requests. A summary follows.
-The compiled reader of the lines is native/text_blkparse.c.
+The compiled reader of the lines is native/text/blkparse.c.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What stands in which column is told by `Columns`. `PRESETS` are those of public traces, which are recognised by their
 header or, where files have none, by all of their first rows. Others are read with a map of their columns, as
 ``androstep ingest --csv-columns time:us,op,dev,offset:B,size:B,response:us FILE`` gives it. The compiled reader of the
-rows is native/text_csv.c.
+rows is native/text/csv.c.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MEANINGS = (
     *("-", "task", "comm", "tid", "pid", "cpu", "dev", "major", "minor", "host", "op", "offset", "size", "time"),
     "response",
 )
-"""``enum meaning`` of native/text_csv.c."""
+"""``enum meaning`` of native/text/csv.c."""
 
 _TIMES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000, "filetime": 10_000_000, "ticks": 10_000_000}
 _FILETIME_1970 = 116_444_736_000_000_000
@@ -234,7 +234,7 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
 
 
 _NONE, _ONE, _MAYBE = range(3)
-"""``enum header`` of native/text_csv.c: whether the first line names the columns."""
+"""``enum header`` of native/text/csv.c: whether the first line names the columns."""
 
 
 def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:

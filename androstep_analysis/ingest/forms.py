@@ -18,7 +18,7 @@ colon stands another way to write it:
 
 Places without a column: ``{#}`` digits, ``{w}`` a word, ``{?c}`` c or nothing, ``{*}`` anything, ``{*w}`` anything up
 to the start of a word, ``{place}`` where a probe stands, ``{end}`` the end of the line. A form that does not end in
-``{end}`` may have anything behind it. The compiled matcher is native/text_forms.c.
+``{end}`` may have anything behind it. The compiled matcher is native/text/forms.c.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KINDS = {
     **{"literal": 0, "maybe": 1, "digits": 2, "word": 3, "place": 4, "end": 5, "number": 6, "signed": 7, "device": 8},
     **{"flags": 9, "f2fs": 10, "any": 11, "words_end": 12, "text": 13, "rest": 14, "quoted": 15, "set": 16, "type": 17},
 }
-"""``enum step_kind`` of native/text_forms.h."""
+"""``enum step_kind`` of native/text/forms.h."""
 
 _REQUIRED, _FOUND, _LEVEL, _LENGTH = 1, 2, 4, 8
 _NO_COLUMN = 255
@@ -43,7 +43,7 @@ _PLACE = re.compile(r"\{([^}]*)\}")
 
 
 class Step(ctypes.Structure):
-    """``struct step`` of native/text_forms.h."""
+    """``struct step`` of native/text/forms.h."""
 
     _fields_ = (
         ("kind", ctypes.c_uint8),

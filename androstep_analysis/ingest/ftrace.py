@@ -2,7 +2,7 @@
 
 The pages of all CPUs are read piece by piece and their records taken in order of time, twice: first all are counted and
 what tells names of threads is collected, then the rows of tables are made, which need the names. Both are done by the
-compiled decoder (native/ftrace.c); memory does not depend on how long the recording is.
+compiled decoder (native/ftrace/ftrace.c); memory does not depend on how long the recording is.
 """
 
 from __future__ import annotations

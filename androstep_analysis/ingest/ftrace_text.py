@@ -7,7 +7,7 @@ A line is (kernel: kernel/trace/trace_output.c, ``trace_print_context``)::
 where tgid, flags and their widths depend on options and version. The thread name may hold anything, brackets and
 dashes too, but at 15 bytes it is too short to hold what follows it, so that the first place where the rest of the
 pattern fits is the right one. The fields of the block events follow include/trace/events/block.h, Linux 3.4 to 6.18.
-The compiled reader of the lines is native/text_ftrace.c.
+The compiled reader of the lines is native/text/ftrace.c.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _ENDS_IN_ERROR = {"block_bio_complete", "block_rq_complete", "block_rq_requeue",
 _HAS_RESULT = _ENDS_IN_ERROR - {"block_rq_requeue"}
 _NAMES_NO_DEVICE = {"block_plug", "block_unplug"}
 _BLOCK, _FS, _COMMAND, _SCSI = range(1, 5)
-"""``enum sort`` of native/text_ftrace.c."""
+"""``enum sort`` of native/text/ftrace.c."""
 
 _LONG_BYTES = 8
 
@@ -130,7 +130,7 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
 
 
 class _Trace:
-    """``struct ftrace_text`` of native/text_ftrace.c, which knows the events of the tables."""
+    """``struct ftrace_text`` of native/text/ftrace.c, which knows the events of the tables."""
 
     def __init__(self, has_fences: bool) -> None:
         library = _library()

@@ -331,7 +331,7 @@ COMMANDS = {
     "scsi_dispatch_cmd_error": _SCSI,
     "scsi_dispatch_cmd_timeout": _SCSI,
 }
-"""The events of table `commands`, and what their fields are (the slots of native/perfetto.c)."""
+"""The events of table `commands`, and what their fields are (the slots of native/perfetto/perfetto.c)."""
 
 CALLS = {
     "sys_enter": ("enter", {"id": "number", "args": "argument0"}),

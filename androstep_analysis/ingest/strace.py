@@ -3,7 +3,7 @@
 A line is ``[thread] [time] [number] [instruction pointer] call(arguments) = result [<duration>]`` (strace 6.1:
 syscall.c, ``syscall_entering_trace``, and strace.c, ``printleader``). A call that another thread interrupts stands on
 two lines, of which the first ends in ``<unfinished ...>`` and the second begins with ``<... call resumed>``;
-native/strace_pending.c joins them. A log that ``-ff -o name`` wrote is a set ``name.TID``, one file a thread: any of
+native/strace/pending.c joins them. A log that ``-ff -o name`` wrote is a set ``name.TID``, one file a thread: any of
 them opens all.
 
 Times are what the log has: ``-ttt`` is CLOCK_REALTIME; ``-t`` and ``-tt`` are nanoseconds since the midnight before the
@@ -62,7 +62,7 @@ _CHILD = re.compile(rb"(?m)(?:(?:fork|clone3?)(?:\(| resumed>)|^(?:, | => ))[^\n
 
 
 class _Counts(ctypes.Structure):
-    """``struct strace_counts`` of native/strace.h."""
+    """``struct strace_counts`` of native/strace/strace.h."""
 
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ("lines", "unreadable", "torn", "unfinished", "resumed", "forgotten")),

@@ -1,8 +1,8 @@
 """System calls out of the kernel's events: beginnings and ends, put together as one row of table `syscalls` each.
 
 A reader fills rows of table `call_events` in the order in which each thread made them, and `Pairs` makes calls of them
-while it reads: what is in memory is one call of each thread. The work is done by native/syscall_pairs.c, and by
-native/syscall_rows.c, to which the tables of `syscall_arguments`, `syscall_words` and `syscall_numbers` are given.
+while it reads: what is in memory is one call of each thread. The work is done by native/syscalls/pairs.c, and by
+native/syscalls/rows.c, to which the tables of `syscall_arguments`, `syscall_words` and `syscall_numbers` are given.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Machine:
 
 
 class _Step(ctypes.Structure):
-    """``struct step`` of native/syscall_rows.c."""
+    """``struct step`` of native/syscalls/rows.c."""
 
     _fields_ = (
         ("kind", ctypes.c_uint8),

@@ -23,14 +23,14 @@ _CALL_ROWS = 1 << 14
 
 _QUOTED = 64
 MAX_SETBACKS = 8
-"""How often a clock may be set back; one that goes back more often is several (native/text_lines.h)."""
+"""How often a clock may be set back; one that goes back more often is several (native/text/lines.h)."""
 
 NO_TIME = -(1 << 63)
-"""Stands for a time that nothing tells (native.h: NO_INT64)."""
+"""Stands for a time that nothing tells (native/core/table.h: NO_INT64)."""
 
 
 class Refused(ctypes.Structure):
-    """``struct refused`` of native/text_lines.h: lines that cannot be read."""
+    """``struct refused`` of native/text/lines.h: lines that cannot be read."""
 
     count: int
     length: int
@@ -47,7 +47,7 @@ class Refused(ctypes.Structure):
 
 
 class Told(ctypes.Structure):
-    """``struct told`` of native/text_lines.h: what a reader tells beside rows."""
+    """``struct told`` of native/text/lines.h: what a reader tells beside rows."""
 
     first_ns: int
     last_ns: int
@@ -108,7 +108,7 @@ def library() -> ctypes.CDLL:
 
 
 class Reader:
-    """A compiled reader at work: `handle` is its C structure, beginning with ``struct reader`` of native/text_lines.h.
+    """A compiled reader at work: `handle` is its C structure, beginning with ``struct reader`` of native/text/lines.h.
 
     Rows of the tables `names` go to `spool`, and events of system calls to `calls`. `names_of_events` are the strings
     that the structure was made with. With `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread

@@ -1,4 +1,4 @@
-"""The compiled linker (native/requests.c): block events go in by batches, finished requests and their bios come out."""
+"""The compiled linker (native/link/requests.c): batches of block events go in, finished requests and bios come out."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class Linker:
         return Part(self._as_table(requests, "requests"), self._as_table(bios, "bios"), events)
 
     def _as_table(self, rows: pl.DataFrame, name: str) -> pl.DataFrame:
-        """Table `name` out of what stands for it in native.h."""
+        """Table `name` out of what stands for it in native/core/table.h."""
         return rows.select(self._column(column) for column in schema.table(name).columns)
 
     def _column(self, column: schema.Column) -> pl.Expr:

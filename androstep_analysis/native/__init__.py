@@ -1,4 +1,4 @@
-"""The compiled decoders: C functions (``*.c`` beside this file) that fill tables of columns, called through ctypes.
+"""The compiled decoders: C functions, in the folders beside this file, that fill tables of columns, by ctypes.
 
 The library has no Python in it, so that one wheel serves every Python; tools/build_native.py makes it, with the zig
 that the Python package index has. What it fills are numpy arrays that belong to a `Table`.
@@ -31,7 +31,7 @@ _KINDS: dict[str, tuple[int, type[np.generic], int]] = {
     "string": (4, np.uint32, (1 << 32) - 1),
     "enum": (5, np.uint8, (1 << 8) - 1),
 }
-"""For each dtype of the schemas the number of its kind in native.h, its numpy type and what stands for null."""
+"""For each dtype of the schemas the number of its kind in core/table.h, its numpy type and what stands for null."""
 
 
 def none(dtype: str) -> int:
@@ -40,7 +40,7 @@ def none(dtype: str) -> int:
 
 
 class _CTable(ctypes.Structure):
-    """``struct table`` of native.h."""
+    """``struct table`` of core/table.h."""
 
     _fields_ = (
         ("rows", ctypes.c_size_t),
@@ -187,7 +187,7 @@ class Table:
             values[: frame.height] = series.cast(pl.Int64).fill_null(none).to_numpy().astype(dtype)
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
-        """The values of one column as they lie in memory, rows that hold none included (native.h: NO_...)."""
+        """The values of one column as they lie in memory, rows that hold none included (core/table.h: NO_...)."""
         number = next(number for number, column in enumerate(self.columns) if column.name == name)
         return self._values[number][: self.rows]
 

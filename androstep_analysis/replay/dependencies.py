@@ -19,7 +19,7 @@ at once where that is not known, and at the latest when its thread begins the ne
 
 The first operations of a thread that was made by fork are in order with its parent's only by these rules.
 
-Orders that follow from others and from the order within threads are left out (native/dependencies.c): of each other
+Orders that follow from others and from the order in threads are left out (native/calls/dependencies.c): of each other
 thread an operation waits at most for one operation, and only where its thread is not behind that already.
 """
 
@@ -42,7 +42,7 @@ _LONGEST_NS = 1 << 62
 
 
 class Does(enum.IntFlag):
-    """What an operation does beside using its descriptors: ``enum operation_does`` of native/dependencies.h."""
+    """What an operation does beside using its descriptors: ``enum operation_does`` of native/calls/dependencies.h."""
 
     MAKE = 1 << 0
     CLOSE = 1 << 1
@@ -111,11 +111,11 @@ _COLUMNS = {
     "path": np.int32,
     "path2": np.int32,
 }
-"""Columns of ``struct operations`` of native/dependencies.h."""
+"""Columns of ``struct operations`` of native/calls/dependencies.h."""
 
 
 class _COperations(ctypes.Structure):
-    """``struct operations`` of native/dependencies.h."""
+    """``struct operations`` of native/calls/dependencies.h."""
 
     _fields_ = (
         ("rows", ctypes.c_size_t),

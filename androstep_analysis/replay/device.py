@@ -40,7 +40,7 @@ MAX_BYTES = 1 << 30
 _O_RDWR, _O_DIRECT = 0o2, 0o40000
 _RWF_DSYNC = 0x2
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 0x1, 0x2
-_DOES_WRITE, _DOES_FLUSH = 1, 2  # native/lanes.c
+_DOES_WRITE, _DOES_FLUSH = 1, 2  # native/model/lanes.c
 
 _CALLS = {
     "read": "pread",

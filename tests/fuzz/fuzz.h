@@ -4,7 +4,7 @@
 // Each piece is a block of its own of exactly its size, and gone before the next one comes, as Python's pieces are.
 #pragma once
 
-#include "native.h"
+#include "core/table.h"
 
 #include <stdlib.h>
 #include <string.h>

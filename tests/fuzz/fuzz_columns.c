@@ -2,9 +2,9 @@
 // Bytes of the input choose values from those that such columns can hold.
 #include "fuzz.h"
 
-#include "calls_input.h"
-#include "dependencies.h"
-#include "requests.h"
+#include "calls/dependencies.h"
+#include "calls/input.h"
+#include "link/requests.h"
 
 // Rows of an input: `width` bytes each.
 struct rows {

@@ -1,7 +1,7 @@
 // Perfetto traces, as ingest/perfetto_decoder.py feeds them.
 #include "fuzz.h"
 
-#include "perfetto.h"
+#include "perfetto/perfetto.h"
 
 API struct perfetto *perfetto_new(struct strings *strings);
 API void perfetto_free(struct perfetto *trace);

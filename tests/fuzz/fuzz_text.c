@@ -1,7 +1,7 @@
 // Lines of text, as ingest/text.py feeds them.
 #include "fuzz.h"
 
-#include "text_lines.h"
+#include "text/lines.h"
 
 struct ftrace_text;
 struct blkparse_text;

@@ -1,0 +1,405 @@
+// One pass over the operations. Each waits for the last conflicting ones of other threads, the newest first: with it
+// comes what its thread had waited for by then, so that most others need no word of their own.
+#include "calls/dependencies.h"
+
+#include "calls/accesses.h"
+#include "calls/path_tree.h"
+#include "core/array.h"
+
+#include <string.h>
+
+// Kinds of things, and what is their key.
+enum {
+    THING_DESCRIPTOR, // descriptor
+    THING_POSITION,   // the descriptor that others are duplicates of
+    THING_BIRTH,      // file
+    THING_FILE,       // file
+    THING_MAPPING,    // file
+    THING_NAME,       // node of the path
+    THING_ENTRIES,    // node of the directory
+    THING_ALL,        // 0: everything that can be written back
+};
+
+enum { NR_LESSONS = 64, NR_KNOWN = 2048 };
+
+// That a thread has come to be behind an operation of another thread.
+struct lesson {
+    int64_t since; // its own operation that waited
+    int64_t operation;
+};
+
+// What a thread is behind. Where something is forgotten, because lessons are many or threads share a place, that costs
+// rows that others imply, and nothing else.
+struct knowledge {
+    int64_t *newest; // of each other thread, by its number modulo places: its newest operation, plus 1
+    struct lesson last[NR_LESSONS];
+    size_t nr_lessons;
+};
+
+struct row {
+    int64_t operation;
+    int64_t after;
+};
+
+struct dependencies {
+    struct row *rows;
+    size_t count, room;
+};
+
+struct finder {
+    const struct operations *operations;
+    struct accesses accesses;
+    struct path_tree tree;
+    uint32_t *nodes;             // of the paths
+    struct map originals;        // by descriptor: the one that it duplicates, plus 1
+    struct map directories;      // by descriptor: node of the path it was opened by, plus 1
+    struct knowledge *knowledge; // by thread
+    size_t places;               // of newest
+    int64_t *earlier;            // what the operation at work has to come after
+    size_t nr_earlier, room_of_earlier;
+    int64_t operation; // at work
+    struct dependencies *found;
+};
+
+// --- what a thread is behind ---------------------------------------------------------------------------------------
+
+static uint32_t thread_of(const struct finder *finder, int64_t operation)
+{
+    return finder->operations->thread[operation];
+}
+
+static bool is_behind(const struct finder *finder, uint32_t thread, int64_t operation)
+{
+    const int64_t *newest = finder->knowledge[thread].newest;
+    uint32_t other = thread_of(finder, operation);
+    int64_t known = newest ? newest[other % finder->places] : 0;
+
+    return known > operation && thread_of(finder, known - 1) == other;
+}
+
+static bool learn(struct finder *finder, uint32_t thread, int64_t operation)
+{
+    struct knowledge *knowledge = finder->knowledge + thread;
+
+    if (is_behind(finder, thread, operation))
+        return true;
+    if (!knowledge->newest)
+        knowledge->newest = calloc(finder->places, sizeof(*knowledge->newest));
+    if (!knowledge->newest)
+        return false;
+    knowledge->newest[thread_of(finder, operation) % finder->places] = operation + 1;
+    knowledge->last[knowledge->nr_lessons++ % NR_LESSONS] = (struct lesson){finder->operation, operation};
+    return true;
+}
+
+// The thread of the operation at work is behind the earlier one, and behind what that one's thread was behind then.
+static bool learn_with_it(struct finder *finder, int64_t earlier)
+{
+    uint32_t thread = thread_of(finder, finder->operation);
+    const struct knowledge *knowledge = finder->knowledge + thread_of(finder, earlier);
+    size_t count = knowledge->nr_lessons < NR_LESSONS ? knowledge->nr_lessons : NR_LESSONS;
+
+    for (size_t number = 0; number < count; number++) {
+        const struct lesson *lesson = knowledge->last + number;
+
+        if (lesson->since <= earlier && thread_of(finder, lesson->operation) != thread &&
+            !learn(finder, thread, lesson->operation))
+            return false;
+    }
+    return learn(finder, thread, earlier);
+}
+
+// --- what an operation waits for -----------------------------------------------------------------------------------
+
+static bool wait_for(void *context, int64_t earlier)
+{
+    struct finder *finder = context;
+
+    if (is_behind(finder, thread_of(finder, finder->operation), earlier))
+        return true;
+    if (finder->nr_earlier == finder->room_of_earlier) {
+        int64_t *grown = array_grow(finder->earlier, &finder->room_of_earlier, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        finder->earlier = grown;
+    }
+    finder->earlier[finder->nr_earlier++] = earlier;
+    return true;
+}
+
+static bool put(struct dependencies *found, int64_t operation, int64_t after)
+{
+    if (found->count == found->room) {
+        struct row *rows = array_grow(found->rows, &found->room, sizeof(*rows));
+
+        if (!rows)
+            return false;
+        found->rows = rows;
+    }
+    found->rows[found->count++] = (struct row){operation, after};
+    return true;
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const int64_t *a = left, *b = right;
+
+    return (*a < *b) - (*a > *b);
+}
+
+static bool put_earlier(struct finder *finder)
+{
+    uint32_t thread = thread_of(finder, finder->operation);
+
+    if (finder->nr_earlier > 1)
+        qsort(finder->earlier, finder->nr_earlier, sizeof(*finder->earlier), newest_first);
+    for (size_t number = 0; number < finder->nr_earlier; number++) {
+        int64_t earlier = finder->earlier[number];
+
+        if (!is_behind(finder, thread, earlier) &&
+            !(put(finder->found, finder->operation, earlier) && learn_with_it(finder, earlier)))
+            return false;
+    }
+    finder->nr_earlier = 0;
+    return true;
+}
+
+// --- what an operation uses ----------------------------------------------------------------------------------------
+
+static bool use(struct finder *finder, uint64_t kind, int64_t key, enum access access)
+{
+    struct thing *thing = accesses_thing(&finder->accesses, kind, (uint64_t)key);
+
+    if (!thing)
+        return false;
+    thing->in_given_order = kind == THING_DESCRIPTOR;
+    return accesses_see(&finder->accesses, thing, access, finder->operation, wait_for, finder) &&
+           accesses_note(&finder->accesses, thing, access, finder->operation);
+}
+
+// Comes after all changes so far, and nothing need come after it.
+static bool sync_all(struct finder *finder)
+{
+    struct thing *all = accesses_thing(&finder->accesses, THING_ALL, 0);
+
+    return all && accesses_see(&finder->accesses, all, ACCESS_SHARED, finder->operation, wait_for, finder);
+}
+
+static bool note_change(struct finder *finder)
+{
+    struct thing *all = accesses_thing(&finder->accesses, THING_ALL, 0);
+
+    return all && accesses_note(&finder->accesses, all, ACCESS_CHANGE, finder->operation);
+}
+
+static uint64_t original(const struct finder *finder, int32_t descriptor)
+{
+    uint64_t found = map_value(&finder->originals, 0, (uint32_t)descriptor);
+
+    return found ? found - 1 : (uint32_t)descriptor;
+}
+
+static bool set(struct map *map, int32_t descriptor, uint64_t value)
+{
+    uint64_t *place = map_add(map, 0, (uint32_t)descriptor);
+
+    if (place)
+        *place = value + 1;
+    return place;
+}
+
+static bool duplicate(struct finder *finder, int32_t descriptor, int32_t made)
+{
+    uint64_t directory = map_value(&finder->directories, 0, (uint32_t)descriptor);
+
+    return use(finder, THING_DESCRIPTOR, made, ACCESS_EXCLUSIVE) &&
+           set(&finder->originals, made, original(finder, descriptor)) &&
+           (!directory || set(&finder->directories, made, directory - 1));
+}
+
+static bool list(struct finder *finder, int32_t descriptor)
+{
+    uint64_t directory = map_value(&finder->directories, 0, (uint32_t)descriptor);
+
+    return !directory || use(finder, THING_ENTRIES, (int64_t)directory - 1, ACCESS_SHARED);
+}
+
+static bool use_descriptor(struct finder *finder, uint32_t does, int32_t descriptor)
+{
+    enum access access = does & (DOES_MAKE | DOES_CLOSE) ? ACCESS_EXCLUSIVE : ACCESS_SHARED;
+
+    return use(finder, THING_DESCRIPTOR, descriptor, access) &&
+           (!(does & DOES_SEEK) ||
+            use(finder, THING_POSITION, (int64_t)original(finder, descriptor), ACCESS_EXCLUSIVE)) &&
+           (!(does & DOES_LIST) || list(finder, descriptor));
+}
+
+static bool use_descriptors(struct finder *finder, uint32_t does)
+{
+    int32_t descriptor = finder->operations->descriptor[finder->operation];
+    int32_t descriptor2 = finder->operations->descriptor2[finder->operation];
+
+    if (descriptor >= 0 && !use_descriptor(finder, does, descriptor))
+        return false;
+    if (descriptor2 < 0)
+        return true;
+    if (does & DOES_DUPLICATE)
+        return descriptor < 0 || duplicate(finder, descriptor, descriptor2);
+    return use(finder, THING_DESCRIPTOR, descriptor2, ACCESS_SHARED) &&
+           (!(does & DOES_SEEK2) ||
+            use(finder, THING_POSITION, (int64_t)original(finder, descriptor2), ACCESS_EXCLUSIVE));
+}
+
+// A file that the first operation on it made is used after that, whatever the times say: what found it found it made.
+static bool follow_birth(struct finder *finder, uint32_t does, int32_t file)
+{
+    size_t known = finder->accesses.nr_things;
+    struct thing *birth = accesses_thing(&finder->accesses, THING_BIRTH, (uint64_t)file);
+
+    if (!birth)
+        return false;
+    birth->in_given_order = true;
+    if (finder->accesses.nr_things == known)
+        return accesses_see(&finder->accesses, birth, ACCESS_SHARED, finder->operation, wait_for, finder);
+    return !(does & DOES_CHANGE_NAME) || accesses_note(&finder->accesses, birth, ACCESS_EXCLUSIVE, finder->operation);
+}
+
+static bool use_files(struct finder *finder, uint32_t does)
+{
+    int32_t file = finder->operations->file[finder->operation];
+    int32_t file2 = finder->operations->file2[finder->operation];
+
+    if (file >= 0 && !follow_birth(finder, does, file))
+        return false;
+    if (file >= 0 && does & (DOES_SEE | DOES_CHANGE) &&
+        !use(finder, THING_FILE, file, does & DOES_CHANGE ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
+        return false;
+    if (file >= 0 && does & (DOES_MAP | DOES_ACCESS_MAP) &&
+        !use(finder, THING_MAPPING, file, does & DOES_MAP ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
+        return false;
+    return file2 < 0 || !(does & DOES_CHANGE2) || use(finder, THING_FILE, file2, ACCESS_EXCLUSIVE);
+}
+
+// A path is looked up through its directories, whose names must stay so long. The root has no name.
+static bool use_name(struct finder *finder, uint32_t node, enum access access)
+{
+    if (access == ACCESS_EXCLUSIVE && node != ROOT_NODE &&
+        !use(finder, THING_ENTRIES, finder->tree.parents[node], ACCESS_CHANGE))
+        return false;
+    for (; node != ROOT_NODE; node = finder->tree.parents[node], access = ACCESS_SHARED)
+        if (!use(finder, THING_NAME, node, access))
+            return false;
+    return true;
+}
+
+static bool use_names(struct finder *finder, uint32_t does)
+{
+    int32_t path = finder->operations->path[finder->operation];
+    int32_t path2 = finder->operations->path2[finder->operation];
+    int32_t descriptor = finder->operations->descriptor[finder->operation];
+
+    if (path >= 0 && does & (DOES_LOOK_UP | DOES_CHANGE_NAME) &&
+        !use_name(finder, finder->nodes[path], does & DOES_CHANGE_NAME ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
+        return false;
+    if (path >= 0 && descriptor >= 0 && does & DOES_MAKE && !set(&finder->directories, descriptor, finder->nodes[path]))
+        return false;
+    if (path >= 0 && does & DOES_LIST_PATH && !use(finder, THING_ENTRIES, finder->nodes[path], ACCESS_SHARED))
+        return false;
+    if (path2 >= 0 && does & (DOES_LOOK_UP2 | DOES_CHANGE_NAME2) &&
+        !use_name(finder, finder->nodes[path2], does & DOES_CHANGE_NAME2 ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
+        return false;
+    return path2 < 0 || !(does & DOES_LIST_PATH2) || use(finder, THING_ENTRIES, finder->nodes[path2], ACCESS_SHARED);
+}
+
+static bool take(struct finder *finder, int64_t operation)
+{
+    uint32_t does = finder->operations->does[operation];
+
+    finder->operation = operation;
+    if (!use_descriptors(finder, does) || !use_files(finder, does) || !use_names(finder, does))
+        return false;
+    if (does & DOES_SYNC && !sync_all(finder))
+        return false;
+    if (does & (DOES_CHANGE | DOES_CHANGE2 | DOES_CHANGE_NAME | DOES_CHANGE_NAME2) && !note_change(finder))
+        return false;
+    return put_earlier(finder);
+}
+
+// --- all operations ------------------------------------------------------------------------------------------------
+
+static bool find_nodes(struct finder *finder)
+{
+    const struct operations *operations = finder->operations;
+
+    for (size_t path = 0; path < operations->nr_paths; path++) {
+        const uint8_t *text = operations->texts + operations->offsets[path];
+        size_t length = (size_t)(operations->offsets[path + 1] - operations->offsets[path]);
+
+        if (!path_tree_add(&finder->tree, text, length, finder->nodes + path))
+            return false;
+    }
+    return true;
+}
+
+static bool find(struct finder *finder)
+{
+    const struct operations *operations = finder->operations;
+
+    finder->accesses.course = (struct course){operations->begin_ns, operations->end_ns, operations->thread};
+    finder->nodes = calloc(operations->nr_paths + 1, sizeof(*finder->nodes));
+    finder->knowledge = calloc(operations->nr_threads + 1, sizeof(*finder->knowledge));
+    finder->places = operations->nr_threads < NR_KNOWN ? operations->nr_threads : NR_KNOWN;
+    if (!finder->nodes || !finder->knowledge || !path_tree_make(&finder->tree) || !find_nodes(finder))
+        return false;
+    for (size_t row = 0; row < operations->rows; row++)
+        if (!take(finder, (int64_t)row))
+            return false;
+    return true;
+}
+
+static void finder_free(struct finder *finder)
+{
+    accesses_free(&finder->accesses);
+    path_tree_free(&finder->tree);
+    free(finder->nodes);
+    map_free(&finder->originals);
+    map_free(&finder->directories);
+    for (size_t thread = 0; finder->knowledge && thread < finder->operations->nr_threads; thread++)
+        free(finder->knowledge[thread].newest);
+    free(finder->knowledge);
+    free(finder->earlier);
+}
+
+struct dependencies *dependencies_new(const struct operations *operations)
+{
+    struct dependencies *found = calloc(1, sizeof(*found));
+    struct finder finder = {.operations = operations, .found = found};
+    bool is_complete = found && find(&finder);
+
+    finder_free(&finder);
+    if (is_complete)
+        return found;
+    dependencies_free(found);
+    return NULL;
+}
+
+void dependencies_free(struct dependencies *dependencies)
+{
+    if (dependencies)
+        free(dependencies->rows);
+    free(dependencies);
+}
+
+size_t dependencies_count(const struct dependencies *dependencies)
+{
+    return dependencies->count;
+}
+
+void dependencies_copy(const struct dependencies *dependencies, int64_t *operation, int64_t *after)
+{
+    for (size_t row = 0; row < dependencies->count; row++) {
+        operation[row] = dependencies->rows[row].operation;
+        after[row] = dependencies->rows[row].after;
+    }
+}

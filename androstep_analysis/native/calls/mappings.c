@@ -1,0 +1,209 @@
+// Which file lies at which addresses of a process.
+#include "calls/calls.h"
+
+#include <string.h>
+
+int32_t space_new(struct calls *calls)
+{
+    struct space *space = PUSH(calls, spaces);
+
+    space->users = 1;
+    return (int32_t)calls->nr_spaces - 1;
+}
+
+// A fork's child has the mappings too; in the program they are the parent's alone.
+int32_t space_copy(struct calls *calls, int32_t number)
+{
+    int32_t copy = space_new(calls);
+    const struct space *space = &calls->spaces[number];
+    struct space *made = &calls->spaces[copy];
+
+    if (!space->count)
+        return copy;
+    made->mappings = calls_allocate(calls, space->count * sizeof(*made->mappings));
+    memcpy(made->mappings, space->mappings, space->count * sizeof(*made->mappings));
+    made->count = made->room = space->count;
+    for (size_t n = 0; n < made->count; n++)
+        made->mappings[n].is_copy = true;
+    return copy;
+}
+
+// Places of a hostile recording can lie anywhere.
+static int64_t place_behind(int64_t offset, uint64_t distance)
+{
+    return (int64_t)((uint64_t)offset + distance);
+}
+
+static int64_t length_of(const struct mapping *mapping)
+{
+    return (int64_t)(mapping->end - mapping->start);
+}
+
+static void unmap(struct calls *calls, int32_t thread, uint32_t row, const struct mapping *mapping)
+{
+    struct operation *operation;
+
+    if (mapping->is_copy)
+        return;
+    operation = calls_insert(calls, row, thread, MUNMAP, RANK_CLOSE);
+    operation->descriptor = mapping->descriptor;
+    operation->offset = mapping->offset;
+    operation->bytes = length_of(mapping);
+}
+
+void space_release(struct calls *calls, int32_t number, int32_t thread, uint32_t row)
+{
+    struct space *space = &calls->spaces[number];
+
+    if (--space->users)
+        return;
+    for (size_t n = 0; n < space->count; n++)
+        unmap(calls, thread, row, &space->mappings[n]);
+    free(space->mappings);
+    space->mappings = NULL;
+    space->count = space->room = 0;
+}
+
+// The first mapping that ends behind the address.
+static size_t first_behind(const struct space *space, uint64_t address)
+{
+    size_t low = 0, high = space->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (space->mappings[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void insert_at(struct calls *calls, struct space *space, size_t at, struct mapping mapping)
+{
+    if (space->count == space->room) {
+        struct mapping *grown = array_grow(space->mappings, &space->room, sizeof(*grown));
+
+        if (!grown)
+            calls_out_of_memory(calls);
+        space->mappings = grown;
+    }
+    memmove(&space->mappings[at + 1], &space->mappings[at], (space->count - at) * sizeof(mapping));
+    space->mappings[at] = mapping;
+    space->count++;
+}
+
+static bool range_of(const struct calls *calls, uint64_t start, int64_t length, uint64_t *end)
+{
+    uint64_t page = calls->in->page_bytes;
+
+    return length > 0 && length <= INT64_MAX - (int64_t)page &&
+           !__builtin_add_overflow(start, ((uint64_t)length + page - 1) / page * page, end);
+}
+
+void mapping_add(struct calls *calls, int32_t number, uint64_t start, int64_t length, int32_t descriptor,
+                 int64_t offset)
+{
+    struct space *space = &calls->spaces[number];
+    struct mapping mapping = {.start = start, .offset = offset, .descriptor = descriptor};
+
+    if (range_of(calls, start, length, &mapping.end))
+        insert_at(calls, space, first_behind(space, start), mapping);
+}
+
+static int32_t space_of(const struct calls *calls, int32_t thread)
+{
+    return calls->processes[calls->threads[thread].process].space;
+}
+
+static void describe(struct operation *operation, const struct mapping *part)
+{
+    operation->descriptor = part->descriptor;
+    operation->offset = part->offset;
+    operation->bytes = length_of(part);
+    operation->left = LEFT_NOT;
+}
+
+// Takes a range out; of the mappings in it the first becomes that of `operation` (NULL: of none), the others get
+// operations of their own.
+void mapping_remove(struct calls *calls, int32_t thread, uint32_t row, uint64_t start, int64_t length,
+                    struct operation *operation)
+{
+    struct space *space = &calls->spaces[space_of(calls, thread)];
+    uint64_t end;
+    size_t at;
+
+    if (!range_of(calls, start, length, &end))
+        return;
+    at = first_behind(space, start);
+    while (at < space->count && space->mappings[at].start < end) {
+        struct mapping whole = space->mappings[at], part = whole;
+
+        memmove(&space->mappings[at], &space->mappings[at + 1], (--space->count - at) * sizeof(whole));
+        if (whole.start < start) {
+            struct mapping before = whole;
+
+            part.start = before.end = start;
+            part.offset = place_behind(whole.offset, start - whole.start);
+            insert_at(calls, space, at++, before);
+        }
+        if (whole.end > end) {
+            struct mapping behind = whole;
+
+            part.end = behind.start = end;
+            behind.offset = place_behind(whole.offset, end - whole.start);
+            insert_at(calls, space, at, behind);
+        }
+        if (operation && !part.is_copy) {
+            describe(operation, &part);
+            operation = NULL;
+        } else {
+            unmap(calls, thread, row, &part);
+        }
+    }
+}
+
+void mapping_sync(struct calls *calls, int32_t thread, uint32_t row, struct operation *operation)
+{
+    const struct space *space = &calls->spaces[space_of(calls, thread)];
+    uint64_t start = (uint64_t)calls->in->address[row], end;
+    size_t at;
+    struct mapping part;
+
+    if (!range_of(calls, start, calls->in->bytes[row], &end))
+        return;
+    at = first_behind(space, start);
+    if (at == space->count || space->mappings[at].start >= end)
+        return;
+    part = space->mappings[at];
+    if (part.start < start) {
+        part.offset = place_behind(part.offset, start - part.start);
+        part.start = start;
+    }
+    if (part.end > end)
+        part.end = end;
+    describe(operation, &part);
+}
+
+// mremap: the mapping is at another address and may be longer; nothing moves in the file.
+void mapping_move(struct calls *calls, int32_t thread, uint32_t row)
+{
+    struct space *space = &calls->spaces[space_of(calls, thread)];
+    uint64_t start = (uint64_t)calls->in->address[row], end;
+    int64_t length = calls->in->bytes[row], offset;
+    struct mapping moved;
+    size_t at = first_behind(space, start);
+
+    if (!range_of(calls, start, length, &end) || at == space->count || space->mappings[at].start > start)
+        return;
+    moved = space->mappings[at];
+    offset = place_behind(moved.offset, start - moved.start);
+    memmove(&space->mappings[at], &space->mappings[at + 1], (--space->count - at) * sizeof(moved));
+    mapping_add(calls, space_of(calls, thread), (uint64_t)calls->in->result[row], length, moved.descriptor, offset);
+    if (moved.is_copy) {
+        at = first_behind(space, (uint64_t)calls->in->result[row]);
+        if (at < space->count)
+            space->mappings[at].is_copy = true;
+    }
+}

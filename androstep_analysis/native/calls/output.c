@@ -1,0 +1,677 @@
+// The operations in their order, without those that are left out, and the tables of a program.
+#include "calls/calls.h"
+
+enum { PERMISSIONS = 07777, PROTECTIONS = 15, ACCESS_MODES = 7 };
+static const int64_t MOST_BYTES = INT64_C(1) << 30; // that one operation moves; Linux moves less than twice that
+
+// Columns of tables operations, replay_files and replay_threads; test_replay_clean holds them against schemas/.
+enum operation_column {
+    OPERATION_NUMBER,
+    OPERATION_TS_NS,
+    OPERATION_DURATION_NS,
+    OPERATION_THREAD,
+    OPERATION_CALL,
+    OPERATION_INSERTED,
+    OPERATION_DESCRIPTOR,
+    OPERATION_DESCRIPTOR2,
+    OPERATION_FILE,
+    OPERATION_FILE2,
+    OPERATION_PATH,
+    OPERATION_PATH2,
+    OPERATION_FLAGS,
+    OPERATION_REQUEST,
+    OPERATION_MODE,
+    OPERATION_OFFSET_BYTES,
+    OPERATION_OFFSET2_BYTES,
+    OPERATION_BYTES,
+    OPERATION_FAILED,
+    OPERATION_RESULT,
+};
+
+enum file_column { FILE_PATH, FILE_TYPE, FILE_NUMBER, FILE_SIZE_BYTES, FILE_SIZE_FROM, FILE_MODE, FILE_TARGET };
+
+enum thread_column { THREAD_NUMBER, THREAD_PID, THREAD_TID };
+
+static bool is_between(uint8_t call)
+{
+    return call == SENDFILE || call == SPLICE || call == COPY_FILE_RANGE;
+}
+
+static uint8_t left_of_descriptor(struct calls *calls, int32_t descriptor)
+{
+    const struct description *description = description_of(calls, descriptor);
+
+    if (description->left == LEFT_UNKNOWN)
+        return calls->has_unknown ? LEFT_NOT : LEFT_UNKNOWN;
+    if (description->left == LEFT_NOT && description->inode != NOBODY)
+        return calls->inodes[names_find(calls, description->inode)].left;
+    return description->left;
+}
+
+// Why the operation is left out, now that all is known that shows what its descriptors are.
+static uint8_t left_of(struct calls *calls, const struct operation *operation)
+{
+    uint8_t first;
+
+    if (operation->left)
+        return operation->left;
+    if (operation->descriptor != NOBODY) {
+        first = left_of_descriptor(calls, operation->descriptor);
+        if (first && is_between(operation->call) && !left_of_descriptor(calls, operation->descriptor2))
+            return LEFT_NOT;
+        return first;
+    }
+    return operation->inode == NOBODY ? (uint8_t)LEFT_NOT : calls->inodes[names_find(calls, operation->inode)].left;
+}
+
+// --- order ----------------------------------------------------------------------------------------------------------
+
+// Descriptors that were open before the recording and stood elsewhere than at the beginning of their file.
+static void insert_seeks(struct calls *calls)
+{
+    for (size_t n = 0; n < calls->nr_descriptions; n++) {
+        const struct description *description = &calls->descriptions[n];
+        struct operation open, *seek;
+
+        if (description->late == NOBODY || description->start == NO_INT64 || !description->start)
+            continue;
+        open = calls->late[description->late];
+        seek = calls_insert(calls, open.row, open.thread, LSEEK, RANK_SEEK);
+        seek->descriptor = open.descriptor;
+        seek->offset = calls->descriptions[n].start;
+    }
+}
+
+// How large the files that were open before the recording must be for what was read of them.
+static void reach_sizes(struct calls *calls)
+{
+    for (size_t n = 0; n < calls->nr_descriptions; n++) {
+        const struct description *description = &calls->descriptions[n];
+        struct inode *inode;
+        int64_t end;
+
+        if (!description->reach || description->inode == NOBODY ||
+            __builtin_add_overflow(description->reach, description->start == NO_INT64 ? 0 : description->start, &end))
+            continue;
+        inode = &calls->inodes[names_find(calls, description->inode)];
+        if (end > inode->start_least)
+            inode->start_least = end;
+    }
+}
+
+static uint8_t type_of(const struct inode *inode)
+{
+    if (inode->type == TYPE_UNKNOWN)
+        return inode->is_walked ? TYPE_DIRECTORY : TYPE_FILE;
+    return inode->type == TYPE_SYMLINK && inode->target == NO_STRING ? (uint8_t)TYPE_FILE : inode->type;
+}
+
+static int64_t first_size(const struct inode *inode)
+{
+    return inode->start_size != NO_INT64 ? inode->start_size : inode->start_least;
+}
+
+static struct operation *insert_change(struct calls *calls, const struct change *change, uint8_t call)
+{
+    struct operation *operation = calls_insert(calls, change->row, change->thread, call, RANK_NAME);
+
+    operation->inode = change->inode;
+    operation->path = change->path;
+    return operation;
+}
+
+// A file that came to be, as large as it was then; what made it is not recorded.
+static void insert_file(struct calls *calls, const struct change *change)
+{
+    int32_t descriptor = descriptor_new(calls, description_new(calls, change->inode, LEFT_NOT));
+    struct operation *operation = insert_change(calls, change, OPEN);
+
+    calls->descriptors[descriptor].is_needed = true;
+    operation->descriptor = descriptor;
+    operation->flags = FLAG_CREAT | FLAG_WRONLY;
+    if (first_size(&calls->inodes[change->inode])) {
+        operation = calls_insert(calls, change->row, change->thread, FTRUNCATE, RANK_NAME);
+        operation->descriptor = descriptor;
+        operation->bytes = first_size(&calls->inodes[change->inode]);
+    }
+    calls_insert(calls, change->row, change->thread, CLOSE, RANK_NAME)->descriptor = descriptor;
+}
+
+// What came and went between the recorded calls, done again by operations that are not recorded.
+static void insert_changes(struct calls *calls)
+{
+    for (size_t n = 0; n < calls->nr_changes; n++) {
+        struct change change = calls->changes[n];
+        const struct inode *inode;
+
+        change.inode = names_find(calls, change.inode);
+        if (change.inode == NOBODY)
+            continue;
+        inode = &calls->inodes[change.inode];
+        if (change.is_gone)
+            insert_change(calls, &change, type_of(inode) == TYPE_DIRECTORY ? RMDIR : UNLINK);
+        else if (type_of(inode) == TYPE_DIRECTORY)
+            insert_change(calls, &change, MKDIR);
+        else if (type_of(inode) == TYPE_SYMLINK)
+            insert_change(calls, &change, SYMLINK)->path2 = inode->target;
+        else
+            insert_file(calls, &change);
+    }
+}
+
+static void fill_in_open(struct calls *calls, struct operation *open)
+{
+    const struct description *description = description_of(calls, open->descriptor);
+
+    open->flags = description->writes ? description->reads ? FLAG_RDWR : FLAG_WRONLY : 0;
+    if (description->is_append)
+        open->flags |= FLAG_APPEND;
+    if (description->is_directory)
+        open->flags = FLAG_DIRECTORY;
+}
+
+static bool comes_first(const struct operation *one, const struct operation *other)
+{
+    return one->row < other->row || (one->row == other->row && one->rank <= other->rank);
+}
+
+// Inserted operations by row and rank; those that are equal stay in their order. They are nearly sorted.
+static void sort_late(struct calls *calls)
+{
+    struct operation *spare = calls_allocate(calls, (calls->nr_late + 1) * sizeof(*spare)), *from = calls->late,
+                     *to = spare;
+
+    for (size_t width = 1; width < calls->nr_late; width *= 2) {
+        for (size_t begin = 0; begin < calls->nr_late; begin += 2 * width) {
+            size_t middle = begin + width < calls->nr_late ? begin + width : calls->nr_late;
+            size_t end = middle + width < calls->nr_late ? middle + width : calls->nr_late;
+            size_t left = begin, right = middle;
+
+            for (size_t at = begin; at < end; at++)
+                to[at] = left < middle && (right == end || comes_first(&from[left], &from[right])) ? from[left++]
+                                                                                                   : from[right++];
+        }
+        spare = from;
+        from = to;
+        to = spare;
+    }
+    free(to);
+    calls->late = from;
+    calls->room_late = calls->nr_late;
+}
+
+static void merge(struct calls *calls)
+{
+    size_t late = 0, count = 0;
+
+    calls->ordered = calls_allocate(calls, (calls->nr_operations + calls->nr_late + 1) * sizeof(struct operation *));
+    for (size_t n = 0; n < calls->nr_operations; n++) {
+        while (late < calls->nr_late && calls->late[late].row <= calls->operations[n].row)
+            calls->ordered[count++] = &calls->late[late++];
+        calls->ordered[count++] = &calls->operations[n];
+    }
+    while (late < calls->nr_late)
+        calls->ordered[count++] = &calls->late[late++];
+    calls->nr_ordered = count;
+}
+
+// --- arguments ------------------------------------------------------------------------------------------------------
+
+static bool moves_bytes(uint8_t call)
+{
+    return (call >= READ && call <= COPY_FILE_RANGE) || call == MAPPED_READ || call == MAPPED_WRITE;
+}
+
+static bool has_place(uint8_t call)
+{
+    return call == LSEEK || call == SYNC_FILE_RANGE || call == FALLOCATE || call == FADVISE || call == READAHEAD;
+}
+
+static bool has_length(uint8_t call)
+{
+    return has_place(call) || moves_bytes(call) || call == TRUNCATE || call == FTRUNCATE || call == MMAP ||
+           call == READLINK || call == GETDENTS;
+}
+
+static int64_t place_of(const struct calls *calls, const struct operation *operation)
+{
+    int64_t given = calls->in->offset[operation->row];
+
+    if (operation->is_inserted || !(has_place(operation->call) || operation->call == MMAP))
+        return operation->offset;
+    return operation->call == MMAP && given == NO_INT64 ? 0 : given;
+}
+
+static int64_t length_of(const struct calls *calls, const struct operation *operation)
+{
+    const struct calls_input *in = calls->in;
+    int64_t asked = in->bytes[operation->row], result = in->result[operation->row];
+    bool is_one_sided;
+
+    if (operation->bytes != NO_INT64 || operation->is_inserted || !has_length(operation->call) ||
+        operation->call == LSEEK)
+        return operation->bytes;
+    if (asked == NO_INT64 && moves_bytes(operation->call) && result >= 0)
+        return result;
+    is_one_sided = operation->descriptor == NOBODY || operation->descriptor2 == NOBODY;
+    return moves_bytes(operation->call) && is_one_sided && asked > MOST_BYTES ? MOST_BYTES : asked;
+}
+
+static bool is_in(int64_t value, int64_t least, int64_t most)
+{
+    return value >= least && value <= most;
+}
+
+static int32_t request_of(const struct calls *calls, const struct operation *operation)
+{
+    int64_t flags = calls->in->flags[operation->row];
+
+    if (operation->is_inserted)
+        return operation->call == LSEEK ? 0 : NO_INT32;
+    if (operation->call == ACCESS && flags == NO_INT64)
+        return 0; // whether it is there (F_OK) is asked most
+    if (operation->call == ACCESS)
+        return is_in(flags, 0, ACCESS_MODES) ? (int32_t)flags : NO_INT32;
+    if (operation->call == MMAP && calls->in->request[operation->row] != NO_INT32)
+        return calls->in->request[operation->row] & PROTECTIONS;
+    return operation->call == LSEEK || operation->call == FADVISE || operation->call == MMAP
+               ? calls->in->request[operation->row]
+               : NO_INT32;
+}
+
+static bool is_path(const struct calls *calls, uint32_t path)
+{
+    const uint8_t *text;
+    size_t length;
+
+    if (path == NO_STRING)
+        return false;
+    text = strings_text(calls->strings, path, &length);
+    return text_is_path(text, length);
+}
+
+// Whether the recording tells all that is needed to do the operation again, and a kernel could have done it.
+static bool is_complete(struct calls *calls, const struct operation *operation)
+{
+    uint8_t call = operation->call;
+    int64_t place = place_of(calls, operation), length = length_of(calls, operation);
+    int32_t request = request_of(calls, operation);
+    bool needs_length = has_length(call) && call != LSEEK && call != READLINK && call != GETDENTS;
+    bool needs_place = has_place(call) || call == PREAD || call == PWRITE || call == PREADV || call == PWRITEV ||
+                       call == MAPPED_READ || call == MAPPED_WRITE || call == MMAP;
+
+    if (call == DUP && operation->descriptor2 == NOBODY && calls->in->failed[operation->row] != 1)
+        return false;
+    if ((length < 0 && (needs_length || length != NO_INT64)) || (needs_place && place == NO_INT64) ||
+        (call != LSEEK && place < 0 && place != NO_INT64))
+        return false;
+    if (call != LSEEK && place != NO_INT64 && length > 0 && __builtin_add_overflow(place, length, &place))
+        return false;
+    if (operation->offset2 != NO_INT64 &&
+        (operation->offset2 < 0 || (length > 0 && __builtin_add_overflow(operation->offset2, length, &place))))
+        return false;
+    if (moves_bytes(call) && calls->in->result[operation->row] > length)
+        return false;
+    if (operation->path != NO_STRING && !is_path(calls, operation->path))
+        return false;
+    if ((call == RENAME || call == LINK || call == SYMLINK) && !is_path(calls, operation->path2))
+        return false;
+    return call == LSEEK                       ? is_in(request, 0, 4)
+           : call == ACCESS || call == FADVISE ? is_in(request, 0, 7)
+           : call == MMAP                      ? request != NO_INT32
+                                               : true;
+}
+
+// --- what is kept ---------------------------------------------------------------------------------------------------
+
+static bool is_kept_process(const struct calls *calls, int32_t thread, const int32_t *pids, size_t nr_pids)
+{
+    int32_t pid = calls->processes[calls->threads[thread].process].pid;
+
+    for (size_t n = 0; n < nr_pids; n++)
+        if (pids[n] == pid)
+            return true;
+    return !nr_pids;
+}
+
+// The first thread of a process bears its number, so that a process that is named is known where no row tells the pid.
+static void name_processes(struct calls *calls, const int32_t *pids, size_t nr_pids)
+{
+    for (size_t n = 0; n < calls->nr_threads; n++) {
+        const struct thread *thread = &calls->threads[n];
+
+        for (size_t at = 0; at < nr_pids; at++)
+            if (thread->tid == pids[at] && calls->processes[thread->process].pid == NO_INT32)
+                calls->processes[thread->process].pid = thread->tid;
+    }
+}
+
+static void need(struct calls *calls, int32_t descriptor)
+{
+    if (descriptor != NOBODY)
+        calls->descriptors[descriptor].is_needed = true;
+}
+
+// What the operation makes.
+static int32_t made_by(const struct operation *operation)
+{
+    return operation->call == OPEN ? operation->descriptor : operation->call == DUP ? operation->descriptor2 : NOBODY;
+}
+
+static int64_t result_of(const struct calls *calls, const struct operation *operation)
+{
+    const struct calls_input *in = calls->in;
+    uint32_t row = operation->row;
+
+    if (operation->is_inserted)
+        return operation->call == LSEEK ? operation->offset : 0;
+    if (in->failed[row] == 1 || in->result[row] == NO_INT64)
+        return in->result[row];
+    if (operation->call == LSEEK && known_call(in->call[row])->flags) // the position stands elsewhere
+        return in->request[row] ? NO_INT64 : in->offset[row];
+    return moves_bytes(operation->call) || operation->call == LSEEK || operation->call == GETDENTS ||
+                   operation->call == READLINK
+               ? in->result[row]
+               : 0;
+}
+
+static bool ends_use(const struct operation *operation)
+{
+    return operation->descriptor != NOBODY && (operation->call == CLOSE || operation->call == MUNMAP ||
+                                               (operation->call == LSEEK && operation->offset >= 0));
+}
+
+// From the last operation to the first: what only serves others is kept where those are.
+static void decide(struct calls *calls, const int32_t *pids, size_t nr_pids)
+{
+    for (size_t n = calls->nr_ordered; n-- > 0;) {
+        struct operation *operation = calls->ordered[n];
+        int32_t made = made_by(operation);
+        bool serves = operation->is_inserted, changes_names = operation->is_inserted && operation->rank == RANK_NAME;
+
+        operation->left = left_of(calls, operation);
+        if (!operation->left && !operation->is_inserted && !is_complete(calls, operation))
+            operation->left = LEFT_UNSUPPORTED;
+        if (!operation->is_inserted) {
+            bool is_filtered = !is_kept_process(calls, operation->thread, pids, nr_pids);
+
+            if (is_filtered && !operation->left) {
+                operation->offset = operation->call == LSEEK ? result_of(calls, operation) : operation->offset;
+                serves = operation->is_inserted = true;
+            }
+            calls->left[operation->row] = is_filtered ? (uint8_t)LEFT_FILTERED : operation->left;
+        }
+        if (operation->left)
+            continue;
+        if (serves && made != NOBODY && !calls->descriptors[made].is_needed)
+            operation->left = LEFT_FILTERED;
+        if (serves && made == NOBODY && !changes_names && !ends_use(operation))
+            operation->left = LEFT_FILTERED;
+        if (changes_names && !is_kept_process(calls, operation->thread, pids, nr_pids))
+            operation->left = LEFT_FILTERED;
+        if (operation->left || (serves && made == NOBODY))
+            continue;
+        need(calls, operation->descriptor);
+        if (operation->call != DUP)
+            need(calls, operation->descriptor2);
+    }
+}
+
+static int32_t file_number(struct calls *calls, int32_t inode)
+{
+    struct inode *found;
+
+    if (inode == NOBODY)
+        return NO_INT32;
+    found = &calls->inodes[names_find(calls, inode)];
+    if (found->number == NOBODY)
+        found->number = (int32_t)calls->nr_files++;
+    return found->number;
+}
+
+static int32_t descriptor_number(const struct calls *calls, int32_t descriptor)
+{
+    return descriptor == NOBODY || calls->descriptors[descriptor].number == NOBODY
+               ? NO_INT32
+               : calls->descriptors[descriptor].number;
+}
+
+static int32_t inode_of_operation(struct calls *calls, int32_t descriptor, int32_t inode)
+{
+    return descriptor == NOBODY ? inode : description_inode(calls, description_of(calls, descriptor));
+}
+
+// Files that an operation is done to; of a side that is no file there is no descriptor.
+static void settle(struct calls *calls, struct operation *operation)
+{
+    if (is_between(operation->call)) {
+        if (left_of_descriptor(calls, operation->descriptor))
+            operation->descriptor = NOBODY;
+        if (left_of_descriptor(calls, operation->descriptor2))
+            operation->descriptor2 = NOBODY;
+    }
+    operation->inode = inode_of_operation(calls, operation->descriptor, operation->inode);
+    operation->inode2 = inode_of_operation(calls, operation->descriptor2, operation->inode2);
+    if (operation->call == OPEN && operation->is_inserted && operation->flags == NO_INT64)
+        fill_in_open(calls, operation);
+    if (operation->call == OPEN && operation->path == NO_STRING)
+        operation->path = names_unnamed_path(calls, names_find(calls, operation->inode));
+}
+
+static bool is_usable(const struct calls *calls, int32_t descriptor)
+{
+    return calls->descriptors[descriptor].number != NOBODY && !calls->descriptors[descriptor].is_closed;
+}
+
+// Whether what the operation is done to is open: an operation that is kept opened it. Mappings outlive descriptors.
+static bool is_open(struct calls *calls, const struct operation *operation)
+{
+    int32_t descriptor = operation->descriptor, descriptor2 = operation->descriptor2;
+
+    if (is_between(operation->call))
+        return (left_of_descriptor(calls, descriptor) || is_usable(calls, descriptor)) &&
+               (left_of_descriptor(calls, descriptor2) || is_usable(calls, descriptor2));
+    if (descriptor == NOBODY)
+        return true;
+    if (operation->call >= MUNMAP && operation->call <= MAPPED_WRITE)
+        return calls->descriptors[descriptor].number != NOBODY && calls->descriptors[descriptor].is_mapped;
+    return is_usable(calls, descriptor);
+}
+
+static void number(struct calls *calls)
+{
+    size_t kept = 0;
+
+    for (size_t n = 0; n < calls->nr_ordered; n++) {
+        struct operation *operation = calls->ordered[n];
+        int32_t made = made_by(operation);
+        struct thread *thread = &calls->threads[operation->thread];
+
+        if (operation->left)
+            continue;
+        if (operation->is_inserted && made == NOBODY && !is_open(calls, operation))
+            continue;
+        if (made != NOBODY && (operation->call == OPEN || is_usable(calls, operation->descriptor)))
+            calls->descriptors[made].number = (int32_t)calls->nr_numbered++;
+        else if (!is_open(calls, operation)) { // by a thread that used it while another closed it
+            calls->left[operation->row] = LEFT_UNKNOWN;
+            continue;
+        }
+        if (operation->call == MMAP)
+            calls->descriptors[operation->descriptor].is_mapped = true;
+        if (operation->call == CLOSE)
+            calls->descriptors[operation->descriptor].is_closed = true;
+        settle(calls, operation);
+        file_number(calls, operation->inode);
+        file_number(calls, operation->inode2);
+        if (thread->number == NOBODY)
+            thread->number = (int32_t)calls->nr_numbered_threads++;
+        calls->ordered[kept++] = operation;
+    }
+    calls->nr_ordered = kept;
+}
+
+size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids)
+{
+    name_processes(calls, pids, nr_pids);
+    reach_sizes(calls);
+    insert_seeks(calls);
+    insert_changes(calls);
+    sort_late(calls);
+    merge(calls);
+    for (size_t row = 0; row < calls->in->rows; row++) // what is no operation, but of a process that is not kept
+        if (nr_pids && calls->left[row]) {
+            int32_t thread = calls->row_threads[row];
+
+            if (!is_kept_process(calls, thread, pids, nr_pids))
+                calls->left[row] = LEFT_FILTERED;
+        }
+    decide(calls, pids, nr_pids);
+    number(calls);
+    return calls->nr_ordered;
+}
+
+// --- tables ---------------------------------------------------------------------------------------------------------
+
+// The flags that each call takes; those of paths stand in the operation, the others in the row.
+static int64_t flags_of(const struct calls *calls, const struct operation *operation)
+{
+    enum { ROW = 1 << 30, AT = 0x7f00 };
+    static const uint32_t TAKEN[NO_CALL] = {
+        [OPEN] = 0x7fffc3,
+        [PREADV] = ROW | 0x1ff,
+        [PWRITEV] = ROW | 0x1ff,
+        [SPLICE] = ROW | 0xf,
+        [SYNC_FILE_RANGE] = ROW | 7,
+        [FALLOCATE] = ROW | 0xff,
+        [MMAP] = ROW | 0x3fffff,
+        [MSYNC] = ROW | 7,
+        [STAT] = AT,
+        [LSTAT] = AT,
+        [RENAME] = 7,
+        [CHMOD] = AT,
+        [UTIMENS] = AT,
+    };
+    uint32_t taken = TAKEN[operation->call];
+    int64_t flags = taken & ROW ? calls->in->flags[operation->row] : operation->flags;
+
+    return !taken || flags == NO_INT64 ? NO_INT64 : flags & (taken & ~(uint32_t)ROW);
+}
+
+static int32_t mode_of(const struct calls *calls, const struct operation *operation)
+{
+    int32_t mode = calls->in->mode[operation->row];
+    bool asks = (operation->call == OPEN && (operation->flags & FLAG_CREAT)) || operation->call == MKDIR ||
+                operation->call == CHMOD || operation->call == FCHMOD;
+
+    return asks && !operation->is_inserted && mode != NO_INT32 ? mode & PERMISSIONS : NO_INT32;
+}
+
+static void put_operation(struct calls *calls, struct table *table, const struct operation *operation)
+{
+    const struct calls_input *in = calls->in;
+    size_t row = table_row(table);
+    bool is_file2 = operation->descriptor2 != NOBODY || operation->inode2 != NOBODY;
+
+    put_int64(table, OPERATION_NUMBER, row, (int64_t)row);
+    put_int64(table, OPERATION_TS_NS, row, in->ts_ns[operation->row] - in->ts_ns[0]);
+    put_int64(table, OPERATION_DURATION_NS, row, operation->is_inserted ? NO_INT64 : in->duration_ns[operation->row]);
+    put_int32(table, OPERATION_THREAD, row, calls->threads[operation->thread].number);
+    put_code(table, OPERATION_CALL, row, operation->call);
+    put_code(table, OPERATION_INSERTED, row, operation->is_inserted);
+    put_int32(table, OPERATION_DESCRIPTOR, row, descriptor_number(calls, operation->descriptor));
+    put_int32(table, OPERATION_DESCRIPTOR2, row, descriptor_number(calls, operation->descriptor2));
+    put_int32(table, OPERATION_FILE, row, file_number(calls, operation->inode));
+    if (is_file2)
+        put_int32(table, OPERATION_FILE2, row, file_number(calls, operation->inode2));
+    put_uint32(table, OPERATION_PATH, row, operation->path);
+    put_uint32(table, OPERATION_PATH2, row, operation->path2);
+    put_int64(table, OPERATION_FLAGS, row, flags_of(calls, operation));
+    put_int32(table, OPERATION_REQUEST, row, request_of(calls, operation));
+    put_int32(table, OPERATION_MODE, row, mode_of(calls, operation));
+    put_int64(table, OPERATION_OFFSET_BYTES, row, place_of(calls, operation));
+    put_int64(table, OPERATION_OFFSET2_BYTES, row, operation->offset2);
+    put_int64(table, OPERATION_BYTES, row, length_of(calls, operation));
+    put_code(table, OPERATION_FAILED, row, operation->is_inserted ? 0 : in->failed[operation->row]);
+    put_int64(table, OPERATION_RESULT, row, result_of(calls, operation));
+}
+
+// Whether the inode is a file that must be there at the start.
+static bool is_population(struct calls *calls, int32_t number)
+{
+    const struct inode *inode = &calls->inodes[number], *itself = &calls->inodes[names_find(calls, number)];
+
+    return number != ROOT && inode->origin == ORIGIN_START && !inode->left &&
+           (type_of(inode) == TYPE_DIRECTORY || itself->number != NOBODY);
+}
+
+static void put_population(struct calls *calls, struct table *table, int32_t number, uint32_t path)
+{
+    const struct inode *inode = &calls->inodes[number], *itself = &calls->inodes[names_find(calls, number)];
+    uint8_t type = type_of(itself);
+    size_t row = table_row(table);
+
+    put_uint32(table, FILE_PATH, row, path);
+    put_code(table, FILE_TYPE, row, type_of(inode) == TYPE_DIRECTORY ? (uint8_t)TYPE_DIRECTORY : type);
+    put_int32(table, FILE_MODE, row, itself->mode);
+    if (type == TYPE_SYMLINK)
+        put_uint32(table, FILE_TARGET, row, itself->target);
+    if (type != TYPE_FILE || type_of(inode) == TYPE_DIRECTORY)
+        return;
+    put_int32(table, FILE_NUMBER, row, itself->number == NOBODY ? NO_INT32 : itself->number);
+    put_int64(table, FILE_SIZE_BYTES, row, first_size(itself));
+    put_code(table, FILE_SIZE_FROM, row,
+             itself->start_size != NO_INT64 ? itself->size_from
+             : itself->start_least          ? (uint8_t)SIZE_FROM_READS
+                                            : (uint8_t)SIZE_FROM_NOTHING);
+}
+
+static bool put_populations(struct calls *calls, struct table *table)
+{
+    for (size_t n = 0; n < calls->nr_inodes; n++) {
+        uint32_t path;
+
+        if (!is_population(calls, (int32_t)n))
+            continue;
+        path = names_first_path(calls, (int32_t)n);
+        if (path == NO_STRING) {
+            calls->conflicts++;
+            continue;
+        }
+        if (table_is_full(table))
+            return false;
+        put_population(calls, table, (int32_t)n, path);
+    }
+    return true;
+}
+
+API void calls_count(struct calls *calls, struct calls_counts *counts)
+{
+    *counts = (struct calls_counts){.operations = calls->nr_ordered,
+                                    .threads = calls->nr_numbered_threads,
+                                    .conflicts = calls->conflicts,
+                                    .unnamed = calls->nr_unnamed};
+    for (size_t n = 0; n < calls->nr_inodes; n++)
+        counts->files += is_population(calls, (int32_t)n);
+}
+
+// Fills the tables of a program, which have room for all; false where memory is short.
+API bool calls_tables(struct calls *calls, struct table *operations, struct table *files, struct table *threads)
+{
+    if (setjmp(calls->no_memory))
+        return false;
+    for (size_t n = 0; n < calls->nr_ordered && !table_is_full(operations); n++)
+        put_operation(calls, operations, calls->ordered[n]);
+    for (size_t n = 0; n < calls->nr_threads && !table_is_full(threads); n++) {
+        const struct thread *thread = &calls->threads[n];
+        size_t row;
+
+        if (thread->number == NOBODY)
+            continue;
+        row = table_row(threads);
+        put_int32(threads, THREAD_NUMBER, row, thread->number);
+        put_int32(threads, THREAD_PID, row, calls->processes[thread->process].pid);
+        put_int32(threads, THREAD_TID, row, thread->tid);
+    }
+    return put_populations(calls, files);
+}

@@ -1,0 +1,540 @@
+// What calls do that are given paths.
+#include "calls/calls.h"
+
+enum { TYPE_BITS = 0170000, FIFO = 0010000, CHARACTER = 0020000, DIRECTORY = 0040000, BLOCK = 0060000 };
+enum { REGULAR = 0100000, LINKED = 0120000, SOCKET = 0140000, PERMISSIONS = 07777 };
+enum { ERROR_BUSY = 16, ERROR_EXIST = 17, ERROR_XDEV = 18, ERROR_NOTDIR = 20, ERROR_ISDIR = 21, ERROR_INVAL = 22 };
+enum { ERROR_NAMETOOLONG = 36, ERROR_NOTEMPTY = 39, ERROR_LOOP = 40 };
+
+static int64_t error_of(const struct calls *calls, uint32_t row)
+{
+    return calls->in->failed[row] == 1 && calls->in->result[row] != NO_INT64 ? -calls->in->result[row] : 0;
+}
+
+// Whether a call failed because nothing was there. Where no reason is recorded it is the likeliest.
+static bool found_nothing(const struct calls *calls, uint32_t row)
+{
+    return calls->in->failed[row] == 1 && (error_of(calls, row) == ERROR_NOENT || error_of(calls, row) == 0);
+}
+
+// Whether a call that changes names failed because of what names there are; else it was for rights, for room, or for a
+// file system that cannot be written, and would succeed in an empty directory.
+static bool failed_by_names(const struct calls *calls, uint32_t row)
+{
+    static const uint8_t ERRORS[] = {ERROR_NOENT, ERROR_EXIST, ERROR_XDEV,        ERROR_NOTDIR,   ERROR_ISDIR,
+                                     ERROR_INVAL, ERROR_BUSY,  ERROR_NAMETOOLONG, ERROR_NOTEMPTY, ERROR_LOOP};
+    int64_t error = error_of(calls, row);
+
+    for (size_t n = 0; n < sizeof(ERRORS); n++)
+        if (error == ERRORS[n])
+            return true;
+    return false;
+}
+
+// The directory that a relative path starts from.
+static int32_t start_of(struct calls *calls, const struct running *call, bool is_second)
+{
+    int32_t descriptor = is_second ? call->descriptor2 : call->descriptor;
+    uint32_t path = is_second ? calls->in->fd2_path[call->row] : calls->in->fd_path[call->row];
+    struct description *description;
+    struct place place;
+    int32_t *working, made;
+
+    if (descriptor != NOBODY) {
+        description = description_of(calls, descriptor);
+        description->is_directory = true;
+        descriptor_is(calls, descriptor, LEFT_NOT);
+        return description_inode(calls, description_of(calls, descriptor));
+    }
+    if (path != NO_STRING && kind_of_path(calls, path, NO_CODE) != LEFT_ANON &&
+        names_walk(calls, ROOT, path, true, &place)) {
+        names_confirm(calls, &place, TYPE_DIRECTORY);
+        return *working_directory(calls, call->thread) = place.inode;
+    }
+    working = working_directory(calls, call->thread);
+    if (*working == NOBODY) {
+        made = names_unnamed(calls, TYPE_DIRECTORY, ORIGIN_START);
+        *working_directory(calls, call->thread) = made;
+        return made;
+    }
+    return names_find(calls, *working);
+}
+
+bool walk_path(struct calls *calls, const struct running *call, uint32_t text, bool is_second, bool follow,
+               struct place *place)
+{
+    const uint8_t *at;
+    size_t length;
+
+    *place = (struct place){NOBODY, NOBODY};
+    if (!text_of(calls, text, &at, &length) || !length)
+        return false;
+    return names_walk(calls, *at == '/' ? ROOT : start_of(calls, call, is_second), text, follow, place);
+}
+
+uint32_t place_path(struct calls *calls, const struct place *place)
+{
+    return place->dentry == NOBODY && place->inode != ROOT ? names_unnamed_path(calls, place->inode)
+                                                           : names_path(calls, place->dentry);
+}
+
+static bool is_present(const struct calls *calls, const struct place *place)
+{
+    return place->dentry == NOBODY || calls->dentries[place->dentry].state == NAME_PRESENT;
+}
+
+// A file that has no name in the replay, either; calls reach it through the directory of descriptors in /proc.
+static bool is_nowhere(const struct calls *calls, const struct place *place)
+{
+    return place->dentry == NOBODY && place->inode != ROOT && calls->inodes[place->inode].type != TYPE_DIRECTORY &&
+           (calls->inodes[place->inode].origin != ORIGIN_START || calls->inodes[place->inode].first_dir != NOBODY);
+}
+
+// Puts the path into the operation, and the file that is there.
+static void put_place(struct calls *calls, const struct running *call, const struct place *place)
+{
+    uint32_t path = place_path(calls, place);
+    struct operation *operation = operation_of(calls, call);
+
+    operation->path = path;
+    operation->inode = is_present(calls, place) ? place->inode : NOBODY;
+    operation->left = is_nowhere(calls, place) ? LEFT_UNSUPPORTED : names_left(calls, place);
+    if (path == NO_STRING)
+        operation->left = LEFT_NO_PATH;
+}
+
+static uint8_t left_of_mode(int32_t mode)
+{
+    switch (mode & TYPE_BITS) {
+    case FIFO:
+        return LEFT_PIPE;
+    case SOCKET:
+        return LEFT_SOCKET;
+    case CHARACTER:
+    case BLOCK:
+        return LEFT_DEVICE;
+    default:
+        return LEFT_NOT;
+    }
+}
+
+static uint8_t type_of_mode(int32_t mode)
+{
+    if (mode == NO_INT32)
+        return TYPE_UNKNOWN;
+    switch (mode & TYPE_BITS) {
+    case DIRECTORY:
+        return TYPE_DIRECTORY;
+    case LINKED:
+        return TYPE_SYMLINK;
+    case REGULAR:
+        return TYPE_FILE;
+    default:
+        return TYPE_UNKNOWN;
+    }
+}
+
+// Takes in what a call of the stat family found: at a place, or of an open file (`place` is NULL then).
+void stat_found(struct calls *calls, struct place *place, int32_t number, uint32_t row, bool is_steady)
+{
+    int32_t mode = calls->in->mode[row];
+    struct inode *inode;
+
+    number = names_identify(calls, place, number, calls->in->dev[row], calls->in->ino[row]);
+    inode = &calls->inodes[number];
+    if (mode != NO_INT32) {
+        if (inode->type == TYPE_UNKNOWN)
+            inode->type = type_of_mode(mode);
+        if (!inode->left)
+            inode->left = left_of_mode(mode);
+        if (inode->mode == NO_INT32)
+            inode->mode = mode & PERMISSIONS;
+    }
+    if (calls->in->size[row] != NO_INT64 && is_steady && type_of_mode(mode) == TYPE_FILE)
+        size_learn(calls, number, calls->in->size[row], SIZE_FROM_STAT);
+    if (place)
+        place->inode = number;
+}
+
+// --- open -----------------------------------------------------------------------------------------------------------
+
+static bool follows(int64_t flags)
+{
+    return !(flags & FLAG_NOFOLLOW) && (flags & (FLAG_CREAT | FLAG_EXCL)) != (FLAG_CREAT | FLAG_EXCL);
+}
+
+// Where the opened file is: as the kernel told, or by the text of the call.
+static bool opened_at(struct calls *calls, const struct running *call, int64_t flags, struct place *place)
+{
+    uint32_t told = calls->in->result_path[call->row];
+
+    if (told != NO_STRING && (flags & FLAG_TMPFILE & ~FLAG_DIRECTORY) == 0 &&
+        kind_of_path(calls, told, NO_CODE) != LEFT_ANON && kind_of_path(calls, told, NO_CODE) != LEFT_PIPE &&
+        names_walk(calls, ROOT, told, false, place))
+        return true;
+    return walk_path(calls, call, calls->in->path[call->row], false, follows(flags), place);
+}
+
+static bool is_temporary(int64_t flags)
+{
+    return (flags & (FLAG_TMPFILE | FLAG_DIRECTORY)) == (FLAG_TMPFILE | FLAG_DIRECTORY);
+}
+
+// The file that a successful open leads to, made or found.
+static int32_t opened(struct calls *calls, struct place *place, int64_t flags)
+{
+    uint8_t state = place->dentry == NOBODY ? (uint8_t)NAME_PRESENT : calls->dentries[place->dentry].state;
+
+    if ((flags & FLAG_CREAT) && (state == NAME_ABSENT || (flags & FLAG_EXCL)))
+        names_make(calls, place, TYPE_FILE, ORIGIN_MADE);
+    else if ((flags & FLAG_CREAT) && state == NAME_UNKNOWN)
+        names_make(calls, place, TYPE_FILE, ORIGIN_MAYBE);
+    else
+        names_confirm(calls, place, flags & FLAG_DIRECTORY ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+    return place->inode;
+}
+
+static void open_failed(struct calls *calls, const struct running *call, int64_t flags, struct place *place)
+{
+    int64_t error = error_of(calls, call->row);
+
+    if (found_nothing(calls, call->row) && !(flags & FLAG_CREAT))
+        names_absent(calls, place);
+    else if (error == ERROR_EXIST || error == ERROR_ISDIR)
+        names_confirm(calls, place, error == ERROR_ISDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+    put_place(calls, call, place);
+    if ((flags & FLAG_CREAT) && !operation_of(calls, call)->left && !failed_by_names(calls, call->row))
+        operation_of(calls, call)->left = LEFT_UNSUPPORTED;
+}
+
+static int32_t number_opened(const struct calls *calls, uint32_t row)
+{
+    int64_t result = calls->in->result[row];
+
+    return result == NO_INT64 ? calls->in->fd[row] : result < 0 || result > INT32_MAX ? NOBODY : (int32_t)result;
+}
+
+static void install_opened(struct calls *calls, const struct running *call, int32_t inode, uint8_t left, int64_t flags)
+{
+    int32_t description = description_new(calls, inode, left), descriptor = descriptor_new(calls, description);
+
+    calls->descriptions[description].is_append = flags & FLAG_APPEND;
+    operation_of(calls, call)->descriptor = descriptor;
+    descriptor_install(calls, call->thread, call->row, number_opened(calls, call->row), descriptor,
+                       flags & FLAG_CLOEXEC);
+}
+
+void open_end(struct calls *calls, const struct running *call)
+{
+    int64_t flags = row_flags(calls, call->row);
+    struct place place;
+    bool has_place, is_new;
+    int32_t inode;
+    uint8_t left = LEFT_NOT;
+
+    operation_of(calls, call)->flags = flags;
+    has_place = row_succeeded(calls, call->row)
+                    ? opened_at(calls, call, flags, &place)
+                    : walk_path(calls, call, calls->in->path[call->row], false, follows(flags), &place);
+    size_end(calls, call);
+    if (!row_succeeded(calls, call->row)) {
+        if (has_place)
+            open_failed(calls, call, flags, &place);
+        else
+            operation_of(calls, call)->left = LEFT_NO_PATH;
+        return;
+    }
+    if (number_opened(calls, call->row) < 0) {
+        operation_of(calls, call)->left = LEFT_UNKNOWN;
+        return;
+    }
+    if (!has_place) {
+        inode = names_unnamed(calls, TYPE_UNKNOWN, flags & FLAG_EXCL ? ORIGIN_MADE : ORIGIN_START);
+    } else if (is_temporary(flags)) {
+        names_confirm(calls, &place, TYPE_DIRECTORY);
+        put_place(calls, call, &place);
+        left = names_left(calls, &place);
+        inode = names_unnamed(calls, TYPE_FILE, ORIGIN_MADE);
+    } else {
+        inode = opened(calls, &place, flags);
+        inode = names_identify(calls, &place, inode, calls->in->dev[call->row], calls->in->ino[call->row]);
+        put_place(calls, call, &place);
+        left = names_left(calls, &place);
+        if (!left && calls->in->result_path[call->row] != NO_STRING)
+            left = kind_of_path(calls, calls->in->result_path[call->row], NO_CODE);
+    }
+    is_new = calls->inodes[inode].origin == ORIGIN_MADE && calls->inodes[inode].size == 0;
+    if ((flags & FLAG_TRUNC) && !is_new)
+        size_set(calls, inode, 0);
+    else if (calls->in->size[call->row] != NO_INT64 && !calls->inodes[inode].busy)
+        size_learn(calls, inode, calls->in->size[call->row], SIZE_FROM_STAT);
+    operation_of(calls, call)->inode = inode;
+    install_opened(calls, call, inode, left, flags);
+}
+
+// --- other calls ----------------------------------------------------------------------------------------------------
+
+static bool follows_path(const struct calls *calls, uint32_t row)
+{
+    const struct known_call *known = known_call(calls->in->call[row]);
+
+    switch (known->step) {
+    case STEP_OPEN:
+        return follows(row_flags(calls, row));
+    case STEP_PATH:
+    case STEP_CHDIR:
+        return !(row_flags(calls, row) & FLAG_AT_NOFOLLOW) || known->call == ACCESS;
+    case STEP_LINK:
+        return row_flags(calls, row) & FLAG_AT_FOLLOW;
+    default:
+        return false;
+    }
+}
+
+// Whether the call tells or changes the size of the file that its path leads to.
+static bool is_sized(const struct calls *calls, uint32_t row, bool *changes)
+{
+    const struct known_call *known = known_call(calls->in->call[row]);
+
+    *changes = known->call == TRUNCATE || (known->call == OPEN && (row_flags(calls, row) & FLAG_TRUNC));
+    return *changes || known->call == STAT;
+}
+
+void path_begin(struct calls *calls, struct running *call)
+{
+    struct place place;
+    bool changes;
+
+    if (is_sized(calls, call->row, &changes) &&
+        walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place) &&
+        place.inode != NOBODY)
+        size_begin(calls, call, place.inode, changes);
+}
+
+static void path_found(struct calls *calls, const struct running *call, struct place *place, bool is_steady)
+{
+    uint32_t row = call->row, target = calls->in->path2[row];
+    const uint8_t *text;
+    size_t length;
+
+    switch (known_call(calls->in->call[row])->call) {
+    case STAT:
+        names_confirm(calls, place, type_of_mode(calls->in->mode[row]));
+        stat_found(calls, place, place->inode, row, is_steady);
+        break;
+    case READLINK:
+        names_confirm(calls, place, TYPE_SYMLINK);
+        // An answer that fills the buffer may be cut. The root and the working directory are no links.
+        if (text_of(calls, target, &text, &length) && text_is_path(text, length) &&
+            calls->in->result[row] != calls->in->bytes[row] && place->dentry != NOBODY &&
+            !calls->inodes[place->inode].left) {
+            uint32_t said = calls_string(calls, text, length);
+
+            calls->inodes[place->inode].type = TYPE_SYMLINK;
+            calls->inodes[place->inode].target = said;
+        }
+        break;
+    case TRUNCATE:
+        names_confirm(calls, place, TYPE_FILE);
+        size_set(calls, place->inode, is_steady || call->sized == NOBODY ? calls->in->bytes[row] : NO_INT64);
+        break;
+    default:
+        names_confirm(calls, place, TYPE_UNKNOWN);
+        break;
+    }
+}
+
+static void put_arguments(struct calls *calls, const struct running *call)
+{
+    struct operation *operation = operation_of(calls, call);
+    int64_t flags = row_flags(calls, call->row);
+
+    if (operation->call != ACCESS && calls->in->flags[call->row] != NO_INT64) // what stands there of access is its mode
+        operation->flags = flags & ~(int64_t)FLAG_AT_NOFOLLOW;
+    if (operation->call == STAT && (flags & FLAG_AT_NOFOLLOW))
+        operation->call = LSTAT;
+    else if (operation->flags != NO_INT64)
+        operation->flags = flags;
+}
+
+void path_end(struct calls *calls, const struct running *call)
+{
+    struct place place;
+    bool is_steady = size_end(calls, call);
+
+    put_arguments(calls, call);
+    if (!walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place)) {
+        operation_of(calls, call)->left = LEFT_NO_PATH;
+        return;
+    }
+    if (call->sized == NOBODY)
+        is_steady = place.inode == NOBODY || !calls->inodes[place.inode].version;
+    else
+        is_steady = is_steady && call->sized == place.inode;
+    if (row_succeeded(calls, call->row))
+        path_found(calls, call, &place, is_steady);
+    else if (found_nothing(calls, call->row))
+        names_absent(calls, &place);
+    else if (operation_of(calls, call)->call == READLINK && error_of(calls, call->row) == ERROR_INVAL)
+        names_confirm(calls, &place, TYPE_UNKNOWN); // what is there is no link
+    else if (error_of(calls, call->row) == ERROR_ISDIR)
+        names_confirm(calls, &place, TYPE_DIRECTORY);
+    put_place(calls, call, &place);
+}
+
+static void make_end(struct calls *calls, const struct running *call, struct place *place)
+{
+    if (row_succeeded(calls, call->row))
+        names_make(calls, place, TYPE_DIRECTORY, ORIGIN_MADE);
+    else if (error_of(calls, call->row) == ERROR_EXIST)
+        names_confirm(calls, place, TYPE_UNKNOWN);
+    put_place(calls, call, place);
+}
+
+static void remove_end(struct calls *calls, const struct running *call, struct place *place)
+{
+    int64_t error = error_of(calls, call->row);
+
+    if (row_flags(calls, call->row) & FLAG_AT_REMOVEDIR)
+        operation_of(calls, call)->call = RMDIR;
+    if (row_succeeded(calls, call->row))
+        names_confirm(calls, place, operation_of(calls, call)->call == RMDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+    else if (found_nothing(calls, call->row))
+        names_absent(calls, place);
+    else if (error == ERROR_NOTEMPTY || error == ERROR_ISDIR)
+        names_confirm(calls, place, TYPE_DIRECTORY);
+    put_place(calls, call, place);
+    if (row_succeeded(calls, call->row))
+        names_remove(calls, place);
+}
+
+// rename and link.
+static void two_places_end(struct calls *calls, const struct running *call, struct place *place)
+{
+    int64_t flags = row_flags(calls, call->row), error = error_of(calls, call->row);
+    bool is_rename = operation_of(calls, call)->call == RENAME;
+    struct place to;
+    uint32_t path2;
+
+    if (!walk_path(calls, call, calls->in->path2[call->row], true, false, &to)) {
+        operation_of(calls, call)->left = LEFT_NO_PATH;
+        return;
+    }
+    operation_of(calls, call)->flags = is_rename ? calls->in->flags[call->row] : NO_INT64;
+    if (row_succeeded(calls, call->row)) {
+        names_confirm(calls, place, TYPE_UNKNOWN);
+        if (is_rename && (flags & FLAG_EXCHANGE))
+            names_confirm(calls, &to, TYPE_UNKNOWN);
+    } else if (error == ERROR_NOENT && to.dentry != NOBODY &&
+               calls->inodes[calls->dentries[to.dentry].dir].origin != ORIGIN_UNKNOWN) {
+        names_absent(calls, place);
+    } else if (error == ERROR_EXIST || error == ERROR_NOTEMPTY) {
+        names_confirm(calls, &to, TYPE_UNKNOWN);
+    }
+    put_place(calls, call, place);
+    path2 = place_path(calls, &to);
+    operation_of(calls, call)->path2 = path2;
+    if (operation_of(calls, call)->left == LEFT_NOT)
+        operation_of(calls, call)->left = path2 == NO_STRING ? (uint8_t)LEFT_NO_PATH : names_left(calls, &to);
+    if (is_rename && is_present(calls, &to))
+        operation_of(calls, call)->inode2 = to.inode;
+    if (!row_succeeded(calls, call->row))
+        return;
+    if (is_rename)
+        names_rename(calls, place, &to, flags & FLAG_EXCHANGE);
+    else if (is_nowhere(calls, place))
+        names_appear(calls, &to);
+    else if (place->inode != NOBODY)
+        names_link(calls, place->inode, &to);
+}
+
+// The place of the link is the second path, what it says the first.
+static void symlink_end(struct calls *calls, const struct running *call)
+{
+    struct place place;
+    const uint8_t *text;
+    size_t length;
+    uint32_t target = NO_STRING;
+
+    if (!walk_path(calls, call, calls->in->path2[call->row], true, false, &place) ||
+        !text_of(calls, calls->in->path[call->row], &text, &length)) {
+        operation_of(calls, call)->left = LEFT_NO_PATH;
+        return;
+    }
+    if (text_is_path(text, length))
+        target = calls_string(calls, text, length);
+    if (row_succeeded(calls, call->row)) {
+        names_make(calls, &place, TYPE_SYMLINK, ORIGIN_MADE);
+        if (place.inode != NOBODY)
+            calls->inodes[place.inode].target = target;
+    } else if (error_of(calls, call->row) == ERROR_EXIST) {
+        names_confirm(calls, &place, TYPE_UNKNOWN);
+    }
+    put_place(calls, call, &place);
+    operation_of(calls, call)->path2 = target;
+    if (target == NO_STRING && !operation_of(calls, call)->left)
+        operation_of(calls, call)->left = LEFT_NO_PATH;
+}
+
+static void mknod_end(struct calls *calls, const struct running *call, struct place *place)
+{
+    int32_t mode = calls->in->mode[call->row];
+
+    operation_of(calls, call)->left = LEFT_UNSUPPORTED;
+    if (!row_succeeded(calls, call->row) || place->dentry == NOBODY)
+        return;
+    names_make(calls, place, TYPE_FILE, ORIGIN_MADE);
+    if (mode != NO_INT32 && !calls->inodes[place->inode].left)
+        calls->inodes[place->inode].left = left_of_mode(mode);
+}
+
+// The calls that change the tree of names.
+void directory_end(struct calls *calls, const struct running *call)
+{
+    uint8_t step = known_call(calls->in->call[call->row])->step;
+    struct place place;
+
+    if (step == STEP_SYMLINK) {
+        symlink_end(calls, call);
+        return;
+    }
+    if (!walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place)) {
+        operation_of(calls, call)->left = LEFT_NO_PATH;
+        return;
+    }
+    switch (step) {
+    case STEP_MAKE:
+        make_end(calls, call, &place);
+        break;
+    case STEP_REMOVE:
+        remove_end(calls, call, &place);
+        break;
+    case STEP_MKNOD:
+        mknod_end(calls, call, &place);
+        break;
+    default:
+        two_places_end(calls, call, &place);
+        break;
+    }
+}
+
+// chdir, fchdir and getcwd tell where relative paths start from now on.
+void directory_changed(struct calls *calls, const struct running *call)
+{
+    const struct calls_input *in = calls->in;
+    struct place place;
+
+    if (!row_succeeded(calls, call->row))
+        return;
+    if (known_call(in->call[call->row])->step == STEP_FCHDIR) {
+        if (call->descriptor != NOBODY) {
+            description_of(calls, call->descriptor)->is_directory = true;
+            descriptor_is(calls, call->descriptor, LEFT_NOT);
+            place.inode = description_inode(calls, description_of(calls, call->descriptor));
+            *working_directory(calls, call->thread) = place.inode;
+        }
+    } else if (walk_path(calls, call, in->path[call->row], false, true, &place)) {
+        names_confirm(calls, &place, TYPE_DIRECTORY);
+        *working_directory(calls, call->thread) = place.inode;
+    }
+}

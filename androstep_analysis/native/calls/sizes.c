@@ -1,0 +1,93 @@
+// Calls on descriptors that tell or change sizes and positions.
+#include "calls/calls.h"
+
+static bool changes_size(uint8_t call)
+{
+    return call == FTRUNCATE || call == FALLOCATE;
+}
+
+// What a recording tells of the size at the start on rows of other calls than stat: ioshark.
+void size_told(struct calls *calls, const struct running *call)
+{
+    int64_t size = calls->in->size[call->row];
+    int32_t inode = size == NO_INT64 ? NOBODY : descriptor_inode(calls, call->descriptor);
+
+    if (inode != NOBODY && !calls->inodes[inode].version && calls->inodes[inode].size == NO_INT64)
+        size_learn(calls, inode, size, SIZE_FROM_STAT);
+}
+
+void descriptor_begin(struct calls *calls, struct running *call)
+{
+    uint8_t known = operation_of(calls, call)->call;
+    struct description *description = description_of(calls, call->descriptor);
+    int32_t inode;
+
+    if (row_succeeded(calls, call->row)) {
+        description->writes |= changes_size(known);
+        description->is_directory |= known == GETDENTS;
+    }
+    if (!changes_size(known) && known != FSTAT)
+        return;
+    inode = descriptor_inode(calls, call->descriptor);
+    if (inode != NOBODY)
+        size_begin(calls, call, inode, changes_size(known));
+}
+
+static void allocate_end(struct calls *calls, const struct running *call)
+{
+    int64_t flags = row_flags(calls, call->row);
+
+    if (flags & (FLAG_COLLAPSE_RANGE | FLAG_INSERT_RANGE))
+        size_set(calls, call->sized, NO_INT64);
+    else if (!(flags & FLAG_KEEP_SIZE))
+        size_write(calls, call->sized, calls->in->offset[call->row], calls->in->bytes[call->row]);
+}
+
+void descriptor_end(struct calls *calls, const struct running *call)
+{
+    static const bool PROVES[NO_CALL] = {
+        [FTRUNCATE] = true, [FALLOCATE] = true,       [FADVISE] = true,
+        [GETDENTS] = true,  [SYNC_FILE_RANGE] = true, [READAHEAD] = true,
+    };
+    uint8_t known = operation_of(calls, call)->call;
+    bool is_steady = size_end(calls, call);
+    int32_t number = calls->descriptors[call->descriptor].description;
+
+    if (!row_succeeded(calls, call->row))
+        return;
+    if (PROVES[known])
+        descriptor_is(calls, call->descriptor, LEFT_NOT);
+    if (known == GETDENTS)
+        position_lose(calls, call->descriptor);
+    if (call->sized == NOBODY)
+        return;
+    if (known == FTRUNCATE)
+        size_set(calls, call->sized, is_steady ? calls->in->bytes[call->row] : NO_INT64);
+    else if (known == FALLOCATE)
+        allocate_end(calls, call);
+    else
+        stat_found(calls, NULL, call->sized, call->row, is_steady);
+    if (calls->inodes[call->sized].left)
+        description_is(calls, number, calls->inodes[call->sized].left);
+    else if (known == FSTAT && calls->in->mode[call->row] != NO_INT32 && (calls->in->mode[call->row] & 0170000))
+        descriptor_is(calls, call->descriptor, LEFT_NOT);
+}
+
+void seek_begin(struct calls *calls, struct running *call)
+{
+    int32_t inode = descriptor_inode(calls, call->descriptor);
+
+    if (inode != NOBODY)
+        size_begin(calls, call, inode, false);
+    position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
+}
+
+void seek_end(struct calls *calls, struct running *call)
+{
+    call->is_sized_alone = size_end(calls, call);
+    if (row_succeeded(calls, call->row))
+        descriptor_is(calls, call->descriptor, LEFT_NOT);
+    else if (row_failed_with(calls, call->row, ERROR_SPIPE))
+        descriptor_is(calls, call->descriptor, LEFT_PIPE);
+    position_seek(calls, call);
+}

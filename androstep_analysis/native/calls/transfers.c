@@ -1,0 +1,188 @@
+// Reads and writes: what they move, and where.
+#include "calls/calls.h"
+
+bool transfer_is_write(uint8_t call)
+{
+    return call == WRITE || call == PWRITE || call == WRITEV || call == PWRITEV || call == MAPPED_WRITE;
+}
+
+bool transfer_is_at_position(const struct calls *calls, uint32_t row)
+{
+    int64_t offset = calls->in->offset[row];
+
+    return known_call(calls->in->call[row])->step == STEP_STREAM || offset == -1 || offset == NO_INT64;
+}
+
+// Bytes that were moved; where results are not recorded, those that were asked for. NO_INT64: nobody knows.
+static int64_t moved_by(const struct calls *calls, uint32_t row)
+{
+    int64_t result = calls->in->result[row];
+
+    if (calls->in->failed[row] == 1)
+        return 0;
+    return result != NO_INT64 ? result : calls->in->bytes[row];
+}
+
+static bool appends(struct calls *calls, const struct running *call)
+{
+    return description_of(calls, call->descriptor)->is_append || (row_flags(calls, call->row) & FLAG_RWF_APPEND);
+}
+
+void transfer_begin(struct calls *calls, struct running *call)
+{
+    uint8_t known = known_call(calls->in->call[call->row])->call;
+    struct description *description = description_of(calls, call->descriptor);
+    int32_t inode = descriptor_inode(calls, call->descriptor);
+
+    if (row_succeeded(calls, call->row)) {
+        description->writes |= transfer_is_write(known);
+        description->reads |= !transfer_is_write(known);
+    }
+    if (inode != NOBODY)
+        size_begin(calls, call, inode, transfer_is_write(known));
+    if (transfer_is_at_position(calls, call->row))
+        position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
+}
+
+// A write to the end of the file, wherever that is.
+static int64_t append_end(struct calls *calls, const struct running *call, int64_t moved, bool is_steady)
+{
+    int64_t place = size_append(calls, call->sized, is_steady, moved), after;
+    bool stays = !transfer_is_at_position(calls, call->row);
+
+    if (stays)
+        return place;
+    position_move(calls, call->descriptor, call->is_alone, call->position_version, 0);
+    position_lose(calls, call->descriptor);
+    if (place != NO_INT64 && call->is_alone && !__builtin_add_overflow(place, moved, &after))
+        description_of(calls, call->descriptor)->position = after;
+    return place;
+}
+
+void transfer_end(struct calls *calls, const struct running *call)
+{
+    uint32_t row = call->row;
+    bool writes = transfer_is_write(known_call(calls->in->call[row])->call), is_steady = size_end(calls, call);
+    int64_t moved = moved_by(calls, row), offset = calls->in->offset[row];
+
+    if (moved == NO_INT64) {
+        if (transfer_is_at_position(calls, row)) {
+            position_move(calls, call->descriptor, call->is_alone, call->position_version, 0);
+            position_lose(calls, call->descriptor);
+        }
+        return;
+    }
+    if (writes && moved > 0 && call->sized != NOBODY && appends(calls, call)) {
+        offset = append_end(calls, call, moved, is_steady);
+        if (transfer_is_at_position(calls, row))
+            operation_of(calls, call)->offset = offset;
+        return;
+    }
+    if (transfer_is_at_position(calls, row)) {
+        offset = position_move(calls, call->descriptor, call->is_alone, call->position_version, moved);
+        if (!writes && moved > 0)
+            position_reach(calls, call->descriptor);
+        // What an append would write is at the end, whose place nobody needs where nothing was written.
+        operation_of(calls, call)->offset = writes && appends(calls, call) ? NO_INT64 : offset;
+    } else if (row_succeeded(calls, row)) {
+        descriptor_is(calls, call->descriptor, LEFT_NOT);
+    }
+    if (call->sized == NOBODY || !row_succeeded(calls, row))
+        return;
+    if (writes)
+        size_write(calls, call->sized, offset, moved);
+    else
+        size_read(calls, call->sized, offset, calls->in->bytes[row], moved, is_steady);
+}
+
+// Whether the call was given a place in memory, where the recording did not look.
+static bool has_unknown_place(const struct calls *calls, uint32_t row)
+{
+    const struct calls_input *in = calls->in;
+
+    return in->address[row] != NO_INT64 && in->offset[row] == NO_INT64 && in->offset2[row] == NO_INT64;
+}
+
+// Leaves out a call that moved bytes between files at places that are not known.
+static void leave_between(struct calls *calls, struct running *call)
+{
+    int32_t inode = descriptor_inode(calls, call->descriptor2);
+
+    operation_of(calls, call)->left = LEFT_UNSUPPORTED;
+    position_lose(calls, call->descriptor);
+    position_lose(calls, call->descriptor2);
+    if (inode != NOBODY)
+        size_set(calls, inode, NO_INT64);
+    call->descriptor = NOBODY;
+}
+
+void between_begin(struct calls *calls, struct running *call)
+{
+    const struct calls_input *in = calls->in;
+    struct operation *operation;
+    bool is_sendfile = known_call(in->call[call->row])->call == SENDFILE;
+    int64_t from_offset = is_sendfile ? in->offset2[call->row] : in->offset[call->row];
+    int64_t to_offset = is_sendfile ? NO_INT64 : in->offset2[call->row];
+    int32_t inode;
+
+    call->descriptor = is_sendfile ? second_descriptor(calls, call) : first_descriptor(calls, call);
+    call->descriptor2 = is_sendfile ? first_descriptor(calls, call) : second_descriptor(calls, call);
+    operation = operation_of(calls, call);
+    operation->descriptor = call->descriptor;
+    operation->descriptor2 = call->descriptor2;
+    operation->offset = from_offset;
+    operation->offset2 = to_offset;
+    if (call->descriptor == NOBODY || call->descriptor2 == NOBODY) {
+        operation->left = LEFT_UNKNOWN;
+        return;
+    }
+    if (has_unknown_place(calls, call->row)) {
+        leave_between(calls, call);
+        return;
+    }
+    description_of(calls, call->descriptor)->reads |= row_succeeded(calls, call->row);
+    description_of(calls, call->descriptor2)->writes |= row_succeeded(calls, call->row);
+    if (from_offset == NO_INT64)
+        position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
+    if (to_offset == NO_INT64)
+        position_begin(calls, call->descriptor2, &call->is_alone2, &call->position_version2);
+    inode = descriptor_inode(calls, call->descriptor2);
+    if (inode != NOBODY)
+        size_begin(calls, call, inode, true);
+}
+
+void between_end(struct calls *calls, const struct running *call)
+{
+    int64_t moved = moved_by(calls, call->row), from, to;
+    bool is_steady = size_end(calls, call);
+    int32_t inode;
+
+    if (call->descriptor == NOBODY || call->descriptor2 == NOBODY)
+        return;
+    from = operation_of(calls, call)->offset;
+    to = operation_of(calls, call)->offset2;
+    if (from == NO_INT64)
+        from = position_move(calls, call->descriptor, call->is_alone, call->position_version,
+                             moved == NO_INT64 ? 0 : moved);
+    if (to == NO_INT64)
+        to = position_move(calls, call->descriptor2, call->is_alone2, call->position_version2,
+                           moved == NO_INT64 ? 0 : moved);
+    if (moved == NO_INT64) {
+        position_lose(calls, call->descriptor);
+        position_lose(calls, call->descriptor2);
+        return;
+    }
+    if (!row_succeeded(calls, call->row))
+        return;
+    inode = descriptor_inode(calls, call->descriptor);
+    if (inode != NOBODY)
+        size_read(calls, inode, from, NO_INT64, moved, false);
+    if (call->sized == NOBODY)
+        return;
+    if (description_of(calls, call->descriptor2)->is_append) {
+        size_append(calls, call->sized, is_steady, moved);
+        position_lose(calls, call->descriptor2);
+    } else {
+        size_write(calls, call->sized, to, moved);
+    }
+}

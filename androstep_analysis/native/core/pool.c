@@ -1,0 +1,49 @@
+// Objects of one size: blocks in a list, objects that were given back in another.
+#include "core/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_OBJECTS = 512 };
+
+// A block's first bytes hold the block before it; objects keep the alignment of malloc.
+enum { BLOCK_HEAD = 16 };
+
+void *pool_take(struct pool *pool)
+{
+    void *object = pool->given_back;
+
+    if (object) {
+        memcpy(&pool->given_back, object, sizeof(void *));
+        return object;
+    }
+    if (!pool->left) {
+        void *block = malloc(BLOCK_HEAD + BLOCK_OBJECTS * pool->size);
+
+        if (!block)
+            return NULL;
+        memcpy(block, &pool->blocks, sizeof(void *));
+        pool->blocks = block;
+        pool->left = BLOCK_OBJECTS;
+    }
+    pool->left--;
+    return (char *)pool->blocks + BLOCK_HEAD + pool->left * pool->size;
+}
+
+void pool_give_back(struct pool *pool, void *object)
+{
+    memcpy(object, &pool->given_back, sizeof(void *));
+    pool->given_back = object;
+}
+
+void pool_free(struct pool *pool)
+{
+    while (pool->blocks) {
+        void *block = pool->blocks;
+
+        memcpy(&pool->blocks, block, sizeof(void *));
+        free(block);
+    }
+    pool->given_back = NULL;
+    pool->left = 0;
+}

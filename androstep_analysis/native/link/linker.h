@@ -1,0 +1,266 @@
+// The linker of requests: what its parts share.
+//
+// origins.c knows where places lie on the topmost device, bios.c of which bios a request is made,
+// inserts.c when its sectors were inserted, steps.c what each step of its life does, rows.c
+// makes rows, and requests.c takes the events.
+#pragma once
+
+#include "core/map.h"
+#include "core/pool.h"
+#include "core/spans.h"
+#include "link/requests.h"
+
+// What a request is paired by beside device and place. The rest of a request completed in parts is waited for by
+// operation as well: KIND_REST + operation.
+enum { KIND_SECTORS, KIND_FLUSH, KIND_EMPTY, KIND_REST };
+
+#define NO_EVENT UINT64_MAX
+
+struct event {
+    uint64_t number; // in order of time
+    int64_t ts_ns;
+    int32_t cpu;
+    uint32_t rwbs;
+    uint32_t path;
+    uint8_t block_type;
+};
+
+// Where a place lies on the topmost device.
+struct origin {
+    uint32_t dev;
+    int64_t offset; // how far that device's sector 0 lies into the device below
+};
+
+struct submission {
+    struct event event;
+    int32_t tid;
+    int32_t pid;
+    uint32_t comm;
+    struct origin origin;
+};
+
+struct device {
+    struct device *next;
+    uint32_t dev;
+    uint32_t flags;
+    struct spans bios[NR_OPERATIONS];    // of struct bio: the sectors that wait for a request, by the bio last queued
+    struct spans inserts[NR_OPERATIONS]; // of times
+};
+
+struct bio {
+    struct submission queued;
+    struct device *device;
+    int64_t sector;
+    int64_t nr_sectors;
+    int64_t waiting;       // its sectors that no request and no later bio took
+    size_t pieces;         // of requests that are not put out yet
+    size_t requests;       // that took sectors of it; exact up to 2
+    struct request *first; // while it is the only one
+    uint64_t last_request; // number of the one that took sectors last
+    uint64_t kept;         // number of the last count that met it
+};
+
+struct piece {
+    struct piece *next;
+    struct bio *bio; // NULL: none was seen
+    int64_t sector;
+    int64_t nr_sectors;
+};
+
+struct request {
+    uint64_t number;
+    struct request *next; // below in its stack, or in the queue of what goes out
+    struct device *device;
+    struct event issue;    // the last one
+    struct event complete; // the last one
+    struct submission first;
+    struct piece *pieces;
+    struct piece *last_piece;
+    int64_t place;
+    int64_t sector;
+    int64_t nr_sectors;
+    int64_t done;
+    int64_t insert_ns;
+    struct origin origin; // where no bio tells it
+    size_t nr_bios;
+    size_t holds; // bios of which it is the only request and which another may still take
+    int32_t error;
+    uint8_t op;
+    uint8_t kind;
+    uint8_t bio_flags;
+    uint8_t resizes;  // how often its length changed
+    bool is_latest;   // nothing was opened or closed at its place since its last issue
+    bool is_returned; // requeued since then
+    bool is_requeued;
+    bool is_split;
+    bool is_closed;
+};
+
+struct remap {
+    uint32_t dev;
+    uint32_t old_dev;
+    int64_t sector;
+    int64_t old_sector;
+};
+
+struct partition {
+    uint32_t dev;
+    uint32_t parent;
+    int64_t start_sector;
+    int64_t nr_sectors;
+};
+
+struct linker {
+    bool is_out_of_memory;
+    uint64_t events;
+    uint64_t requests;
+    uint64_t counts;
+    struct device *devices;
+    struct device *last_device; // the one asked for last
+    struct map device_of;       // device by number
+    struct map open;            // stack of requests by space_of and place: the last one opened is closed first
+    struct map remap_of;        // number in `remaps` and one, by device and sector
+    struct remap *remaps;       // a ring
+    size_t nr_remaps;
+    size_t remap_room;
+    size_t next_remap;
+    struct partition *partitions;
+    size_t nr_partitions;
+    size_t partition_room;
+    struct meaning *meanings;
+    size_t nr_meanings;
+    size_t meaning_room;
+    struct pool request_pool;
+    struct pool bio_pool;
+    struct pool piece_pool;
+    struct request *out; // what is finished, in that order
+    struct request *last_out;
+    uint64_t put_out;
+};
+
+// One event, with what the steps ask of it.
+struct step {
+    struct event event;
+    struct device *device;
+    struct meaning meaning;
+    int64_t sector;
+    int64_t nr_sectors;
+    int32_t tid;
+    int32_t pid;
+    uint32_t comm;
+    int32_t error;
+    uint8_t kind;
+    bool is_empty;           // moves no sectors, and is no flush
+    bool is_end_of_sequence; // an empty write: the flush of a kernel that shows no flush requests
+};
+
+static inline struct meaning meaning_of(const struct linker *linker, uint32_t rwbs)
+{
+    return rwbs < linker->nr_meanings ? linker->meanings[rwbs] : (struct meaning){OP_OTHER, 0};
+}
+
+// As far as 64 bits go.
+static inline int64_t sum(int64_t left, int64_t right)
+{
+    int64_t result;
+
+    if (!__builtin_add_overflow(left, right, &result))
+        return result;
+    return left < 0 ? INT64_MIN : INT64_MAX;
+}
+
+static inline int64_t difference(int64_t left, int64_t right)
+{
+    int64_t result;
+
+    if (!__builtin_sub_overflow(left, right, &result))
+        return result;
+    return left < 0 ? INT64_MIN : INT64_MAX;
+}
+
+// --- places on the topmost device (origins.c) ---------------------------------------------------------------
+
+void remap_add(struct linker *linker, struct remap remap);
+
+// Where the place came from, by the last remaps to it.
+struct origin origin_by_remaps(const struct linker *linker, uint32_t dev, int64_t sector);
+
+// The same; most traces have no remaps.
+static inline struct origin origin_of(const struct linker *linker, uint32_t dev, int64_t sector)
+{
+    bool is_remapped = linker->remap_of.count && sector != NO_INT64;
+
+    return is_remapped ? origin_by_remaps(linker, dev, sector) : (struct origin){dev, 0};
+}
+
+// The partition of a request's sectors, where one holds them.
+struct origin origin_in_partition(const struct linker *linker, struct origin origin, int64_t sector);
+
+// --- requests and their bios (bios.c) -----------------------------------------------------------------------
+
+// NULL where memory is short.
+struct request *request_new(struct linker *linker, struct device *device, uint8_t op);
+
+// Nothing more comes for the request itself.
+void request_close(struct linker *linker, struct request *request);
+
+// Takes the bios last queued for the sectors of the request.
+void request_take_bios(struct linker *linker, struct request *request);
+
+// The request is of so many sectors now: it takes the bios of those it grew by, and gives up those it shrank by.
+void request_resize(struct linker *linker, struct request *request, int64_t nr_sectors);
+
+// Who asked for it, and where.
+static inline struct submission submission_of(const struct linker *linker, const struct step *step)
+{
+    return (struct submission){
+        .event = step->event,
+        .tid = step->tid,
+        .pid = step->pid,
+        .comm = step->comm,
+        .origin = origin_of(linker, step->device->dev, step->sector),
+    };
+}
+
+// A bio, which waits for a request from now on.
+void bio_queue(struct linker *linker, const struct step *step);
+
+// The bio last queued for the sector, if it waits there; NULL for none.
+const struct bio *bio_at(const struct device *device, uint8_t op, int64_t sector);
+
+// The operation of the bio last queued for the step's first sector, of those that wait; `none` where there is none.
+uint8_t waiting_operation(const struct step *step, uint8_t none);
+
+// After the last event: no request comes any more for the bios that wait.
+void bios_settle(struct linker *linker);
+
+// The piece was put out.
+void piece_release(struct linker *linker, struct piece *piece);
+
+// --- inserts (inserts.c) ------------------------------------------------------------------------------------
+
+void step_insert(struct linker *linker, const struct step *step);
+
+// When the first of the inserts was that led to the request; NO_INT64 for none.
+int64_t request_insert_ns(const struct request *request);
+
+// The inserts that led to a request lead to no other.
+void inserts_forget(struct linker *linker, const struct request *request);
+
+// --- steps of a life (steps.c) ------------------------------------------------------------------------------
+
+void step_queue(struct linker *linker, const struct step *step);
+void step_issue(struct linker *linker, const struct step *step);
+void step_requeue(const struct linker *linker, const struct step *step);
+void step_complete(struct linker *linker, const struct step *step);
+
+// A completion that does not tell how much it completes: all of what was issued there last by this operation.
+void step_take_length(const struct linker *linker, struct step *step);
+
+// After the last event: nothing comes any more for the requests that are open.
+void requests_close(struct linker *linker);
+
+// --- rows (rows.c) ------------------------------------------------------------------------------------------
+
+// Puts out what is finished, as far as there is room; false where there is not enough.
+bool rows_put(struct linker *linker, struct linked *linked);

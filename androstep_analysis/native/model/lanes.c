@@ -1,0 +1,285 @@
+// The requests of a block device on lanes: on each one follows the other, and as many lanes are busy at a time as
+// requests were on their way. Beside that, which request waits for one of another lane so that flushes keep their
+// meaning (replay/device.py).
+
+#include <string.h>
+
+#include "core/array.h"
+#include "core/table.h"
+
+enum {
+    DOES_WRITE = 1, // a flush that comes after it makes it last
+    DOES_FLUSH = 2, // what comes after it needs that what came before lasts
+};
+
+#define NO_REQUEST (-1)
+
+// Times may be equal: before and after are told by how many requests had ended when another began or ended.
+struct lane {
+    uint64_t begun;    // when its last request began
+    int64_t write;     // its last write that has ended, or NO_REQUEST
+    uint64_t ended;    // when that ended
+    int64_t next_free; // the lane that became free after this one, or -1
+};
+
+struct flush {
+    int64_t request;
+    uint64_t begun, ended;
+};
+
+struct order {
+    int64_t request, after;
+};
+
+struct lanes {
+    const int64_t *start_ns, *end_ns; // rows in the order of start_ns
+    const uint8_t *does;
+    int32_t *on; // lane of each request
+    struct lane *lanes;
+    size_t nr_lanes, lanes_room;
+    int64_t first_free, last_free;
+    int64_t *busy; // requests on their way, as a heap: the one that ends first comes first
+    size_t nr_busy, busy_room;
+    uint64_t nr_ended;
+    struct flush *flushes; // that have ended and that no later one had to wait for
+    size_t nr_flushes, flushes_room;
+    struct order *orders;
+    size_t nr_orders, orders_room;
+};
+
+API struct lanes *lanes_new(size_t rows, const int64_t *start_ns, const int64_t *end_ns, const uint8_t *does,
+                            int32_t *on);
+API void lanes_free(struct lanes *lanes);
+API size_t lanes_count(const struct lanes *lanes);
+API size_t lanes_orders(const struct lanes *lanes);
+API void lanes_copy(const struct lanes *lanes, int64_t *request, int64_t *after);
+
+// --- requests on their way -------------------------------------------------------------------------------------------
+
+static bool ends_before(const struct lanes *lanes, int64_t one, int64_t other)
+{
+    return lanes->end_ns[one] != lanes->end_ns[other] ? lanes->end_ns[one] < lanes->end_ns[other] : one < other;
+}
+
+static bool push_busy(struct lanes *lanes, int64_t request)
+{
+    size_t place = lanes->nr_busy;
+
+    if (place == lanes->busy_room) {
+        int64_t *grown = array_grow(lanes->busy, &lanes->busy_room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        lanes->busy = grown;
+    }
+    lanes->nr_busy++;
+    for (; place > 0 && ends_before(lanes, request, lanes->busy[(place - 1) / 2]); place = (place - 1) / 2)
+        lanes->busy[place] = lanes->busy[(place - 1) / 2];
+    lanes->busy[place] = request;
+    return true;
+}
+
+static int64_t pop_busy(struct lanes *lanes)
+{
+    int64_t first = lanes->busy[0], moved = lanes->busy[--lanes->nr_busy];
+    size_t place = 0;
+
+    while (2 * place + 1 < lanes->nr_busy) {
+        size_t below = 2 * place + 1;
+
+        if (below + 1 < lanes->nr_busy && ends_before(lanes, lanes->busy[below + 1], lanes->busy[below]))
+            below++;
+        if (!ends_before(lanes, lanes->busy[below], moved))
+            break;
+        lanes->busy[place] = lanes->busy[below];
+        place = below;
+    }
+    lanes->busy[place] = moved;
+    return first;
+}
+
+// --- lanes -----------------------------------------------------------------------------------------------------------
+
+static void put_free(struct lanes *lanes, int32_t lane)
+{
+    lanes->lanes[lane].next_free = -1;
+    if (lanes->first_free < 0)
+        lanes->first_free = lane;
+    else
+        lanes->lanes[lanes->last_free].next_free = lane;
+    lanes->last_free = lane;
+}
+
+static bool add_lane(struct lanes *lanes)
+{
+    if (lanes->nr_lanes == INT32_MAX)
+        return false;
+    if (lanes->nr_lanes == lanes->lanes_room) {
+        struct lane *grown = array_grow(lanes->lanes, &lanes->lanes_room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        lanes->lanes = grown;
+    }
+    lanes->lanes[lanes->nr_lanes] = (struct lane){0, NO_REQUEST, 0, -1};
+    put_free(lanes, (int32_t)lanes->nr_lanes++);
+    return true;
+}
+
+// The lane that has been free for longest: it is the least likely to be late in a replay.
+static bool take_lane(struct lanes *lanes, int32_t *lane)
+{
+    if (lanes->first_free < 0 && !add_lane(lanes))
+        return false;
+    *lane = (int32_t)lanes->first_free;
+    lanes->first_free = lanes->lanes[*lane].next_free;
+    return true;
+}
+
+// --- orders ----------------------------------------------------------------------------------------------------------
+
+static bool add_order(struct lanes *lanes, int64_t request, int64_t after)
+{
+    if (lanes->nr_orders == lanes->orders_room) {
+        struct order *grown = array_grow(lanes->orders, &lanes->orders_room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        lanes->orders = grown;
+    }
+    lanes->orders[lanes->nr_orders++] = (struct order){request, after};
+    return true;
+}
+
+// Whatever begins later waits for this flush, and so no longer for those that it waited for itself.
+static bool end_flush(struct lanes *lanes, int64_t request)
+{
+    struct flush flush = {request, lanes->lanes[lanes->on[request]].begun, lanes->nr_ended};
+    size_t kept = 0;
+
+    for (size_t index = 0; index < lanes->nr_flushes; index++)
+        if (lanes->flushes[index].ended >= flush.begun)
+            lanes->flushes[kept++] = lanes->flushes[index];
+    lanes->nr_flushes = kept;
+    if (kept == lanes->flushes_room) {
+        struct flush *grown = array_grow(lanes->flushes, &lanes->flushes_room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        lanes->flushes = grown;
+    }
+    lanes->flushes[lanes->nr_flushes++] = flush;
+    return true;
+}
+
+static bool end_before(struct lanes *lanes, int64_t now_ns)
+{
+    while (lanes->nr_busy && lanes->end_ns[lanes->busy[0]] <= now_ns) {
+        int64_t request = pop_busy(lanes);
+        struct lane *lane = &lanes->lanes[lanes->on[request]];
+
+        put_free(lanes, lanes->on[request]);
+        if (lanes->does[request] & DOES_WRITE) {
+            lane->write = request;
+            lane->ended = lanes->nr_ended;
+        }
+        if (lanes->does[request] & DOES_FLUSH && !end_flush(lanes, request))
+            return false;
+        lanes->nr_ended++;
+    }
+    return true;
+}
+
+// A request waits for the flushes that had ended; the one before it on its lane did so for those that had by then.
+static bool wait_for_flushes(struct lanes *lanes, int64_t request, int32_t lane)
+{
+    for (size_t index = 0; index < lanes->nr_flushes; index++) {
+        const struct flush *flush = &lanes->flushes[index];
+
+        if (lanes->on[flush->request] != lane && flush->ended >= lanes->lanes[lane].begun &&
+            !add_order(lanes, request, flush->request))
+            return false;
+    }
+    return true;
+}
+
+// A flush waits for the writes that had ended, but for those that a flush it waits for has waited for.
+static bool wait_for_writes(struct lanes *lanes, int64_t request, int32_t lane)
+{
+    uint64_t waited = 0;
+
+    for (size_t index = 0; index < lanes->nr_flushes; index++)
+        if (lanes->flushes[index].begun > waited)
+            waited = lanes->flushes[index].begun;
+    for (size_t other = 0; other < lanes->nr_lanes; other++) {
+        int64_t write = lanes->lanes[other].write;
+
+        if ((int32_t)other == lane || write == NO_REQUEST || lanes->lanes[other].ended < waited)
+            continue;
+        // One that was a flush as well is waited for as such.
+        if (!(lanes->does[write] & DOES_FLUSH) && !add_order(lanes, request, write))
+            return false;
+    }
+    return true;
+}
+
+static bool take(struct lanes *lanes, int64_t request)
+{
+    int32_t lane;
+
+    if (!end_before(lanes, lanes->start_ns[request]) || !take_lane(lanes, &lane))
+        return false;
+    lanes->on[request] = lane;
+    if (!wait_for_flushes(lanes, request, lane))
+        return false;
+    if (lanes->does[request] & DOES_FLUSH && !wait_for_writes(lanes, request, lane))
+        return false;
+    lanes->lanes[lane].begun = lanes->nr_ended;
+    return push_busy(lanes, request);
+}
+
+// --- all -------------------------------------------------------------------------------------------------------------
+
+// NULL where memory is short. `on` is filled with the lane of each request.
+struct lanes *lanes_new(size_t rows, const int64_t *start_ns, const int64_t *end_ns, const uint8_t *does, int32_t *on)
+{
+    struct lanes *lanes = calloc(1, sizeof(*lanes));
+
+    if (!lanes)
+        return NULL;
+    *lanes = (struct lanes){.start_ns = start_ns, .end_ns = end_ns, .does = does, .on = on, .first_free = -1};
+    for (size_t row = 0; row < rows; row++) {
+        if (!take(lanes, (int64_t)row)) {
+            lanes_free(lanes);
+            return NULL;
+        }
+    }
+    return lanes;
+}
+
+void lanes_free(struct lanes *lanes)
+{
+    free(lanes->lanes);
+    free(lanes->busy);
+    free(lanes->flushes);
+    free(lanes->orders);
+    free(lanes);
+}
+
+size_t lanes_count(const struct lanes *lanes)
+{
+    return lanes->nr_lanes;
+}
+
+size_t lanes_orders(const struct lanes *lanes)
+{
+    return lanes->nr_orders;
+}
+
+void lanes_copy(const struct lanes *lanes, int64_t *request, int64_t *after)
+{
+    for (size_t row = 0; row < lanes->nr_orders; row++) {
+        request[row] = lanes->orders[row].request;
+        after[row] = lanes->orders[row].after;
+    }
+}

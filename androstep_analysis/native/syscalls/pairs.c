@@ -1,0 +1,429 @@
+// System calls out of the events at their beginning and end, and of those in between that tell of paths, files and
+// tasks.
+//
+// Events must come in the order in which their thread made them.
+#include "core/array.h"
+#include "core/map.h"
+#include "core/table.h"
+#include "syscalls/call_events.h"
+#include "syscalls/rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STRINGS_ROOM = 64 << 20 };
+
+struct pair_counts {
+    uint64_t forgotten; // calls that cannot have gone on, as another followed, and whose result is missing
+    uint64_t nameless;  // events with a number that no call is known for
+    uint64_t narrow;    // events with a number of a program of 32 bits, which are left out
+    int64_t pending_ns; // when the oldest call that goes on began; NO_INT64 for none
+};
+
+struct pairs {
+    struct call_rows rows;
+    struct pending *threads;
+    size_t nr_threads;
+    size_t room;
+    size_t finished; // threads whose last calls have rows
+    struct map thread_of;
+    struct map calls;    // by number of the name in the input
+    struct map texts_in; // by number in the input
+    struct map narrow;   // processes whose programs are of 32 bits on a machine of 64
+    struct pair_counts counts;
+    const struct table *in;
+};
+
+API void pairs_free(struct pairs *pairs)
+{
+    map_free(&pairs->thread_of);
+    map_free(&pairs->calls);
+    map_free(&pairs->texts_in);
+    map_free(&pairs->narrow);
+    rows_free(&pairs->rows);
+    free(pairs->threads);
+    free(pairs);
+}
+
+API struct pairs *pairs_new(const struct knowledge *known)
+{
+    struct pairs *pairs = calloc(1, sizeof(*pairs));
+
+    if (!pairs)
+        return NULL;
+    pairs->rows.known = *known;
+    pairs->rows.texts = strings_new();
+    if (pairs->rows.texts)
+        return pairs;
+    pairs_free(pairs);
+    return NULL;
+}
+
+// The table that events come in, whose strings are others than before.
+API void pairs_input(struct pairs *pairs, const struct table *events)
+{
+    pairs->in = events;
+    map_free(&pairs->calls);
+    map_free(&pairs->texts_in);
+}
+
+// The table that rows go to; the same.
+API void pairs_output(struct pairs *pairs, struct table *calls)
+{
+    rows_output(&pairs->rows, calls);
+}
+
+// --- what an event tells --------------------------------------------------------------------------------------------
+
+static int64_t int64_at(const struct table *table, size_t column, size_t row)
+{
+    return ((const int64_t *)table->values[column])[row];
+}
+
+static int32_t int32_at(const struct table *table, size_t column, size_t row)
+{
+    return ((const int32_t *)table->values[column])[row];
+}
+
+static uint32_t uint32_at(const struct table *table, size_t column, size_t row)
+{
+    return ((const uint32_t *)table->values[column])[row];
+}
+
+// Number in `texts` of a text of the input.
+static uint32_t text_in(struct pairs *pairs, uint32_t number)
+{
+    const uint8_t *text;
+    uint64_t *place;
+    size_t length;
+
+    if (number == NO_STRING)
+        return NO_STRING;
+    place = map_add(&pairs->texts_in, 0, number);
+    if (!place)
+        return NO_STRING;
+    if (!*place) {
+        text = strings_text(pairs->in->strings, number, &length);
+        *place = (uint64_t)strings_add(pairs->rows.texts, text, length) + 1;
+    }
+    return (uint32_t)(*place - 1);
+}
+
+// Number of the call of an event's name among all names; NO_STRING where memory is short.
+static uint32_t call_of_name(struct pairs *pairs, uint32_t number)
+{
+    uint64_t *place = map_add(&pairs->calls, 0, number);
+    const uint8_t *text;
+    uint32_t call;
+    size_t length;
+
+    if (!place)
+        return NO_STRING;
+    if (!*place) {
+        text = strings_text(pairs->in->strings, number, &length);
+        call = strings_add(pairs->rows.known.names, text, length);
+        *place = (uint64_t)(call < pairs->rows.known.nr_calls ? pairs->rows.known.calls[call].name : call) + 1;
+    }
+    return (uint32_t)(*place - 1);
+}
+
+static uint32_t call_at(struct pairs *pairs, size_t row)
+{
+    enum { NAME_ROOM = 40 };
+    uint32_t name = uint32_at(pairs->in, CALL_EVENT_CALL, row);
+    int64_t number = int64_at(pairs->in, CALL_EVENT_NUMBER, row);
+    char text[NAME_ROOM];
+    int length;
+
+    if (name != NO_STRING)
+        return call_of_name(pairs, name);
+    if (number >= 0 && (uint64_t)number < pairs->rows.known.nr_numbers &&
+        pairs->rows.known.numbers[number] != NO_STRING)
+        return pairs->rows.known.numbers[number];
+    pairs->counts.nameless++;
+    length = number == NO_INT64 ? snprintf(text, sizeof(text), "syscall")
+                                : snprintf(text, sizeof(text), "syscall_0x%llx", (unsigned long long)number);
+    return strings_add(pairs->rows.known.names, (const uint8_t *)text, (size_t)length);
+}
+
+// Room for one thread more; false where memory is short.
+static bool reserve_thread(struct pairs *pairs)
+{
+    struct pending *grown;
+
+    if (pairs->nr_threads < pairs->room)
+        return true;
+    grown = array_grow(pairs->threads, &pairs->room, sizeof(*grown));
+    if (grown)
+        pairs->threads = grown;
+    return grown;
+}
+
+static struct pending *thread_at(struct pairs *pairs, size_t row)
+{
+    int32_t tid = int32_at(pairs->in, CALL_EVENT_TID, row);
+    uint64_t *place = reserve_thread(pairs) ? map_add(&pairs->thread_of, 0, (uint32_t)tid) : NULL;
+
+    if (!place)
+        return NULL;
+    if (!*place) {
+        pairs->threads[pairs->nr_threads] = (struct pending){.tid = tid};
+        *place = ++pairs->nr_threads;
+    }
+    return &pairs->threads[*place - 1];
+}
+
+// --- events ---------------------------------------------------------------------------------------------------------
+
+static void add_path(struct pairs *pairs, struct pending *thread, int64_t place, uint32_t number)
+{
+    if (thread->nr_paths < MAX_PATHS)
+        thread->paths[thread->nr_paths++] = (struct given_path){place, text_in(pairs, number)};
+}
+
+// The paths that an event tells itself, in the order of the arguments where `place` is none.
+static void add_paths(struct pairs *pairs, struct pending *thread, size_t row, int64_t place)
+{
+    uint32_t first = uint32_at(pairs->in, CALL_EVENT_PATH, row), second = uint32_at(pairs->in, CALL_EVENT_PATH2, row);
+
+    if (first != NO_STRING || second != NO_STRING)
+        add_path(pairs, thread, place, first);
+    if (second != NO_STRING)
+        add_path(pairs, thread, place, second);
+}
+
+// Another call follows one that has not ended: it did, but that was not recorded.
+static void give_up(struct pairs *pairs, struct pending *thread)
+{
+    if (!thread->is_begun)
+        return;
+    pairs->counts.forgotten += !(call_numbered(&pairs->rows.known, thread->call)->flags & CALL_NO_RETURN);
+    put_unfinished(&pairs->rows, thread);
+    thread->is_begun = false;
+}
+
+static void begin(struct pairs *pairs, struct pending *thread, size_t row, uint32_t call)
+{
+    const struct table *in = pairs->in;
+
+    give_up(pairs, thread);
+    *thread = (struct pending){
+        .ts_ns = int64_at(in, CALL_EVENT_TS_NS, row),
+        .task_flags = NO_INT64,
+        .call = call,
+        .comm = text_in(pairs, uint32_at(in, CALL_EVENT_COMM, row)),
+        .tid = thread->tid,
+        .pid = int32_at(in, CALL_EVENT_PID, row),
+        .is_begun = true,
+    };
+    for (size_t n = 0; n < CALL_ARGUMENTS; n++)
+        thread->arguments[n] = int64_at(in, CALL_EVENT_ARGUMENT0 + n, row);
+    add_paths(pairs, thread, row, NO_INT64);
+}
+
+// The end of a call whose beginning is missing. In a task that it made, a call only ends: no row is of that.
+static void end_alone(struct pairs *pairs, const struct pending *thread, size_t row, uint32_t call)
+{
+    const struct table *in = pairs->in;
+    int64_t result = int64_at(in, CALL_EVENT_RESULT, row);
+    struct pending resumed = {
+        .ts_ns = int64_at(in, CALL_EVENT_TS_NS, row),
+        .call = call,
+        .comm = text_in(pairs, uint32_at(in, CALL_EVENT_COMM, row)),
+        .tid = thread->tid,
+        .pid = int32_at(in, CALL_EVENT_PID, row),
+    };
+
+    if (call_numbered(&pairs->rows.known, call)->flags & CALL_MAKES && !result)
+        return;
+    put_resumed(&pairs->rows, &resumed, result);
+}
+
+static void end(struct pairs *pairs, struct pending *thread, size_t row, uint32_t call)
+{
+    const struct table *in = pairs->in;
+
+    if (thread->call != call)
+        give_up(pairs, thread);
+    if (!thread->is_begun) {
+        end_alone(pairs, thread, row, call);
+        return;
+    }
+    put_whole(&pairs->rows, thread, int64_at(in, CALL_EVENT_TS_NS, row), int64_at(in, CALL_EVENT_RESULT, row));
+    thread->is_begun = false;
+}
+
+// A file that was opened. Of several whose descriptors are not told the last is the one that was wanted.
+static void add_file(struct pairs *pairs, struct pending *thread, size_t row, bool has_descriptor)
+{
+    const struct table *in = pairs->in;
+    struct opened_file file = {
+        .ino = int64_at(in, CALL_EVENT_INO, row),
+        .size = NO_INT64,
+        .fd = NO_INT32,
+        .mode = NO_INT32,
+        .dev = uint32_at(in, CALL_EVENT_DEV, row),
+        .path = text_in(pairs, uint32_at(in, CALL_EVENT_PATH, row)),
+    };
+
+    if (has_descriptor) {
+        file.fd = (int32_t)(uint32_t)(uint64_t)int64_at(in, CALL_EVENT_ARGUMENT0, row);
+        if (int64_at(in, CALL_EVENT_ARGUMENT1, row) != NO_INT64)
+            file.mode = (int32_t)(uint32_t)(uint64_t)int64_at(in, CALL_EVENT_ARGUMENT1, row);
+        file.size = int64_at(in, CALL_EVENT_ARGUMENT2, row);
+        if (thread->nr_files && thread->files[0].fd == NO_INT32)
+            thread->nr_files = 0;
+        if (thread->nr_files < MAX_FILES)
+            thread->files[thread->nr_files++] = file;
+    } else if (!thread->nr_files || thread->files[0].fd == NO_INT32) {
+        thread->files[0] = file;
+        thread->nr_files = 1;
+    }
+}
+
+// The numbers of calls of a process are those of programs of 32 bits, as long as it runs this one.
+API bool pairs_narrow(struct pairs *pairs, int32_t pid)
+{
+    uint64_t *place = map_add(&pairs->narrow, 0, (uint32_t)pid);
+
+    if (place)
+        *place = 1;
+    return place;
+}
+
+static bool is_narrow(const struct pairs *pairs, size_t row)
+{
+    int32_t pid = int32_at(pairs->in, CALL_EVENT_PID, row);
+
+    return pairs->narrow.count && map_value(&pairs->narrow, 0, (uint32_t)pid);
+}
+
+// A process goes on with the program of its maker, until it executes another.
+static void follow_program(struct pairs *pairs, size_t row, enum call_phase phase)
+{
+    enum { CLONE_THREAD = 0x10000 };
+    const struct table *in = pairs->in;
+
+    if (!is_narrow(pairs, row))
+        return;
+    if (phase == PHASE_EXEC)
+        map_remove(&pairs->narrow, 0, (uint32_t)int32_at(in, CALL_EVENT_PID, row));
+    else if (!(int64_at(in, CALL_EVENT_ARGUMENT0, row) & CLONE_THREAD))
+        pairs_narrow(pairs, (int32_t)int64_at(in, CALL_EVENT_ARGUMENT1, row));
+}
+
+// What is told of a call while it goes on.
+static void learn(struct pairs *pairs, struct pending *thread, size_t row, enum call_phase phase)
+{
+    const struct table *in = pairs->in;
+    int64_t first = int64_at(in, CALL_EVENT_ARGUMENT0, row);
+
+    if (!thread->is_begun)
+        return;
+    if (phase == PHASE_TASK) {
+        thread->task_flags = first;
+    } else if (phase == PHASE_FILE || phase == PHASE_DESCRIPTOR) {
+        add_file(pairs, thread, row, phase == PHASE_DESCRIPTOR && first != NO_INT64);
+    } else if (phase == PHASE_PATH) {
+        add_paths(pairs, thread, row, first);
+    }
+}
+
+static uint32_t moved(struct strings *to, const struct strings *from, uint32_t number)
+{
+    const uint8_t *text;
+    size_t length;
+
+    if (number == NO_STRING)
+        return NO_STRING;
+    text = strings_text(from, number, &length);
+    return strings_add(to, text, length);
+}
+
+// Texts may go on being new forever; then those of the calls that go on are kept again from none.
+static void renew_texts(struct pairs *pairs)
+{
+    struct strings *texts = strings_new();
+
+    if (!texts)
+        return;
+    for (size_t n = 0; n < pairs->nr_threads; n++) {
+        struct pending *thread = &pairs->threads[n];
+
+        if (!thread->is_begun)
+            continue;
+        thread->comm = moved(texts, pairs->rows.texts, thread->comm);
+        for (uint32_t path = 0; path < thread->nr_paths; path++)
+            thread->paths[path].text = moved(texts, pairs->rows.texts, thread->paths[path].text);
+        for (uint32_t file = 0; file < thread->nr_files; file++)
+            thread->files[file].path = moved(texts, pairs->rows.texts, thread->files[file].path);
+    }
+    rows_texts(&pairs->rows, texts);
+    map_free(&pairs->texts_in);
+}
+
+static void take_event(struct pairs *pairs, struct pending *thread, size_t row)
+{
+    enum call_phase phase = ((const uint8_t *)pairs->in->values[CALL_EVENT_PHASE])[row];
+    uint32_t call;
+
+    if (phase == PHASE_TASK || phase == PHASE_EXEC)
+        follow_program(pairs, row, phase);
+    if (phase != PHASE_ENTER && phase != PHASE_EXIT) {
+        learn(pairs, thread, row, phase);
+        return;
+    }
+    if (uint32_at(pairs->in, CALL_EVENT_CALL, row) == NO_STRING && is_narrow(pairs, row)) {
+        pairs->counts.narrow++;
+        return;
+    }
+    call = call_at(pairs, row);
+    if (call == NO_STRING)
+        return;
+    if (phase == PHASE_ENTER)
+        begin(pairs, thread, row, call);
+    else
+        end(pairs, thread, row, call);
+}
+
+// Takes the events from row `row` of the input on until it is at its end or the output is full. Returns the next row.
+API size_t pairs_take(struct pairs *pairs, size_t row)
+{
+    enum { ROWS_OF_AN_EVENT = 2 };
+
+    if (strings_bytes(pairs->rows.texts) > STRINGS_ROOM)
+        renew_texts(pairs);
+    for (; row < pairs->in->rows && pairs->rows.out->capacity - pairs->rows.out->rows >= ROWS_OF_AN_EVENT; row++) {
+        struct pending *thread = thread_at(pairs, row);
+
+        if (thread)
+            take_event(pairs, thread, row);
+    }
+    return row;
+}
+
+// Behind the last event: rows of the calls that did not return. False where the output is full.
+API bool pairs_finish(struct pairs *pairs)
+{
+    for (; pairs->finished < pairs->nr_threads; pairs->finished++) {
+        if (!pairs->threads[pairs->finished].is_begun)
+            continue;
+        if (table_is_full(pairs->rows.out))
+            return false;
+        put_unfinished(&pairs->rows, &pairs->threads[pairs->finished]);
+        pairs->threads[pairs->finished].is_begun = false;
+    }
+    return true;
+}
+
+API const struct pair_counts *pairs_counts(struct pairs *pairs)
+{
+    pairs->counts.pending_ns = NO_INT64;
+    for (size_t n = 0; n < pairs->nr_threads; n++) {
+        const struct pending *thread = &pairs->threads[n];
+
+        if (thread->is_begun && (pairs->counts.pending_ns == NO_INT64 || thread->ts_ns < pairs->counts.pending_ns))
+            pairs->counts.pending_ns = thread->ts_ns;
+    }
+    return &pairs->counts;
+}

@@ -1,0 +1,20 @@
+// What texts that come from blkparse have in common.
+#pragma once
+
+#include "text/lines.h"
+
+// Actions by the one or two capital letters that blkparse prints for them; NO_CODE for none.
+struct actions {
+    uint8_t of[26 * 27];
+};
+
+void actions_clear(struct actions *actions);
+void actions_add(struct actions *actions, const uint8_t *letters, size_t length, uint8_t action);
+uint8_t action_of(const struct actions *actions, struct text letters);
+
+// The time that was printed, ns: events of other CPUs may be from before the start of the trace. blkparse counts those
+// modulo 2^64 ns and then cuts the seconds to 32 bits (blkparse_fmt.c: (int) SECONDS(t->time)).
+int64_t blkparse_time(struct told *told, int64_t ns);
+
+// A line that is no event: a line of the summary, which follows the events, or one that cannot be read.
+void blkparse_note(struct told *told, bool *is_summary, struct text line);
