@@ -16,9 +16,8 @@ from pathlib import Path
 from androstep_analysis import link
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-import corpus
 import polars as pl
-import truth
+from support import corpus, truth
 
 
 def main() -> None:

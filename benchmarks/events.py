@@ -3,9 +3,9 @@
 ``python benchmarks/events.py [DIRECTORY …]``. Needs the corpus of recorded traces (ANDROSTEP_CORPUS, or beside the
 checkout); directories are recordings of tests/harness (``r_FILESYSTEM-…``), which are judged as well. For each
 recording, events and groups of events are taken out of the trace one at a time, sorted by what they buy: answers to
-the questions of tests/truth.py that are right with them and not without them, with the trace alone, with an image
-before and with an image after. A row has the events and bytes of the trace per bio, what is lost (blocks in a hundred
-that are right no more; less than nothing is a gain), and how many answers became wrong: those must be none, because
+the questions of tests/support/truth.py that are right with them and not without them, with the trace alone,
+with an image before, and with one after. A row has the events and bytes of the trace per bio, what is lost (blocks in
+a hundred that are right no more; less than nothing is a gain), and how many answers became wrong: those must be none, because
 kernels lack events, and an event set with missing kinds must only leave more unknown.
 """
 
@@ -28,9 +28,8 @@ from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-import corpus
-import truth
 from harness import guest, host, judge
+from support import corpus, truth
 
 PIECE_BYTES = 4 << 20
 RECORD_HEADER_BYTES = 4

@@ -24,9 +24,9 @@ import numpy.typing as npt
 import pytest
 
 sys.path += [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "tests")]
-import corpus
 import formats
 from formats import Contender
+from support import corpus
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 sys.path += [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "tests")]
-import corpus
 import formats
 from formats import Contender
 from formats_text import SPLIT
+from support import corpus
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture

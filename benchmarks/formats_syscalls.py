@@ -20,8 +20,8 @@ import pytest
 
 sys.path += [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "tests")]
 import formats
-import syscall_recording
 from formats import Contender
+from support import syscall_recording
 
 from androstep_analysis import ingest
 from androstep_analysis.datasets.unpack import unpack

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 sys.path += [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "tests")]
-import corpus
 import formats
 import formats_perfetto
 from formats import Contender
+from support import corpus
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture

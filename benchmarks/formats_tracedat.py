@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 
 sys.path += [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "tests")]
-import corpus
 import formats
 from formats import Contender
+from support import corpus
 
 from androstep_analysis.ingest import ftrace, source, tracedat_file
 

@@ -31,7 +31,7 @@ from functools import partial
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-import loops
+from support import loops
 
 PROBES = Path(__file__).resolve().parents[1] / "build" / "probes"
 IOBENCH = PROBES / "native" / "iobench"

@@ -30,7 +30,7 @@ from pathlib import Path
 from androstep_analysis.ingest import record
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-import loops
+from support import loops
 
 IOBENCH = Path(__file__).resolve().parents[1] / "build" / "probes" / "native" / "iobench"
 IMAGE_MIB = 512

@@ -39,7 +39,7 @@ from androstep_analysis.replay import clean, read
 from androstep_analysis.replay.tables import READS, WRITES
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-import loops
+from support import loops
 
 IOREPLAY = Path(__file__).resolve().parents[1] / "build" / "probes" / "native" / "ioreplay"
 IMAGE_MIB = 1000

@@ -33,7 +33,7 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.replay import device, read
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-import loops
+from support import loops
 
 ROOT = Path(__file__).resolve().parents[1]
 PROBES = ROOT / "build" / "probes" / "native"

@@ -1,7 +1,7 @@
 """The translation layer and the prediction beside the same in plain Python: requests per second.
 
 ``python benchmarks/whatif.py [--requests N] [--rounds N]``. Random writes and reads of 4 to 64 KiB on a device of 32
-MiB that is full, so that cleaning never ends. The plain layer is the oracle of the tests (tests/whatif_oracles.py), on
+MiB that is full, so that cleaning never ends. The plain layer is the oracle of tests (support/whatif_oracles.py), on
 fewer requests: it is as slow as it is plain. The prediction's peer is a heap of threads, as one would write it.
 """
 
@@ -24,7 +24,7 @@ from androstep_analysis.replay.program import Program
 from androstep_analysis.whatif.log_structured import accesses
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-from whatif_oracles import Layer
+from support.whatif_oracles import Layer
 
 CAPACITY = 32 << 20
 SEGMENT = 1 << 20

@@ -21,7 +21,7 @@ from androstep_analysis.device import connect
 from androstep_analysis.device.workloads import Pages, clock
 from androstep_analysis.device.workloads.script import Script, Step
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path += [str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "device")]
 from adbd import phone
 from test_workloads import Site, browser
 

@@ -32,8 +32,8 @@ import polars as pl
 sys.path.append(str(Path(__file__).resolve().parents[1] / "whatif"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 from apps import Messages, Packages, Site, Web
-from devices import KINDS
 from harness import places
+from support.devices import KINDS
 
 from androstep_analysis.capture import Capture
 from androstep_analysis.device import connect

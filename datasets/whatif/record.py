@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
-from devices import KINDS, LIMITS, MIB, Device, places
+from support.devices import KINDS, LIMITS, MIB, Device, places
 
 import androstep_analysis as androstep
 from androstep_analysis import replay, whatif

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-import fuzzing
+from support import fuzzing
 
 from androstep_analysis import native
 

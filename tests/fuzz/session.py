@@ -9,9 +9,8 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import corpus
-import fuzzing
 import targets
+from support import corpus, fuzzing
 
 _AT_ONCE = 2
 

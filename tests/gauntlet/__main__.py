@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import truth
+from support import truth
 from tqdm import tqdm
 
 from gauntlet import situations

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import corpus
 import polars as pl
-import truth
+from support import corpus, truth
 
 from androstep_analysis import beside, ingest, terminal, units
 from androstep_analysis.capture import Capture

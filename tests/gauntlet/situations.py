@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import corpus
 import polars as pl
-import truth
+from support import corpus, truth
 
 from gauntlet import images
 from gauntlet.judging import Case

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
-import tracedat_files
-from tracedat_files import File, Machine
+from support import tracedat_files
+from support.tracedat_files import File, Machine
 
 from androstep_analysis.ingest import ftrace_format, source, tracedat_file
 from androstep_analysis.ingest.ftrace_format import Event

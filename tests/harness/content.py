@@ -91,7 +91,7 @@ class Block(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """`rows` as tests/truth.py takes them; `unmatched`: sectors that trace and disk saw written unequally often."""
+    """`rows` as support.truth takes them; `unmatched`: sectors that trace and disk saw written unequally often."""
 
     rows: pl.DataFrame
     ambiguous: Counter[str]

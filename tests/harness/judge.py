@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import truth
+from support import truth
 
 from androstep_analysis import fs, ingest, link, units
 from androstep_analysis.fs import Filesystem

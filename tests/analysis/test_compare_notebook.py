@@ -1,0 +1,100 @@
+"""The numbers of notebooks/04_compare.ipynb are those that `androstep compare` prints, with the corpus and without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from support import corpus
+
+from androstep_analysis import cli
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "notebooks/04_compare.ipynb"
+
+TOLD = """\
+import json
+rows = lambda table: table.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
+known = lambda row: {name: value for name, value in row.items() if value is not None}
+print(json.dumps({name: [[known(row) for row in rows(table)] for table in both] for name, both in results.items()}))
+"""
+
+APPS = {
+    "Call of Duty": "cod_exec",
+    "PUBG": "pubg_exec",
+    "slide show": "slideshow_exec",
+    "Telegram's installation": "telegram_precond",
+}
+
+
+def executed(monkeypatch: pytest.MonkeyPatch, where: Path) -> dict[str, Any]:
+    """What the notebook keeps in `results`: of each comparison the groups and the comparisons, as JSON."""
+    monkeypatch.setenv("ANDROSTEP_CORPUS", str(where))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell(TOLD))
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(NOTEBOOK.parent)}}).execute()
+    printed = "".join(one["text"] for one in notebook.cells[-1]["outputs"] if one.get("name") == "stdout")
+    return json.loads(printed)
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: object) -> list[Any]:
+    """The same of the command."""
+    capsys.readouterr()
+    assert cli.main(["compare", *map(str, words), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return [found["groups"], found["comparisons"]]
+
+
+def filesystems(capsys: pytest.CaptureFixture[str]) -> dict[str, list[Any]]:
+    """What needs no corpus, by the command."""
+    benches = [ROOT / "datasets/bench" / place / "modes.rec.xz" for place in ("ext4_disk", "xfs_disk", "btrfs_disk")]
+    rates = (*benches, "--measure", "bench", "--metric", "iops", "--by", "fs_type")
+    replays = sorted((ROOT / "datasets/replay").glob("*_guest/replay-*.rec.xz"))
+    times = (*replays, "--measure", "replay", "--metric", "io_time", "--where", "call=", "--by", "fs_type")
+    return {
+        "bench": told(capsys, *rates),
+        "bench_fsync": told(capsys, *rates, "--where", "sync_mode=fsync", "--where", "test=rand_write"),
+        "replay": told(capsys, *times),
+    }
+
+
+def numbers(value: Any) -> int:
+    """How many numbers are in a JSON value."""
+    if isinstance(value, dict | list):
+        return sum(map(numbers, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int | float)
+
+
+def test_without_the_corpus(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = executed(monkeypatch, tmp_path)
+    expected = filesystems(capsys)
+    assert found == expected
+    assert numbers(found) > 1000
+
+
+def test_with_the_corpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    files = {app: corpus.path(f"block_csv/pixel6a_{name}.csv.gz") for app, name in APPS.items()}
+    found = executed(monkeypatch, corpus.ROOT)
+    paths = []
+    for number, (app, file) in enumerate(files.items()):
+        paths.append(tmp_path / f"c{number}")
+        words = ("--fact", f"workload={app}", "--fact", "device=Pixel 6a", "-o", str(paths[-1]))
+        assert cli.main(["ingest", str(file), *words]) == 0
+    shares = ("--metric", "count_ratio", "--by", "workload", "--windows", "10s")
+    expected = {name: told(capsys, *paths, "--measure", name, *shares) for name in ("locality", "mix")}
+    assert {name: found[name] for name in expected} == expected
+    assert numbers(expected) > 500
+    verdicts = {
+        (row["op"], row["group_first"], row["group_second"]): row["verdict"]
+        for row in found["locality"][1]
+        if row["class"] == "consecutive"
+    }
+    assert verdicts["read", "Call of Duty", "slide show"] == "lower"
+    assert verdicts["read", "Call of Duty", "Telegram's installation"] == "only in the first"
+    assert verdicts["write", "Call of Duty", "Telegram's installation"] == "insufficient data"

@@ -1,0 +1,109 @@
+"""The places that iobench visits, and what it writes there.
+
+With --compat-rng they are those of the original Mobibench 1.0.9, of which the corpus has sequences. For several
+threads there is nothing to compare with: the original's threads seed one generator anew and draw from it without a
+lock, so that it gives them other numbers in every run. Here each worker gets what the original gives to a thread that
+is alone.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+from support import benched, corpus
+
+RECORD_BYTES = 4096
+
+
+def visited(directory: Path, *words: str, records: int, call: str) -> list[int]:
+    """Records in the order in which the measured part comes to them: the last `records` calls `call` on the file."""
+    options = ("-p", directory, "--size", str(records * RECORD_BYTES), "--bs", str(RECORD_BYTES), "--cache", "any")
+    calls = benched.calls(directory / "calls", call, *options, *words)
+    offsets = [int(found.arguments.rsplit(", ", 1)[1]) for found in calls if found.path.endswith("/test.dat0")]
+    return [offset // RECORD_BYTES for offset in offsets][-records:]
+
+
+def compat(directory: Path, number: int, records: int, overlap: int) -> list[int]:
+    """What Mobibench's -a `number` visits: 1 writes, 3 reads."""
+    words = ("-a", str(number), "-v", str(overlap), "--compat-rng")
+    return visited(directory, *words, records=records, call={1: "pwrite64", 3: "pread64"}[number])
+
+
+def originals() -> dict[tuple[int, int], list[int]]:
+    """The original's sequences, by number of records and overlap."""
+    found = json.loads(corpus.path("androstep/oracle_random_offsets.json").read_text("utf-8"))
+    keys = {name: re.fullmatch(r"numrecs=(\d+),v=(\d+)", name) for name in found}
+    return {(int(key[1]), int(key[2])): found[name] for name, key in keys.items() if key}
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("records", [16, 64, 256])
+@pytest.mark.parametrize("overlap", [0, 25, 50, 75])
+def test_the_original_is_reproduced(tmp_path: Path, records: int, overlap: int, number: int) -> None:
+    assert compat(tmp_path, number, records, overlap) == originals()[records, overlap]
+
+
+def test_all_of_the_original_is_compared() -> None:
+    assert set(originals()) == {(records, overlap) for records in (16, 64, 256) for overlap in (0, 25, 50, 75)}
+
+
+def test_reads_and_writes_do_not_share_an_order(tmp_path: Path) -> None:
+    written = visited(tmp_path, "--rw", "randwrite", records=256, call="pwrite64")
+    read = visited(tmp_path, "--rw", "randread", records=256, call="pread64")
+    assert sorted(written) == sorted(read) == list(range(256))
+    assert written != read
+    assert sum(one == other for one, other in zip(written, read, strict=True)) < 10
+
+
+def test_every_worker_has_the_order_of_one_that_is_alone(tmp_path: Path) -> None:
+    assert visited(tmp_path, "-a", "1", "--compat-rng", "-t", "3", records=64, call="pwrite64") == originals()[64, 0]
+
+
+def test_a_seed_decides(tmp_path: Path) -> None:
+    first, again, other = (
+        visited(tmp_path, "--rw", "randread", "--randseed", seed, records=64, call="pread64")
+        for seed in ("1", "1", "2")
+    )
+    assert first == again != other
+
+
+def test_overlap_revisits(tmp_path: Path) -> None:
+    read = visited(tmp_path, "--rw", "randread", "--overlap", "25", records=256, call="pread64")
+    assert len(set(read)) == 192
+
+
+def written(directory: Path, *words: str, size: int, record: int) -> list[bytes]:
+    """Records of a file that was written once, in their place."""
+    options = ("--rw", "write", "--size", str(size), "--bs", str(record), "--cache", "any", "--keep")
+    benched.run("-p", directory, *options, *words)
+    (path,) = directory.rglob("test.dat0")
+    content = path.read_bytes()
+    assert len(content) == size
+    return [content[start : start + record] for start in range(0, size, record)]
+
+
+@pytest.mark.parametrize("percent", [0, 20, 50, 80, 100])
+@pytest.mark.parametrize("record", [512, 4096, 65536])
+def test_data_compress_as_far_as_asked(tmp_path: Path, percent: int, record: int) -> None:
+    """By zlib, and by one that looks back over all of the file; what makes blocks differ remains of 100 %."""
+    content = b"".join(written(tmp_path, "--buffer_compress_percentage", str(percent), size=1 << 20, record=record))
+    for compressed in (zlib.compress(content, 6), lzma.compress(content, preset=1)):
+        assert abs(len(compressed) / len(content) - (100 - percent) / 100) < 0.03
+
+
+@pytest.mark.parametrize("percent", [0, 10, 33, 50, 100])
+def test_records_repeat_as_often_as_asked(tmp_path: Path, percent: int) -> None:
+    records = written(tmp_path, "--dedupe_percentage", str(percent), size=1000 * 4096, record=4096)
+    assert len(set(records)) == max(1000 - 1000 * percent // 100, 1)
+
+
+def test_workers_write_different_data(tmp_path: Path) -> None:
+    benched.run("-p", tmp_path, "--rw", "write", "--size", "256k", "--cache", "any", "--keep", "-t", "4")
+    contents = [path.read_bytes() for path in tmp_path.rglob("test.dat*")]
+    blocks = {content[start : start + 4096] for content in contents for start in range(0, len(content), 4096)}
+    assert len(contents) == 4 and len(blocks) == 4 * 64

@@ -1,0 +1,477 @@
+"""Recordings, benchmarks, replays and samples of devices: whole, also when link or probe fails, and nothing left there.
+
+What a recording must have is known: each test writes sectors of a loop device of its own, past the page cache.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+from adbd import LOCKED, PIXEL, FakePhone, Faults, Model, phone
+from support.devices import home, needs_probe
+from support.loops import attached, make_ext4, mounted
+from support.replay_programs import opened, program
+
+from androstep_analysis import capture, units
+from androstep_analysis.capture import Capture
+from androstep_analysis.device import Device, DeviceError, LinkLost, connect, recording
+from androstep_analysis.errors import InputError, LossWarning
+
+pytestmark = [pytest.mark.root, pytest.mark.filterwarnings("ignore:.*the probe counted")]
+
+INSTANCES = Path("/sys/kernel/tracing/instances")
+BLOCK_SECTORS, BLOCKS = 8, 200
+HOSTILE = "a; rm -rf / '$(reboot)'\n<b>"
+
+
+@pytest.fixture(autouse=True)
+def recorder() -> None:
+    needs_probe("iotrace")
+    if not INSTANCES.is_dir():
+        pytest.skip("no tracefs")
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[str]:
+    with (tmp_path / "image").open("wb") as file:
+        file.truncate(8 << 20)
+    with attached(tmp_path / "image") as device:
+        yield device
+
+
+def write(loop: str, blocks: range) -> None:
+    """Writes blocks of the device, each by a request of its own."""
+    fd = os.open(loop, os.O_WRONLY | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, BLOCK_SECTORS * 512) as page:
+            for block in blocks:
+                os.pwrite(fd, page, 2 * block * BLOCK_SECTORS * 512)  # with gaps, so that none are merged
+    finally:
+        os.close(fd)
+
+
+def written(capture: Capture | None, loop: str) -> list[int]:
+    """The blocks that the capture has writes of, in order."""
+    assert capture is not None
+    number = Path(loop).stat().st_rdev
+    dev = units.parse_dev(f"{os.major(number)}:{os.minor(number)}")
+    writes = capture.requests.filter(pl.col("dev") == dev, pl.col("op") == "write", pl.col("queue_ns").is_not_null())
+    return sorted(sector // (2 * BLOCK_SECTORS) for sector in writes.collect()["sector"])
+
+
+@contextmanager
+def connected(
+    place: Path, *, model: Model = PIXEL, faults: Faults | None = None, patience_s: float = 60
+) -> Iterator[tuple[Device, FakePhone]]:
+    """A phone whose memory for recordings is its own; nothing of any recording is left there at the end."""
+    faults = faults or Faults()
+    faults.disk_bytes = 256 << 20
+    with (
+        home(place) as patch,
+        phone(place, model=model, faults=faults) as fake,
+        connect(fake.address, patience_s=patience_s) as device,
+    ):
+        patch.setattr(recording, "MEMORY", ("/data/local/tmp",))
+        yield device, fake
+
+
+def nothing_left(fake: FakePhone) -> bool:
+    return not list(fake.tmp.iterdir()) and not {"iotrace", "procmon", "iobench"} & set(fake.processes().values())
+
+
+# -- recordings -------------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_of_this_machine_knows_whose_file_it_was(tmp_path: Path) -> None:
+    make_ext4(tmp_path / "fs.img", nr_mib=16)
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    with mounted(tmp_path / "fs.img") as fs, connect("local") as device:
+        asked = {"trace": [str(fs.top)], "memory": str(memory), "workload": HOSTILE}
+        with device.record(out=tmp_path / "capture", **asked) as recorded:
+            (fs.top / "kept").write_bytes(os.urandom(100_000))
+            os.sync()
+        assert not list(memory.iterdir())
+    assert recorded.capture is not None
+    data = recorded.capture.io.filter(path="/kept", op="write").collect()
+    assert data["bytes"].sum() >= 100_000
+    assert recorded.capture.facts["workload"] == HOSTILE
+    assert recorded.capture.facts["kernel"] == os.uname().release
+    assert recorded.capture.facts["rooted"] is True
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["capture", "fs.img", "memory"]
+
+
+def test_a_command_is_run_and_waited_for(tmp_path: Path, loop: str) -> None:
+    with connected(tmp_path) as (device, fake):
+        command = ["dd", "if=/dev/zero", f"of={loop}", "bs=4096", "count=50", "oflag=direct"]
+        with device.record(out=tmp_path / "capture", preset="block", trace=[loop], command=command) as recorded:
+            pass
+        assert recorded.capture is not None
+        requests = recorded.capture.requests.filter(op="write", submit_comm="dd").collect()
+        assert requests.filter(pl.col("nr_sectors") == 8)["sector"].sort().to_list() == list(range(0, 400, 8))
+        assert recorded.capture.facts["workload"] == " ".join(command)
+        assert recorded.capture.facts["device"] == fake.model.properties["ro.product.model"]
+
+
+def test_a_command_that_cannot_be_run_is_a_sentence(tmp_path: Path, loop: str) -> None:
+    asked = {"out": tmp_path / "capture", "preset": "block", "trace": [loop]}
+    with connected(tmp_path) as (device, fake):
+        with pytest.raises(DeviceError, match="no-such-program"), device.record(command=["no-such-program"], **asked):
+            pass
+        device.close()
+        assert nothing_left(fake)
+    assert not (tmp_path / "capture").exists()
+
+
+def test_what_the_block_raises_is_raised_when_the_capture_is_made(tmp_path: Path, loop: str) -> None:
+    with connected(tmp_path) as (device, fake):
+        recorded = device.record(out=tmp_path / "capture", preset="block", trace=[loop])
+        with pytest.raises(KeyboardInterrupt), recorded:
+            write(loop, range(BLOCKS))
+            raise KeyboardInterrupt
+        assert written(recorded.capture, loop) == list(range(BLOCKS))
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_a_recording_that_has_ended_before_anybody_looks_is_one(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine its time is over before it is asked whether it has begun."""
+    until_recording = recording.Recording._until_recording
+
+    def late(recorded: recording.Recording) -> None:
+        recorded._jobs[recording.IOTRACE].wait()
+        until_recording(recorded)
+
+    monkeypatch.setattr(recording.Recording, "_until_recording", late)
+    with connected(tmp_path) as (device, fake):
+        with device.record(out=tmp_path / "capture", preset="block", trace=[loop], seconds=1) as recorded:
+            write(loop, range(BLOCKS))
+        assert written(recorded.capture, loop) == []
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_samples_come_with_the_recording(tmp_path: Path, loop: str) -> None:
+    needs_probe("procmon")
+    with connected(tmp_path) as (device, fake):
+        asked = {"out": tmp_path / "capture", "preset": "block", "trace": [loop], "monitor_hz": 50}
+        with device.record(**asked) as recorded:
+            write(loop, range(BLOCKS))
+        assert written(recorded.capture, loop) == list(range(BLOCKS))
+        device.close()
+        assert nothing_left(fake)
+    assert recorded.capture is not None
+    counters = recorded.capture.samples.select("counter").unique().collect()["counter"].to_list()
+    assert any(counter.startswith("diskstats.") for counter in counters)
+    assert (tmp_path / "capture" / "raw" / "samples.rec").is_file()
+
+
+# -- when something breaks --------------------------------------------------------------------------------------------
+
+
+def test_a_link_lost_while_recording_loses_nothing(tmp_path: Path, loop: str) -> None:
+    with connected(tmp_path) as (device, fake):
+        with device.record(out=tmp_path / "capture", preset="block", trace=[loop]) as recorded:
+            write(loop, range(50))
+            fake.disconnect()
+            write(loop, range(50, BLOCKS))
+            fake.disconnect()
+        assert written(recorded.capture, loop) == list(range(BLOCKS))
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_a_link_lost_again_and_again_while_fetching_loses_nothing(tmp_path: Path, loop: str) -> None:
+    with connected(tmp_path) as (device, fake):
+        with device.record(out=tmp_path / "capture", preset="block", trace=[loop]) as recorded:
+            write(loop, range(BLOCKS))
+            fake.faults.cut_shell_after, fake.faults.times = 5_000, 3
+        assert written(recorded.capture, loop) == list(range(BLOCKS))
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_a_recording_without_the_samples_that_were_asked_for_tells_why(tmp_path: Path, loop: str) -> None:
+    needs_probe("procmon")
+    with connected(tmp_path) as (device, _):
+        recorded = device.record(out=tmp_path / "capture", preset="block", trace=[loop], monitor_hz=10**8)
+        with pytest.warns(LossWarning, match="procmon did not end well: .*100000000"), recorded:
+            write(loop, range(BLOCKS))
+        assert written(recorded.capture, loop) == list(range(BLOCKS))
+
+
+def test_a_killed_recorder_loses_nothing_that_the_kernel_still_holds(tmp_path: Path, loop: str) -> None:
+    """On this machine: an iotrace of another test may save what is left, where it finds the directory."""
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    with connect("local") as device:
+        asked = {"preset": "block", "trace": [loop], "memory": str(memory)}
+        recorded = device.record(out=tmp_path / "capture", **asked)
+        with pytest.warns(LossWarning, match="iotrace was killed"), recorded:
+            write(loop, range(BLOCKS))
+            (pid,) = (int(path.read_text()) for path in memory.glob("*/iotrace/pid"))
+            os.kill(pid, signal.SIGKILL)
+    assert written(recorded.capture, loop) == list(range(BLOCKS))
+    assert not list(memory.iterdir())
+
+
+def test_a_recorder_killed_without_counters_is_told(tmp_path: Path, loop: str) -> None:
+    with connect("local") as device, device.record(out=tmp_path / "x", preset="block", trace=[loop]):
+        pass
+    raw = tmp_path / "x" / "raw"
+    told = (raw / "recording.json").read_text()
+    (raw / "recording.json").write_text(told.replace('"lost_events": 0', '"lost_events": null'))
+    with pytest.warns(LossWarning, match="nobody knows how many"):
+        assert capture.create([raw], tmp_path / "capture").lost_events == 0
+
+
+def test_a_device_that_goes_for_good_is_told_with_what_to_do(
+    tmp_path: Path, loop: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        connected(tmp_path, patience_s=0) as (device, fake),
+        pytest.raises(LinkLost, match=r"127\.0\.0\.1"),
+        device.record(out=tmp_path / "capture", preset="block", trace=[loop]),
+    ):
+        fake.reboot()
+    said = capsys.readouterr().err
+    assert "--recover" in said and fake.address in said
+    assert not (tmp_path / "capture").exists()
+
+
+_DIES = """
+import os, signal, sys
+from androstep_analysis.device import connect, recording
+recording.MEMORY = ("/data/local/tmp",)
+device = connect(sys.argv[1])
+with device.record(out="never", preset="block", trace=[sys.argv[2]], workload=sys.argv[3]):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_program_recorded_is_fetched_by_the_next(tmp_path: Path, loop: str) -> None:
+    with connected(tmp_path) as (device, fake):
+        died = subprocess.run([sys.executable, "-c", _DIES, fake.address, loop, HOSTILE], cwd=tmp_path, timeout=300)
+        assert died.returncode == -signal.SIGKILL
+        write(loop, range(BLOCKS))
+        (capture,) = device.recover(tmp_path / "capture")
+        assert written(capture, loop) == list(range(BLOCKS))
+        assert capture.facts["workload"] == HOSTILE
+        assert "iotrace" not in fake.processes().values()
+        with pytest.raises(DeviceError, match="no recording is left"):
+            device.recover(tmp_path / "another")
+
+
+def test_what_others_put_where_recordings_are_is_none(tmp_path: Path) -> None:
+    """A process that it names would be ended as root, and a file that it links to be copied."""
+    with connected(tmp_path) as (device, fake):
+        there = fake.tmp / "androstep-others"
+        (there / "recording").mkdir(parents=True)
+        (there / "about.json").write_text("{}")
+        (there / "recording" / "trace.dat").symlink_to("/etc/shadow")
+        (fake.tmp / "androstep-linked").symlink_to("androstep-others")
+        os.chown(there, 2000, 2000)
+        with pytest.raises(DeviceError, match="no recording is left"):
+            device.recover(tmp_path / "capture")
+
+
+def test_what_is_left_of_another_recording_stays_out(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that were to get the same name: of the first, files are here already."""
+
+    def lost(*_: object, **__: object) -> None:
+        raise LinkLost("cut")
+
+    def record(monitor_hz: int | None) -> None:
+        with device.record(out=tmp_path / "capture", preset="block", trace=[loop], monitor_hz=monitor_hz):
+            write(loop, range(BLOCKS))
+
+    with connected(tmp_path) as (device, _):
+        with monkeypatch.context() as patch, pytest.raises(LinkLost):
+            patch.setattr(device, "remove", lost)
+            patch.setattr(device, "patience_s", 0)
+            record(monitor_hz=10)
+        [before] = tmp_path.glob("capture.*")
+        assert (before / "samples.rec").exists()
+        device.remove(f"/data/local/tmp/{before.suffix.removeprefix('.')}", root=True)
+        record(monitor_hz=None)
+        made = capture.open(tmp_path / "capture")
+        assert written(made, loop) == list(range(BLOCKS))
+        assert not made.about["rows"]["samples"]
+
+
+def test_nothing_is_begun_where_the_capture_cannot_be_made(tmp_path: Path, loop: str) -> None:
+    (tmp_path / "capture").mkdir()
+    with connected(tmp_path) as (device, fake):
+        with pytest.raises(InputError, match="exists already"), device.record(out=tmp_path / "capture"):
+            pass
+        assert not list(fake.tmp.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"preset": "block; reboot"}, "no preset"),
+        ({"trace": ["/no/such"]}, "/no/such"),
+        ({"trace": ["-x"]}, "-x"),
+        ({"memory": "/no/such"}, "/no/such"),
+    ],
+)
+def test_what_iotrace_refuses_is_its_sentence(tmp_path: Path, asked: dict[str, object], said: str) -> None:
+    with connected(tmp_path) as (device, fake):
+        with pytest.raises(DeviceError, match=said), device.record(out=tmp_path / "capture", **asked):
+            pass
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_without_tracefs_a_sentence_says_so(tmp_path: Path) -> None:
+    with connected(tmp_path, faults=Faults(no_tracefs=True)) as (device, fake):
+        with pytest.raises(DeviceError, match="tracefs"), device.record(out=tmp_path / "capture"):
+            pass
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_without_root_a_sentence_says_so(tmp_path: Path) -> None:
+    with connected(tmp_path, model=LOCKED) as (device, fake):
+        with pytest.raises(DeviceError, match="no root"), device.record(out=tmp_path / "capture"):
+            pass
+        device.close()
+        assert nothing_left(fake)
+
+
+# -- benchmarks, replays, samples -------------------------------------------------------------------------------------
+
+QUICK = ("--rw", "write", "--size", "256k", "--cache", "any", "--repeats", "2")
+
+
+def test_a_benchmark_on_the_device(tmp_path: Path) -> None:
+    needs_probe("iobench")
+    with connected(tmp_path) as (device, fake):
+        ran = device.bench(QUICK, tmp_path / "capture")
+        assert (ran.status, ran.capture is not None) == (0, True)
+        assert ran.capture is not None
+        assert ran.capture.bench["bench_runs"]["valid"].to_list() == [True, True]
+        assert ran.capture.facts["device"] == fake.model.properties["ro.product.model"]
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_a_benchmark_goes_on_while_the_link_is_lost(tmp_path: Path) -> None:
+    needs_probe("iobench")
+    with connected(tmp_path, faults=Faults(cut_shell_after=500, times=3)) as (device, fake):
+        assert device.bench(QUICK, tmp_path / "capture").status == 0
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_a_killed_benchmark_is_told_by_its_status(tmp_path: Path) -> None:
+    needs_probe("iobench")
+    with connected(tmp_path, faults=Faults(kill="iobench")) as (device, fake):
+        ran = device.bench(["--rw", "write", "--size", "1m", "--cache", "any", "--runtime", "60"], tmp_path / "capture")
+        assert ran.status == 128 + signal.SIGKILL
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_an_interrupted_benchmark_ends_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_probe("iobench")
+    with connected(tmp_path) as (device, fake):
+        poll = recording.Job.poll
+
+        def interrupted(job: recording.Job) -> list[str]:
+            lines = poll(job)
+            if "iobench" in fake.processes().values():
+                monkeypatch.undo()
+                raise KeyboardInterrupt
+            return lines
+
+        monkeypatch.setattr(recording.Job, "poll", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.bench(["--rw", "write", "--size", "1m", "--cache", "any", "--runtime", "60"], tmp_path / "capture")
+        assert "iobench" not in fake.processes().values()
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_options_of_iobench_are_words_on_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_probe("iobench")
+    with connected(tmp_path) as (device, _):
+        ran = device.bench(["--rw", "; reboot"], tmp_path / "capture")
+    assert ran.status == 1
+    assert "; reboot" in capsys.readouterr().err
+
+
+def test_a_replay_on_the_device(tmp_path: Path) -> None:
+    needs_probe("ioreplay")
+    write_4k = {"call": "write", "descriptor": 1, "bytes": 4096, "result": 4096}
+    made = program([opened(1, "d/; rm -rf x"), write_4k, {"call": "close", "descriptor": 1}])
+    made.write(tmp_path / "a program.rec")
+    with connected(tmp_path) as (device, fake):
+        place = "/data/local/tmp/re play'd"
+        ran = device.replay(tmp_path / "a program.rec", place, tmp_path / "capture", ["--mode", "as-fast"], repeats=2)
+        assert ran.capture is not None
+        assert ran.capture.replay["replay_runs"]["done"].to_list() == [3, 3]
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_samples_of_the_device(tmp_path: Path) -> None:
+    needs_probe("procmon")
+    with connected(tmp_path) as (device, fake):
+        with device.monitor(tmp_path / "capture", hz=50) as monitoring:
+            device.sh(["sleep", "1"])
+        assert monitoring.capture is not None
+        ticks = monitoring.capture.samples.select(pl.col("ts_ns").max() - pl.col("ts_ns").min()).collect().item()
+        assert ticks >= 900_000_000
+        assert monitoring.capture.facts["device"] == fake.model.properties["ro.product.model"]
+        device.close()
+        assert nothing_left(fake)
+
+
+def test_sampling_has_begun_when_the_block_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, here one that sleeps first, procmon begins after the block has ended."""
+    needs_probe("procmon")
+    with connect("local") as device:
+        slow = tmp_path / "slow"
+        slow.write_text(f'#!/bin/sh\nsleep 1\nexec {device.probe("procmon")} "$@"\n')
+        slow.chmod(0o755)
+        monkeypatch.setattr(device, "probe", lambda _: str(slow))
+        with device.monitor(tmp_path / "capture", hz=50) as monitoring:
+            pass
+    assert monitoring.capture is not None
+    assert monitoring.capture.samples.collect().height
+
+
+def test_where_no_capture_can_be_made_the_files_are_kept_here(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> Capture:
+        raise InputError("broken")
+
+    with connected(tmp_path) as (device, fake):
+        monkeypatch.setattr(recording.capture, "create", broken)
+        with (
+            pytest.raises(InputError, match="broken"),
+            device.record(out=tmp_path / "capture", preset="block", trace=[loop]),
+        ):
+            write(loop, range(BLOCKS))
+        monkeypatch.undo()
+        device.close()
+        assert nothing_left(fake)
+    [kept] = tmp_path.glob("capture.androstep-*")
+    assert str(kept) in capsys.readouterr().err
+    assert written(capture.create([kept], tmp_path / "capture"), loop) == list(range(BLOCKS))

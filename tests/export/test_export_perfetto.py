@@ -1,0 +1,218 @@
+"""The Perfetto trace against the tables it was made from, read by Google's protobuf (perfetto_slices.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import made, perfetto_slices
+from support.perfetto_slices import Slice, Trace
+from support.tree import ROOT
+
+from androstep_analysis import derivation, export, schema, units
+from androstep_analysis.capture import Capture
+
+DEMO = ROOT / "datasets/demo"
+
+TIMES = ("queue_ns", "issue_ns", "complete_ns")
+
+
+def demo() -> Capture:
+    return made.of_tables(
+        {name: pl.read_parquet(DEMO / "tables" / f"{name}.parquet") for name in derivation.TABLES}, clock="boot"
+    )
+
+
+def traced(opened: Capture, path: Path) -> Trace:
+    with path.open("w+b") as file:
+        export.write(opened, "perfetto", file)
+    return perfetto_slices.read(path)
+
+
+def rows(table: pl.LazyFrame) -> list[dict[str, Any]]:
+    """What the arguments of the slices must say: every value that there is, devices as MAJ:MIN."""
+    found = []
+    for row in table.collect().iter_rows(named=True):
+        devices = {name: units.format_dev(row[name]) for name in ("dev", "part_dev") if name in row}
+        found.append({name: value for name, value in (row | devices).items() if value is not None})
+    return found
+
+
+def of(trace: Trace, category: str) -> list[Slice]:
+    keys = ("request_id", "piece") if category == "io" else ("request_id",)
+    return sorted(
+        (one for one in trace.slices if one.category == category), key=lambda one: [one.arguments[key] for key in keys]
+    )
+
+
+def check(opened: Capture, trace: Trace) -> None:
+    """Every row of what reached a device is a slice, at its times, on its track, with its values, and no other is."""
+    seen = rows(opened.requests)
+    reached = [row for row in seen if "issue_ns" in row or "complete_ns" in row] or seen
+    reached_ids = {row["request_id"] for row in reached}
+    first = min(
+        [
+            0,
+            *(
+                row[name]
+                for table in (opened.io, opened.requests)
+                for row in rows(table)
+                for name in TIMES
+                if name in row
+            ),
+        ]
+    )
+    pieces = of(trace, "io")
+    assert [one.arguments for one in pieces] == [row for row in rows(opened.io) if row["request_id"] in reached_ids]
+    for one in pieces:
+        times = [one.arguments[name] - first for name in TIMES if name in one.arguments]
+        assert one.begin == times[0]
+        assert one.end == (max(times[-1], times[0]) if "complete_ns" in one.arguments and len(times) > 1 else None)
+        pid = one.arguments.get("owner_pid")
+        root = one.track[0]
+        if pid is None:
+            assert root == ("filesystem" if one.arguments["owner_via"] == "filesystem" else "owner unknown")
+        else:
+            assert root.startswith(f"{pid} ")
+        if "path" in one.arguments:
+            assert one.track[1:] == (one.arguments["path"],)
+    requests = of(trace, "requests")
+    columns = schema.table("requests").polars.names()
+    told = [{name: one.arguments[name] for name in columns if name in one.arguments} for one in requests]
+    assert told == reached
+    by_request: dict[int, list[Slice]] = {}
+    for one in pieces:
+        by_request.setdefault(one.arguments["request_id"], []).append(one)
+    for one in requests:
+        own = by_request.get(one.arguments["request_id"], [])
+        issue = one.arguments.get("issue_ns", one.arguments.get("queue_ns"))
+        complete = one.arguments.get("complete_ns")
+        assert one.begin == (complete if issue is None else issue) - first
+        assert one.end == (None if issue is None or complete is None else max(issue, complete) - first)
+        assert one.track == ("block devices", one.arguments["dev"], "requests")
+        assert one.arguments["bytes"] == 512 * one.arguments["nr_sectors"]
+        assert one.arguments["pieces"] == len(own)
+        for name in ("block_type", "path", "owner_pid", "owner_comm"):
+            values = {piece.arguments.get(name) for piece in own} or {None}
+            assert one.arguments.get(name) == (values.pop() if len(values) == 1 else None)
+        assert one.last_flows == [flow for piece in own for flow in piece.flows]
+    flows = [flow for one in pieces for flow in one.flows]
+    assert len(set(flows)) == len(flows) == len(pieces)
+    check_depth(opened, trace, first)
+
+
+def check_depth(opened: Capture, trace: Trace, first: int) -> None:
+    """At every moment that a counter tells: as many as were issued and are not completed, counted one by one."""
+    done = [row for row in rows(opened.requests) if "issue_ns" in row and "complete_ns" in row]
+    for dev in {row["dev"] for row in done}:
+        own = [(row["issue_ns"], max(row["issue_ns"], row["complete_ns"])) for row in done if row["dev"] == dev]
+        values = list(dict(trace.counters["block devices", dev, "queue depth"]).items())  # the last of each time
+        assert [time for time, _ in values] == sorted({moment - first for pair in own for moment in pair})
+        for time, depth in values[:: max(1, len(values) // 500)]:
+            assert depth == sum(issue <= time + first < complete for issue, complete in own)
+    assert len(trace.counters) == len({row["dev"] for row in done})
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    opened = demo()
+    trace = traced(opened, tmp_path / "x")
+    check(opened, trace)
+    assert trace.clocks == [{6: opened.first_ns}]
+    assert (trace.clock, trace.primary) == (6, [6])
+
+
+def test_a_trace_in_many_pieces_has_the_same_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("androstep_analysis.export.batches.BATCH_ROWS", 137)
+    opened = demo()
+    check(opened, traced(opened, tmp_path / "x"))
+
+
+OWNERS = ("write_begin", "filesystem", "unknown")
+NAMES = st.one_of(st.none(), st.sampled_from(["/a", "/a\n\x1b[2J", "=1+1", "", "\u202e", "x" * 3000]))
+SOME = st.one_of(st.none(), st.integers(-50, 50))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Requests in order of issue as the tables have them, and their pieces."""
+    wholes, pieces = [], []
+    for number in range(draw(st.integers(0, 12))):
+        times = draw(st.tuples(SOME, SOME, SOME).filter(lambda times: any(t is not None for t in times)))
+        queue, issue, complete = times
+        if queue is not None and issue is not None:
+            queue, issue = sorted((queue, issue))
+        common = {
+            "queue_ns": queue,
+            "issue_ns": issue,
+            "complete_ns": complete,
+            "op": draw(st.sampled_from(["read", "flush"])),
+        }
+        whole = {**common, "request_id": number, "dev": draw(st.sampled_from([1 << 20, 8 << 20])), "rwbs": draw(NAMES)}
+        wholes.append(whole)
+        for piece in range(draw(st.integers(1, 3))):  # a request is never without
+            owner = {
+                "owner_pid": draw(st.one_of(st.none(), st.integers(1, 3))),
+                "owner_via": draw(st.sampled_from(OWNERS)),
+            }
+            what = {
+                "path": draw(NAMES),
+                "ino": draw(SOME),
+                "block_type": draw(st.sampled_from([None, "data", "journal"])),
+            }
+            named = {"owner_comm": draw(NAMES), "piece": piece, "bytes": 0, "nr_sectors": 0}
+            pieces.append({**common, "request_id": number, "dev": whole["dev"], **owner, **what, **named})
+    order = sorted(
+        range(len(wholes)),
+        key=lambda n: next(wholes[n][t] for t in ("issue_ns", "queue_ns", "complete_ns") if wholes[n][t] is not None),
+    )
+    place = {number: at for at, number in enumerate(order)}
+    wholes = [{**wholes[number], "request_id": at} for at, number in enumerate(order)]
+    pieces = sorted(
+        ({**piece, "request_id": place[piece["request_id"]]} for piece in pieces),
+        key=lambda p: (p["request_id"], p["piece"]),
+    )
+    return wholes, pieces
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(requests(), st.integers(1, 5))
+def test_any_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: tuple[list[dict[str, Any]], list[dict[str, Any]]], size: int
+) -> None:
+    monkeypatch.setattr("androstep_analysis.export.batches.BATCH_ROWS", size)
+    opened = made.capture(*told)
+    check(opened, traced(opened, tmp_path / "x"))
+
+
+@pytest.mark.parametrize(
+    ("clock", "offset", "expected", "default"),
+    [
+        ("boot", None, [{6: 100}], 6),
+        ("boot", 10**18, [{6: 100, 1: 10**18 + 100}], 6),
+        ("mono", 10**18, [{3: 100, 1: 10**18 + 100}], 3),
+        ("unknown", None, [], 6),
+    ],
+)
+def test_clocks(clock: str, offset: int | None, expected: list[dict[int, int]], default: int, tmp_path: Path) -> None:
+    opened = made.capture([{"issue_ns": 100, "complete_ns": 200}], clock=clock, realtime_offset_ns=offset)
+    trace = traced(opened, tmp_path / "x")
+    assert (trace.clocks, trace.clock) == (expected, default)
+    assert trace.primary == [default] * len(expected)
+
+
+def test_an_empty_capture_is_a_trace(tmp_path: Path) -> None:
+    trace = traced(made.capture(), tmp_path / "x")
+    assert (trace.slices, trace.counters) == ([], {})
+
+
+def test_a_process_is_called_by_its_package(tmp_path: Path) -> None:
+    times = {"queue_ns": 1, "complete_ns": 2}
+    piece = {"request_id": 0, **times, "owner_pid": 7, "owner_via": "write_begin", "owner_comm": "main"}
+    opened = made.capture([times], [{**piece, "owner_package": "com.example", "block_type": "data", "ino": 5}])
+    (one,) = of(traced(opened, tmp_path / "x"), "io")
+    assert one.track == ("7 com.example", "inode 5 on 8:0")
+    assert one.name == "write data"

@@ -1,0 +1,189 @@
+"""Every command and every piece of code in README.md and docs/ is run.
+
+A page is run from top to bottom in a copy of the tree, as a reader would: ```sh fences by a shell that stops at the
+first failure, with the environment's programs and the probes first on PATH; ```python fences in one namespace per page.
+```sh root is run by root only. Other fences (```text, ```json, …) are shown and not run; a fence must say what it is.
+Lines that set up or start something are checked and not run: `make TARGET` must be a target (`make --dry-run`);
+`git clone …` and the `cd` into the clone are left out, because the copy is that clone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tree import ROOT, ignored
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RUN = {"sh", "python"}
+SHOWN = {"text", "json", "toml", "yaml", "csv", "c", "bibtex"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, the number of its first line, and whether only root can run it."""
+
+    language: str
+    code: str
+    line: int
+    needs_root: bool = False
+
+
+def blocks(markdown: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    lines = iter(enumerate(markdown.splitlines(), 1))
+    for number, line in lines:
+        if fence := re.fullmatch(r"( *)(```+)(\S*)(.*)", line):
+            indent, ticks, language, rest = fence.groups()
+            code: list[str] = []
+            for _, inner in lines:
+                if inner.strip() == ticks:
+                    break
+                code.append(inner.removeprefix(indent))
+            else:
+                raise ValueError(f"the block that starts at line {number} has no end")
+            yield Block(language, "\n".join(code) + "\n", number + 1, rest.strip() == "root")
+
+
+def checked_instead_of_run(code: str) -> str:
+    """A shell block with its `make` lines made dry and its `git clone` left out."""
+    lines: list[str] = []
+    clone = None
+    for line in code.splitlines():
+        if match := re.match(r"git clone\s+(?:\S+\s+)*?(\S+?)(?:\.git)?/?\s*(?:#.*)?$", line):
+            clone = match[1].rpartition("/")[2]
+        elif not (clone and re.match(rf"cd\s+{re.escape(clone)}/?\s*(?:#.*)?$", line)):
+            lines.append(re.sub(r"^make\b", "make --dry-run", line))
+    return "\n".join(lines)
+
+
+def run_shell(block: Block, where: str, directory: Path) -> None:
+    """Runs a shell block; fails with its output."""
+    programs = [Path(sys.executable).parent, ROOT / "build/probes/native"]
+    path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
+    done = subprocess.run(
+        ["sh", "-eu", "-c", checked_instead_of_run(block.code)],
+        cwd=directory,
+        env={**os.environ, "PATH": path, "MPLBACKEND": "agg"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode:
+        pytest.fail(f"{where}: status {done.returncode} of\n{block.code}\n{done.stdout[-4000:]}", pytrace=False)
+
+
+def run_python(block: Block, where: str, page: Path, namespace: dict[str, Any]) -> None:
+    """Runs a Python block in `namespace`; a traceback shows the line of the page."""
+    try:
+        exec(compile("\n" * (block.line - 1) + block.code, page, "exec"), namespace)
+    except Exception as error:
+        error.add_note(f"{where}:\n{block.code}")
+        raise
+
+
+def run_page(page: Path, directory: Path) -> None:
+    """Runs the blocks of `page` in order in `directory`, the working directory."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(page.read_text("utf-8")):
+        where = f"{page.name}:{block.line}"
+        if block.language not in RUN | SHOWN:
+            pytest.fail(f"{where}: a {block.language or 'nameless'} block; use one of {RUN | SHOWN}", pytrace=False)
+        if block.needs_root and os.geteuid() != 0:
+            continue
+        if block.language == "sh":
+            run_shell(block, where, directory)
+        elif block.language == "python":
+            run_python(block, where, page, namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "androstep"
+    shutil.copytree(ROOT, directory, ignore=lambda at, names: [name for name in names if ignored(Path(at, name))])
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    run_page(page, directory)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", prose)]
+    local = [target for target in targets if target and "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+# -- the runner itself: a page that is wrong must fail ----------------------------------------------------------------
+
+GOOD = """\
+```sh
+git clone https://example.org/androstep.git
+cd androstep
+make demo
+echo 1 > one
+```
+- indented:
+  ```python
+  from pathlib import Path
+  one = int(Path("one").read_text())
+  ```
+```text
+not run
+```
+```python
+assert one == 1
+```
+"""
+
+
+def write(directory: Path, text: str) -> Path:
+    """A page with this text beside a Makefile with one target."""
+    (directory / "Makefile").write_text("demo:\n\tfalse\n")
+    page = directory / "page.md"
+    page.write_text(text)
+    return page
+
+
+def test_a_page_is_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(write(tmp_path, GOOD), tmp_path)
+    assert (tmp_path / "one").read_text() == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n```sh\ntrue\nfalse | false\ntrue\n```\n", "page.md:3: status 1 of"),
+        ("```sh\nmake dmeo\n```\n", "No rule to make target 'dmeo'"),
+        ("```sh\necho $unset\n```\n", "unset"),
+        ("```\nls\n```\n", "page.md:2: a nameless block"),
+        ("```bash\nls\n```\n", "page.md:2: a bash block"),
+    ],
+)
+def test_a_wrong_page_fails_and_says_where(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(pytest.fail.Exception, match=re.escape(message)):
+        run_page(write(tmp_path, text), tmp_path)
+
+
+def test_wrong_python_fails_and_says_where(tmp_path: Path) -> None:
+    page = write(tmp_path, "text\n\n```python\nx = 1\nx / 0\n```\n")
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_page(page, tmp_path)
+    assert caught.traceback[-1].lineno == 4  # counted from 0
+    assert caught.value.__notes__ == ["page.md:4:\nx = 1\nx / 0\n"]
+
+
+def test_a_fence_without_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="starts at line 2 has no end"):
+        list(blocks("text\n```sh\nls\n"))

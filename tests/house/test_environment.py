@@ -1,0 +1,70 @@
+"""pyproject.toml, requirements.lock and environment.yml ask for the same packages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
+FROM_PYPI = {"pytsk3"}
+"""Packages that conda-forge does not have."""
+
+
+def constraints(requirements: list[str]) -> dict[str, SpecifierSet]:
+    """Version constraint by canonical package name."""
+    parsed = [Requirement(requirement) for requirement in requirements]
+    return {canonicalize_name(requirement.name): requirement.specifier for requirement in parsed}
+
+
+def entries_of_lock() -> list[str]:
+    """The entries of requirements.lock, each a requirement with its hashes on one line."""
+    joined = (ROOT / "requirements.lock").read_text("utf-8").replace("\\\n", " ")
+    return [line for line in joined.splitlines() if line and not line.lstrip().startswith("#")]
+
+
+def pins_here() -> dict[str, str]:
+    """Locked version by canonical name, of the entries that this Python and system would install."""
+    requirements = [Requirement(entry.split("--hash")[0]) for entry in entries_of_lock()]
+    here = {key: str(text) for key, text in default_environment().items()}
+    return {
+        canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==")
+        for requirement in requirements
+        if requirement.marker is None or requirement.marker.evaluate(here)
+    }
+
+
+def test_conda_asks_for_what_pyproject_asks_for() -> None:
+    [pip] = [entry["pip"] for entry in ENVIRONMENT["dependencies"] if isinstance(entry, dict)]
+    conda = constraints([entry for entry in ENVIRONMENT["dependencies"] if isinstance(entry, str)])
+    pypi = constraints([entry for entry in pip if entry != "-e ."])
+    assert conda.pop("pip") == SpecifierSet()
+    assert conda.pop("python") == SpecifierSet(PYPROJECT["project"]["requires-python"])
+    assert set(pypi) == FROM_PYPI
+    assert conda | pypi == constraints(PYPROJECT["project"]["dependencies"])
+    assert "-e ." in pip
+
+
+def test_the_lock_holds_what_pyproject_asks_for() -> None:
+    pins = pins_here()
+    wanted = constraints(PYPROJECT["project"]["dependencies"] + PYPROJECT["dependency-groups"]["dev"])
+    assert [name for name in wanted if name not in pins] == []
+    assert [f"{name} {pins[name]}" for name, allowed in wanted.items() if not allowed.contains(pins[name])] == []
+
+
+def test_the_lock_can_build_the_package() -> None:
+    """tools/setup builds without isolation, so that nothing outside the lock is downloaded for it."""
+    assert set(constraints(PYPROJECT["build-system"]["requires"])) <= set(pins_here())
+
+
+def test_every_entry_of_the_lock_is_one_version_with_hashes() -> None:
+    for entry in entries_of_lock():
+        assert re.match(r"[a-z0-9-]+==[^ ;*]+ .*--hash=sha256:[0-9a-f]{64}", entry), entry

@@ -1,0 +1,203 @@
+"""The tree is as the design says: where things are, and who may import whom."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.tree import ROOT, files, ignored
+
+PACKAGE = "androstep_analysis"
+
+TOP_LEVEL = {
+    *("probes", "schemas", PACKAGE, "notebooks", "datasets", "tests", "benchmarks", "docs", "tools", ".ci"),
+    *("environment.yml", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "CITATION.cff"),
+    *(".gitignore", ".gitattributes"),
+}
+
+LARGE_FILES: set[str] = set()
+"""Files that may be larger than `LARGE_BYTES`, as paths from the root."""
+
+LARGE_BYTES = 1_000_000
+
+FOLDER_FILES = 60
+
+
+def text(path: Path) -> str | None:
+    """The contents of a text file, or None for other files."""
+    content = path.read_bytes()
+    return None if b"\0" in content else content.decode("utf-8", "surrogateescape")
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_top_level_holds_only_what_the_design_names() -> None:
+    assert {path.name for path in ROOT.iterdir() if not ignored(path)} - TOP_LEVEL == set()
+
+
+def test_no_folder_is_too_long_to_be_read() -> None:
+    folders = Counter(path.parent for path in files())
+    assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > FOLDER_FILES} == {}
+
+
+def test_no_file_is_large() -> None:
+    large = {path.relative_to(ROOT).as_posix() for path in files() if path.lstat().st_size > LARGE_BYTES}
+    assert large == LARGE_FILES
+
+
+def test_no_link_leaves_the_tree() -> None:
+    links = [path for path in files() if path.is_symlink()]
+    assert [str(path) for path in links if not path.resolve().is_relative_to(ROOT)] == []
+
+
+def test_no_path_of_one_machine() -> None:
+    """Recorded data (datasets/, tests/data/) may hold any path of the device it comes from."""
+    machine_path = re.compile(r"""(?:^|[\s"'`=:(\[,]|file://)/(?:work|farm|root)/\w""")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in files()
+        if not path.is_relative_to(ROOT / "datasets") and not path.is_relative_to(ROOT / "tests" / "data")
+        for number, line in enumerate((text(path) or "").splitlines(), 1)
+        if machine_path.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").rglob("*.ipynb")), ids=lambda path: path.name)
+def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+    for number, cell in enumerate(json.loads(path.read_text("utf-8"))["cells"], 1):
+        assert cell.get("outputs", []) == [], f"cell {number} has outputs"
+        assert cell.get("execution_count") is None, f"cell {number} has an execution count"
+
+
+# -- imports ----------------------------------------------------------------------------------------------------------
+
+
+def module_name(path: Path) -> str:
+    """`androstep_analysis.link` of androstep_analysis/link/__init__.py."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(tree: ast.Module, module: str, is_package: bool, modules: set[str]) -> set[str]:
+    """What `module` imports, also inside functions; `from a import b` is `a.b` where that is a module."""
+    found: set[str] = set()
+    package = module if is_package else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{source}.{alias.name}"
+                found.add(inner if inner in modules else source)
+    return found
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Imports of every module of the package."""
+    paths = {module_name(path): path for path in (ROOT / PACKAGE).rglob("*.py")}
+    return {
+        module: imports_of(ast.parse(path.read_text("utf-8")), module, path.name == "__init__.py", set(paths))
+        for module, path in paths.items()
+    }
+
+
+def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
+    """Everything that `start` imports, directly or not, each with the way to it."""
+    reached = {start: start}
+    queue = [start]
+    while queue:
+        module = queue.pop()
+        for target in sorted(graph.get(module, set()) - reached.keys()):
+            reached[target] = f"{reached[module]} -> {target}"
+            queue.append(target)
+    return reached
+
+
+def within(module: str, *parts: str) -> bool:
+    """`module` is one of these parts of the package, or inside one."""
+    return any(f"{module}.".startswith(f"{PACKAGE}.{part}.") for part in parts)
+
+
+def test_nothing_below_plot_imports_a_plotting_library() -> None:
+    graph = import_graph()
+    above = {module for module in graph if module == PACKAGE or within(module, "plot", "report", "cli", "commands")}
+    assert any(within(module, "plot") for module in above)
+    forbidden = ("matplotlib", "seaborn")
+    assert [
+        chain
+        for module in sorted(graph.keys() - above)
+        for target, chain in chains(graph, module).items()
+        if target.split(".")[0] in forbidden
+    ] == []
+
+
+def test_the_pipeline_touches_no_device_and_draws_nothing() -> None:
+    graph = import_graph()
+    pipeline = [module for module in sorted(graph) if within(module, "ingest", "fs", "link", "analysis")]
+    assert pipeline
+    assert [
+        chain
+        for module in pipeline
+        for target, chain in chains(graph, module).items()
+        if within(target, "device", "plot")
+    ] == []
+
+
+def test_the_import_graph_sees_every_way_to_import() -> None:
+    source = """
+import a.b, c as d
+from androstep_analysis import units
+from androstep_analysis.plot import style
+from . import plot
+from .plot.style import paper
+from .. import schema
+def f():
+    from matplotlib.figure import Figure
+"""
+    modules = {
+        f"{PACKAGE}.{name}" for name in ("units", "plot", "plot.style", "link.plot", "link.plot.style", "schema")
+    }
+    assert imports_of(ast.parse(source), f"{PACKAGE}.link.requests", False, modules) == {
+        *("a.b", "c", "matplotlib.figure"),
+        *(f"{PACKAGE}.{name}" for name in ("units", "plot.style", "link.plot", "link.plot.style", "schema")),
+    }
+    graph = {"a": {"b"}, "b": {"a", "c"}, "c": {"matplotlib.pyplot"}}
+    assert chains(graph, "a")["matplotlib.pyplot"] == "a -> b -> c -> matplotlib.pyplot"
+
+
+# -- C ----------------------------------------------------------------------------------------------------------------
+
+
+def strays(top: Path, below: dict[str, set[str]]) -> list[str]:
+    """Files below `top` that include what is neither in their folder nor in one that this may use, by `below`."""
+    found = []
+    for path in sorted(top.rglob("*.[ch]")):
+        folder = path.relative_to(top).parts[0]
+        for name in re.findall(r'(?m)^#include "(.+)"$', path.read_text("utf-8")):
+            is_allowed = name.split("/")[0] in {folder} | below.get(folder, set()) and (top / name).is_file()
+            found += [] if is_allowed or name == "sqlite3.h" else [f"{path.relative_to(ROOT)}: {name}"]
+    return found
+
+
+def test_a_probe_includes_its_own_folder_and_those_below() -> None:
+    probes = ROOT / "probes"
+    lines = re.findall(r"(?m)^below_(\w+) := (.*)$", (probes / "probes.mk").read_text("utf-8"))
+    below = {folder: set(others.split()) for folder, others in lines}
+    assert below.keys() == {path.parent.name for path in probes.glob("*/main.c")}
+    assert strays(probes, below) == []
+
+
+def test_a_decoder_includes_its_own_folder_and_those_below() -> None:
+    native = ROOT / PACKAGE / "native"
+    folders = {path.name for path in native.iterdir() if path.is_dir() and path.name != "__pycache__"} - {"core"}
+    of_calls = {"text", "strace", "calls"}
+    below = {name: {"core", "syscalls"} if name in of_calls else {"core"} for name in folders}
+    assert strays(native, below) == []

@@ -1,0 +1,150 @@
+"""The compiled library: what C and Python must agree on, its strings, the decoders under sanitizers, and wheels."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import sanitized
+
+from androstep_analysis import native, schema
+from androstep_analysis.ingest.staging import TABLES
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = (native.LIBRARY.parent / "core" / "table.h").read_text()
+
+
+def enumerators(tag: str) -> list[str]:
+    """The names in ``enum tag`` of native/core/table.h, in order."""
+    body = re.search(rf"enum {tag} \{{(.*?)\}}", HEADER, re.DOTALL)
+    assert body is not None
+    return re.findall(r"\w+", re.sub(r"//.*", "", body[1]))
+
+
+def test_columns_are_those_of_the_schema() -> None:
+    names = [f"BLOCK_{column.name.upper()}" for column in schema.table("block_events").columns]
+    assert enumerators("block_column") == names
+
+
+def test_actions_are_those_of_the_schema() -> None:
+    values = schema.table("block_events").column("action").values
+    assert enumerators("action") == [f"ACTION_{value.upper()}" for value in values]
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=600))
+def test_strings_are_a_dictionary(texts: list[bytes]) -> None:
+    strings = native.Strings()
+    known: dict[bytes, int] = {}
+    for text in texts:
+        assert strings.add(text) == known.setdefault(text, len(known))
+    assert len(strings) == len(known)
+    assert strings.array().to_pylist() == [text.decode(errors="backslashreplace") for text in known]
+
+
+def test_many_strings() -> None:
+    strings = native.Strings()
+    texts = [f"/data/file{number}" for number in range(200_000)]
+    assert [strings.add(text.encode()) for text in texts] == list(range(200_000))
+    assert [strings.add(text.encode()) for text in texts[::-1]] == list(range(199_999, -1, -1))
+    assert strings.array().to_pylist() == texts
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_row_without_values_is_null_everywhere(name: str) -> None:
+    table = native.Table(name, 3)
+    table._c.rows = 2
+    rows = table.arrow()
+    assert rows.num_rows == 2
+    assert rows.column_names == [column.name for column in schema.table(name).columns]
+    assert {column.null_count for column in rows.columns} == {2}
+    table.clear()
+    assert table.rows == table.arrow().num_rows == 0
+
+
+def test_what_a_table_gave_does_not_change() -> None:
+    table = native.Table("block_events", 4)
+    table._c.rows = 1
+    table.column("ts_ns")[0] = 7
+    table.column("sector")[0] = 8
+    table.column("comm")[0] = table.strings.add(b"one")
+    table.column("action")[0] = 3
+    given = table.arrow()
+    before = given.to_pylist()
+    assert [before[0][name] for name in ("ts_ns", "sector", "comm", "action", "dev")] == [7, 8, "one", "issue", None]
+    table.clear()
+    assert given.to_pylist() == before
+
+
+def test_sanitizers_notice(tmp_path: Path) -> None:
+    """Otherwise tests/house/test_sanitized.py could not fail: a text that is longer than its bytes."""
+    test = tmp_path / "test_broken.py"
+    test.write_text(
+        "from androstep_analysis import native\n"
+        "def test():\n"
+        "    strings = native.Strings()\n"
+        "    native.library().strings_add(strings.handle, b'x' * 64, 1 << 20)\n"
+    )
+    ran = sanitized.run(str(test), "-s", "-c", str(ROOT / "pyproject.toml"))
+    assert ran.returncode != 0
+    assert "AddressSanitizer" in ran.stderr + ran.stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Wheels for both kinds of Linux, built from a copy of the tree without anything built."""
+    copy = tmp_path_factory.mktemp("tree") / "androstep"
+    copy.mkdir()
+    for name in ("androstep_analysis", "schemas", "tools", "README.md", "pyproject.toml"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.part"))
+        else:
+            shutil.copyfile(source, copy / name)
+    made = {}
+    for platform in ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64"):
+        out = tmp_path_factory.mktemp(platform)
+        code = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+        environment = os.environ | {"ANDROSTEP_WHEEL_PLATFORM": platform}
+        subprocess.run([sys.executable, "-c", code, out], cwd=copy, env=environment, check=True, capture_output=True)
+        (made[platform],) = out.iterdir()
+    return made
+
+
+def test_wheels_are_of_their_platform(wheels: dict[str, Path]) -> None:
+    machines = {"manylinux_2_17_x86_64": 62, "manylinux_2_17_aarch64": 183}  # e_machine of the ELF header
+    for platform, path in wheels.items():
+        assert path.name.endswith(f"-py3-none-{platform}.whl")
+        with zipfile.ZipFile(path) as wheel:
+            library = wheel.read("androstep_analysis/native/libandrostep.so")
+            assert "androstep_analysis/schemas/block_events.json" in wheel.namelist()
+        assert library[:4] == b"\x7fELF"
+        assert int.from_bytes(library[18:20], "little") == machines[platform]
+        assert max(map(int, re.findall(rb"GLIBC_2\.(\d+)", library)), default=0) <= 17
+
+
+def test_a_wheel_needs_no_compiler(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """Installed beside nothing else, with no program to be found, it loads and works."""
+    if os.uname().machine != "x86_64":
+        pytest.skip("the wheel is of another machine")
+    with zipfile.ZipFile(wheels["manylinux_2_17_x86_64"]) as wheel:
+        wheel.extractall(tmp_path / "site")
+    code = (
+        "import androstep_analysis as a; from androstep_analysis import native; strings = native.Strings(); "
+        "assert strings.add(b'x') == 0 and strings.add(b'x') == 0; print(a.__file__)"
+    )
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = [{str(tmp_path / 'site')!r}, {packages!r}]; {code}"],
+        env={"PATH": "/nonexistent"}, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(str(tmp_path / "site"))

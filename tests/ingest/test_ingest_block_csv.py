@@ -1,0 +1,322 @@
+"""Block CSV files, against counts made by awk and a plain loop."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import corpus, readers
+
+from androstep_analysis import ingest, units
+from androstep_analysis.errors import InputError
+from androstep_analysis.ingest import block_csv
+from androstep_analysis.ingest.source import load
+from androstep_analysis.ingest.spool import Spool
+
+FILES = ["pixel6a_cod_exec", "pixel6a_pubg_exec", "pixel6a_slideshow_exec", "pixel6a_telegram_precond"]
+HEADER = "proces,device,rw_flag,sector,size,timestamp\r\n"
+
+
+def nearest_ns(seconds: str) -> int:
+    return int((Decimal(seconds) * 10**9).to_integral_value(ROUND_HALF_UP))
+
+
+JUMPS = {"pixel6a_cod_exec": 2, "pixel6a_pubg_exec": 1, "pixel6a_slideshow_exec": 1}
+"""Pairs of rows between which days lie (15.9 hours in the last)."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_corpus(name: str) -> None:
+    path = corpus.path(f"block_csv/{name}.csv.gz")
+    block = readers.read(path).block
+    expected: dict[str, Any] = json.loads(corpus.path(f"block_csv/{name}.csv.gz.expected.json").read_text())
+    counts, sectors = readers.tally(block, "rwbs"), readers.total(block, "nr_sectors", "rwbs")
+    first, last = block["ts_ns"][0] / 1e9, block["ts_ns"][-1] / 1e9
+    assert sorted(expected["output"]) == sorted(
+        [
+            *(f"{rw} {counts[rw]} {sectors[rw]}" for rw in counts),
+            *(f"dev {dev} {n}" for dev, n in readers.tally(block, "dev").items()),
+            f"t {first:.6f} {last:.6f}",
+            f"maxsector {(block['sector'] + block['nr_sectors']).max()}",
+        ]
+    )
+    assert set(block["dev"]) == {units.dev(8, 0)}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_rows_and_repeats(name: str) -> None:
+    path = corpus.path(f"block_csv/{name}.csv.gz")
+    staging = readers.read(path)
+    rows = [line.split(",") for line in gzip.decompress(path.read_bytes()).decode().split("\r\n")[1:-1]]
+    rows.sort(key=lambda row: nearest_ns(row[5]))
+    assert staging.block["ts_ns"].to_list() == [nearest_ns(row[5]) for row in rows]
+    tasks = [row[0].rpartition("-") for row in rows]
+    # Some processes are a name only ("PoolThread", "AsyncTask"), none of which has a dash in it.
+    assert staging.block["tid"].to_list() == [int(tid) if dash else None for _, dash, tid in tasks]
+    comms = [comm if dash else name for comm, dash, name in tasks]
+    assert staging.block["comm"].to_list() == [None if comm == "<...>" else comm for comm in comms]
+    last: dict[tuple[str, ...], int] = {}
+    repeats = 0
+    for _, dev, rw, sector, size, time in rows:
+        now = nearest_ns(time)
+        repeats += now - last.get((dev, rw, sector, size), -(10**18)) <= 50_000_000
+        last[dev, rw, sector, size] = now
+    jumps = JUMPS.get(name, 0)
+    assert readers.losses(staging) == {"repeated": repeats} | ({"clock": jumps} if jumps else {})
+    assert f"{repeats} of {len(rows)} rows ({repeats / len(rows):.1%})" in staging.losses[0].message
+    assert staging.lost_events == 0
+
+
+@pytest.mark.parametrize(
+    ("time", "ns"),
+    [
+        ("159273.83748699998", 159_273_837_487_000),
+        ("49680.645025000005", 49_680_645_025_000),
+        ("7", 7_000_000_000),
+        ("7.5", 7_500_000_000),
+        ("0.9999999996", 1_000_000_000),
+    ],
+)
+def test_time_is_rounded_to_the_nearest_ns(tmp_path: Path, time: str, ns: int) -> None:
+    staging = readers.read_bytes(tmp_path, f"{HEADER}a-1,8388608,R,8,16,{time}\r\n".encode())
+    assert staging.first_ns == ns
+
+
+def test_other_header(tmp_path: Path) -> None:
+    text = "timestamp,process,device,rw_flag,sector,size\n1.5,a-b-7,1048577,W,8,16\n2.5,no thread,1048577,R,8,16\n"
+    staging = readers.read_bytes(tmp_path, text.encode())
+    assert staging.block.select("ts_ns", "tid", "comm", "dev", "event", "action").rows() == [
+        (1_500_000_000, 7, "a-b", units.dev(1, 1), "W", "queue"),
+        (2_500_000_000, None, "no thread", units.dev(1, 1), "R", "queue"),
+    ]
+
+
+def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    text = (
+        HEADER + "a-1,8388608,R,8,16,1.0\r\n\r\na-1,8388608,R,x,16,1.0\r\na-1,8388608,R,8\r\nb-2,8388608,W,9,8,1.5\r\n"
+    )
+    staging = readers.read_bytes(tmp_path, text.encode())
+    assert staging.events == {"R": 1, "W": 1}
+    assert readers.losses(staging) == {"unreadable": 2}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gz"])
+def test_truncation(tmp_path: Path, packed: bool) -> None:
+    raw = corpus.path("block_csv/pixel6a_telegram_precond.csv.gz").read_bytes()
+    raw = raw if packed else gzip.decompress(raw)
+    pick = random.Random(packed)
+    path = tmp_path / "cut"
+    for cut in [pick.randrange(1, len(raw)) for _ in range(50)]:
+        path.write_bytes(raw[:cut])
+        left = readers.gunzip_what_is_there(raw[:cut]) if packed else raw[:cut]
+        rows = left.count(b"\n") - 1
+        if rows < 1:
+            with pytest.raises(InputError):
+                ingest.read(path)
+            continue
+        staging = readers.read(path)
+        assert staging.block.height == rows
+        assert sum(loss.kind == "torn" for loss in staging.losses) == packed + (not left.endswith(b"\n"))
+
+
+COMM = st.text(st.characters(exclude_characters='\n\0"', exclude_categories=["Cs"]), max_size=15)
+
+
+@given(st.lists(st.tuples(COMM, st.integers(0, 2**22), st.integers(0, 2**40)), min_size=1, max_size=8))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_names_may_hold_anything(tmp_path: Path, rows: list[tuple[str, int, int]]) -> None:
+    text = HEADER + "".join(
+        f"{comm}-{tid},8388608,R,{sector},8,{1000 + i}.25\r\n" for i, (comm, tid, sector) in enumerate(rows)
+    )
+    block = readers.read_bytes(tmp_path, text.encode()).block
+    expected = [(None if comm == "<...>" else comm, tid, sector) for comm, tid, sector in rows]
+    assert block.select("comm", "tid", "sector").rows() == expected
+    assert block.filter(pl.col("ts_ns") % 10**9 != 250_000_000).is_empty()
+
+
+# --- traces of public repositories, and anybody's own --------------------------------------------------------------
+
+READ, WRITE = "R", "W"
+PRESETS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+    # ts_ns, action, dev, sector, nr_sectors, rwbs, event, tid or pid, comm
+    "MSR Cambridge": (
+        "128166372003061629,src1,1,Read,7014609920,24576,41286\n128166372016382155,src1,0,Write,2512,1000,1\n",
+        [
+            (1_172_163_600_306_162_900, "queue", 1, 13_700_410, 48, READ, "Read", None, None),
+            (1_172_163_600_310_291_500, "complete", 1, 13_700_410, 48, READ, "Read", None, None),
+            (1_172_163_601_638_215_500, "queue", 0, 4, 3, WRITE, "Write", None, None),  # bytes 2512 to 3512
+            (1_172_163_601_638_215_600, "complete", 0, 4, 3, WRITE, "Write", None, None),
+        ],
+    ),
+    "MSR Cambridge of several machines": (
+        "128166372003061629,a,1,Read,512,512,0\n128166372003061630,b,1,Read,512,512,0\n",
+        [
+            (1_172_163_600_306_162_900, "queue", 1, 1, 1, READ, "Read", None, None),
+            (1_172_163_600_306_162_900, "complete", 1, 1, 1, READ, "Read", None, None),
+            (1_172_163_600_306_163_000, "queue", units.dev(1, 1), 1, 1, READ, "Read", None, None),
+            (1_172_163_600_306_163_000, "complete", units.dev(1, 1), 1, 1, READ, "Read", None, None),
+        ],
+    ),
+    "MSR rows without the time of day": (
+        "15,unknown,0,Write,4096,512,7\n",
+        [
+            (1_500, "queue", 0, 8, 1, WRITE, "Write", None, None),
+            (2_200, "complete", 0, 8, 1, WRITE, "Write", None, None),
+        ],
+    ),
+    "SYSTOR 2017": (
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1456095145.133076000,0.000806000,R,4,899056122368,131072\n"
+        "1456095145.133077000,0.5,,4,512,1024\n",
+        [
+            (1_456_095_145_133_076_000, "queue", 4, 1_755_968_989, 256, READ, "R", None, None),
+            (1_456_095_145_133_077_000, "queue", 4, 1, 2, "N", "N", None, None),  # no answer was seen
+            (1_456_095_145_133_882_000, "complete", 4, 1_755_968_989, 256, READ, "R", None, None),
+        ],
+    ),
+    "Alibaba Cloud": (
+        "419,W,8792731648,16384,1577808144360767\r\n",
+        [(1_577_808_144_360_767_000, "queue", 419, 17_173_304, 32, WRITE, "W", None, None)],
+    ),
+    "Tencent CBS": (
+        "1538323200,12910952,128,0,1063\n1538323200,6338688,8,1,1627\n",
+        [
+            (1_538_323_200_000_000_000, "queue", 1063, 12_910_952, 128, READ, "0", None, None),
+            (1_538_323_200_000_000_000, "queue", 1627, 6_338_688, 8, WRITE, "1", None, None),
+        ],
+    ),
+    "FIU": (
+        f"89968195792462 20782 a b 283193184 8 R 6 0 {'56f1' * 8}\n",
+        [(89_968_195_792_462, "queue", units.dev(6, 0), 283_193_184, 8, READ, "R", 20782, "a b")],
+    ),
+    "SPC": (
+        "0,20941264,8192,W,0.551706,Alpha/NT\n1,3436288,15872,r,1.250720\n",
+        [
+            (551_706_000, "queue", 0, 20_941_264, 16, WRITE, "W", None, None),
+            (1_250_720_000, "queue", 1, 3_436_288, 31, READ, "r", None, None),
+        ],
+    ),
+}
+SEEN = ("ts_ns", "action", "dev", "sector", "nr_sectors", "rwbs", "event")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset(tmp_path: Path, name: str) -> None:
+    text, expected = PRESETS[name]
+    staging = readers.read_bytes(tmp_path, text.encode())
+    assert staging.block.select(*SEEN, pl.coalesce("tid", "pid"), "comm").rows() == expected
+    assert readers.losses(staging) == ({"rounded": 1} if name == "MSR Cambridge" else {})
+    is_realtime = expected[0][0] > 10**18
+    assert (staging.clock, staging.realtime_offset_ns) == (("realtime", 0) if is_realtime else ("unknown", None))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,2,3\n",
+        "419,W,8792731648,16384,1577808144360767\nand then something else\n",
+        "time,offset,size\n1,2,3\n",
+        "128166372003061629,src1,1,Trim,7014609920,24576,41286\n",
+    ],
+)
+def test_what_is_no_known_table(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="no known recording"):
+        readers.read_bytes(tmp_path, text.encode())
+
+
+def columns(tmp_path: Path, words: str, text: str) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+    """Rows and losses of `text`, read with a map of its columns."""
+    path, spool = tmp_path / "input.csv", Spool()
+    path.write_text(text)
+    staging = block_csv.read(load(path), spool, block_csv.Columns.parse(words))
+    rows = spool.table("block_events").select("ts_ns", "action", "dev", "sector", "nr_sectors", "rwbs").collect()
+    return rows.rows(), readers.losses(staging)
+
+
+def test_own_columns(tmp_path: Path) -> None:
+    words = "-,op:load=R;store=WS,offset:4096,size:4096,response:us,time:ms,major,minor"
+    text = "id,op,block,blocks,us,ms,a,b\n1,load,2,1,1.5,0.25,8,16\n2,store,3,2,7,1,8,16\n3,what,3,2,7,1,8,16\n"
+    dev = units.dev(8, 16)
+    assert columns(tmp_path, words, text) == (
+        [
+            (250_000, "queue", dev, 16, 8, "R"),
+            (251_500, "complete", dev, 16, 8, "R"),
+            (1_000_000, "queue", dev, 24, 16, "WS"),
+            (1_007_000, "complete", dev, 24, 16, "WS"),
+        ],
+        {"unreadable": 1},  # the line with names is none
+    )
+    # Words that everybody uses, and letters as they are; further columns do not count.
+    words = "\ttime:ns,op,offset:B,size:sectors,..."
+    rows = "".join(f"{ns}\t{op}\t512\t1\tx\ty\n" for ns, op in enumerate(["read", "Write", "w", "FWS"]))
+    expected = [(ns, "queue", None, 1, 1, rwbs) for ns, rwbs in enumerate(["R", "W", "W", "FWS"])]
+    assert columns(tmp_path, words, rows) == (expected, {})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "time:s,op,offset:B",
+        "time:s,time:ms,op,offset:B,size:B",
+        "time:h,op,offset:B,size:B",
+        "time:s,op,offset:0,size:B",
+        "time:s,op,offset:B,size:B,dev:8",
+        "time:s,op,offset:B,size:B,comm,task",
+    ],
+)
+def test_columns_that_make_no_sense(words: str) -> None:
+    with pytest.raises(InputError, match="write for example time:us"):
+        block_csv.Columns.parse(words)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2**63 - 1),
+            st.integers(0, 999_999),
+            st.integers(0, 2**64),
+            st.integers(0, 2**64),
+            st.sampled_from(["R", "W"]),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from(["s", "ms", "us", "ns"]),
+    st.sampled_from(["B", "sectors", "4096"]),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_numbers_of_any_size(tmp_path: Path, rows: list[tuple[int, int, int, int, str]], unit: str, block: str) -> None:
+    text = "".join(f"{time}.{part:06d},{op},{offset},{size}\n" for time, part, offset, size, op in rows)
+    read, losses = columns(tmp_path, f"time:{unit},op,offset:{block},size:{block}", text)
+    to_ns = 10**9 // {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    each = {"B": 1, "sectors": 512, "4096": 4096}[block]
+    expected = []
+    for time, part, offset, size, op in rows:
+        ns = int((Decimal(f"{time}.{part:06d}") * to_ns).to_integral_value(ROUND_HALF_UP))
+        fits = ns < 2**63 - to_ns and (block == "sectors" or max(offset, size) * each < 2**63)
+        start, end = offset * each // 512, -((offset + size) * each // -512)
+        if fits and block == "sectors":
+            place = [n if n < 2**63 else None for n in (offset, size)]
+            expected.append((ns, "queue", None, *place, op))
+        elif fits:
+            expected.append((ns, "queue", None, start, end - start, op))
+    # The first row that does not fit passes for a line with names.
+    assert read == sorted(expected, key=lambda row: row[0])
+    assert losses.get("unreadable", 0) in (len(rows) - len(expected), max(0, len(rows) - len(expected) - 1))
+
+
+def test_a_name_before_more_columns(tmp_path: Path) -> None:
+    """Then it holds no separator; each column is found, where all behind the name were left unset once."""
+    path = tmp_path / "rows.csv"
+    path.write_text("".join(f"{n}.5,name,8,R,{n * 512},4096,more,{n}\n" for n in range(20)))
+    block = ingest.read(path, csv_columns="time:s,comm,dev,op,offset:B,size:B,...").block.collect()
+    assert block.select("comm", "dev", "nr_sectors").unique().rows() == [("name", 8, 8)]
+    assert block["sector"].to_list() == list(range(20))

@@ -1,0 +1,446 @@
+"""ftrace text in all its packings, against counts made by grep and against lines written as the kernel writes them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import corpus, readers, tracing
+
+from androstep_analysis import ingest, units
+from androstep_analysis.errors import InputError
+from androstep_analysis.ingest import ftrace_text, systrace_html
+from androstep_analysis.ingest.source import load
+
+
+@pytest.mark.parametrize("name", readers.FTRACE_TEXTS)
+def test_corpus(name: str) -> None:
+    staging = readers.read(corpus.path(f"ftrace_text/{name}"))
+    expected: dict[str, Any] = json.loads(corpus.path(f"ftrace_text/{name}.expected.json").read_text())
+    assert sum(staging.events.values()) == expected["grep_total_event_lines"]
+    # The regular expression of the expected counts wants "name:"; system call events print "name(…)" or "name ->".
+    calls = {event: n for event, n in staging.events.items() if event not in expected["regex_counts"]}
+    assert all(event.startswith("sys_") for event in calls)
+    assert sum(calls.values()) == expected["grep_total_event_lines"] - expected["regex_event_lines"]
+    assert {e: n for e, n in staging.events.items() if e not in calls} == expected["regex_counts"]
+    first = "395.705673" if calls else expected["min_time"]  # that file begins with a system call
+    assert staging.first_ns == readers.ns(first)
+    assert staging.last_ns == readers.ns(expected["max_time"])
+    block = staging.block.with_columns(device=pl.lit("8,0"))
+    assert set(block["dev"]) <= {units.dev(8, 0)}
+    assert readers.tally(block, "event", "device", "rwbs") == expected["block_rq_by_dev_rwbs"]
+    sectors = readers.total(block, "nr_sectors", "event", "device", "rwbs")
+    assert sectors == expected["block_rq_sectors_by_dev_rwbs"]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in readers.FTRACE_TEXTS if "systrace_" in name and name.endswith(".zip")]
+)
+def test_cpus_of_block_events(name: str) -> None:
+    data = load(corpus.path(f"ftrace_text/{name}")).data
+    cpus = re.findall(rb"\[([0-9]{3})\] .{4} +[0-9.]+: block_rq_", data)
+    staging = readers.read(corpus.path(f"ftrace_text/{name}"))
+    assert sorted(staging.block["cpu"]) == sorted(int(cpu) for cpu in cpus)
+
+
+def test_losses_of_the_corpus() -> None:
+    def losses(name: str) -> dict[str, int]:
+        return readers.losses(readers.read(corpus.path(f"ftrace_text/{name}")))
+
+    # Headers "69657/223807" over 139 event lines, and "109218/109218" over 4454; notes between the lines of the last.
+    assert losses("tracecompass_trace-android-sched-irq") == {"overwritten": 154_150, "missing": 69_518}
+    assert losses("tracecompass_atrace-test") == {"missing": 104_764}
+    assert losses("catapult_decompressed_atrace_data.txt") == {}
+    assert losses("novelinux_ext4-jbd2-open-write-fsync_traces.md").keys() == {"unreadable"}
+
+
+def test_compressed_atrace_is_what_it_decompresses_to() -> None:
+    packed = readers.read(corpus.path("ftrace_text/catapult_compressed_atrace_data.txt"))
+    plain = readers.read(corpus.path("ftrace_text/catapult_decompressed_atrace_data.txt"))
+    assert (packed.format, plain.format) == ("atrace", "ftrace_text")
+    assert (packed.events, packed.first_ns, packed.last_ns) == (plain.events, plain.first_ns, plain.last_ns)
+    assert packed.tasks.equals(plain.tasks)
+    # …: realtime_ts=3720325137 (ms) at 683201.354926 s
+    assert packed.realtime_offset_ns == 3_720_325_137_000_000 - 683_201_354_926_000
+
+
+def awk(path: Path, program: str) -> dict[str, int]:
+    """Counts that zcat and awk make, keyed by all but the last word of what they print."""
+    command = ["bash", "-c", 'zcat -f "$1" | awk "$2"', "awk", str(path), program]
+    out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return {key: int(n) for key, n in (line.rsplit(" ", 1) for line in out.splitlines())}
+
+
+@pytest.mark.parametrize(
+    ("name", "dev_field"), [("kernel/ext4_host_6.18/trace.txt.gz", 5), ("androstep/ftrace_sqlite.txt", 8)]
+)
+def test_block_traces_of_linux_6_18(name: str, dev_field: int) -> None:
+    path = corpus.path(name)
+    staging = readers.read(path)
+    # The thread names of these traces have no spaces, so that awk can count fields from the left.
+    names = awk(
+        path,
+        r"""match($0, /[0-9]\.[0-9]+: +[^ :(]+/) {
+        s = substr($0, RSTART, RLENGTH); sub(/.*: */, "", s); n[s]++ } END { for (k in n) print k, n[k] }""",
+    )
+    assert staging.events == names
+    at = f"$({dev_field}-1)"
+    plus = 'for (i = 1; i <= NF; i++) if ($i == "+") break; sub(":", "", ' + at + ")"
+    block = staging.block.with_columns(device=pl.lit("7,0"))
+    assert set(block["dev"]) == {units.dev(7, 0)}
+    key = f"{at}, ${dev_field}, $({dev_field}+1)"
+    assert readers.tally(block, "event", "device", "rwbs") == awk(
+        path, f"/: block_/ {{ {plus}; n[{key.replace(', ', ' FS ')}]++ }} END {{ for (k in n) print k, n[k] }}"
+    )
+    assert readers.total(block, "nr_sectors", "event", "device", "rwbs") == awk(
+        path, f"/: block_/ {{ {plus}; n[{key.replace(', ', ' FS ')}] += $(i+1) }} END {{ for (k in n) print k, n[k] }}"
+    )
+    # Empty flushes complete at the all-ones sector, which is none.
+    flushes = awk(path, "/18446744073709551615/ { n++ } END { print n + 0 }".replace("print n", 'print "n", n'))
+    assert block["sector"].null_count() == flushes["n"]
+    completed = block["event"] == "block_rq_complete"
+    assert block.filter(completed)["error"].to_list() == [0] * completed.sum()
+    assert block.filter(~completed)["error"].null_count() == (~completed).sum()
+
+
+def test_tgid_column() -> None:
+    staging = readers.read(corpus.path("androstep/ftrace_sqlite.txt"))
+    rows = staging.block.filter(pl.col("comm") == "mobibench_O0")
+    assert set(rows["tid"]) == {18525}
+    assert set(rows["pid"]) == {18523}
+    kinds = dict(staging.tasks.select("comm", pl.col("kind").cast(pl.String)).rows())
+    assert kinds["jbd2/loop0-8"] == "journal"
+    assert kinds["ksoftirqd/0"] == "kernel"
+    assert kinds["mobibench_O0"] == "other"
+
+
+# --- every block tracepoint, as the kernels print it ---------------------------------------------------------------
+
+HEAD = "          dd-77      [001] d..1.     5.000001: "
+FORMS = [
+    # Linux 3.4: no I/O priority; rq_abort and bio_bounce still exist
+    ("block_rq_abort: 179,0 W () 8 + 16 [-5]", ("other", 8, 16, "W", -5)),
+    ("block_bio_bounce: 179,0 W 8 + 16 [x]", ("bounce", 8, 16, "W", None)),
+    ("block_sleeprq: 179,0 WS 8 + 16 [x]", ("sleep", 8, 16, "WS", None)),
+    ("block_rq_issue: 179,0 WS 8192 () 8 + 16 [x]", ("issue", 8, 16, "WS", None)),
+    ("block_rq_insert: 179,0 R 36 (12 00 00 00 24 00) 0 + 0 [x]", ("insert", 0, 0, "R", None)),
+    ("block_rq_complete: 179,0 R (12 00 00 00 24 00) 0 + 0 [-121]", ("complete", 0, 0, "R", -121)),
+    ("block_bio_queue: 179,0 FWFSM 8 + 16 [x]", ("queue", 8, 16, "FWFSM", None)),
+    ("block_getrq: 179,0 RA 8 + 16 [x]", ("getrq", 8, 16, "RA", None)),
+    ("block_bio_backmerge: 179,0 DE 8 + 16 [x]", ("backmerge", 8, 16, "DE", None)),
+    ("block_bio_frontmerge: 179,0 WB 8 + 16 [x]", ("frontmerge", 8, 16, "WB", None)),
+    ("block_rq_complete: 179,0 R () 8 + 16 [65536]", ("complete", 8, 16, "R", None)),
+    ("block_bio_complete: 179,0 R 8 + 16 [-5]", ("complete", 8, 16, "R", -5)),
+    ("block_split: 179,0 W 8 / 16 [x]", ("split", 8, 8, "W", None)),
+    ("block_plug: [x]", ("plug", None, None, None, None)),
+    ("block_unplug: [x] 3", ("unplug", None, None, None, None)),
+    # Linux 6.5 and later: I/O priority; zone operations
+    ("block_rq_issue: 179,0 ZR 0 () 8 + 16 be,0,4 [x]", ("issue", 8, 16, "ZR", None)),
+    ("block_rq_merge: 179,0 W 8192 () 8 + 16 none,0,0 [x]", ("rqmerge", 8, 16, "W", None)),
+    ("block_rq_requeue: 179,0 W () 8 + 16 rt,7,4 [0]", ("requeue", 8, 16, "W", None)),
+    ("block_rq_error: 179,0 W () 8 + 16 be,0,4 [-5]", ("other", 8, 16, "W", -5)),
+    ("block_io_start: 179,0 N 0 () 8 + 16 0x2,0,4 [x]", ("other", 8, 16, "N", None)),
+    ("block_io_done: 179,0 W 0 () 8 + 0 be,0,4 [x]", ("other", 8, 0, "W", None)),
+    ("block_rq_complete: 179,0 FF () 18446744073709551615 + 0 none,0,0 [0]", ("complete", None, 0, "FF", 0)),
+    # trace-cmd report pads the name
+    ("block_rq_issue:       179,0 RM 4096 () 8 + 16 0x2,0,4 [x]", ("issue", 8, 16, "RM", None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "expected"), FORMS, ids=[form.split(":")[0] for form, _ in FORMS])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n\\\n"])
+def test_form(tmp_path: Path, fields: str, expected: tuple[object, ...], end: str) -> None:
+    staging = readers.read_bytes(tmp_path, f"{HEAD}{fields}{end}".encode())
+    (row,) = staging.block.iter_rows(named=True)
+    assert (row["action"], row["sector"], row["nr_sectors"], row["rwbs"], row["error"]) == expected
+    assert row["event"] == fields.split(":")[0]
+    assert row["dev"] == (units.dev(179, 0) if row["rwbs"] else None)
+    assert row["comm"] == ("x" if "[x]" in fields else "dd")
+    assert (row["ts_ns"], row["cpu"], row["tid"], row["pid"]) == (5_000_001_000, 1, 77, None)
+
+
+@pytest.mark.parametrize(
+    "fields", ["block_bio_remap: 8,0 R 2056 + 8 <- (8,1) 8", "block_rq_remap: 8,0 R 2056 + 8 <- (8,1) 8 1"]
+)
+def test_remap(tmp_path: Path, fields: str) -> None:
+    (row,) = readers.read_bytes(tmp_path, f"{HEAD}{fields}\n".encode()).block.iter_rows(named=True)
+    assert (row["action"], row["dev"], row["sector"], row["nr_sectors"]) == ("remap", units.dev(8, 0), 2056, 8)
+    assert (row["old_dev"], row["old_sector"], row["comm"]) == (units.dev(8, 1), 8, "dd")
+
+
+def test_block_event_of_an_unknown_form_is_counted(tmp_path: Path) -> None:
+    lines = [HEAD + "block_rq_issue: 8,0 W 4096", HEAD + "block_rq_issue: what?", HEAD + "block_plug: [x]"]
+    staging = readers.read_bytes(tmp_path, "".join(line + "\n" for line in lines).encode())
+    assert staging.events == {"block_plug": 1, "block_rq_issue": 2}
+    assert staging.block["event"].to_list() == ["block_plug"]
+    assert readers.losses(staging) == {"unreadable": 2}
+
+
+def test_lost_events(tmp_path: Path) -> None:
+    def read(header: str, *gaps: str) -> tuple[int, dict[str, int]]:
+        text = "".join(line + "\n" for line in [header, *gaps, HEAD + "block_plug: [x]"])
+        staging = readers.read_bytes(tmp_path, text.encode())
+        return staging.lost_events, readers.losses(staging)
+
+    entries = "# entries-in-buffer/entries-written: 1/{}   #P:2".format
+    assert read(entries(1)) == (0, {})
+    assert read(entries(101)) == (100, {"overwritten": 100})
+    assert read("#", "CPU:0 [LOST 30 EVENTS]", "CPU:1 [LOST 12 EVENTS]") == (42, {"overwritten": 42})
+    assert read("cpus=2", "CPU:0 [7 EVENTS DROPPED]") == (7, {"overwritten": 7})
+    assert read("#", "CPU:0 [LOST EVENTS]") == (1, {"overwritten": 1})
+    # Both say the same: the overwritten events before the reader came.
+    assert read(entries(101), "CPU:0 [LOST 100 EVENTS]") == (100, {"overwritten": 100})
+
+
+def test_names_of_a_thread_over_time(tmp_path: Path) -> None:
+    heads = [("<...>", 1), ("sh", 2), ("ls", 3), ("ls", 4), ("sh", 5)]
+    lines = [f"  {comm}-7  [000]  {s}.000000: sched_waking: x\n" for comm, s in heads]
+    lines += ["  <...>-9  [000]  6.000000: sched_waking: x\n"]
+    tasks = readers.read_bytes(tmp_path, "".join(lines).encode()).tasks
+    s = 1_000_000_000
+    assert tasks.select("tid", "comm", "valid_from_ns", "valid_to_ns").rows() == [
+        (7, "sh", None, 3 * s),
+        (7, "ls", 3 * s, 5 * s),
+        (7, "sh", 5 * s, None),
+        (9, None, None, None),
+    ]
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+LINES = [
+    f"          dd-77      [001] d..1     {i}.000001: block_rq_issue: 8,0 W 4096 () {i} + 8 [dd]" for i in range(1, 6)
+]
+TRACE = "".join(line + "\n" for line in ["# tracer: nop", "#", *LINES])
+
+
+def systrace_page(*parts: str) -> str:
+    elements = "".join(f'  <script class="trace-data" type="application/text">\n{p}  </script>\n' for p in parts)
+    return f"<!DOCTYPE html>\n<html>\n<body>\n<script>var x;</script>\n{elements}</body>\n</html>\n"
+
+
+def test_systrace_pages(tmp_path: Path) -> None:
+    plain = readers.read_bytes(tmp_path, TRACE.encode())
+    assert plain.block["sector"].to_list() == [1, 2, 3, 4, 5]
+    processes = "USER PID PPID NAME\nroot 1 0 init\n"
+    old = TRACE.replace("\n", "\\n\\\n")
+    pages = {
+        "new": systrace_page(processes, TRACE, '{"traceEvents": []}\n'),
+        "without a last newline": systrace_page(TRACE.rstrip("\n")),
+        "old": f'<!DOCTYPE HTML>\n<html>\n<script>\n  var linuxPerfData = "\\\n{old}\\n";\n</script></html>\n',
+    }
+    for page in pages.values():
+        staging = readers.read_bytes(tmp_path, page.encode())
+        assert staging.format == "systrace_html"
+        assert staging.block.equals(plain.block)
+        assert readers.losses(staging) == {}
+
+
+@pytest.mark.parametrize("piece_bytes", [200, 333, 1000])
+def test_systrace_pages_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(systrace_page("1 init\n", TRACE, '{"traceEvents": []}\n', TRACE))
+    whole = readers.read(path)
+    monkeypatch.setattr(systrace_html, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(systrace_html, "_LONGEST", 100)
+    cut = readers.read(path)
+    assert whole.events == cut.events and whole.block.equals(cut.block)
+    assert whole.block.height == 2 * len(LINES)
+
+
+def test_cut_systrace_page(tmp_path: Path) -> None:
+    page = systrace_page(TRACE).encode()
+    cut = page[: page.index(b"3.000001: block")]
+    staging = readers.read_bytes(tmp_path, cut)
+    assert staging.block["sector"].to_list() == [1, 2]
+    assert readers.losses(staging) == {"torn": 1}
+
+
+@pytest.mark.parametrize(
+    "before", ["TRACE:\n", "capturing trace... done\nTRACE:\n", "capturing trace... done TRACE:\r\n"]
+)
+def test_atrace(tmp_path: Path, before: str) -> None:
+    plain = readers.read_bytes(tmp_path, TRACE.encode())
+    packed = zlib.compress(TRACE.encode())
+    for body in (TRACE.encode(), packed):
+        staging = readers.read_bytes(tmp_path, before.encode() + body)
+        assert staging.format == "atrace"
+        assert staging.block.equals(plain.block)
+    cut = readers.read_bytes(tmp_path, before.encode() + packed[:-20])
+    assert plain.block[: cut.block.height].equals(cut.block)
+    assert cut.losses[0].kind == "torn"
+
+
+def test_markdown(tmp_path: Path) -> None:
+    text = f"# Notes\n\nsome-1 prose\n```c\nint x;\n```\nmore\n```\n{TRACE}```\nend\n"
+    staging = readers.read_bytes(tmp_path, text.encode())
+    assert staging.block["sector"].to_list() == [1, 2, 3, 4, 5]
+    assert readers.losses(staging) == {}
+
+
+# --- damage --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["androstep/ftrace_sqlite.txt", "ftrace_text/lisa_trace.txt"])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gz"])
+def test_truncation(tmp_path: Path, name: str, packed: bool) -> None:
+    data = corpus.path(name).read_bytes()
+    raw = gzip.compress(data) if packed else data
+    pick = random.Random(f"{name} {packed}")
+    for cut in [pick.randrange(1, len(raw)) for _ in range(40)]:
+        left = readers.gunzip_what_is_there(raw[:cut]) if packed else raw[:cut]
+        whole = left[: left.rfind(b"\n") + 1]
+        events = sum(readers.FTRACE_EVENT.search(line) is not None for line in whole.splitlines())
+        path = tmp_path / "cut"
+        path.write_bytes(raw[:cut])
+        if not events:
+            with pytest.raises(InputError):
+                ingest.read(path)
+            continue
+        staging = readers.read(path)
+        assert sum(staging.events.values()) == events
+        sectors = re.findall(rb"block_rq_[a-z]+: 7,0 .*?([0-9]+) \+ ", whole)
+        assert staging.block["sector"].fill_null(2**63 - 1).to_list() == [min(int(s), 2**63 - 1) for s in sectors]
+        # The compressed stream, and the line it ends in.
+        torn = packed + (len(left) > len(whole))
+        assert sum(loss.kind == "torn" for loss in staging.losses) == torn
+
+
+@given(st.integers(0, 137_000), st.binary(min_size=1, max_size=40))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_overwritten_bytes_cost_only_their_lines(tmp_path: Path, place: int, junk: bytes) -> None:
+    data = corpus.path("androstep/ftrace_sqlite.txt").read_bytes()
+    damaged = data[:place] + junk + data[place + len(junk) :]
+    touched = damaged.count(b"\n", place, place + len(junk) + 1) + data.count(b"\n", place, place + len(junk) + 1) + 2
+    staging = readers.read_bytes(tmp_path, damaged)
+    assert 1144 - touched <= sum(staging.events.values()) <= 1144 + touched
+
+
+# --- lines as the kernel writes them -------------------------------------------------------------------------------
+
+ALPHABET = st.characters(exclude_characters="\n\0", exclude_categories=["Cs"])
+HOSTILE = ["a-1 [000] b", "]", "b]", "[x] 3", "IntentService[E", "\t-\t", "\r", "\x1b[2J", " lead", "trail ", "٣-٣"]
+HOSTILE += ["<...>", "<idle>", "a-1 [000] 1.0: ", "x-1 (-----) [0", ": block_plug: [", "8,0 W 1 + 1 [a]"]
+COMM = st.one_of(
+    st.text(ALPHABET, max_size=15).map(lambda s: s.encode()[:15].decode(errors="ignore")),
+    st.sampled_from(HOSTILE),
+)
+
+
+@st.composite
+def kernel_lines(draw: st.DrawFn) -> list[tuple[str, dict[str, Any]]]:
+    with_tgid, with_flags, digits = draw(st.booleans()), draw(st.sampled_from([0, 4, 5])), draw(st.sampled_from([6, 9]))
+    lines = []
+    for _ in range(draw(st.integers(1, 8))):
+        comm, printed = draw(COMM), draw(COMM)
+        tid, cpu = draw(st.integers(0, 4_194_304)), draw(st.integers(0, 1023))
+        tgid = draw(st.one_of(st.none(), st.integers(1, 4_194_304))) if with_tgid else None
+        ns = draw(st.integers(0, 10**16)) // 10 ** (9 - digits) * 10 ** (9 - digits)
+        sector, length = draw(st.integers(0, 2**63 - 1)), draw(st.integers(0, 2**32 - 1))
+        rwbs = draw(st.sampled_from(["R", "RA", "WS", "FWFS", "FF", "DS", "N", "WSM"]))
+        head = f"{comm:>16}-{tid:<7d} "
+        head += (f"({tgid:7d}) " if tgid is not None else "(-------) ") if with_tgid else ""
+        head += f"[{cpu:03d}] " + "d.s1."[:with_flags] + " " * bool(with_flags)
+        head += f"{ns // 10**9:5d}.{ns % 10**9:09d}"[: digits - 9 or None] + ": "
+        has_error = draw(st.booleans())
+        error = draw(st.integers(-4095, 0))
+        if has_error:
+            fields = f"block_rq_complete: 8,16 {rwbs} () {sector} + {length} be,0,4 [{error}]"
+        else:
+            fields = f"block_rq_issue: 8,16 {rwbs} 4096 () {sector} + {length} be,0,4 [{printed}]"
+        line_comm = comm.lstrip(" ")
+        expected = {
+            "ts_ns": ns,
+            "cpu": cpu,
+            "tid": tid,
+            "pid": tgid,
+            "comm": (None if line_comm == "<...>" else line_comm) if has_error else printed,
+            "event": fields.split(":")[0],
+            "dev": units.dev(8, 16),
+            "sector": sector,
+            "nr_sectors": length,
+            "rwbs": rwbs,
+            "error": error if has_error else None,
+        }
+        lines.append((head + fields, expected))
+    return lines
+
+
+@given(kernel_lines())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_what_the_kernel_writes_is_read_back(tmp_path: Path, lines: list[tuple[str, dict[str, Any]]]) -> None:
+    staging = readers.read_bytes(tmp_path, "".join(line + "\n" for line, _ in lines).encode())
+    expected = sorted((fields for _, fields in lines), key=lambda fields: fields["ts_ns"])
+    assert staging.block.select(list(expected[0])).to_dicts() == expected
+    assert staging.losses == ()
+
+
+def test_name_that_is_no_utf8(tmp_path: Path) -> None:
+    staging = readers.read_bytes(tmp_path, HEAD.encode() + b"block_plug: [\xff\xfe]\n")
+    assert staging.block["comm"].to_list() == ["\\xff\\xfe"]
+
+
+@contextlib.contextmanager
+def recording(directory: Path) -> Iterator[tuple[Path, Path]]:
+    """A loop device over a file, and a tracefs instance of its own that records all block events."""
+    backing = directory / "backing"
+    backing.write_bytes(bytes(1 << 20))
+    with contextlib.ExitStack() as undo:
+
+        def run(*command: str | Path) -> str:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"{command[0]} is not possible here: {done.stderr}")
+            return done.stdout.strip()
+
+        device = run("losetup", "-f", "--show", backing)
+        undo.callback(run, "losetup", "-d", device)
+        instance = undo.enter_context(tracing.instance(directory))
+        (instance / "events/block/enable").write_text("1")
+        undo.callback((instance / "events/block/enable").write_text, "0")
+        yield Path(device), instance
+
+
+WRITER = """
+import mmap, os, sys
+open("/proc/self/comm", "w").write("a-1 [000] b]")
+page = mmap.mmap(-1, 4096)
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT)
+for block in (3, 1, 2):
+    os.pwritev(fd, [page], block * 4096)
+os.fsync(fd)
+"""
+
+
+@pytest.mark.root
+def test_what_this_kernel_prints(tmp_path: Path) -> None:
+    with recording(tmp_path) as (device, instance):
+        subprocess.run([sys.executable, "-c", WRITER, device], check=True)
+        (instance / "events/block/enable").write_text("0")
+        staging = readers.read_bytes(tmp_path, (instance / "trace").read_bytes())
+        rdev = device.stat().st_rdev
+    assert readers.losses(staging) == {}
+    block = staging.block.filter(pl.col("dev") == units.dev(os.major(rdev), os.minor(rdev)))
+    queued = block.filter((pl.col("action") == "queue") & pl.col("rwbs").str.contains("^W"))
+    assert queued.select("sector", "nr_sectors", "comm").rows() == [(s, 8, "a-1 [000] b]") for s in (24, 8, 16)]
+    done = block.filter(
+        (pl.col("action") == "complete") & (pl.col("nr_sectors") > 0) & pl.col("rwbs").str.contains("^W")
+    )
+    assert sorted(done["sector"]) == [8, 16, 24]
+    assert set(done["error"]) == {0}
+    unknown = [event for event in staging.events if event.startswith("block_") and event not in ftrace_text.ACTIONS]
+    assert set(unknown) <= {"block_touch_buffer", "block_dirty_buffer"}

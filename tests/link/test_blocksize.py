@@ -1,0 +1,189 @@
+"""The block size of a filesystem: reported, or proven by the bios that follow its events."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import random
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import polars as pl
+import pytest
+from support import built, loops
+from support.blocks import DEV
+
+import androstep_analysis as androstep
+from androstep_analysis import schema
+from androstep_analysis.link import blocksize, rwbs
+from androstep_analysis.link.requests import Requests
+
+SPAN = 2048
+"""Pieces of a file, of which some are written. Six such files fill half of the disk, so that places of one are those of
+another if blocks are taken for twice as large."""
+
+
+def linked(*places: tuple[int, int]) -> Requests:
+    """Writes of (sector, sectors) on one device, one every 10 ns."""
+    rows = [
+        {"request_id": at, "dev": DEV, "part_dev": DEV, "sector": sector, "part_sector": sector, "nr_sectors": length,
+         "op": "write", "nr_bios": 1, "matched": "full", "queue_ns": 10 * at, **dict.fromkeys(rwbs.FLAGS, False)}
+        for at, (sector, length) in enumerate(places)
+    ]  # fmt: skip
+    requests = pl.DataFrame(rows, schema=schema.table("requests").polars)
+    bios = requests.select("request_id", "sector", "nr_sectors")
+    return Requests(requests.lazy(), schema.complete(bios, "bios").lazy())
+
+
+def mapped(*runs: tuple[int, int, int], event: str = "ext4_es_insert_extent") -> pl.DataFrame:
+    """Events, each (ns, block, blocks), that blocks of a file of its own lie there."""
+    rows = [
+        {"ts_ns": ts, "event": event, "dev": DEV, "ino": 12 + at, "file_block": 0, "block": block, "nr_blocks": blocks,
+         "status": "W"}
+        for at, (ts, block, blocks) in enumerate(runs)
+    ]  # fmt: skip
+    return schema.conform(pl.DataFrame(rows, schema=schema.table("fs_events").polars), "fs_events")
+
+
+@pytest.mark.parametrize("size", blocksize.SIZES)
+def test_the_size_is_that_by_which_bios_lie_where_events_say(size):
+    sectors = size // 512
+    events = mapped(*((10 * at - 1, 1000 + 37 * at, 2) for at in range(8)))
+    bios = linked(*(((1000 + 37 * at) * sectors, 2 * sectors) for at in range(8)))
+    assert blocksize.known({}, bios, events, 4096) == {DEV: size}
+
+
+def test_how_requests_are_aligned_proves_nothing():
+    aligned = linked(*((8 * at, 8) for at in range(100)))
+    assert blocksize.known({}, aligned, mapped((0, 5000, 1)), 4096) == {}
+    assert blocksize.known({}, aligned, mapped(), 4096) == {}
+
+
+def test_bios_long_after_an_event_or_too_few_bear_out_nothing():
+    late = linked(*((8 * at, 8) for at in range(100)), *((40_000 + 80 * at, 8) for at in range(8)))
+    events = mapped(*((0, 5000 + 10 * at, 1) for at in range(8)))
+    assert blocksize.known({}, late, events, 4096) == {}
+    assert blocksize.known({}, linked((40_000, 8), (40_080, 8)), events, 4096) == {}
+
+
+def test_what_is_reported_needs_no_proof():
+    assert blocksize.known({DEV: 1024}, linked((8, 8)), mapped((0, 1, 1)), 4096) == {DEV: 1024}
+
+
+@pytest.mark.parametrize("block_bytes", [1024, 2048, 4096])
+@pytest.mark.parametrize("kind", ["aligned", "unaligned", "any"])
+@pytest.mark.root
+def test_no_file_and_no_offset_is_wrong_whatever_the_blocks_and_the_io(block_bytes, kind, tmp_path):
+    iotrace = built.program("iotrace", "native")
+    image, alone = tmp_path / "disk.img", tmp_path / "trace.dat"
+    loops.make_ext4(image, ["-b", str(block_bytes), *(["-O", "^has_journal"] if kind == "aligned" else [])], nr_mib=96)
+    pick = random.Random(f"{block_bytes} {kind}")
+    with loops.mounted(image, "noatime") as place:
+        prepared(place.top, pick)
+    with loops.mounted(image, "noatime") as place:
+        if kind == "aligned":
+            allocated(place.top)
+        with recording(iotrace, tmp_path / "recording", place.device):
+            if kind != "aligned":
+                read_by_sectors(place.device)
+            files = directly(place.top, pick, block_bytes if kind == "unaligned" else 4096)
+            if kind != "aligned":
+                files += buffered(place.top, pick)
+        truth = {path.stat().st_ino: runs(path) for path in files}
+    (tmp_path / "recording" / "trace.dat").rename(alone)  # what iotrace says of the mounts is left behind
+    io = androstep.open(alone).io.filter(pl.col("nr_sectors") > 0).collect()
+    facts = io.filter(pl.col("block_type") == "data", pl.col("map_source") != "inferred")
+    stated = facts.select("ino", "file_offset_bytes", "sector", "nr_sectors").rows()
+    assert len(stated) > 200
+    assert [row for row in stated if not lies(truth, *row)] == []
+    held = [run for of_file in truth.values() for run in of_file]
+    is_data = pl.any_horizontal(pl.col("sector").is_between(sector, sector + length - 1) for _, sector, length in held)
+    assert io.filter(is_data).select(pl.col("ino").is_not_null().mean()).item() > 0.99
+
+
+@contextlib.contextmanager
+def recording(iotrace: Path, out: Path, device: str) -> Iterator[None]:
+    """iotrace records all that happens meanwhile."""
+    command = [iotrace, "-o", out, "--device", device, "--list", "none", "--", "sh", "-c", "echo; exec cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        yield
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def runs(path: Path) -> list[tuple[int, int, int]]:
+    """First sector in the file and on the device, and sectors, of each of the file's extents, as filefrag has them."""
+    said = subprocess.run(["filefrag", "-v", "-s", "-b512", path], check=True, capture_output=True, text=True).stdout
+    rows = re.findall(r"^ *\d+: +(\d+)\.\. +\d+: +(\d+)\.\. +\d+: +(\d+):", said, re.MULTILINE)
+    return [(int(first), int(sector), int(length)) for first, sector, length in rows]
+
+
+def lies(truth: Mapping[int, list[tuple[int, int, int]]], ino: int, offset: int, sector: int, length: int) -> bool:
+    """Whether the sectors are where the file has that offset."""
+    return any(
+        begin <= sector and sector + length <= begin + count and sector - begin == offset // 512 - first
+        for first, begin, count in truth.get(ino, [])
+    )
+
+
+def prepared(top: Path, pick: random.Random) -> None:
+    """Files that are there before the recording: their blocks are known to the filesystem, and not to the trace."""
+    for number in range(3):
+        (top / f"old{number}").write_bytes(pick.randbytes(1 << 20))
+
+
+def allocated(top: Path) -> None:
+    """Files with blocks, all of whose metadata is in memory: what follows on the device is nothing but their data."""
+    for number in range(6):
+        file = os.open(top / f"new{number}", os.O_RDWR | os.O_CREAT)
+        os.posix_fallocate(file, 0, SPAN * 4096)
+        os.close(file)
+    os.sync()
+
+
+def read_by_sectors(device: str) -> None:
+    """Reads of single sectors of the device itself, as programs do that look what is on it."""
+    file = os.open(device, os.O_RDONLY | os.O_DIRECT)
+    try:
+        buffer = mmap.mmap(-1, 512)
+        for sector in (0, 1, 3, 101, 1001):
+            os.preadv(file, [buffer], sector * 512)
+    finally:
+        os.close(file)
+
+
+def directly(top: Path, pick: random.Random, step: int) -> list[Path]:
+    """Direct writes and reads of files in pieces of `step` bytes; nothing is ever deleted or moved."""
+    paths = [top / f"new{number}" for number in range(6)]
+    buffer = mmap.mmap(-1, step)
+    for path in paths:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        try:
+            for at in pick.sample(range(SPAN), 96):
+                buffer[:] = pick.randbytes(step)
+                os.pwritev(file, [buffer], at * step)
+            for at in range(0, SPAN, 53):
+                os.preadv(file, [buffer], at * step)
+        finally:
+            os.close(file)
+    return paths
+
+
+def buffered(top: Path, pick: random.Random) -> list[Path]:
+    """Files written through the page cache at any place, and those from before read."""
+    paths = [top / f"buffered{number}" for number in range(6)]
+    for path in paths:
+        with path.open("wb") as out:
+            for at in pick.sample(range(64), 32):
+                out.seek(at * 5000)
+                out.write(pick.randbytes(pick.randrange(1, 9000)))
+            out.flush()
+            os.fsync(out.fileno())
+    old = [top / f"old{number}" for number in range(3)]
+    assert all(path.read_bytes() for path in old)
+    return paths + old

@@ -1,0 +1,289 @@
+"""An image or a listing counts only as far as the trace agrees with it: true ones are taken, others state no fact."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+from support import built, corpus, loops, truth
+
+from androstep_analysis import capture, cli, link
+from androstep_analysis.capture import Capture
+from androstep_analysis.errors import InputError
+from androstep_analysis.fs import Filesystem
+
+UUID = "11111111-2222-4333-8444-555555555555"
+
+FILL = """
+cd "$1"; mkdir -p old
+for i in $(seq 40); do head -c $((i * 3000 + SEED * 1700)) /dev/urandom > old/f$i; done; sync
+"""
+
+WORK = """
+cd "$1"; mkdir -p new
+for i in $(seq 60); do head -c $((i * 2000 + SEED * 900)) /dev/urandom > new/n$i; done; sync
+for i in $(seq 1 3 40); do head -c 9000 /dev/urandom | dd of=old/f$i conv=notrunc bs=4096 seek=1 status=none; done; sync
+for i in $(seq 2 5 40); do rm old/f$i; done; for i in $(seq 2 7 60); do rm new/n$i; done; sync
+echo 3 > /proc/sys/vm/drop_caches; cat old/* new/* > /dev/null
+"""
+
+
+def work(script: str, seed: int, place: Path) -> tuple[str, ...]:
+    return ("env", f"SEED={seed}", "sh", "-euc", script, "work", str(place))
+
+
+class Made:
+    """Recordings of `WORK` on ext4 filesystems of one size and one UUID, and images of many times and kinds."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.recordings = {seed: directory / f"recording{seed}" for seed in (1, 2)}
+        for seed in (1, 2):
+            self._record(seed)
+        self._others()
+
+    def image(self, name: str) -> Path:
+        return self.directory / f"{name}.img"
+
+    def copy(self, source: Path, name: str) -> Path:
+        subprocess.run(["cp", "--sparse=always", source, self.image(name)], check=True)
+        return self.image(name)
+
+    def _record(self, seed: int) -> None:
+        disk = self.directory / f"disk{seed}"
+        loops.make_ext4(disk, ["-b", "4096", "-U", UUID])
+        if seed == 1:
+            self.copy(disk, "just made")
+        with loops.mounted(disk) as filesystem:
+            built.run(*work(FILL, seed, filesystem.top))
+        self.copy(disk, f"before{seed}")
+        with loops.mounted(disk) as filesystem:
+            command = work(WORK, seed, filesystem.top)
+            iotrace = built.program("iotrace", "native")
+            built.run(iotrace, "-o", self.recordings[seed], "--device", filesystem.device, "--", *command)
+            (filesystem.top / "late").write_bytes(b"x" * 50_000)
+            self.copy(disk, f"live{seed}")
+        self.copy(disk, f"after{seed}")
+
+    def _others(self) -> None:
+        self.worked("later", self.image("after1"), "cd $1; rm -r new/n1*; cp -r old older; sync")
+        self.worked("diverged", self.image("before1"), WORK, seed=3)
+        self.worked("earlier", self.image("just made"), "cd $1; for i in 1 2 3; do echo $i > file$i; done")
+        checked = self.copy(self.image("after1"), "checked")
+        subprocess.run(["e2fsck", "-f", "-y", checked], check=False, capture_output=True)
+        other = self.copy(checked, "other uuid")
+        subprocess.run(["tune2fs", "-U", "random", other], check=True, capture_output=True, input=b"y\n")
+        grown = self.copy(checked, "grown")
+        subprocess.run(["truncate", "-s", "96M", grown], check=True)
+        subprocess.run(["resize2fs", "-f", grown], check=True, capture_output=True)
+        for name, options in {"small blocks": ["-b", "1024"], "no journal": ["-O", "^has_journal"]}.items():
+            loops.make_ext4(self.image(name), options)
+        subprocess.run(["truncate", "-s", "40M", self.copy(self.image("after1"), "cut")], check=True)
+        subprocess.run(["truncate", "-s", "64M", self.image("vfat")], check=True)
+        subprocess.run(["mkfs.vfat", self.image("vfat")], check=True, capture_output=True)
+        loops.make_ext4(self.image("larger"), ["-b", "4096", "-U", UUID], nr_mib=256)
+        self.worked("larger", self.image("larger"), FILL)
+
+    def worked(self, name: str, image: Path, script: str, seed: int = 1) -> None:
+        """The image `name`: another one after some work in it."""
+        if image != self.image(name):
+            self.copy(image, name)
+        with loops.mounted(self.image(name)) as filesystem:
+            built.run(*work(script, seed, filesystem.top))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    if shutil.which("mkfs.vfat") is None:
+        pytest.skip("mkfs.vfat is not installed")
+    return Made(tmp_path_factory.mktemp("consistency"))
+
+
+TRUE = {
+    "image_after": ("after1", "live1", "later", "other uuid", "checked", "grown"),
+    "image_before": ("before1",),
+}
+"""Images of the recorded filesystem that were taken when they are said to be, or what became of them since."""
+
+REFUSED = {
+    "image_after": (
+        *("before1", "before2", "just made", "earlier", "diverged", "after2", "live2"),
+        *("small blocks", "no journal", "larger", "vfat"),
+    ),
+    "image_before": (
+        *("after1", "later", "before2", "after2", "just made", "earlier", "diverged"),
+        *("small blocks", "no journal", "larger", "vfat"),
+    ),
+}
+"""Images that contradict the recording: of another time, another device, another history, another kind."""
+
+WITHOUT_EVENTS = sorted({*itertools.chain(*TRUE.values()), *itertools.chain(*REFUSED.values())})
+
+FACTS = ["block_type", "subtype", "ino", "path"]
+
+
+def opened(made: Made, *, with_events: bool = True) -> Capture:
+    """The recording of seed 1; without the filesystem's events it is a trace of the block layer."""
+    found = capture.open(made.recordings[1])
+    return found if with_events else without_events(found)
+
+
+def without_events(found: Capture) -> Capture:
+    """The recording as a trace of the block layer alone."""
+    about = found.about | {"rows": found.about["rows"] | {"fs_events": 0}}
+    return Capture(found.title, found.manifest, found.tables, about)
+
+
+def with_image(found: Capture, role: str, image: Path) -> Capture:
+    return found.with_filesystem(before=image) if role == "image_before" else found.with_filesystem(after=image)
+
+
+@pytest.mark.parametrize(("role", "name"), [(role, name) for role, names in TRUE.items() for name in names])
+def test_a_true_image_belongs_to_the_trace(made: Made, role: str, name: str) -> None:
+    found = with_image(opened(made), role, made.image(name))
+    (told,) = found.about["snapshots"]
+    assert (told["role"], told["proven"]) == (role, "content")
+    assert told["agreements"] > 50
+
+
+@pytest.mark.parametrize(("role", "name"), [(role, name) for role, names in REFUSED.items() for name in names])
+def test_an_image_that_contradicts_the_trace_is_refused(made: Made, role: str, name: str) -> None:
+    with pytest.raises(InputError, match=r"not what device .* held (before|after) the recording: ") as refused:
+        with_image(opened(made), role, made.image(name))
+    assert str(refused.value).startswith(str(made.image(name)))
+    assert str(refused.value).count("\n") == 0
+
+
+def test_swapped_images_are_called_swapped(made: Made) -> None:
+    with pytest.raises(InputError, match="are before and after swapped"):
+        opened(made).with_filesystem(before=made.image("after1"), after=made.image("before1"))
+    with pytest.raises(InputError, match="are before and after swapped"):
+        opened(made, with_events=False).with_filesystem(before=made.image("after1"), after=made.image("before1"))
+
+
+@pytest.mark.parametrize("role", TRUE)
+@pytest.mark.parametrize("name", WITHOUT_EVENTS)
+def test_no_image_makes_a_wrong_fact_of_a_block_trace(made: Made, role: str, name: str) -> None:
+    """Without the filesystem's events little can be compared: then the image is refused, or what it says inferred."""
+    truth = opened(made).with_filesystem(before=made.image("before1"), after=made.image("after1")).io.collect()
+    try:
+        said = with_image(opened(made, with_events=False), role, made.image(name)).io.collect()
+    except InputError:
+        return
+    both = facts_beside(said, truth)
+    assert both.filter(pl.any_horizontal(pl.col(f).ne_missing(pl.col(f"{f}_true")) for f in FACTS)).rows() == []
+
+
+def facts_beside(said: pl.DataFrame, truth: pl.DataFrame) -> pl.DataFrame:
+    """What `said` states as facts of pieces of requests, each beside what is true (`…_true`)."""
+    keys = ["request_id", "sector"]
+    facts = said.filter(pl.col("map_source").is_not_null(), pl.col("map_source") != "inferred")
+    both = facts.join(truth, on=keys, how="left", suffix="_true")
+    return both.select(*keys, *FACTS, *(f"{f}_true" for f in FACTS), "map_source")
+
+
+def images_of(when: str, image: Filesystem) -> link.Images:
+    return link.Images(before=image) if when == "before" else link.Images(after=image)
+
+
+IMAGES = [(name, when) for name in truth.RECORDINGS for when in ("before", "after")]
+
+
+@pytest.mark.parametrize("name", truth.RECORDINGS)
+def test_no_image_of_another_recording_is_proven(name: str) -> None:
+    """Of each recording of the corpus the image of every other, as one from before and as one from after."""
+    staging = truth.staging(corpus.path(f"kernel/{name}"))
+    for (other, when), role in itertools.product(IMAGES, ("before", "after")):
+        image = truth.image(corpus.path(f"kernel/{other}"), when, truth.device(staging))
+        if image is None or other == name:
+            continue
+        with pytest.raises(InputError, match="not what device"):
+            truth.tables(staging, images_of(role, image))
+
+
+@pytest.mark.parametrize("name", truth.RECORDINGS)
+def test_the_own_images_are_proven(name: str) -> None:
+    directory = corpus.path(f"kernel/{name}")
+    staging = truth.staging(directory)
+    for when in ("before", "after"):
+        image = truth.image(directory, when, truth.device(staging))
+        if image is not None:
+            comparison = truth.tables(staging, images_of(when, image))["comparison"]
+            assert set(comparison["proven"]) == {"layout" if name.startswith("vfat") else "content"}
+
+
+def test_summary_of_a_wrong_image_ends_with_a_sentence(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    out = made.directory / "refused"
+    trace = str(made.recordings[1] / "trace.dat")
+    assert cli.main(["ingest", trace, "--image-after", str(made.image("before1")), "-o", str(out)]) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "before1.img" in told and "swapped" in told
+    assert not out.exists()
+
+
+def test_what_cannot_be_compared_is_inferred_and_said(tmp_path: Path, made: Made) -> None:
+    """A CSV has neither flags nor events: all that the image says of it is inferred."""
+    rows = opened(made).requests.filter(pl.col("op") == "write").collect()
+    trace = tmp_path / "trace.csv"
+    lines = [
+        f"{ns / 1e9:.6f},W,{sector},{nr}"
+        for ns, sector, nr in rows.select("issue_ns", "sector", "nr_sectors").iter_rows()
+    ]
+    trace.write_text("\n".join(lines) + "\n")
+    found = capture.open(trace, csv_columns="time:s,op,offset:sectors,size:sectors").with_filesystem(
+        after=made.image("after1")
+    )
+    assert "image after not proven to belong to the trace" in repr(found)
+    assert set(found.io.collect()["map_source"].drop_nulls()) == {"inferred"}
+
+
+DIRECTORIES = "for i in $(seq 400); do mkdir -p $1/d$i; echo $i > $1/d$i/file; done; sync"
+NONE = "rm -r $1/*; sync"
+FILES = "for i in $(seq 40); do head -c 1000000 /dev/urandom > $1/large$i; done; sync"
+CHANGES = {
+    "grows": ("true", DIRECTORIES),
+    "shrinks": (DIRECTORIES, NONE),
+    "reuses": (DIRECTORIES, f"{NONE}; {FILES}"),
+    "returns": (FILES, f"{NONE}; {DIRECTORIES}; {NONE}; {FILES}; {NONE}; {DIRECTORIES}"),
+}
+"""What is done before the recording and in it: places of metadata become free, or a file's, and the reverse."""
+
+KINDS = {
+    "ext4": ("-b", "4096"),
+    "ext4 without journal": ("-O", "^has_journal"),
+    "ext4 with small blocks": ("-b", "1024"),
+    "ext3": ("-t", "ext3"),
+    "ext2": ("-t", "ext2"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_true_image_is_taken_whatever_became_of_its_metadata(tmp_path: Path, kind: str, change: str) -> None:
+    """Places of directories are free before they grow and after they shrink, and of files when they are reused."""
+    disk = tmp_path / "disk"
+    loops.make_ext4(disk, KINDS[kind])
+    prepare, script = CHANGES[change]
+    with loops.mounted(disk) as filesystem:
+        built.run(*work(prepare, 1, filesystem.top))
+    images = {"image_before": tmp_path / "before.img", "image_after": disk}
+    subprocess.run(["cp", "--sparse=always", disk, images["image_before"]], check=True)
+    with loops.mounted(disk) as filesystem:
+        iotrace = built.program("iotrace", "native")
+        command = work(script, 1, filesystem.top)
+        built.run(iotrace, "-o", tmp_path / "recording", "--device", filesystem.device, "--", *command)
+    recording = capture.open(tmp_path / "recording")
+    found = recording.with_filesystem(before=images["image_before"], after=images["image_after"])
+    # Files that are gone leave nothing to compare in an ext2.
+    if change != "shrinks":
+        assert {one["role"]: one["proven"] for one in found.about["snapshots"]} == dict.fromkeys(images, "content")
+    both = found.io.collect()
+    for role, image in images.items():
+        for alone in (recording, without_events(recording)):
+            beside = facts_beside(with_image(alone, role, image).io.collect(), both)
+            # Of files that came and went between the images both together do not know everything either.
+            assert beside.filter(pl.any_horizontal(pl.col(f) != pl.col(f"{f}_true") for f in FACTS)).rows() == []

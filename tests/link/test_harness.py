@@ -1,0 +1,327 @@
+"""Every block that a workload of known content wrote, on every filesystem, against what the package says of it.
+
+tests/harness records on this machine (ext4, needs root) and in virtual machines without acceleration.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+import pytest
+from harness import content, devlog, guest, judge, layout, matching, oplog, recordings
+from support import truth
+
+RIGHT = {"ext4": 0.999, "f2fs": 0.999, "vfat": 0.99, "exfat": 0.99}
+"""Share of the blocks that must be right with the events and the image before; whatever else is unknown."""
+
+DROPPED = "dropped/"
+"""Files of which pages are dropped (roles_drops.c)."""
+
+OWNED_OF_DROPPED = 0.9
+"""Share of their blocks whose owner must be right. Without probes no event tells who stores into a large folio that is
+dirty, and what a collapse of F2FS moves was made dirty by a process that need not have written it."""
+
+NAMED = 0.99
+"""Share of the blocks whose name must be right in a guest, whose kernel has the probes, with all evidence."""
+
+NAMED_BY_IMAGES = 0.5
+"""Share of the sectors whose file the images of FAT must tell where no probe does, if only as inferred."""
+
+AMBIGUOUS = {"ext4": 0.01, "f2fs": 0.01, "vfat": 0.12, "exfat": 0.12}
+"""Share that the harness itself may not know: FAT zeroes clusters of directories and of files alike."""
+
+JOURNAL_MODES = ("delete", "truncate", "persist", "memory", "off", "wal")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.root] if made.on_host else [])
+        for name, made in recordings.RECORDINGS.items()
+    ],
+)
+def test_every_block_on_the_disk_is_what_io_says(name, tmp_path):
+    lacking = recordings.missing(name)
+    if lacking is not None:
+        pytest.skip(lacking)
+    recording = recordings.make(name, tmp_path)
+    problems = [*covered(recording), *by_another_tool(recording), *unsteady(recording), *misjudged(recording)]
+    assert not problems, "\n".join(problems)
+
+
+def covered(recording: judge.Recording) -> Iterator[str]:
+    """What the recording lacks of what it is made for."""
+    known = recording.truth
+    rows = known.rows
+    data = rows.filter(pl.col("kind") == "data")
+    for_others = data.filter(pl.col("writer_pids").list.len() > 0, ~pl.col("submit_pid").is_in("writer_pids"))
+    least = {
+        "data": (data.height, 1500),
+        "deleted": (data.filter(~pl.col("in_final_image")).height, 200),
+        "written for others": (for_others.height, 50),
+        "metadata": (rows.filter(pl.col("kind") == "metadata").height, 10),
+    }
+    yield from (
+        f"{what}: {count} blocks, fewer than {enough}" for what, (count, enough) in least.items() if count < enough
+    )
+    names = set(data["names"].explode())
+    yield from (f"no block of db/{mode}.db" for mode in JOURNAL_MODES if f"db/{mode}.db" not in names)
+    if known.unmatched:
+        yield f"{known.unmatched} sectors were written unequally often in the trace and on the disk"
+    if recording.staging.lost_events:
+        yield f"{recording.staging.lost_events} events lost"
+    share = known.ambiguous.total() / (rows.height + known.ambiguous.total())
+    if share > AMBIGUOUS[recording.fs_type]:
+        yield f"{share:.1%} of the blocks ambiguous: {dict(known.ambiguous)}"
+
+
+def by_another_tool(recording: judge.Recording) -> Iterator[str]:
+    """Where debugfs has a page of a file that still exists in another block than the one it was last written to."""
+    if recording.fs_type != "ext4":
+        return
+    live = recording.truth.rows.filter(pl.col("kind") == "data", pl.col("in_final_image"))
+    last = live.group_by("ino", "lblk").agg(pl.col("sector").sort_by("ts").last()).sort("ino", "lblk")
+    asked = "".join(f"bmap <{ino}> {page}\n" for ino, page, _ in last.iter_rows())
+    command = ["debugfs", "-f", "-", recording.directory / "disk.img"]
+    answer = subprocess.run(command, check=True, input=asked, capture_output=True, text=True).stdout
+    # Blocks that were allocated again and not written since are "(uninit)"; holes are 0.
+    blocks = [line for line in answer.splitlines() if not line.startswith("debugfs")]
+    compared = [
+        (row, int(block)) for row, block in zip(last.iter_rows(), blocks, strict=True) if block.isdigit() and int(block)
+    ]
+    if len(compared) < last.height // 2:
+        yield f"debugfs maps {len(compared)} of {last.height} pages"
+    for (ino, page, sector), block in compared:
+        if sector // 8 != block:
+            yield f"page {page} of inode {ino} was written to block {sector // 8}, debugfs has it in {block}"
+
+
+def unsteady(recording: judge.Recording, share: float = 0.05) -> Iterator[str]:
+    """Where the truth changes when bios are missing in the trace, but their own."""
+    choose = random.Random(1)
+    bios = recording.bios
+    is_kept = pl.Series([choose.random() >= share for _ in range(bios.height)])
+    gone, place = bios.filter(~is_kept), ["ts", "sector"]
+    every, less = (
+        truth.rows.with_columns(inside=pl.int_ranges(0, "sectors"))
+        .explode("inside")
+        .with_columns(pl.col("sector") + pl.col("inside"), pl.col("offset_bytes") + pl.col("inside") * 512)
+        for truth in (recording.truth, recording.truth_of(bios.filter(is_kept)))
+    )
+    both = less.join(every, on=place, how="left", suffix="_of_all")
+    same = ("kind", "ino", "gen", "offset_bytes")
+    differs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_of_all")) for name in same)
+    has_writers = pl.all_horizontal(pl.col("writer_pids", "writer_pids_of_all").list.len() > 0)
+    differs |= (has_writers & (pl.col("writer_pids") != pl.col("writer_pids_of_all"))).fill_null(False)
+    shown = both.filter(differs).select(*place, *(pl.col(f"^{name}(_of_all)?$") for name in (*same, "writer_pids")))
+    yield from (f"differs where others are withheld: {row}" for row in shown.iter_rows(named=True))
+    lost = every.filter(~pl.col("ts").is_in(gone["ts"].implode())).join(less, on=place, how="anti")
+    if lost.height > every.height * share / 4:
+        yield f"{lost.height} of {every.height} sectors lost with {gone.height} bios that are not theirs"
+
+
+def misjudged(recording: judge.Recording) -> Iterator[str]:
+    """Where what the package says is wrong, or too little."""
+    is_guest = recording.mark_byte == guest.MARK_BYTE
+    for run, (events, before, after) in judge.RUNS.items():
+        answers = recording.answers(run)
+        asked = {"file": truth.file(answers), "block type": truth.block_type(answers)}
+        if events:
+            asked["owner"] = truth.owner(answers)
+        if events and is_guest:
+            asked["name"] = truth.name(answers)
+        for question, outcomes in asked.items():
+            if wrong := judge.wrong(outcomes):
+                yield f"{run}: {question} wrong: {dict(wrong)}"
+        if run == judge.WITHOUT_PROBES:
+            if recording.fs_type in ("vfat", "exfat"):
+                yield from unnamed_without_probes(asked["file"])
+            continue
+        if events and before:
+            asked["file, deleted"] = truth.file(answers.filter(~pl.col("in_final_image")))
+            is_dropped = pl.col("names").list.eval(pl.element().str.starts_with(DROPPED)).list.any().fill_null(False)
+            owned, of_dropped = (asked["owner"].filter(which) for which in (~is_dropped, is_dropped))
+            shared = {name: asked[name] for name in ("file", "file, deleted")} | {"owner": owned}
+            for question, outcomes in shared.items():
+                right = truth.shares(outcomes)["right"]
+                if right < RIGHT[recording.fs_type]:
+                    yield f"{run}: {question} right for {right:.2%}"
+            if of_dropped.height < 100 or truth.shares(of_dropped)["right"] < OWNED_OF_DROPPED:
+                yield f"{run}: owner of {of_dropped.height} dropped blocks right for {truth.shares(of_dropped)}"
+        if is_guest and events and before and after:
+            named = truth.shares(asked["name"])["right"]
+            if named < NAMED:
+                yield f"{run}: name right for {named:.2%}"
+
+
+def unnamed_without_probes(files: pl.DataFrame) -> Iterator[str]:
+    """What FAT lacks that the images tell: nothing in the trace says of which file a write is."""
+    shares = truth.shares(files)
+    if shares["right"] + shares["inferred right"] < NAMED_BY_IMAGES:
+        yield f"without probes {shares} of the sectors have their file"
+
+
+KEY = oplog.Key(12, 345)
+
+
+def block(*cells: tuple[int, int, int], key: oplog.Key = KEY) -> bytes:
+    """4 KiB with cells (offset in the file, process, sequence) at their places in the page."""
+    page = np.zeros(64, content.CELL)
+    for offset, pid, sequence in cells:
+        check = (key.ino * 3 + offset * 5 + sequence * 7 + pid * 11 + key.generation) & 0xFFFFFFFF
+        filling = (0, 0, 0)
+        cell = (content.CELL_MAGIC, pid, key.ino, key.generation, check, offset, sequence, filling)
+        page[offset % 4096 // 64] = cell
+    return page.tobytes()
+
+
+def known(
+    written: list[bytes], operations: list[oplog.Op], block_sectors: int = 8, lost: int | None = None
+) -> list[dict[str, object]]:
+    """The truth of a disk to block 1 of which these were written, one every 100 ns, and after each a block of its own.
+
+    The trace lacks the bio that wrote block 1 for the `lost`-th time.
+    """
+    every, place = range(len(written)), {"nr_sectors": 8, "flags": 0}
+    rows = [{"sector": sector, **place} for number in every for sector in (8, 800 + 8 * number)]
+    entries = pl.DataFrame(rows).with_row_index("entry").with_columns(pl.all().cast(pl.Int64))
+    whole = b"".join(page + bytes(4096) for page in written)
+    log = devlog.DevLog(entries.with_columns(position=pl.col("entry") * 4096), np.frombuffer(whole, np.uint8))
+    ts = [100 * (number + 1) + later for number in every for later in (0, 60)]
+    bios = entries.select(pl.Series("ts", ts), "sector", "nr_sectors", pid=1).with_columns(done=pl.col("ts") + 30)
+    if lost is not None:
+        bios = bios.filter(pl.col("ts") != 100 * (lost + 1))
+    run = oplog.Op(0, 0, 1, oplog.Key(0, 0), 0, 0, 1, oplog.RUN, b"")
+    nowhere = layout.Layout(block_sectors, lambda sector: ("journal", "") if sector >= 800 else None, lambda _: None)
+    found = content.truth(log, 0, entries.height, bios, [run, *operations], nowhere)
+    assert lost is not None or found.unmatched == 0
+    assert lost is not None or found.rows.height + found.ambiguous.total() >= entries.height
+    return found.rows.filter(pl.col("sector") < 800).to_dicts()
+
+
+def write(sequence: int, pid: int, ts: int, done: int, op: int = oplog.STAMP, payload: bytes = b"") -> oplog.Op:
+    """A write of page 3 of the file."""
+    return oplog.Op(ts, done, sequence, KEY, 3 * 4096, 4096, pid, op, payload)
+
+
+def test_cells_tell_page_and_writers():
+    first, second = write(5, 70, 10, 20), write(6, 71, 110, 120)
+    page = [(3 * 4096, 70, 5), (3 * 4096 + 64, 70, 5)]
+    rows = known([block(*page), block(*page, (3 * 4096 + 640, 71, 6)), block(*page)], [first, second])
+    assert [(row["ino"], row["gen"], row["lblk"], row["writer_pids"]) for row in rows] == [
+        (12, 345, 3, [70]),
+        (12, 345, 3, [71]),
+        (12, 345, 3, []),
+    ]
+
+
+def test_writers_of_different_blocks_of_a_page_are_left_open():
+    half = write(5, 70, 10, 20)._replace(length=2048)
+    other = write(6, 71, 30, 40)._replace(offset=3 * 4096 + 2048, length=2048)
+    page = block((3 * 4096, 70, 5), (3 * 4096 + 2048, 71, 6))
+    assert [row["writer_pids"] for row in known([page], [half, other])] == [[70, 71]]
+    assert [row["writer_pids"] for row in known([page], [half, other], block_sectors=2)] == [[]]
+
+
+def test_a_write_under_way_at_the_time_of_the_bio_leaves_the_writers_open():
+    page = block((3 * 4096, 70, 5), (3 * 4096 + 640, 71, 6))
+    (row,) = known([page], [write(5, 70, 10, 20), write(6, 71, 90, 110)])
+    assert (row["lblk"], row["writer_pids"]) == (3, [])
+
+
+def test_cells_of_two_places_and_damaged_ones_are_no_truth():
+    apart = block((3 * 4096, 70, 5), (4 * 4096 + 64, 70, 5))
+    damaged = bytearray(block((3 * 4096, 70, 5)))
+    damaged[16] ^= 1
+    cut = block((3 * 4096, 70, 5))[:4] + bytes(4092)
+    assert known([apart, bytes(damaged), cut, bytes(4096)], [write(5, 70, 10, 20)]) == []
+
+
+def test_content_without_cells_is_the_page_that_had_it_before():
+    payload = bytes(range(256)) * 16
+    rows = known([payload, payload], [write(5, 70, 150, 160, oplog.DATA, payload)])
+    assert [(row["ts"], row["lblk"], row["writer_pids"]) for row in rows] == [(200, 3, [70])]
+
+
+def test_of_what_was_written_twice_alike_nobody_knows_which_a_lost_bio_brought():
+    """Truly the disk got the first at 100, so that the second and the third came to it with the last."""
+    same, other = bytes(range(256)) * 16, bytes(range(255, -1, -1)) * 16
+    writes = [
+        write(sequence, pid, ts, ts + 10, oplog.DATA, payload)
+        for sequence, pid, ts, payload in ((5, 70, 10, same), (6, 71, 110, same), (7, 72, 120, other))
+    ]
+    for lost, said in ((None, [[70], [71, 72]]), (0, [[]])):
+        assert [row["writer_pids"] for row in known([same, other], writes, lost=lost)] == said
+    assert [row["writer_pids"] for row in known([same, other], [writes[0], writes[2]], lost=0)] == [[72]]
+
+
+def sectors(**columns: list[int]) -> pl.DataFrame:
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int64))
+
+
+def test_what_the_trace_or_the_log_lacks_costs_itself_alone():
+    """Sector 1 is written at 100, 300 and 500, the others tell when; the trace lacks 300, or the log its second."""
+    around = {"bio": [0, 2, 4], "sector": [2, 4, 6], "ts_ns": [90, 290, 490], "done_ns": [95, 295, 495]}
+    written = sectors(entry=[0, 1, 2, 3, 4, 5], sector=[2, 1, 4, 1, 6, 1])
+    queued = sectors(
+        bio=[*around["bio"], 1, 3, 5],
+        sector=[*around["sector"], 1, 1, 1],
+        ts_ns=[*around["ts_ns"], 100, 300, 500],
+        done_ns=[*around["done_ns"], 110, 310, 510],
+    )
+    every = {entry: entry for entry in range(6)}
+    for lacking in (None, 1, 3, 5):
+        traced, _ = matching.matched(written, queued.filter(pl.col("bio").ne_missing(lacking)))
+        assert dict(traced.select("entry", "bio").iter_rows()) == every | ({} if lacking is None else {lacking: None})
+        logged, _ = matching.matched(written.filter(pl.col("entry").ne_missing(lacking)), queued)
+        assert dict(logged.select("entry", "bio").iter_rows()) == {e: e for e in every if e != lacking}
+
+
+def test_content_that_two_pages_had_is_ambiguous():
+    payload = bytes(range(256)) * 16
+    twice = [write(5, 70, 10, 20, oplog.DATA, payload), write(6, 70, 30, 40, oplog.DATA, payload)._replace(offset=0)]
+    assert known([payload], twice) == []
+
+
+def test_a_page_of_two_files_is_judged_block_by_block():
+    other = oplog.Key(13, 345)
+    page = block((3 * 4096, 70, 5))[:1024] + block((0, 71, 6), key=other)[:1024] + bytes(1024)
+    page += block((4 * 4096 + 3072, 72, 7))[3072:]
+    (row, *rest) = known([page], [write(5, 70, 10, 20)], block_sectors=2)
+    assert (row["ino"], row["offset_bytes"], row["sectors"], row["writer_pids"]) == (12, 3 * 4096, 2, [70])
+    said = [(row["ino"], row["sector"], row["sectors"], row["offset_bytes"], row["lblk"]) for row in rest]
+    assert said == [(13, 10, 2, 0, 0), (12, 14, 2, 4 * 4096 + 3072, 4)]
+
+
+def test_a_bio_that_begins_within_a_page_is_cut_where_its_pages_end():
+    page = bytearray(block((3 * 4096 + 3072, 70, 5), (4 * 4096, 70, 5)))
+    turned = bytes(page[3072:] + page[:3072])
+    said = [(row["sector"], row["sectors"], row["offset_bytes"]) for row in known([turned], [write(5, 70, 10, 20)])]
+    assert said == [(8, 2, 3 * 4096 + 3072), (10, 6, 4 * 4096)]
+
+
+@pytest.mark.parametrize(
+    ("op", "offset", "length", "writers"),
+    [
+        (oplog.TRUNCATE, 3 * 4096, 0, [71]),
+        (oplog.TRUNCATE, 3 * 4096 + 100, 0, [70, 71]),
+        (oplog.DROP, 2 * 4096, 2 * 4096, [71]),
+        (oplog.DROP, 3 * 4096 + 1, 4096, [70, 71]),
+    ],
+    ids=["truncated", "cut", "punched", "punched in part"],
+)
+def test_what_was_dropped_before_it_was_written_out_was_written_by_nobody(op, offset, length, writers):
+    drop = oplog.Op(30, 30, 6, KEY, offset, length, 71, op, b"")
+    (row,) = known([block((3 * 4096, 71, 7))], [write(5, 70, 10, 20), drop, write(7, 71, 40, 50)])
+    assert row["writer_pids"] == writers
+
+
+def test_a_collapsed_range_moves_what_was_written_before():
+    collapse = oplog.Op(150, 150, 6, KEY, 4096, 4096, 70, oplog.COLLAPSE, b"")
+    done = oplog.Op(160, 160, 7, KEY, 0, 1, 70, oplog.DONE, b"")
+    page = block((3 * 4096, 70, 5))
+    assert [row["lblk"] for row in known([page, page], [write(5, 70, 10, 20), collapse, done])] == [3, 2]

@@ -1,0 +1,87 @@
+"""Which file of the trace a file of an image is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from support.blocks import DEV
+
+from androstep_analysis import schema
+from androstep_analysis.fs import Filesystem
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import incarnations
+
+OFFSET = 10**18
+SECOND = 10**9
+FIRST, LAST = 100 * SECOND, 200 * SECOND
+
+
+def image(*files):
+    """An image whose files are (ino, generation, creation in the trace's clock)."""
+    rows = [
+        {"dev": DEV, "ino": ino, "incarnation": 0, "generation": generation, "names": [], "name_encrypted": False,
+         "file_type": "unknown", "source": "image_after"}
+        for ino, generation, _ in files
+    ]  # fmt: skip
+    times = [
+        {"ino": ino, "generation": generation, "created_epoch_ns": None if born is None else born + OFFSET,
+         "changed_epoch_ns": None}
+        for ino, generation, born in files
+    ]  # fmt: skip
+    types = {"ino": pl.Int64, "generation": pl.Int64, "created_epoch_ns": pl.Int64, "changed_epoch_ns": pl.Int64}
+    return Filesystem(
+        fs_type="ext4", image=Path(), block_bytes=4096, nr_sectors=8, uuid=None, extents=schema.empty("extents"),
+        files=pl.DataFrame(rows, schema=schema.table("files").polars), times=pl.DataFrame(times, schema=types),
+        first_bytes=pl.DataFrame(),
+    )  # fmt: skip
+
+
+def lives(*rows):
+    """Rows (ino, incarnation, created_ns, deleted_ns) as of `tracepoints.lives`."""
+    names = ("ino", "incarnation", "created_ns", "deleted_ns")
+    types = {"ino": pl.Int64, "incarnation": pl.Int32, "created_ns": pl.Int64, "deleted_ns": pl.Int64}
+    return pl.DataFrame([dict(zip(names, row, strict=True)) for row in rows], schema=types).with_columns(
+        dev=pl.lit(DEV, pl.UInt32)
+    )
+
+
+def told(after, traced, before=None, offset=OFFSET, lost_events=0):
+    offset = incarnations.realtime_offset_ns(after, traced) if offset is None else offset
+    staging = Staging("test", {}, FIRST, LAST, realtime_offset_ns=offset, lost_events=lost_events)
+    table = incarnations.numbered(before, after, traced, staging)
+    return {(ino, generation): number for _, ino, generation, number in table.iter_rows()}
+
+
+MADE = 150 * SECOND
+TRACED = lives((12, 0, None, 140 * SECOND), (12, 1, MADE, None), (13, 0, None, None), (14, 1, 160 * SECOND, None))
+
+
+@pytest.mark.parametrize("offset", [OFFSET, None])
+def test_a_file_is_the_one_whose_creation_is_of_that_time(offset):
+    after = image((12, 7, MADE - 4_000_000), (13, 8, FIRST - SECOND), (14, 9, 160 * SECOND), (15, 1, LAST + SECOND))
+    assert told(after, TRACED, offset=offset) == {(12, 7): 1, (13, 8): 0, (14, 9): 1, (15, 1): 0}
+
+
+@pytest.mark.parametrize("born", [LAST + SECOND, MADE + SECOND, LAST - 1, None])
+def test_a_number_that_was_given_away_again_is_another_file(born):
+    assert told(image((12, 7, born)), TRACED) == {(12, 7): 2}
+
+
+def test_after_a_loss_only_what_is_older_is_known():
+    after = image((12, 7, MADE), (13, 8, FIRST - SECOND))
+    assert told(after, TRACED, lost_events=1) == {(12, 7): 2, (13, 8): 0}
+
+
+def test_the_same_generation_is_the_same_file_whatever_the_clock():
+    after = image((13, 8, None), (12, 7, None))
+    assert told(after, TRACED, before=image((13, 8, None), (12, 6, None)), offset=None) == {
+        (13, 8): 0, (12, 6): 0, (12, 7): 2,
+    }  # fmt: skip
+
+
+def test_one_creation_alone_tells_no_clock():
+    assert told(image((12, 7, MADE)), TRACED, offset=None) == {(12, 7): 2}
+    two = image((12, 7, MADE), (14, 9, 161 * SECOND))  # they disagree: one of them, or both, are later files
+    assert told(two, TRACED, offset=None) == {(12, 7): 2, (14, 9): 2}

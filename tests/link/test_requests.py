@@ -1,0 +1,458 @@
+"""Block events to requests: the cases of a request's life one by one, a simulated block layer, and an oracle."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from support import corpus, readers, sanitized
+from support.blocks import DEV, block_events, life
+from support.requests_oracle import Oracle
+
+from androstep_analysis.link import linker, requests
+from androstep_analysis.link.requests import Device
+
+TIMES = ("queue_ns", "insert_ns", "issue_ns", "complete_ns")
+
+
+def link(block, devices=()):
+    return requests.link(block.lazy(), devices).joined()
+
+
+def row(linked, index=0):
+    return linked.requests.row(index, named=True)
+
+
+def test_the_four_times_of_a_plain_request():
+    got = row(link(life((1, "queue", 8, 8, "WS"), (2, "insert", 8, 8, "WS"), (3, "issue", 8, 8, "WS"),
+                        (9, "complete", 8, 8, "WS"))))  # fmt: skip
+    assert [got[name] for name in TIMES] == [1, 2, 3, 9]
+    assert (got["matched"], got["op"], got["sync"], got["nr_bios"]) == ("full", "write", True, 1)
+
+
+def test_merged_bios_are_one_request_cut_into_its_bios():
+    linked = link(life(
+        (1, "queue", 8, 8, "W"), (2, "queue", 16, 8, "W"), (3, "backmerge", 16, 8, "W"), (4, "queue", 0, 8, "W"),
+        (5, "frontmerge", 0, 8, "W"), (6, "issue", 0, 24, "W"), (7, "complete", 0, 24, "W"),
+    ))  # fmt: skip
+    assert linked.requests.height == 1
+    assert (row(linked)["nr_bios"], row(linked)["queue_ns"]) == (3, 1)
+    assert linked.bios.select("sector", "nr_sectors", "queue_ns").rows() == [(0, 8, 4), (8, 8, 1), (16, 8, 2)]
+
+
+def test_a_split_bio_becomes_several_requests():
+    linked = link(life(
+        (1, "queue", 0, 32, "R"), (2, "split", 0, 16, "R"), (3, "issue", 0, 16, "R"), (4, "issue", 16, 16, "R"),
+        (5, "complete", 16, 16, "R"), (6, "complete", 0, 16, "R"),
+    ))  # fmt: skip
+    assert linked.requests["matched"].to_list() == ["split", "split"]
+    assert linked.requests["complete_ns"].to_list() == [6, 5]
+
+
+def test_a_completion_without_a_length_completes_all_of_the_request():
+    got = link(life(
+        (1, "issue", 8, 16, "R"), (2, "issue", 40, 8, "W"), (3, "complete", 8, None, "R"),
+        (4, "complete", 40, None, "R"), (5, "complete", 40, None, "W"), (6, "complete", 8, None, "R"),
+    )).requests  # fmt: skip
+    assert got.select("nr_sectors", "complete_ns", "matched").rows() == [(16, 3, "full"), (8, 5, "full")]
+
+
+def test_a_completion_without_an_operation_is_of_that_of_its_bio():
+    got = link(life((1, "queue", 8, 16, "W"), (2, "queue", 40, 8, "R"), (3, "complete", 8, 16, None))).requests
+    assert got.select("op", "rwbs", "queue_ns", "complete_ns").rows() == [("write", "W", 1, 3), ("read", "R", 2, None)]
+
+
+@pytest.mark.parametrize("requeue", [(3, "requeue", 8, 8, "W"), None])
+def test_a_requeued_request_is_one_request_issued_last(requeue):
+    steps = [
+        (1, "queue", 8, 8, "W"),
+        (2, "issue", 8, 8, "W"),
+        requeue,
+        (4, "issue", 8, 8, "W"),
+        (5, "complete", 8, 8, "W"),
+    ]
+    got = row(link(life(*(step for step in steps if step))))
+    assert (got["matched"], got["issue_ns"], got["complete_ns"]) == ("requeued", 4, 5)
+
+
+def test_a_second_issue_with_a_bio_of_its_own_is_another_request():
+    linked = link(life(
+        (1, "queue", 8, 8, "W"), (2, "issue", 8, 8, "W"), (3, "queue", 8, 8, "W"), (4, "issue", 8, 8, "W"),
+        (5, "complete", 8, 8, "W"),
+    ))  # fmt: skip
+    assert linked.requests.select("queue_ns", "issue_ns", "complete_ns", "matched").rows() == [
+        (1, 2, None, "no_complete"),
+        (3, 4, 5, "full"),
+    ]
+
+
+def test_without_bio_events_a_repeated_issue_is_the_same_request():
+    got = link(life((2, "issue", 8, 8, "R"), (4, "issue", 8, 8, "R"), (5, "complete", 8, 8, "R"))).requests
+    assert got.select("issue_ns", "matched", "nr_bios").rows() == [(4, "requeued", 0)]
+
+
+def test_completion_in_parts():
+    got = link(life((1, "issue", 0, 24, "R"), (2, "complete", 0, 8, "R"), (3, "complete", 8, 8, "R"),
+                    (4, "complete", 16, 8, "R"))).requests  # fmt: skip
+    assert got.select("nr_sectors", "complete_ns", "matched").rows() == [(24, 4, "full")]
+
+
+def test_a_request_of_which_a_part_is_missing_never_completed():
+    got = link(life((1, "issue", 0, 24, "R"), (2, "complete", 0, 8, "R"), (4, "complete", 16, 8, "R"))).requests
+    assert got.select("nr_sectors", "complete_ns", "matched").rows() == [(24, None, "no_complete"), (8, 4, "no_issue")]
+
+
+def test_what_has_no_partner_stays_a_row_that_says_so():
+    got = link(life((1, "complete", 0, 8, "W"), (2, "issue", 8, 8, "W"), (3, "queue", 16, 8, "W"))).requests
+    assert got.select("sector", "matched").rows() == [(0, "no_issue"), (8, "no_complete"), (16, "no_complete")]
+
+
+def test_the_device_flush_is_a_request_and_the_end_of_its_sequence_is_not():
+    """As Linux 6.18 reports an fsync: the empty completion with the write's own flags ends the sequence."""
+    got = link(life(
+        (1, "queue", 8, 8, "FWFSM"), (2, "issue", None, 0, "FF"), (3, "complete", None, 0, "FF"),
+        (4, "issue", 8, 8, "WSM"), (5, "complete", 8, 8, "WSM"), (6, "issue", None, 0, "FF"),
+        (7, "complete", None, 0, "FF"), (8, "complete", 8, 0, "WSM"),
+    )).requests  # fmt: skip
+    assert got.select("op", "nr_sectors", "issue_ns", "complete_ns").rows() == [
+        ("flush", 0, 2, 3), ("write", 8, 4, 5), ("flush", 0, 6, 7),
+    ]  # fmt: skip
+    write = got.row(1, named=True)
+    assert (write["preflush"], write["fua"], write["rwbs"]) == (True, True, "WSM")
+
+
+def test_kernels_without_flush_requests_show_flushes_as_empty_completions():
+    """As Linux 3.0 reports it (corpus androstep/result.po)."""
+    got = link(life((1, "queue", 0, 0, "WBS"), (2, "complete", 0, 0, "WS"), (3, "issue", 8, 8, "WS"),
+                    (4, "complete", 8, 8, "WS"), (5, "complete", 8, 0, "WS"))).requests  # fmt: skip
+    assert got.filter(pl.col("op") == "flush").select("queue_ns", "complete_ns").rows() == [(1, 2), (None, 5)]
+
+
+def test_commands_without_sectors_are_neither_requests_nor_flushes():
+    got = link(life((1, "issue", 0, 0, "N"), (2, "complete", 0, 0, "N"), (3, "issue", 8, 8, "R"),
+                    (4, "complete", 8, 8, "R"))).requests  # fmt: skip
+    assert got.select("op", "issue_ns").rows() == [("read", 3)]
+
+
+def remap(ts, dev, sector, old_dev, old_sector):
+    return {"ts_ns": ts, "action": "remap", "dev": dev, "sector": sector, "nr_sectors": 8, "rwbs": "W",
+            "old_dev": old_dev, "old_sector": old_sector}  # fmt: skip
+
+
+def step(ts, action, sector, dev=DEV):
+    return {"ts_ns": ts, "action": action, "dev": dev, "sector": sector, "nr_sectors": 8, "rwbs": "W"}
+
+
+def test_stacked_devices_count_once_and_remember_the_topmost():
+    """dm on a partition on a disk: the bio is queued on the dm device, remapped twice, and issued on the disk."""
+    disk, partition, mapper = 8 << 20, 8 << 20 | 2, 253 << 20
+    linked = link(block_events([
+        step(1, "queue", 100, mapper), remap(2, partition, 1100, mapper, 100), remap(3, disk, 3148, partition, 1100),
+        step(4, "queue", 3148, disk), step(5, "issue", 3148, disk), step(6, "complete", 3148, disk),
+        step(7, "complete", 100, mapper),
+    ]))  # fmt: skip
+    assert linked.requests.select("dev", "sector", "part_dev", "part_sector", "queue_ns").rows() == [
+        (disk, 3148, mapper, 100, 4)
+    ]
+
+
+def test_topology_names_the_partition_where_the_trace_has_no_remaps():
+    devices = [Device(8 << 20, None, 0, 10_000), Device(8 << 20 | 1, 8 << 20, 2048, 4096)]
+    events = block_events([step(1, "queue", 2056, 8 << 20), step(2, "queue", 8, 8 << 20)])
+    got = link(events, devices).requests
+    assert got.select("part_dev", "part_sector").rows() == [(8 << 20 | 1, 8), (8 << 20, 8)]
+
+
+def test_an_insert_of_an_earlier_request_is_not_taken():
+    got = link(life(
+        (1, "queue", 0, 8, "W"), (2, "insert", 0, 8, "W"), (3, "issue", 0, 8, "W"), (4, "complete", 0, 8, "W"),
+        (5, "queue", 0, 8, "W"), (6, "issue", 0, 8, "W"), (7, "complete", 0, 8, "W"),
+    )).requests  # fmt: skip
+    assert got["insert_ns"].to_list() == [2, None]
+
+
+def test_a_request_that_grew_before_it_was_issued_again_takes_the_bios_it_grew_by():
+    linked = link(life(
+        (1, "queue", 0, 8, "W"), (2, "issue", 0, 8, "W"), (3, "requeue", 0, 8, "W"), (4, "queue", 8, 8, "W"),
+        (5, "issue", 0, 16, "W"), (6, "complete", 0, 16, "W"),
+    ))  # fmt: skip
+    assert linked.requests.select("nr_sectors", "nr_bios", "matched").rows() == [(16, 2, "requeued")]
+    assert linked.bios.select("sector", "nr_sectors", "queue_ns").rows() == [(0, 8, 1), (8, 8, 4)]
+
+
+def test_a_request_that_shrank_leaves_its_bios_to_the_next():
+    linked = link(life(
+        (1, "queue", 0, 16, "W"), (2, "issue", 0, 16, "W"), (3, "requeue", 0, 16, "W"), (4, "issue", 0, 8, "W"),
+        (5, "issue", 8, 8, "W"), (6, "complete", 0, 8, "W"), (7, "complete", 8, 8, "W"),
+    ))  # fmt: skip
+    assert linked.requests.select("sector", "queue_ns", "matched").rows() == [(0, 1, "requeued"), (8, 1, "split")]
+
+
+def test_a_write_is_no_second_issue_of_a_read():
+    got = link(life((1, "issue", 8, 8, "R"), (2, "issue", 8, 8, "W"), (3, "complete", 8, 8, "W"))).requests
+    assert got.select("op", "matched").rows() == [("read", "no_complete"), ("write", "full")]
+
+
+def test_without_any_completion_each_issue_is_a_request():
+    got = link(life((2, "issue", 8, 8, "R"), (4, "issue", 8, 8, "R"))).requests
+    assert got.select("issue_ns", "matched").rows() == [(2, "no_complete"), (4, "no_complete")]
+
+
+def test_an_insert_before_time_zero_counts():
+    """As in blkparse's text, where times before the start of the trace are negative."""
+    got = row(link(life((-9, "queue", 8, 8, "R"), (-5, "insert", 8, 8, "R"), (3, "issue", 8, 8, "R"))))
+    assert got["insert_ns"] == -5
+
+
+def test_what_has_no_device_is_of_device_0():
+    assert link(block_events([{**step(1, "queue", 8), "dev": None}])).requests["dev"].to_list() == [0]
+
+
+def test_a_trace_without_block_events_has_no_requests():
+    linked = link(block_events([]))
+    assert linked.requests.is_empty() and linked.bios.is_empty()
+
+
+# ------------------------------------------------------------------------------------------ a simulated block layer
+
+
+class Simulation:
+    """A queue that merges, splits, requeues and completes out of order, and remembers what really happened.
+
+    Like Linux, it never has two bios for overlapping sectors in flight.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now = 0
+        self.events: list[dict[str, object]] = []
+        self.truth: list[dict[str, object]] = []
+
+    def emit(self, action: str, sector: int, nr: int, rwbs: str, tid: int | None = None) -> int:
+        self.now += self.random.randint(1, 50)
+        self.events.append(
+            {"ts_ns": self.now, "action": action, "sector": sector, "nr_sectors": nr, "rwbs": rwbs, "tid": tid}
+        )
+        return self.now
+
+    def batch(self) -> None:
+        """Queue some neighbouring bios, issue them merged or split, complete them in any order."""
+        in_flight = []
+        for slot in self.random.sample(range(6), self.random.randint(1, 4)):
+            rwbs = self.random.choice(["R", "W", "WS", "RA", "WSM"])
+            sector, bios = slot * 256, []
+            for _ in range(self.random.randint(1, 4)):
+                nr, tid = 8 * self.random.randint(1, 8), self.random.randint(1, 9)
+                bios.append((self.emit("queue", sector, nr, rwbs, tid), sector, nr, tid))
+                sector += nr
+            start, total = slot * 256, sector - slot * 256
+            middle = start + total // 2 if len(bios) == 1 and total >= 16 and self.random.random() < 0.5 else None
+            parts = [(start, total)] if middle is None else [(start, middle - start), (middle, start + total - middle)]
+            for first, nr in parts:
+                in_flight.append(self.issue(first, nr, rwbs, bios, middle is not None))
+        self.random.shuffle(in_flight)
+        for request in in_flight:
+            self.complete(request)
+
+    def issue(self, sector: int, nr: int, rwbs: str, bios: list[tuple[int, int, int, int]], split: bool):
+        inserted = self.emit("insert", sector, nr, rwbs)
+        issued = self.emit("issue", sector, nr, rwbs)
+        requeued = self.random.random() < 0.2
+        if requeued:
+            self.emit("requeue", sector, nr, rwbs)
+            issued = self.emit("issue", sector, nr, rwbs)
+        inside = [bio for bio in bios if bio[1] < sector + nr and sector < bio[1] + bio[2]]
+        request = {
+            "sector": sector, "nr_sectors": nr, "rwbs": rwbs, "queue_ns": min(bio[0] for bio in inside),
+            "insert_ns": inserted, "issue_ns": issued, "nr_bios": len(inside), "submit_tid": min(inside)[3],
+            "matched": "requeued" if requeued else "split" if split else "full",
+        }  # fmt: skip
+        self.truth.append(request)
+        return request
+
+    def complete(self, request) -> None:
+        sector, nr = request["sector"], request["nr_sectors"]
+        done = 8 * self.random.randint(1, nr // 8) if self.random.random() < 0.3 else nr
+        request["complete_ns"] = self.emit("complete", sector, done, request["rwbs"])
+        if done < nr:
+            request["complete_ns"] = self.emit("complete", sector + done, nr - done, request["rwbs"])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_linking_finds_what_a_simulated_block_layer_did(seed):
+    simulation = Simulation(seed)
+    for _ in range(60):
+        simulation.batch()
+    linked = link(block_events(simulation.events))
+    want = pl.DataFrame(simulation.truth).sort("issue_ns")
+    got = linked.requests.select(pl.col(name).cast(dtype) for name, dtype in want.schema.items())
+    assert got.equals(want)
+    assert_bios_fill_requests(linked)
+
+
+def assert_bios_fill_requests(linked):
+    """The bios of a request cover it without gap or overlap, whatever was lost."""
+    end = pl.col("sector") + pl.col("nr_sectors")
+    sums = linked.bios.group_by("request_id").agg(
+        total=pl.col("nr_sectors").sum(), start=pl.col("sector").min(), end=end.max()
+    )
+    joined = linked.requests.filter(pl.col("nr_sectors") > 0).join(sums, on="request_id", how="left")
+    assert joined.filter(
+        (pl.col("total") != pl.col("nr_sectors"))
+        | (pl.col("start") != pl.col("sector"))
+        | (pl.col("end") != pl.col("sector") + pl.col("nr_sectors"))
+        | pl.col("total").is_null()
+    ).is_empty()
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
+def test_lost_events_cost_only_the_requests_they_belong_to(share):
+    """Events are lost from every second batch; the batches between, on the same sectors, are found as they were.
+
+    Not all of them: where a completion was lost, the next one at exactly that sector may close the wrong request,
+    which is a part of a later request's completion at times.
+    """
+    found = missed = 0
+    for seed in range(10):
+        simulation = Simulation(1000 + seed)
+        kept, whole = [], []
+        for number in range(60):
+            events, requests = len(simulation.events), len(simulation.truth)
+            simulation.batch()
+            damaged = number % 2 == 1
+            kept += [e for e in simulation.events[events:] if not damaged or simulation.random.random() >= share]
+            whole += [] if damaged else simulation.truth[requests:]
+        linked = link(block_events(kept))
+        assert_bios_fill_requests(linked)
+        want = pl.DataFrame(whole)
+        got = linked.requests.select(pl.col(name).cast(dtype) for name, dtype in want.schema.items())
+        missed += want.join(got, on=want.columns, how="anti", nulls_equal=True).height
+        found += want.height
+    assert missed / found < 0.005
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_events_of_equal_times_are_taken_in_their_order(seed):
+    """A clock that ticks rarely costs nothing but its ticks."""
+    simulation = Simulation(2000 + seed)
+    for _ in range(60):
+        simulation.batch()
+    fine = block_events(simulation.events)
+    coarse = link(fine.with_columns(pl.col("ts_ns") // 1000))
+    want = link(fine)
+    times = pl.col(pl.Int64).exclude("request_id", "sector", "part_sector", "nr_sectors") // 1000
+    assert_frame_equal(coarse.requests, want.requests.with_columns(times))
+    assert_frame_equal(coarse.bios, want.bios.with_columns(times))
+
+
+# ------------------------------------------------------------------------------------------------- oracle by sector
+
+
+def assert_as_the_oracle(block, devices=()):
+    linked = link(block, devices)
+    want_requests, want_bios = Oracle(block.rows(named=True), devices).tables()
+    assert_frame_equal(linked.requests, want_requests)
+    assert_frame_equal(linked.bios, want_bios)
+
+
+ACTIONS = (
+    ("queue", "issue", "complete"), ("issue", "complete", "requeue"), ("queue",), ("issue",), ("queue", "complete"),
+    ("issue", "requeue"), ("queue", "insert", "issue", "requeue"),
+    ("queue", "insert", "issue", "complete", "requeue", "remap"),
+)  # fmt: skip
+LETTERS = ("R", "W", "WS", "RA", "WSM", "FWFS", "FF", "D", "FWS", None, "N", "DE")
+DEVICES = (8 << 20, 8 << 20 | 1, 253 << 20, 7 << 20, None)
+ON_DISK = (Device(8 << 20, None, 0, 100), Device(8 << 20 | 5, 8 << 20, 4, 6))
+
+
+def garbage(random, count):
+    """Events without any sense, on so few places that they have to do with each other."""
+    devices, letters = random.sample(DEVICES, random.randint(1, 3)), random.sample(LETTERS, random.randint(1, 4))
+    actions, now = random.choice(ACTIONS), -50
+    for _ in range(count):
+        now += random.randint(0, 3)
+        event = {
+            "ts_ns": now, "action": random.choice(actions), "dev": random.choice(devices),
+            "sector": random.choice([None, *range(12), *range(12), *range(12)]),
+            "nr_sectors": random.choice([None, -1, 0, 1, 2, 3, 4, 8]), "rwbs": random.choice(letters),
+            "tid": random.randint(1, 5), "cpu": random.randint(0, 3), "comm": random.choice(["a", "b", None]),
+        }  # fmt: skip
+        if event["action"] == "complete":
+            event["error"] = random.choice([None, 0, -5])
+        if event["action"] == "remap":
+            event |= {"old_dev": random.choice(DEVICES[1:]), "old_sector": random.choice([None, 1, 2, 3])}
+        yield event
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_garbage_is_linked_as_the_rules_say(seed):
+    chance = random.Random(seed)
+    events = block_events(garbage(chance, chance.choice([5, 20, 60, 200])))
+    assert_as_the_oracle(events, chance.choice([(), ON_DISK]))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_damaged_recording_is_linked_as_the_rules_say(seed):
+    """Lost and repeated events, and a stretch from which nothing is left, as where a buffer wrapped."""
+    simulation = Simulation(3000 + seed)
+    for _ in range(40):
+        simulation.batch()
+    chance, events = simulation.random, simulation.events
+    start = chance.randrange(len(events))
+    events = events[:start] + events[start + chance.randint(0, 100) :]
+    events = [event for event in events for _ in range(chance.choices([0, 1, 2], [0.1, 0.85, 0.05])[0])]
+    assert_as_the_oracle(block_events(events))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["androstep/result.po", "androstep/ftrace_sqlite.txt", "blkparse_text/android_swapcache_2.txt",
+     "blktrace_bin/centos7.blkparse.txt.gz"],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+def test_recordings_are_linked_as_the_rules_say(name):
+    assert_as_the_oracle(readers.read(corpus.path(name)).block)
+
+
+@pytest.mark.parametrize("name", ["centos7", "takeoverjp_sample"])
+def test_latencies_are_those_of_btt(name):
+    """btt counts a request as often as it has bios: shortest, mean and longest D2C and Q2C, and how many there are."""
+    expected = json.loads(corpus.path(f"blktrace_bin/{name}.expected.json").read_text(encoding="utf-8"))
+    lines = [line.split() for line in expected["btt"]["stdout"]]
+    linked = link(readers.read(corpus.path(f"blktrace_bin/{name}.blkparse.txt.gz")).block)
+    times = linked.bios.drop_nulls("queue_ns").join(
+        linked.requests.select("request_id", "issue_ns", "complete_ns"), on="request_id"
+    )
+    for step, since in {"D2C": "issue_ns", "Q2C": "queue_ns"}.items():
+        took = times["complete_ns"] - times[since]
+        want = next(line[1:5] for line in lines if line[:1] == [step])
+        assert [*(f"{ns / 1e9:.9f}" for ns in (took.min(), took.mean(), took.max())), str(len(took))] == want
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_does_not_matter_how_much_is_linked_at_once(seed, monkeypatch):
+    simulation = Simulation(4000 + seed)
+    for _ in range(30):
+        simulation.batch()
+    events = block_events(event for event in simulation.events if simulation.random.random() < 0.95)
+    want = link(events)
+    for name, size in {"BATCH": 50, "REQUESTS": 7, "BIOS": 5}.items():
+        monkeypatch.setattr(linker, name, size)
+    monkeypatch.setattr(requests, "WINDOW", 10)
+    got = requests.link(events.lazy())
+    windows = list(got.windows())
+    assert len(windows) > 1 and all(window.requests.height for window in windows)
+    for window in windows:
+        assert set(window.bios["request_id"]) <= set(window.requests["request_id"])
+    assert_frame_equal(got.joined().requests, want.requests)
+    assert_frame_equal(got.joined().bios, want.bios)
+    assert_frame_equal(got.requests.collect(), want.requests)
+
+
+def test_nothing_is_read_or_written_where_it_must_not_be():
+    """The tests with random events once more, with the sanitizers of addresses and of undefined behaviour."""
+    done = sanitized.run(__file__, "-k", "(garbage and 7) or damaged or at_once")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -1,0 +1,233 @@
+"""The bundled demo capture is what its manifest says, and its recorder leaves nothing behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from support import tracing
+
+from androstep_analysis import ingest, units
+from androstep_analysis.ingest import record
+
+DEMO = Path(__file__).resolve().parents[2] / "datasets/demo"
+APPS = {".example.mail", ".example.camera", ".example.brows", "installd", ".example.game"}
+IMAGES = ("before.img.zst", "after.img.zst")
+ROLES = {
+    "raw/trace.dat.zst": "trace",
+    "raw/before.rec.zst": "listing_before",
+    "raw/after.rec.zst": "listing_after",
+    "raw/recording.json": "recording",
+    "raw/before.img.zst": "image_before",
+    "raw/after.img.zst": "image_after",
+}
+
+
+def manifest(capture: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads((capture / "capture.json").read_text(encoding="utf-8"))
+    return parsed
+
+
+def told(capture: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads((capture / "raw/recording.json").read_text(encoding="utf-8"))
+    return parsed
+
+
+def decompressed(image: Path, to: Path) -> Path:
+    with pa.CompressedInputStream(str(image), "zstd") as source, to.open("wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    return to
+
+
+def check_manifest(capture: Path) -> None:
+    stated = {entry["path"]: (entry["role"], entry["bytes"], entry["sha256"]) for entry in manifest(capture)["sources"]}
+    found = {
+        f"raw/{path.name}": (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in (capture / "raw").iterdir()
+    }
+    assert {path: (size, digest) for path, (_, size, digest) in stated.items()} == found
+    assert {path: role for path, (role, _, _) in stated.items()} == ROLES
+    assert manifest(capture)["lost_events"] == told(capture)["lost_events"] == 0
+
+
+def check_trace(capture: Path) -> None:
+    """Nothing missing, nothing of another device, every app there and its threads with their process."""
+    trace = ingest.read(capture / "raw/trace.dat.zst")
+    assert sum(trace.events.values()) == sum(cpu["events"] for cpu in told(capture)["cpus"])
+    assert (trace.lost_events, trace.losses) == (0, ())
+
+    names = {(comm, pid) for comm, pid in trace.tasks.select("comm", "pid").iter_rows()}
+    assert {comm for comm, _ in names} >= APPS | {"pool-1-thread-1"}
+    (mail,) = {pid for comm, pid in names if comm == ".example.mail"}
+    assert {pid for comm, pid in names if comm == "pool-1-thread-1"} == {mail}
+
+    dev = units.parse_dev(manifest(capture)["devices"][0]["dev"])
+    for table in (trace.block, trace.fs_events):
+        assert set(table.collect()["dev"].drop_nulls()) == {dev}
+
+
+def check_privacy(capture: Path, scratch: Path) -> None:
+    """Nothing of the machine but its kernel's threads: no other process, no path, no mount."""
+    for path in (capture / "raw").iterdir():
+        content = path.read_bytes() if path.suffix == ".json" else decompressed(path, scratch / "plain").read_bytes()
+        assert not re.search(rb"/(home|root|tmp|work|dev/shm|usr|var|opt|etc|bin)/", content), path
+    trace = ingest.read(capture / "raw/trace.dat.zst")
+    known = APPS | {"pool-1-thread-1", "iotrace", "mount", "sync", "sh", "python", "python3", "other"}
+    others = trace.tasks.filter(~pl.col("comm").is_in(known), pl.col("kind") == "other")
+    assert others["comm"].drop_nulls().to_list() == []
+    for name in ("before.rec.zst", "after.rec.zst"):
+        listing = record.read(capture / "raw" / name)
+        assert set(listing.tables["task"]["cmdline"]) == {"/iotrace -o /recording --device /data"}
+    assert [mount["path"] for mount in told(capture)["mounts"]] == ["/data"]
+    assert told(capture)["facts"]["device"] == "demo"
+
+
+def check_images(capture: Path, scratch: Path) -> None:
+    if shutil.which("e2fsck") is None:
+        pytest.skip("e2fsck is not installed")
+    for name in IMAGES:
+        image = decompressed(capture / "raw" / name, scratch / "image")
+        checked = subprocess.run(["e2fsck", "-fn", image], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout
+
+
+def check_writes(capture: Path, scratch: Path) -> None:
+    """Every 4 KiB block in which the two images differ was written or discarded in the trace."""
+    before, after = (
+        np.fromfile(decompressed(capture / "raw" / name, scratch / "image"), dtype=np.uint8).reshape(-1, 4096)
+        for name in IMAGES
+    )
+    traced = np.zeros(len(before), dtype=bool)
+    done = ingest.read(capture / "raw/trace.dat.zst").block.filter(pl.col("event") == "block_rq_complete").collect()
+    for first, count in done.filter(pl.col("rwbs").str.contains("^F?[WD]")).select("sector", "nr_sectors").iter_rows():
+        traced[first // 8 : (first + count + 7) // 8] = True
+    changed = (before != after).any(axis=1)
+    assert changed.sum() > 1000
+    assert np.flatnonzero(changed & ~traced).tolist() == []
+
+
+def test_bundled_manifest_matches_the_files() -> None:
+    check_manifest(DEMO)
+
+
+def test_bundled_trace_is_whole() -> None:
+    check_trace(DEMO)
+
+
+def test_bundled_images_are_clean(tmp_path: Path) -> None:
+    check_images(DEMO, tmp_path)
+
+
+def test_bundled_trace_explains_the_images(tmp_path: Path) -> None:
+    check_writes(DEMO, tmp_path)
+
+
+def test_bundled_capture_is_small() -> None:
+    assert sum((DEMO / entry["path"]).stat().st_size for entry in manifest(DEMO)["sources"]) < 1_000_000
+
+
+def test_bundled_capture_tells_nothing_of_the_recording_machine(tmp_path: Path) -> None:
+    check_privacy(DEMO, tmp_path)
+
+
+@pytest.fixture
+def tracefs(tmp_path: Path) -> Iterator[Path]:
+    """tracefs, mounted for the test alone; skips where recording is impossible."""
+    if not Path("/dev/loop-control").exists() or shutil.which("mke2fs") is None:
+        pytest.skip("no loop devices or no e2fsprogs")
+    with tracing.mounted(tmp_path) as top:
+        yield top
+
+
+def start(output: Path, rounds: int, path: str = os.environ.get("PATH", os.defpath)) -> subprocess.Popen[str]:
+    command = [sys.executable, str(DEMO / "record.py"), "-o", str(output), "--rounds", str(rounds)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PATH": path})
+
+
+def left_behind(pid: int) -> list[str]:
+    """Whatever of recorder `pid` is still on the system."""
+    name = f"androstep-demo-{pid}"
+    loops = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    directories = [str(path) for top in ("/dev/shm", tempfile.gettempdir()) for path in Path(top).glob(f"{name}*")]
+    return [text for text in (*loops, *mounts, *directories) if name in text]
+
+
+def instances(pid: int, tracefs: Path) -> list[Path]:
+    """The trace instances of the programs that process `pid` runs."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [path for child in children for path in (tracefs / "instances").glob(f"androstep.{child}.*")]
+
+
+@pytest.mark.root
+def test_recording(tmp_path: Path, tracefs: Path) -> None:
+    recorder = start(tmp_path / "capture", rounds=2)
+    _, errors = recorder.communicate(timeout=120)
+    assert (recorder.returncode, errors) == (0, "")
+    assert left_behind(recorder.pid) == []
+    assert not (tracefs / "instances" / told(tmp_path / "capture")["instance"]).exists()
+
+    check_manifest(tmp_path / "capture")
+    check_trace(tmp_path / "capture")
+    check_images(tmp_path / "capture", tmp_path)
+    check_writes(tmp_path / "capture", tmp_path)
+    check_privacy(tmp_path / "capture", tmp_path)
+    offset_now = time.time_ns() - time.monotonic_ns()
+    assert abs(manifest(tmp_path / "capture")["realtime_offset_ns"] - offset_now) < 1_000_000_000
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: Path, tracefs: Path) -> None:
+    recorder = start(tmp_path / "capture", rounds=60)
+    installed = f"androstep-demo-{recorder.pid}-*/root/data/app/com.example.game-0"
+    deadline = time.monotonic() + 60
+    while not any(list(Path(top).glob(installed)) for top in ("/dev/shm", tempfile.gettempdir())):
+        assert recorder.poll() is None, recorder.communicate()[1]
+        assert time.monotonic() < deadline, "the workload did not start"
+        time.sleep(0.05)
+    assert len(left_behind(recorder.pid)) >= 4  # loop, mounts, directory: the check sees what there is
+    (instance,) = instances(recorder.pid, tracefs)
+
+    recorder.send_signal(number)
+    _, errors = recorder.communicate(timeout=60)
+    assert (recorder.returncode, errors) == (128 + number, "")
+    assert left_behind(recorder.pid) == []
+    assert not instance.exists()
+    assert not (tmp_path / "capture").exists()
+
+
+@pytest.mark.root
+def test_failed_recording_says_why_and_leaves_nothing(tmp_path: Path, tracefs: Path) -> None:
+    """Without mke2fs it fails with its own /proc already mounted."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for program in ("mount", "umount"):
+        (programs / program).symlink_to(shutil.which(program) or "")
+    recorder = start(tmp_path / "capture", rounds=1, path=str(programs))
+    _, errors = recorder.communicate(timeout=60)
+    assert recorder.returncode == 1
+    assert errors == "record.py: mke2fs is not on this machine; install e2fsprogs and util-linux\n"
+    assert left_behind(recorder.pid) == []
+
+
+def test_without_iotrace_it_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, str(DEMO / "record.py"), "-o", str(tmp_path / "capture"), "--iotrace", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "record.py: nowhere: there is no iotrace; run make probes, or name one with --iotrace\n"

@@ -1,0 +1,109 @@
+"""The C side of the probes: their own tests under sanitizers, their words, and their schemas against schemas/."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+from support import built
+from support.tree import ROOT
+
+from androstep_analysis import schema
+
+UNITS = {"ns": "ns", "bytes": "B", "sectors": "512 B sectors", "sector": "512 B sectors"}
+WIDTHS = {"int32": 4, "int64": 8, "uint32": 4, "uint64": 8, "string": 4}
+FITS = {
+    "int64": {"int64", "int32", "uint32"},
+    "int32": {"int32"},
+    "uint32": {"uint32"},
+    "string": {"string"},
+    "bool": {"int32"},
+    "enum": {"string"},
+}
+"""For the dtype of a column, the dtypes of fields whose every value it holds."""
+
+DESCRIBED = ["extmap", "iobench", "ioreplay", "procmon"]
+
+
+@pytest.mark.parametrize("test", sorted(path.stem for path in (ROOT / "probes").glob("*/tests/test_*.c")))
+def test_c(test: str) -> None:
+    built.run(built.program(test), cwd="/")
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_records_are_described_as_the_format_says(name: str) -> None:
+    described = built.described(name)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert described["format"] == "androstep record" and described["version"] == 1
+    assert described["probe"] == name and described["probe_version"] == project["version"]
+    assert [entry["id"] for entry in described["types"]] == list(range(2, 2 + len(described["types"])))
+    for entry in described["types"]:
+        assert set(entry) == {"id", "name", "table", "meaning", "record_bytes", "fields"}
+        assert entry["record_bytes"] == sum(WIDTHS[field["dtype"]] for field in entry["fields"])
+        assert entry["meaning"].endswith(".")
+        for field in entry["fields"]:
+            where = f"{entry['name']}.{field['name']}"
+            assert set(field) == {"name", "dtype", "null", "unit", "meaning"}, where
+            assert field["meaning"].endswith("."), where
+            suffix = field["name"].split("_")[-1]
+            assert field["unit"] == UNITS.get(suffix, field["unit"]), where
+            assert field["null"] is None or not field["dtype"].startswith("u"), where
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_records_fit_the_tables_they_become(name: str) -> None:
+    for entry in built.described(name)["types"]:
+        if entry["table"] is None:
+            continue
+        columns = {column.name: column for column in schema.table(entry["table"]).columns}
+        shared = [field for field in entry["fields"] if field["name"] in columns]
+        assert len(shared) >= 3, entry["name"]
+        for field in shared:
+            column = columns[field["name"]]
+            where = f"{entry['name']}.{field['name']}"
+            assert field["unit"] == column.unit, where
+            assert field["dtype"] in FITS[column.dtype], where
+
+
+def test_help_teaches() -> None:
+    text = built.run(built.program("extmap"), "--help").stdout.decode()
+    for word in ("usage: extmap -o FILE", "--tasks", "--same-filesystem", "examples:", "Exit status"):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "name the file to write: -o FILE"),
+        (["-o", "x.rec"], "name a directory to list"),
+        (["-o", "x.rec", "/nowhere/at/all"], "/nowhere/at/all: cannot be listed"),
+        (["-o", "/nowhere/at/all", "--tasks"], "/nowhere/at/all: cannot be written"),
+        (["-o", "x.rec", "/proc/self/fd"], "no block device lies below it"),
+        (["-o", "/dev/full", "--tasks"], "/dev/full: not all of it could be written"),
+        (["--colour"], "--colour is no option"),
+        (["-o"], "--output needs a value: FILE"),
+    ],
+)
+def test_a_failure_is_one_sentence(tmp_path: Path, arguments: list[str], told: str) -> None:
+    done = built.run(built.program("extmap"), *arguments, status=1, cwd=tmp_path)
+    assert done.stderr.startswith(b"extmap: ") and done.stderr.count(b"\n") == 1
+    assert told in done.stderr.decode()
+
+
+@pytest.mark.parametrize("option", ["--help", "--describe"])
+def test_the_device_build_says_the_same(option: str) -> None:
+    emulator = shutil.which("qemu-aarch64-static")
+    if emulator is None:
+        pytest.skip("qemu-aarch64-static is not installed")
+    emulated = built.run(emulator, built.program("extmap", "aarch64-linux-musl"), option)
+    assert emulated.stdout == built.run(built.program("extmap", "native"), option).stdout
+
+
+@pytest.mark.parametrize(("name", "words"), [("extmap", ("-o",)), ("iobench", ("--cache=any", "--filename"))])
+def test_what_a_probe_complains_of_cannot_steer_a_terminal(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    path = bytes(tmp_path) + b"/\x1b[31m\xff\n/none"
+    done = built.run(built.program(name), *words, path, *([tmp_path] if name == "extmap" else []), status=1)
+    assert rb"/\x1b[31m\xff\x0a/none" in done.stderr
+    assert b"\x1b" not in done.stderr and done.stderr.count(b"\n") == 1

@@ -1,0 +1,416 @@
+"""The report says what the analyses found, and nothing in a capture can make it do anything else."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from support import corpus, waiting
+
+import androstep_analysis.capture
+from androstep_analysis import analysis, beside, derivation, markup, report, schema
+from androstep_analysis.capture import Capture
+from androstep_analysis.manifest import Manifest, Source
+from androstep_analysis.report import cells
+from androstep_analysis.report.requests import BINS, SECTIONS, bin_length
+
+HOSTILE = (
+    "<script>alert(1)</script>.txt",
+    '"><img src=x onerror=1>',
+    "'onmouseover='alert(1)",
+    "</td></table><iframe src=https://example.org/>",
+    "</style><script>document.title='OWNED'</script>",
+    "<svg onload=\"document.title='OWNED'\">",
+    "<img src=x onerror=\"document.title='OWNED'\">",
+    r"$\frac{",
+    "two\nlines\r\t\x1b[31m",
+    "\u202egpj.exe",
+    "javascript:alert(1)",
+    "&lt;b&gt; &amp;",
+    "{bin} {0} %s",
+)
+
+
+class Page(HTMLParser):
+    """What a browser's parser finds in a page: elements with attributes, and the text of each kind of element."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.rows: list[list[str]] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, "every element is closed where it should be"
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+        if "td" in self.open or "th" in self.open:
+            self.rows[-1][-1] += data
+
+    def row(self, *first: str) -> list[str]:
+        """The cells after `first` in the one row that begins with them."""
+        (found,) = [row for row in self.rows if tuple(row[: len(first)]) == first]
+        return found[len(first) :]
+
+
+def table(name: str, columns: dict[str, Any]) -> pl.DataFrame:
+    """Table `name` with these columns, and null or False in the others."""
+    height = len(next(iter(columns.values())))
+    frame = pl.DataFrame(columns)
+    return schema.conform(
+        frame.select(
+            (
+                pl.col(column.name)
+                if column.name in columns
+                else pl.repeat(False if column.dtype == "bool" else None, height)
+            )
+            .cast(column.polars)
+            .alias(column.name)
+            for column in schema.table(name).columns
+        ),
+        name,
+    )
+
+
+def hostile_capture(number: int = 400) -> Capture:
+    """A capture in which whatever a device may name is a name of `HOSTILE`."""
+    random = np.random.default_rng(1)
+    ids = np.arange(number)
+    names = [HOSTILE[i % len(HOSTILE)] for i in ids]
+    issue = np.sort(random.integers(10**9, 10**10, number))
+    common: dict[str, Any] = {
+        "request_id": ids,
+        "dev": np.full(number, 7 << 20),
+        "sector": random.integers(0, 1 << 20, number),
+        "nr_sectors": 8 << random.integers(0, 6, number),
+        "op": random.choice(["read", "write"], number),
+        "sync": random.random(number) < 0.5,
+        "queue_ns": issue - 1000,
+        "issue_ns": issue,
+        "complete_ns": issue + random.integers(10**5, 10**7, number),
+    }
+    requests = table(
+        "requests",
+        common
+        | {"part_dev": common["dev"], "rwbs": names, "nr_bios": np.ones(number, int), "matched": ["full"] * number},
+    )
+    io = table(
+        "io",
+        common
+        | {"piece": np.zeros(number, int), "bytes": common["nr_sectors"] * 512, "block_type": ["data"] * number}
+        | {"file_type": ["other"] * number, "map_source": ["tracepoint"] * number, "owner_via": ["submitter"] * number}
+        | {
+            "path": names,
+            "owner_comm": names,
+            "owner_package": names,
+            "package": names,
+            "owner_count": np.ones(number, int),
+        },
+    )
+    facts = ("device", "soc", "kernel", "build_fingerprint", "storage_model", "workload", "android_release")
+    sources = tuple(Source(f"raw/{name.replace('/', '|')}", "trace", 1, "ab" * 32) for name in HOSTILE)
+    about = {
+        "format": HOSTILE[0],
+        "events": dict.fromkeys(HOSTILE, 1),
+        "first_ns": int(issue[0]),
+        "last_ns": int(issue[-1]),
+        "clock": "boot",
+        "fs_type": HOSTILE[1],
+        "lost_events": 12345,
+        "jumps": [],
+        "losses": [{"kind": "torn", "count": 678, "message": f"{name} is cut"} for name in HOSTILE],
+        **dict.fromkeys(beside.KINDS),
+        "rows": dict.fromkeys(derivation.TABLES, 0) | {"requests": number, "io": number},
+        "coverage": analysis.coverage(requests, io).to_dicts(),
+        "population": analysis.population(requests),
+    }
+    described = Manifest(sources=sources, facts=dict(zip(facts, HOSTILE, strict=False)))
+    return Capture(HOSTILE[4], described, {"requests": requests.lazy(), "io": io.lazy()}, about)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The report of the hostile capture, and its directory of figures."""
+    out = tmp_path_factory.mktemp("hostile")
+    report.write(hostile_capture(), out / "new" / "report.html", figures=out / "figures")
+    return out / "new" / "report.html", out / "figures"
+
+
+@pytest.fixture(scope="module")
+def most(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The report of the capture that MOST's authors published."""
+    out = tmp_path_factory.mktemp("most") / "report.html"
+    report.write(androstep_analysis.capture.open(corpus.path("androstep/result.po")), out)
+    return Page(out.read_text("utf-8"))
+
+
+# -- safety -----------------------------------------------------------------------------------------------------------
+
+
+def test_hostile_names_are_text_and_nothing_else(hostile: tuple[Path, Path]) -> None:
+    page = Page(hostile[0].read_text("utf-8"))
+    assert {tag for tag, _ in page.elements} == (
+        {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ul", "li", "dl", "dt", "dd", "div"}
+        | {"table", "thead", "tbody", "tr", "th", "td", "figure", "img", "figcaption"}
+    )
+    for tag, attributes in page.elements:
+        assert attributes.keys() <= {"class", "scope", "src", "alt", "lang", "charset", "name", "content", "http-equiv"}
+        if "src" in attributes:
+            assert tag == "img"
+            assert re.fullmatch(r"data:image/png;base64,[A-Za-z0-9+/]+=*", attributes["src"] or "")
+    assert page.open == [], "every element is closed"
+    text = "\n".join(page.text)
+    for name in HOSTILE:
+        assert f"{markup.visible(name)} is cut" in text, f"{name!r} stands in the report as it is"
+    shown = [row[0] for row in page.rows if len(row) == 4 and row[-1].endswith(" %")]
+    assert len(shown) == 3 * cells.TOP, "processes, apps, files"
+    assert set(shown) <= {markup.visible(name) for name in HOSTILE}
+
+
+def test_the_style_asks_for_nothing(hostile: tuple[Path, Path]) -> None:
+    (style,) = re.findall("<style>(.*?)</style>", hostile[0].read_text("utf-8"), re.DOTALL)
+    assert "&" not in style, "nothing in it was escaped, as nothing is unescaped in a style element"
+    assert "url(" not in style
+    assert "@import" not in style
+    assert style.count("{") == style.count("}") > 10
+
+
+def test_the_page_forbids_itself_scripts_and_the_network(hostile: tuple[Path, Path]) -> None:
+    page = Page(hostile[0].read_text("utf-8"))
+    (policy,) = [a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy == "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb\tc\x1b[0m\x7f", r"a\nb\tc\x1b[0m\x7f"),
+        ("\u202egpj.exe\u2066\u200b\ufeff", r"\u202egpj.exe\u2066\u200b\ufeff"),
+        ("a\u00a0b\u2028c\u3164d\u2800", r"a\xa0b\u2028c\u3164d\u2800"),
+        ("\U000e0041\ue000", r"\U000e0041\ue000"),
+        ("Grüße 日本語 שלום 🎉", "Grüße 日本語 שלום 🎉"),
+        ('plain <b> & "quoted"', 'plain <b> & "quoted"'),
+        ("", ""),
+    ],
+)
+def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
+    assert markup.visible(text) == shown
+
+
+def test_an_element_escapes_its_text_and_its_attributes() -> None:
+    element = markup.el("p", "<b>&", markup.el("i", '"'), class_="\"><script>'", data_name="x")
+    assert str(element) == ('<p class="&quot;&gt;&lt;script&gt;&#x27;" data-name="x">&lt;b&gt;&amp;<i>&quot;</i></p>')
+
+
+def browser() -> str:
+    """A Chromium on this machine; skips the calling test where there is none."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
+
+
+def title_after_loading(page: Path, profile: Path) -> str:
+    """The title a real browser gives the page once its scripts, if it has any, have run."""
+    command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    command += [f"--user-data-dir={profile}", "--virtual-time-budget=2000", "--dump-dom", page.as_uri()]
+    dom = subprocess.run(command, capture_output=True, check=True, timeout=120, text=True).stdout
+    (title,) = re.findall("<title>(.*?)</title>", dom, re.DOTALL)
+    return str(title)
+
+
+def test_a_browser_runs_nothing_of_it(hostile: tuple[Path, Path], tmp_path: Path) -> None:
+    page = hostile[0].read_text("utf-8")
+    without_policy = tmp_path / "open.html"
+    without_policy.write_text(re.sub("<meta http-equiv[^>]*>", "", page), "utf-8")
+    careless = tmp_path / "careless.html"
+    careless.write_text(f"<title>safe</title><body><p>{HOSTILE[6]}</p></body>", "utf-8")
+    assert title_after_loading(careless, tmp_path / "a") == "OWNED", "the names are able to do harm"
+    for path in (hostile[0], without_policy):
+        assert title_after_loading(path, tmp_path / "b").endswith("· AndroStep")
+
+
+def test_names_of_actions_and_of_apps_are_text_and_nothing_else(tmp_path: Path) -> None:
+    labels = (HOSTILE[0], HOSTILE[3], HOSTILE[12])
+    report.write(waiting.capture(labels, HOSTILE[1]), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    assert {tag for tag, _ in page.elements}.isdisjoint({"script", "iframe"}) and page.open == []
+    assert all(a["src"].startswith("data:image/png;base64,") for tag, a in page.elements if tag == "img" and a["src"])
+    for label in labels[:2]:
+        assert len([row for row in page.rows if row and row[0] == label]) == 2, "its action and its wait"
+    assert any(part.startswith(f"The app: {HOSTILE[1]}. ") for part in page.text)
+
+
+# -- contents ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_numbers_are_those_of_the_oracle(most: Page) -> None:
+    """MOST's own sample, counted by independent code (corpus: oracle_most.json), which counts completions.
+
+    One write of 12 KiB of data was issued and did not complete within the trace.
+    """
+    oracle = json.loads(corpus.path("androstep/oracle_most.json").read_text("utf-8"))["result_po"]
+    writes = oracle["completions_by_dir"]["W"]
+    types = {"data": "D", "journal": "J", "metadata": "M"}
+    for place, key, more in ((0, "count_by_block_nonzero", 1), (2, "KB_by_block", 12)):
+        stated = [writes[key][letter] + more * (letter == "D") for letter in types.values()]
+        shown = [most.row("write", kind) for kind in types]
+        assert [row[place + 1] for row in shown] == [f"{100 * one / sum(stated):.1f} %" for one in stated]
+        if key == "count_by_block_nonzero":
+            assert [row[place] for row in shown] == [str(one) for one in stated]
+    assert most.row("sync")[0] == str(writes["sync_count_nonzero"])
+    assert most.row("write", "consecutive")[0] == str(writes["sequential_by_previous_end"])
+    assert most.row("write", "random")[0] == str(writes["random_by_previous_end"] + 1)
+    reads = oracle["completions_by_dir"]["R"]
+    assert most.row("read", "consecutive")[0] == str(reads["sequential_by_previous_end"])
+
+
+def test_waits_are_told_as_worked_out_by_hand(tmp_path: Path) -> None:
+    report.write(waiting.capture(), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    text = " ".join(page.text)
+    assert "What the user waited for" in text and "2 of 3 inputs led to a stable screen" in text
+    assert schema.definitions()["perceived_latency"]["text"] in text
+    waits = {row[0]: row[1:] for row in page.rows if row and row[0] in waiting.LABELS and len(row) == 6}
+    assert waits == {
+        "Go": ["390 ms", "890 ms", "56.2 %", "33.7 %", "100.0 %"],
+        "Dialog": ["0 ns", "140 ms", "0.0 %", "0.0 %", "–"],
+    }
+    actions = {row[0]: row[1:] for row in page.rows if row and row[0] in waiting.LABELS and len(row) == 11}
+    assert actions["Go"] == ["1", "1", "640 ms", "–", "–", "0", "1", "0", "0", "0"]
+    assert actions["Dialog"] == ["1", "1", "70 ms", "–", "–", "0", "0", "0", "0", "1"]
+    assert actions["Nothing"] == ["1", "0", "–", "–", "–", "0", "0", "0", "0", "0"]
+    captions = [attributes["alt"] or "" for tag, attributes in page.elements if tag == "img"]
+    told = (
+        "Mean time from an input",
+        "How much of each of the longest waits",
+        "The longest wait",
+        "Requests completed",
+    )
+    assert all(caption.startswith(begin) for caption, begin in zip(captions[:4], told, strict=True))
+
+
+def test_waits_without_requests_say_that_nothing_is_known_of_storage(tmp_path: Path) -> None:
+    report.write(waiting.capture(has_requests=False), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    assert ["Go", "390 ms", "890 ms"] in page.rows
+    assert "what the storage did meanwhile is not known" in " ".join(page.text)
+    assert "Nothing of this is known" not in " ".join(page.text)
+
+
+def test_what_nobody_waited_for_has_no_section(most: Page) -> None:
+    assert "What the user waited for" not in " ".join(most.text)
+
+
+def test_definitions_are_printed_as_they_are(most: Page) -> None:
+    text = " ".join(most.text)
+    used = {name for part in SECTIONS for name in part.definitions} | {"coverage", "counted"}
+    assert used <= schema.definitions().keys()
+    assert {"consecutive", "forward", "random", "sync", "latency", "owner", "block_type", "file_type"} <= used
+    for name in used:
+        assert schema.definitions()[name]["text"] in text, name
+
+
+def test_what_was_lost_is_said(hostile: tuple[Path, Path], most: Page) -> None:
+    text = " ".join(Page(hostile[0].read_text("utf-8")).text)
+    assert "lost 12,345 events" in text
+    assert "<script>alert(1)</script>.txt is cut (678)" in text
+    assert "no lost event" not in text
+    assert "no lost event" in " ".join(most.text)
+
+
+def test_provenance_names_the_source(most: Page) -> None:
+    oracle = json.loads(corpus.path("androstep/oracle_most.json").read_text("utf-8"))
+    assert most.row("result.po") == [oracle["sources"]["result.po"]]
+
+
+def test_every_figure_of_the_report_is_saved(hostile: tuple[Path, Path]) -> None:
+    path, directory = hostile
+    names = [figure.name for part in SECTIONS for figure in part.figures]
+    assert len(names) == len(set(names))
+    assert {file.name for file in directory.iterdir()} == {
+        f"{name}{suffix}" for name in names for suffix in (".pdf", ".png", ".csv", ".json")
+    }
+    images = [attributes for tag, attributes in Page(path.read_text("utf-8")).elements if tag == "img"]
+    assert len(images) == len(names)
+    assert all(image["alt"] for image in images)
+    provenance = json.loads((directory / "locality.json").read_text("utf-8"))
+    assert provenance["definitions"]["consecutive"] == schema.definitions()["consecutive"]["text"]
+    assert provenance["capture_id"] == hostile_capture().facts["capture_id"]
+
+
+def test_the_same_capture_gives_the_same_page(hostile: tuple[Path, Path], tmp_path: Path) -> None:
+    report.write(hostile_capture(), tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == hostile[0].read_bytes()
+
+
+def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
+    requests, io = schema.empty("requests"), schema.empty("io")
+    about = {"format": "ftrace", "events": {}, "first_ns": None, "last_ns": None, "clock": "unknown", "fs_type": None}
+    about |= {
+        "lost_events": 0,
+        "losses": [],
+        "jumps": [],
+        **dict.fromkeys(beside.KINDS),
+        "rows": dict.fromkeys(derivation.TABLES, 0),
+        "coverage": analysis.coverage(requests, io).to_dicts(),
+        "population": analysis.population(requests),
+    }
+    empty = Capture("empty", Manifest(sources=()), {"requests": requests.lazy(), "io": io.lazy()}, about)
+    report.write(empty, tmp_path / "report.html", figures=tmp_path / "figures")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    assert " ".join(page.text).count("Nothing of this is known") == len(SECTIONS)
+    assert "There are no requests." in " ".join(page.text)
+    assert page.row("Window") == ["no events"]
+    assert not any(tag == "img" for tag, _ in page.elements)
+
+
+def test_figures_in_time_count_from_the_start_of_the_capture(hostile: tuple[Path, Path]) -> None:
+    timed = {figure.name for part in SECTIONS for figure in part.figures if figure.in_time}
+    assert timed == {"cumulative", "sector_over_time", "size_over_time", "iops", "bandwidth"}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1, "100.0 %"), (0.99999, "> 99.9 %"), (0.5, "50.0 %"), (1e-9, "< 0.1 %"), (0, "0.0 %"), (0.9994, "99.9 %")],
+)
+def test_a_share_says_all_only_when_it_is_all(ratio: float, text: str) -> None:
+    assert cells.per_cent(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(0, "0 ns"), (999, "999 ns"), (1327, "1.327 µs"), (14_760_000, "14.76 ms"), (7_152_101_611, "7.152 s")],
+)
+def test_durations(ns: int, text: str) -> None:
+    assert cells.duration(ns) == text
+
+
+@pytest.mark.parametrize("span_ns", [0, 1, 299, 300, 301, 123_456_789, 7_152_101_611, 10**10, 3 * 10**13])
+def test_bins_are_round_and_not_too_many(span_ns: int) -> None:
+    length = bin_length(5, 5 + span_ns)
+    assert re.fullmatch("[125]0*", str(length))
+    assert length * BINS >= span_ns
+    shorter = length // 2 if str(length)[0] in "12" else length * 2 // 5
+    assert length == 1 or shorter * BINS < span_ns, "the next shorter round length would be too many"

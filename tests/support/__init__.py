@@ -1,0 +1,1 @@
+"""What tests share: recordings that are made up, oracles, machines and programs to test with."""

@@ -1,0 +1,18 @@
+"""Where the corpus of recorded traces and images is, for tests that compare with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(os.environ.get("ANDROSTEP_CORPUS", Path(__file__).resolve().parents[3] / "shared" / "corpus"))
+
+
+def path(name: str) -> Path:
+    """File `name` of the corpus; skips the calling test where the corpus is not on this machine."""
+    file = ROOT / name
+    if not file.exists():
+        pytest.skip(f"corpus file {file} is not on this machine (set ANDROSTEP_CORPUS)")
+    return file

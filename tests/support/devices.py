@@ -1,0 +1,63 @@
+"""Devices for tests: this machine, and the fake phone by every way that there is to a phone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from adbd import ODD, PIXEL, FakePhone, phone
+
+from androstep_analysis.device import Device, connect, probes
+from support.built import OUT
+
+WAYS = ("local", "tcp", "tcp, old", "adb")
+"""An old phone has no shell protocol, no sha256sum and no stat."""
+
+
+@contextlib.contextmanager
+def home(place: Path) -> Iterator[pytest.MonkeyPatch]:
+    """A home directory and a server of adb for one test, whose key devices then get; the server is ended."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="adb-") as short:
+        patch.setenv("HOME", str(place))
+        patch.setenv("ADB_SERVER_SOCKET", f"localfilesystem:{short}/s")
+        patch.delenv("ANDROSTEP_DEVICE", raising=False)
+        yield patch
+
+
+@contextlib.contextmanager
+def device(way: str, place: Path, *, patience_s: float = 60) -> Iterator[tuple[Device, FakePhone | None]]:
+    """A connected device, and the phone that it is, if any."""
+    with home(place), contextlib.ExitStack() as stack:
+        fake = None if way == "local" else stack.enter_context(phone(place, model=ODD if "old" in way else PIXEL))
+        where = "local" if fake is None else fake.address
+        if fake is not None and way == "adb":
+            stack.enter_context(adb_connected(fake))
+            where = f"adb:{where}"
+        with connect(where, patience_s=patience_s) as connected:
+            yield connected, fake
+
+
+@contextlib.contextmanager
+def adb_connected(fake: FakePhone) -> Iterator[None]:
+    """The program adb is connected to the phone, by a server of its own that is ended."""
+    try:
+        said = subprocess.run(["adb", "connect", fake.address], capture_output=True, timeout=60).stdout
+    except FileNotFoundError:
+        pytest.skip("adb is not installed")
+    try:
+        assert b"connected to" in said, said
+        yield
+    finally:
+        subprocess.run(["adb", "kill-server"], capture_output=True, timeout=60)
+
+
+def needs_probe(name: str) -> None:
+    """Skips the test where a probe is not built for devices."""
+    target = probes.TARGETS[os.uname().machine]
+    if not (OUT / target / name).is_file():
+        pytest.skip(f"{name} is not built for {target}; run make probes-tests")

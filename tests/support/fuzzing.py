@@ -1,0 +1,104 @@
+"""The decoders built for libFuzzer, with the sanitizers of addresses and of undefined behaviour, and fuzzers run.
+
+A fuzzer is the loop by which Python feeds a decoder, written in C (fuzz/fuzz_*.c): pieces come and go as Python's do,
+and the decoder was told what the readers tell it (fuzz/targets.py).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NATIVE = ROOT / "androstep_analysis" / "native"
+FUZZERS = ROOT / "tests" / "fuzz"
+BUILD = ROOT / "build" / "fuzz"
+LIBRARY = BUILD / "libandrostep.so"
+
+SANITIZED = (
+    *("-std=c11", "-g", "-O1", "-fno-omit-frame-pointer", "-fPIC", "-fvisibility=hidden"),
+    *("-fsanitize=address,undefined,fuzzer-no-link", "-fno-sanitize-recover=all"),
+)
+
+_ASAN: dict[str, str | int] = {
+    "detect_leaks": 0,  # Python keeps what it allocated
+    "verify_asan_link_order": 0,  # libFuzzer's hooks of memcmp must come before the sanitizer's own, which do nothing
+    "allocator_may_return_null": 1,
+    "quarantine_size_mb": 32,
+}
+
+
+def _runtime(name: str) -> str:
+    """The path of a library of clang's; skips the calling test where it is not there."""
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    asked = ["clang", f"-print-file-name=libclang_rt.{name}"]
+    path = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(path).is_file():
+        pytest.skip("clang's sanitizers are not installed (Debian: libclang-rt-14-dev)")
+    return path
+
+
+def _object(source: Path) -> Path:
+    """The object file of `source`, compiled where that or a header is newer."""
+    made = BUILD / "objects" / source.relative_to(ROOT).with_suffix(".o")
+    newest = max(path.stat().st_mtime for path in (source, *NATIVE.rglob("*.h"), *FUZZERS.glob("*.h"), Path(__file__)))
+    if not made.exists() or made.stat().st_mtime < newest:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        partial = made.with_suffix(f".{os.getpid()}")
+        subprocess.run(["clang", *SANITIZED, f"-I{NATIVE}", "-c", str(source), "-o", str(partial)], check=True)
+        partial.replace(made)
+    return made
+
+
+def build() -> Path:
+    """The library of all decoders, with libFuzzer in it."""
+    fuzzer = _runtime("fuzzer_no_main-x86_64.a")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(_object, sorted([*NATIVE.rglob("*.c"), *FUZZERS.glob("fuzz*.c")])))
+    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(made.stat().st_mtime for made in objects):
+        partial = LIBRARY.with_suffix(f".{os.getpid()}")
+        whole = ("-Wl,--whole-archive", fuzzer, "-Wl,--no-whole-archive", "-Wl,-Bsymbolic", "-lstdc++")
+        link = ("clang", *SANITIZED, "-shared", "-shared-libasan", *map(str, objects), *whole, "-o", str(partial))
+        subprocess.run(link, check=True)
+        partial.replace(LIBRARY)
+    return LIBRARY
+
+
+def _symbolizer() -> dict[str, str | int]:
+    """The program that names lines of source: with the library loaded into it, it would never end."""
+    program = shutil.which("llvm-symbolizer")
+    if program is None:
+        return {"symbolize": 0}
+    script = BUILD / "llvm-symbolizer"
+    script.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {program} "$@"\n')
+    script.chmod(0o755)
+    return {"external_symbolizer_path": str(script)}
+
+
+def environment() -> dict[str, str]:
+    """Of a process with the fuzzed library in it."""
+    options = _ASAN | _symbolizer()
+    return os.environ | {
+        "LD_PRELOAD": f"{LIBRARY} {_runtime('asan-x86_64.so')}",
+        "ASAN_OPTIONS": ":".join(f"{name}={value}" for name, value in options.items()),
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONMALLOC": "malloc",  # Python's own allocator would hide reads behind the end of bytes
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def run(target: str, *options: str | Path) -> subprocess.CompletedProcess[str]:
+    """libFuzzer on a target of fuzz/targets.py, with its own options and directories of inputs."""
+    build()
+    command = [sys.executable, str(FUZZERS / "driver.py"), target, *map(str, options)]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, errors="replace", check=False
+    )

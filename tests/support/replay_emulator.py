@@ -1,0 +1,199 @@
+"""A replay program done by one thread with Python's os, one operation after the other: what ioreplay must come to.
+
+Nothing here knows how ioreplay does it. Links are not followed, as in its sandbox.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.replay_programs import APPEND, CREATE, EXCLUSIVE, READ_WRITE, TRUNCATE, WRITE_ONLY
+
+PATHS = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "d/e/b", "l"]
+BY_PATH = {
+    **{"open": ["path", "flags", "mode"], "stat": ["path"], "lstat": ["path"], "readlink": ["path"]},
+    **{"mkdir": ["path", "mode"], "rmdir": ["path"], "unlink": ["path"], "truncate": ["path", "bytes"]},
+    **{"rename": ["path", "path2"], "link": ["path", "path2"], "symlink": ["path", "path2"]},
+}
+BY_DESCRIPTOR = {
+    **{"close": ["descriptor"], "dup": ["descriptor"], "lseek": ["descriptor", "offset_bytes", "request"]},
+    **{"read": ["descriptor", "bytes"], "write": ["descriptor", "bytes"], "readv": ["descriptor", "bytes"]},
+    **{call: ["descriptor", "bytes", "offset_bytes"] for call in ("pread", "pwrite")},
+    "pwritev": ["descriptor", "bytes", "offset_bytes", "flags"],
+    "sendfile": ["descriptor", "descriptor2", "bytes", "offset_bytes"],
+    **{"fsync": ["descriptor"], "fstat": ["descriptor"], "ftruncate": ["descriptor", "bytes"]},
+}
+"""For each call that the emulator knows, the columns that it needs."""
+
+SIZES = [0, 1, 100, 4096, 5000, 70_000, 300_000]
+
+
+class Emulator:
+    """Does operations in a directory and says what came of them."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.files: dict[int, int] = {}
+        self.made = 0
+
+    def do(self, operation: dict[str, Any]) -> dict[str, Any]:
+        """The operation with `failed`, `result`, and the number of the descriptor that it made."""
+        call: Callable[[dict[str, Any]], int | None] = getattr(self, operation["call"])
+        try:
+            result = call(operation) or 0
+        except OSError as failure:
+            assert failure.errno is not None
+            return operation | {"failed": True, "result": -failure.errno}
+        if operation["call"] in ("open", "dup"):
+            column = "descriptor" if operation["call"] == "open" else "descriptor2"
+            self.files[self.made] = result
+            self.made += 1
+            return operation | {column: self.made - 1, "failed": False, "result": 0}
+        return operation | {"failed": False, "result": result}
+
+    def end(self) -> None:
+        for file in self.files.values():
+            os.close(file)
+
+    def _place(self, path: str) -> Path:
+        """Fails for what is wrong on the way, in the order in which a kernel comes upon it."""
+        for parent in list(Path(path).parents)[-2::-1]:
+            mode = (self.top / parent).lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raise OSError(errno.ELOOP, "a link on the way")
+            if not stat.S_ISDIR(mode):
+                raise OSError(errno.ENOTDIR, "a file on the way")
+        return self.top / path
+
+    def _unlinked(self, path: str) -> Path:
+        place = self._place(path)
+        if place.is_symlink():
+            raise OSError(errno.ELOOP, "a link")
+        return place
+
+    def open(self, operation: dict[str, Any]) -> int:
+        return os.open(self._place(operation["path"]), operation["flags"] | os.O_NOFOLLOW, operation["mode"])
+
+    def close(self, operation: dict[str, Any]) -> None:
+        os.close(self.files.pop(operation["descriptor"]))
+
+    def dup(self, operation: dict[str, Any]) -> int:
+        return os.dup(self.files[operation["descriptor"]])
+
+    def lseek(self, operation: dict[str, Any]) -> int:
+        return os.lseek(self.files[operation["descriptor"]], operation["offset_bytes"], operation["request"])
+
+    def read(self, operation: dict[str, Any]) -> int:
+        return len(os.read(self.files[operation["descriptor"]], operation["bytes"]))
+
+    def write(self, operation: dict[str, Any]) -> int:
+        return os.write(self.files[operation["descriptor"]], bytes(operation["bytes"]))
+
+    def pread(self, operation: dict[str, Any]) -> int:
+        return len(os.pread(self.files[operation["descriptor"]], operation["bytes"], operation["offset_bytes"]))
+
+    def pwrite(self, operation: dict[str, Any]) -> int:
+        return os.pwrite(self.files[operation["descriptor"]], bytes(operation["bytes"]), operation["offset_bytes"])
+
+    def readv(self, operation: dict[str, Any]) -> int:
+        return os.readv(self.files[operation["descriptor"]], [bytearray(operation["bytes"])])
+
+    def pwritev(self, operation: dict[str, Any]) -> int:
+        file = self.files[operation["descriptor"]]
+        return os.pwritev(file, [bytes(operation["bytes"])], operation["offset_bytes"], operation["flags"])
+
+    def sendfile(self, operation: dict[str, Any]) -> int:
+        source, to = (self.files[operation[name]] for name in ("descriptor", "descriptor2"))
+        return os.sendfile(to, source, operation["offset_bytes"], operation["bytes"])
+
+    def fsync(self, operation: dict[str, Any]) -> None:
+        os.fsync(self.files[operation["descriptor"]])
+
+    def ftruncate(self, operation: dict[str, Any]) -> None:
+        os.ftruncate(self.files[operation["descriptor"]], operation["bytes"])
+
+    def truncate(self, operation: dict[str, Any]) -> None:
+        os.truncate(self._unlinked(operation["path"]), operation["bytes"])
+
+    def fstat(self, operation: dict[str, Any]) -> None:
+        os.fstat(self.files[operation["descriptor"]])
+
+    def stat(self, operation: dict[str, Any]) -> None:
+        if stat.S_ISLNK(self._place(operation["path"]).lstat().st_mode):
+            raise OSError(errno.ELOOP, "a link")
+
+    def lstat(self, operation: dict[str, Any]) -> None:
+        self._place(operation["path"]).lstat()
+
+    def readlink(self, operation: dict[str, Any]) -> int:
+        return len(os.fsencode(self._place(operation["path"]).readlink()))
+
+    def mkdir(self, operation: dict[str, Any]) -> None:
+        self._place(operation["path"]).mkdir(operation["mode"])
+
+    def rmdir(self, operation: dict[str, Any]) -> None:
+        self._place(operation["path"]).rmdir()
+
+    def unlink(self, operation: dict[str, Any]) -> None:
+        self._place(operation["path"]).unlink()
+
+    def rename(self, operation: dict[str, Any]) -> None:
+        self._place(operation["path"]).rename(self._place(operation["path2"]))
+
+    def link(self, operation: dict[str, Any]) -> None:
+        place = self._place(operation["path"])
+        place.lstat()
+        os.link(place, self._place(operation["path2"]), follow_symlinks=False)
+
+    def symlink(self, operation: dict[str, Any]) -> None:
+        self._place(operation["path"]).symlink_to(operation["path2"])
+
+
+def random_operation(rng: random.Random, open_now: list[int], threads: int) -> dict[str, Any]:
+    """An operation that may well fail, of a random thread, on one of the descriptors that are open."""
+    calls = list(BY_PATH) if not open_now or rng.random() < 0.4 else list(BY_DESCRIPTOR)
+    call = rng.choice(calls)
+    row: dict[str, Any] = {"call": call, "thread": rng.randrange(threads)}
+    for column in (BY_PATH | BY_DESCRIPTOR)[call]:
+        row[column] = _argument(rng, call, column, open_now)
+    return row
+
+
+def _argument(rng: random.Random, call: str, column: str, open_now: list[int]) -> int | str:
+    if column in ("path", "path2"):
+        return rng.choice(PATHS)
+    if column.startswith("descriptor"):
+        return rng.choice(open_now)
+    if column == "flags":
+        return _flags(rng) if call == "open" else 0
+    if column == "offset_bytes":
+        return rng.choice([0, 1, 4096, 65_536])
+    return {"bytes": rng.choice(SIZES), "mode": 0o700 if call == "mkdir" else 0o600, "request": rng.randrange(3)}[
+        column
+    ]
+
+
+def _flags(rng: random.Random) -> int:
+    chosen = [flag for flag in (CREATE, CREATE, EXCLUSIVE, TRUNCATE, APPEND) if rng.random() < 0.4]
+    return sum({READ_WRITE if rng.random() < 0.8 else WRITE_ONLY, *chosen})
+
+
+def tree(top: Path) -> dict[str, tuple[str, int | str, int]]:
+    """What is in a directory: kind, size or what a link says, and number of names."""
+    found: dict[str, tuple[str, int | str, int]] = {}
+    for path in sorted(top.rglob("*")):
+        about = path.lstat()
+        if stat.S_ISLNK(about.st_mode):
+            told: tuple[str, int | str, int] = ("link", str(path.readlink()), about.st_nlink)
+        elif stat.S_ISDIR(about.st_mode):
+            told = ("directory", 0, 0)
+        else:
+            told = ("file", about.st_size, about.st_nlink)
+        found[str(path.relative_to(top))] = told
+    return found
