@@ -5,12 +5,28 @@
 >>> androstep.analysis.blocktypes(capture.io)
 """
 
-import importlib
-from types import ModuleType
+from __future__ import annotations
 
-from androstep_analysis import analysis, bench, fs, replay, schema, units
-from androstep_analysis.capture import Capture, create, open
-from androstep_analysis.errors import InputError, LossWarning
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from androstep_analysis import (
+        analysis,
+        bench,
+        datasets,
+        device,
+        fs,
+        panel,
+        plot,
+        replay,
+        report,
+        schema,
+        units,
+        whatif,
+    )
+    from androstep_analysis.capture import Capture, create, open
+    from androstep_analysis.errors import InputError, LossWarning
 
 __all__ = [
     "Capture",
@@ -32,9 +48,21 @@ __all__ = [
     "whatif",
 ]
 
+_HOME = dict.fromkeys(("Capture", "create", "open"), "capture") | dict.fromkeys(("InputError", "LossWarning"), "errors")
 
-def __getattr__(name: str) -> ModuleType:
-    """Load only when it is asked for what a table does not need: matplotlib alone takes a second."""
-    if name in ("datasets", "device", "panel", "plot", "report", "whatif"):
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for when it is asked for: polars takes half a second, matplotlib and scipy one each."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("androstep-analysis")
+    if name in _HOME:
+        return getattr(importlib.import_module(f"androstep_analysis.{_HOME[name]}"), name)
+    if name in __all__:
         return importlib.import_module(f"androstep_analysis.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import signal
 import sys
@@ -10,28 +11,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-import polars as pl
-
-from androstep_analysis.commands import (
-    bench,
-    compare,
-    devices,
-    doctor,
-    export,
-    fetch,
-    ingest,
-    lookup,
-    monitor,
-    program,
-    record,
-    release,
-    replay,
-    report,
-    summary,
-    tables,
-    verify,
-    whatif,
-)
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.markup import visible
 
@@ -53,11 +32,27 @@ start here:
   androstep release mycapture -o mydataset          a dataset that others can open, check and cite
 """
 
-COMMANDS = (
-    *(record, ingest, tables, summary, lookup, report, compare, export, bench, program, replay, whatif),
-    *(monitor, devices, release, verify, fetch, doctor),
-)
-"""In the order of `androstep --help`."""
+COMMANDS = {
+    "record": "Record on a phone, or on this machine.",
+    "ingest": "Make a capture directory from traces and filesystem images.",
+    "tables": "List the tables of a capture, or write one of them.",
+    "summary": "Print what a capture holds and who caused what.",
+    "lookup": "Say what sectors of a filesystem image hold.",
+    "report": "Write a capture's figures and tables as one self-contained HTML page.",
+    "compare": "Compare a measure across captures, by device, Android release, workload or any other fact.",
+    "export": "Write a capture in another tool's format.",
+    "bench": "Measure the storage below a directory, or compare two measurements.",
+    "program": "Make a replay program: what a recording tells of files, to be done again.",
+    "replay": "Do again what a program recorded, on the filesystem of a directory.",
+    "whatif": "Predict what a trace's requests would take on a measured device, also after a change.",
+    "monitor": "Sample counters of a phone's kernel and processes, or of this machine's.",
+    "devices": "List the devices that can be reached.",
+    "release": "Make a dataset of captures that others can open, check and cite.",
+    "verify": "Check a released dataset: every byte, file, schema and row.",
+    "fetch": "Print the directory of a dataset, which is downloaded where it is not here.",
+    "doctor": "Check this machine, a device, or a capture.",
+}
+"""The commands in the order of `androstep --help`, which imports none of their modules, and what each is for."""
 
 
 _BEHIND = {
@@ -87,20 +82,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         print(f"androstep: {visible(what)}; check the path, its rights and the free space", file=sys.stderr)
         return 1
-    except pl.exceptions.ComputeError as error:
-        if "IO error" not in str(error):  # what polars calls it when a disk is full
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except Exception as error:
+        # What polars raises where a disk is full. To name its class here would import it for every command.
+        if type(error).__name__ != "ComputeError" or "IO error" not in str(error):
             raise
         print(f"androstep: {visible(str(error))}; check the free space", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
     """The arguments; what stands behind `--` of `bench`, `replay` and `record` is left as it is, for the device."""
     rest = _BEHIND.get(words[0]) if words else None
     at = words.index("--") if rest is not None and "--" in words else len(words)
-    arguments, unknown = _parser().parse_known_args(words[:at], argparse.Namespace(options=list(words[at + 1 :])))
+    parser, given = _parser(words[0] if words else ""), argparse.Namespace(options=list(words[at + 1 :]))
+    arguments, unknown = parser.parse_known_args(words[:at], given)
     if unknown:
         hint = "" if rest is None else f"; {rest} after --"
         arguments.wrong_usage(f"unrecognized arguments: {' '.join(unknown)}{hint}")
@@ -117,14 +114,30 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object, *
     print(f"androstep: {kind}: {visible(str(message))}", file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"androstep {version('androstep-analysis')}")
+        parser.exit()
+
+
+def _parser(chosen: str) -> argparse.ArgumentParser:
+    """The parser of all commands, of which only the one that is `chosen` has its arguments."""
     parser = argparse.ArgumentParser(
         prog="androstep",
         description="Which app, which file and which kind of block caused this storage I/O?",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in COMMANDS:
-        module.add(commands)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(
+            name, help=summary, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if name == chosen:
+            importlib.import_module(f"androstep_analysis.commands.{name}").add(command)
     return parser

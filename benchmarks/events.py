@@ -5,8 +5,8 @@ checkout); directories are recordings of tests/harness (``r_FILESYSTEM-…``), w
 recording, events and groups of events are taken out of the trace one at a time, sorted by what they buy: answers to
 the questions of tests/support/truth.py that are right with them and not without them, with the trace alone,
 with an image before, and with one after. A row has the events and bytes of the trace per bio, what is lost (blocks in
-a hundred that are right no more; less than nothing is a gain), and how many answers became wrong: those must be none, because
-kernels lack events, and an event set with missing kinds must only leave more unknown.
+a hundred that are right no more; less than nothing is a gain), and how many answers became wrong: none, because kernels
+lack events, and an event set with missing kinds must only leave more unknown.
 """
 
 from __future__ import annotations

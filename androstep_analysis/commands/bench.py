@@ -8,17 +8,15 @@ from pathlib import Path
 
 from androstep_analysis import bench, device, terminal
 from androstep_analysis.bench.run import run as run_bench
-from androstep_analysis.commands.command import Commands, add_on, add_rest, new_command
+from androstep_analysis.commands.command import add_on, add_rest, complete
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "bench",
-        "Measure the storage below a directory, or compare two measurements.",
         """
         Runs iobench there and keeps the results as a capture. What stands behind -- are iobench's options; see
         androstep bench -- --help. Its exit status is passed on: 0 only if every repetition is valid. --compare takes

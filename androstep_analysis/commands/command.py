@@ -9,34 +9,19 @@ import textwrap
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 from androstep_analysis import manifest, schema, units
 from androstep_analysis.errors import InputError
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""Where a command adds itself to the command line."""
 
+def complete(command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int | None], details: str) -> None:
+    """Gives a command its function, which gets the arguments (`wrong_usage` is among them), and the rest of its help.
 
-def new_command(
-    commands: Commands,
-    run: Callable[[argparse.Namespace], int | None],
-    name: str,
-    summary: str,
-    details: str,
-) -> argparse.ArgumentParser:
-    """A command's parser, which a command gives its arguments; `run` gets them, and `wrong_usage` is among them.
-
-    `summary` stands in the list of commands, `details` below it in the command's own help, with an example to copy.
+    `details` stand below the command's summary (`cli.COMMANDS`), with an example to copy.
     """
-    command = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary}\n\n{textwrap.dedent(details).strip()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command.description = f"{command.description}\n\n{textwrap.dedent(details).strip()}"
     command.set_defaults(run=run, wrong_usage=command.error)
-    return command
 
 
 def add_on(command: argparse.ArgumentParser) -> None:

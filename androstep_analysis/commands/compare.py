@@ -14,7 +14,7 @@ from androstep_analysis import analysis, capture, population, terminal
 from androstep_analysis.analysis import compare
 from androstep_analysis.analysis.compare_measures import dimensions
 from androstep_analysis.capture import Capture
-from androstep_analysis.commands.command import Commands, duration, new_command
+from androstep_analysis.commands.command import complete, duration
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
 
@@ -26,13 +26,11 @@ REPEATS = {
 }
 
 
-def add(commands: Commands) -> None:
+def add(command: argparse.ArgumentParser) -> None:
     names = ", ".join(compare.measures())
-    command = new_command(
-        commands,
+    complete(
+        command,
         run,
-        "compare",
-        "Compare a measure across captures, by device, Android release, workload or any other fact.",
         """
         Every two groups of captures are compared: how large is the difference, in which interval does it lie, and is
         it more than chance? One capture a group needs --windows, which makes every window of time a repeat. A dataset

@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 
 from androstep_analysis import device, terminal
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.commands.command import complete
 
 _KINDS = {"local": "this machine", "usb": "on USB", "adb": "by adb"}
 
 
-def add(commands: Commands) -> None:
-    new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "devices",
-        "List the devices that can be reached.",
         """
         What --on of other commands can name: this machine, devices on USB, and those that adb's server is connected
         to, if it runs. A device on the network is named by HOST:PORT, and is not looked for.

@@ -6,15 +6,13 @@ import argparse
 from pathlib import Path
 
 from androstep_analysis import device, doctor, terminal
-from androstep_analysis.commands.command import Commands, add_on, new_command
+from androstep_analysis.commands.command import add_on, complete
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "doctor",
-        "Check this machine, a device, or a capture.",
         """
         Says what works, what each thing that does not would prevent, and how to mend it. With a capture: whether its
         files are still those it was made from. With --on: what can be recorded on the device. Exit status 1 if

@@ -7,22 +7,20 @@ import sys
 from pathlib import Path
 
 from androstep_analysis import capture, export
-from androstep_analysis.commands.command import Commands, keep_source, new_command, new_file
+from androstep_analysis.commands.command import complete, keep_source, new_file
 from androstep_analysis.markup import visible
 
 _OPTIONS = {"block_bytes": "--block-size", "objects": "--objects", "op": "--op"}
 """Arguments of some formats' functions, and the options that give them."""
 
 
-def add(commands: Commands) -> None:
+def add(command: argparse.ArgumentParser) -> None:
     targets = "\n".join(
         f"{name}\n    {target.purpose}\n    not in it: {target.lost}" for name, target in export.TARGETS.items()
     )
-    command = new_command(
-        commands,
+    complete(
+        command,
         run,
-        "export",
-        "Write a capture in another tool's format.",
         f"""
 docs/export.md tells how to go on with each. The formats:
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 
 from androstep_analysis import terminal
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.commands.command import complete
 from androstep_analysis.datasets.fetch import entries, fetch
 from androstep_analysis.markup import visible
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "fetch",
-        "Print the directory of a dataset, which is downloaded where it is not here.",
         """
         Without a name: what there is. A downloaded dataset is checked as `androstep verify` does. ANDROSTEP_DATASETS
         names a directory or address to ask first, ANDROSTEP_DATASETS_CACHE where to keep what was downloaded, and

@@ -6,15 +6,13 @@ import argparse
 import sys
 
 from androstep_analysis import capture, manifest
-from androstep_analysis.commands.command import Commands, block_device, fact, new_command
+from androstep_analysis.commands.command import block_device, complete, fact
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "ingest",
-        "Make a capture directory from traces and filesystem images.",
         """
         The format of a trace is told by its contents (docs/formats.md); a CSV of any other form opens with
         --csv-columns. The traces are copied into the capture; images stay where they are and are read only. A directory

@@ -9,16 +9,14 @@ from pathlib import Path
 import polars as pl
 
 from androstep_analysis import fs, link, terminal
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.commands.command import complete
 from androstep_analysis.errors import InputError
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "lookup",
-        "Say what sectors of a filesystem image hold.",
         """
         Sectors are of 512 bytes and count from the start of the filesystem. @FILE takes them from a file, separated
         by spaces or line ends.

@@ -7,17 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device, terminal
-from androstep_analysis.commands.command import Commands, add_on, new_command, positive
+from androstep_analysis.commands.command import add_on, complete, positive
 from androstep_analysis.device.telling import tell
 from androstep_analysis.markup import visible
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "monitor",
-        "Sample counters of a phone's kernel and processes, or of this machine's.",
         """
         Puts procmon on the device and samples CPU, memory, disks, network, pressure and processes, until --time is over
         or Ctrl-C is pressed; the capture has table samples.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from androstep_analysis import analysis, capture, recording, terminal, units
-from androstep_analysis.commands.command import Commands, block_device, keep_source, new_command, new_file
+from androstep_analysis.commands.command import block_device, complete, keep_source, new_file
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
 from androstep_analysis.replay.clean import clean
@@ -17,12 +17,10 @@ from androstep_analysis.replay.program import Program
 from androstep_analysis.replay.statistics import statistics
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "program",
-        "Make a replay program: what a recording tells of files, to be done again.",
         """
         Takes system calls (of strace, iotrace, ioshark, MobiGen), leaves out what is not done to files, and closes the
         rest so that `androstep replay` can do it in an empty directory. Prints what that came to, and what was left

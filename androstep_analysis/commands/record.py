@@ -7,18 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device, terminal
-from androstep_analysis.commands.command import Commands, add_on, add_rest, new_command, positive
+from androstep_analysis.commands.command import add_on, add_rest, complete, positive
 from androstep_analysis.device import workloads
 from androstep_analysis.device.telling import tell
 from androstep_analysis.markup import visible
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "record",
-        "Record on a phone, or on this machine.",
         """
         Puts iotrace on the device, records until COMMAND (which runs there) ends, --time is over or Ctrl-C is pressed,
         fetches what was recorded, verified, and makes a capture of it. Needs root there; `androstep doctor --on WHERE`

@@ -7,19 +7,17 @@ import json
 from pathlib import Path
 
 from androstep_analysis import datasets
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.commands.command import complete
 from androstep_analysis.datasets.documents import LICENCES
 from androstep_analysis.datasets.release import ANONYMISATION, SUMS
 from androstep_analysis.manifest import sha256
 from androstep_analysis.markup import visible
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "release",
-        "Make a dataset of captures that others can open, check and cite.",
         """
         Parquet files with schemas, definitions, provenance, checksums, Croissant metadata and a citation: the same
         bytes whenever it is made again. --anonymise replaces every name by a hash with the bytes of KEYFILE as key;

@@ -7,17 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device, terminal
-from androstep_analysis.commands.command import Commands, add_on, add_rest, new_command
+from androstep_analysis.commands.command import add_on, add_rest, complete
 from androstep_analysis.markup import visible
 from androstep_analysis.replay.run import run as run_replay
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "replay",
-        "Do again what a program recorded, on the filesystem of a directory.",
         """
         Runs ioreplay there and keeps program and results as a capture. DIRECTORY must be empty or not be there, and is
         left so; nothing outside of it is touched. For a program made from the requests of a device it is the file or

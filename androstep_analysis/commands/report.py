@@ -8,16 +8,14 @@ import os
 from pathlib import Path
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import Commands, keep_source, new_command
+from androstep_analysis.commands.command import complete, keep_source
 from androstep_analysis.errors import InputError
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "report",
-        "Write a capture's figures and tables as one self-contained HTML page.",
         """
         --figures also saves each figure as PDF and PNG with the CSV behind it and its provenance.
 

@@ -6,16 +6,14 @@ import argparse
 import json
 
 from androstep_analysis import capture, export, most, terminal
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.commands.command import complete
 from androstep_analysis.summary import summary
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "summary",
-        "Print what a capture holds and who caused what.",
         """
         --json gives one stable object (docs/summary.md). --compat most counts as the MOST Viewer did and prints its
         eight data files.

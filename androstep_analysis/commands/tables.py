@@ -6,17 +6,15 @@ import argparse
 from pathlib import Path
 
 from androstep_analysis import bench, capture, csvfile, derivation, schema, terminal
-from androstep_analysis.commands.command import Commands, keep_source, new_command
+from androstep_analysis.commands.command import complete, keep_source
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay.tables import TABLES as REPLAY_TABLES
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "tables",
-        "List the tables of a capture, or write one of them.",
         """
         docs/tables.md explains every column. Without -o a table's first rows are printed.
 

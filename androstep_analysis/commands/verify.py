@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 
 from androstep_analysis import datasets
-from androstep_analysis.commands.command import Commands, new_command
+from androstep_analysis.commands.command import complete
 from androstep_analysis.markup import visible
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "verify",
-        "Check a released dataset: every byte, file, schema and row.",
         """
         Prints a line for each thing that is not as it was released, and then ends with status 1. Nothing outside of
         the directory is read. --no-strings-of searches the release for every name in these captures, for those who

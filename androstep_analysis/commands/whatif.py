@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from androstep_analysis import analysis, bench, capture, population, terminal, units, whatif
-from androstep_analysis.commands.command import Commands, block_device, keep_source, new_command
+from androstep_analysis.commands.command import block_device, complete, keep_source
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
 
@@ -16,12 +16,10 @@ _WITHOUT = ("sqlite-fsync", "fs-journal")
 """In the order in which they are taken away: what SQLite asks for decides which commits there are."""
 
 
-def add(commands: Commands) -> None:
-    command = new_command(
-        commands,
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
         run,
-        "whatif",
-        "Predict what a trace's requests would take on a measured device, also after a change.",
         """
         Says what a change removes and adds, and, with --model, what the requests would take before and after it on the
         device that iobench measured: direct reads and writes by size, and flushes. Each change is a model with
