@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 from androstep_analysis.analysis.tables import Table, lazy, ordered
 
@@ -37,8 +36,10 @@ def responses(transitions: Table, *, by: Sequence[str] = ("label",)) -> pl.DataF
         )
         .collect()
     )
+    from scipy import special  # a command that says nothing of latencies need not wait for it
+
     counts = groups["n"].to_numpy()
-    quantile = stats.t.ppf(0.975, np.maximum(counts - 1, 1))
+    quantile = special.stdtrit(np.maximum(counts - 1, 1), 0.975)
     reach = pl.when(pl.col("n") > 1).then(
         pl.Series(quantile, dtype=pl.Float64) * pl.col("deviation") / pl.col("n").sqrt() + pl.col("doubt")
     )

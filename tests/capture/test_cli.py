@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from polars.testing import assert_frame_equal
 from support import corpus, readers
 from support.tree import ROOT
 
+import androstep_analysis
 from androstep_analysis import capture, cli, derivation, doctor, fs, link
 
 DEMO = ROOT / "datasets/demo"
 KEPT = ["trace.dat.zst", "before.rec.zst", "after.rec.zst", "recording.json", "before.img.zst", "after.img.zst"]
 PROGRAM = Path(sys.executable).with_name("androstep")
-COMMANDS = ("ingest", "tables", "summary", "lookup", "report", "export", "bench", "program", "replay", "doctor")
+COMMANDS = tuple(cli.COMMANDS)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def test_help_names_every_command(androstep: Androstep) -> None:
 
 def examples(text: str) -> list[list[str]]:
     """The command lines that a help text shows."""
-    lines = re.findall(r"(?m)^ *(?:example: )?androstep (\w+ .*?)(?:  .*)?$", text)
+    lines = re.findall(r"(?m)^ *(?:example: )?androstep (\w+(?: .*?)?)(?:  .*)?$", text)
     return [shlex.split(line) for line in lines if line.split()[0] in COMMANDS]
 
 
@@ -98,16 +100,37 @@ def examples(text: str) -> list[list[str]]:
 def test_help_of_a_command_shows_an_example_that_its_parser_takes(androstep: Androstep, command: str) -> None:
     done = androstep(command, "--help")
     assert done.status == 0
-    shown = examples(done.out.partition("example:")[1] + done.out.partition("example:")[2])
-    assert [example[0] for example in shown] == [command]
-    cli._parsed(shown[0])
+    shown = "".join(done.out.partition("example:")[1:])
+    assert f"androstep {command}" in shown
+    (example,) = examples(shown)
+    cli._parsed(example)
 
 
 def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
     shown = examples(androstep("--help").out)
-    assert len(shown) == 8
+    assert len(shown) == 11
     for example in shown:
         cli._parsed(example)
+
+
+@pytest.mark.parametrize(
+    ("words", "not_for_it"),
+    [
+        (["--help"], {"numpy", "polars", "pandas", "pyarrow", "scipy", "matplotlib", "androstep_analysis.commands"}),
+        (["summary", str(DEMO)], {"scipy", "matplotlib", "pandas", "seaborn", "adb_shell", "IPython"}),
+        (["ingest", "--help"], {"scipy", "matplotlib", "pandas", "seaborn", "adb_shell", "IPython"}),
+    ],
+)
+def test_a_command_imports_what_it_needs(words: list[str], not_for_it: set[str]) -> None:
+    code = "import sys\nfrom androstep_analysis import cli\ntry: cli.main(sys.argv[1:])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert not_for_it.isdisjoint(done.stdout.splitlines()[-1].split())
+
+
+def test_the_version_is_that_of_the_package(androstep: Androstep) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert androstep("--version").out == f"androstep {project['version']}\n"
+    assert androstep_analysis.__version__ == project["version"]
 
 
 # -- wrong usage: 2 ---------------------------------------------------------------------------------------------------
