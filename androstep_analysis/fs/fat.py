@@ -2,7 +2,7 @@
 
 pytsk3 reads these too. It is not used: it refuses a FAT32 of less than 65,525 clusters unless told the type (the
 kernel does not), cuts long names of FAT after 195 characters, and tells neither cross-linked chains nor lost clusters.
-Else both tell the same names, sizes and sectors of every file (tests/test_fat.py), in the same time.
+Else both tell the same names, sizes and sectors of every file (tests/fs/test_fat.py), in the same time.
 
 FAT has no inodes. The number of a file here is where its directory entry stands: the byte, counted from the start of
 the volume, divided by 32 (of a file with a long name, the entry with the short name). On FAT it is the i_pos of Linux,

@@ -1,4 +1,4 @@
-"""Every command and every piece of code in README.md and docs/ is run.
+"""Every command and every piece of code in the pages of the top level and of docs/ is run.
 
 A page is run from top to bottom in a copy of the tree, as a reader would: ```sh fences by a shell that stops at the
 first failure, with the environment's programs and the probes first on PATH; ```python fences in one namespace per page.
@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from support.tree import ROOT, ignored
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = {"sh", "python"}
 SHOWN = {"text", "json", "toml", "yaml", "csv", "c", "bibtex"}
 

@@ -14,9 +14,10 @@ from support.tree import ROOT, files, ignored
 PACKAGE = "androstep_analysis"
 
 TOP_LEVEL = {
-    *("probes", "schemas", PACKAGE, "notebooks", "datasets", "tests", "benchmarks", "docs", "tools", ".ci"),
+    *("probes", "schemas", PACKAGE, "notebooks", "datasets", "tests", "benchmarks", "docs", "tools", ".ci", ".github"),
     *("environment.yml", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "CITATION.cff"),
-    *(".gitignore", ".gitattributes"),
+    *("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+    *(".gitignore", ".gitattributes", ".pre-commit-config.yaml"),
 }
 
 LARGE_FILES: set[str] = set()

@@ -1,6 +1,6 @@
 /*
  * The writer of record streams. Without an argument: what it refuses and counts. With one: writes the stream that
- * tests/test_probes.py expects to that file.
+ * tests/probes/test_probes.py expects to that file.
  */
 #define _GNU_SOURCE
 #include "common/record.h"

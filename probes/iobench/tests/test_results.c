@@ -1,6 +1,7 @@
 /*
  * Sums, estimates and steady states. Without an argument: against calculations done another way. With one (human, json,
- * mobibench or record FILE): prints results made up here, hostile and extreme ones, for tests/test_iobench_output.py.
+ * mobibench or record FILE): prints results made up here, hostile and extreme ones, for
+ * tests/bench/test_iobench_output.py.
  */
 #define _GNU_SOURCE
 #include "iobench/report/results.h"

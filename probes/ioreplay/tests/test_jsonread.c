@@ -1,6 +1,7 @@
 /*
  * The reader of JSON. Without an argument: what it takes, what it refuses and where, and that every cut of a text is
- * refused. With the name of a file: prints what is in it, for tests/test_replay_program.py to compare with Python's.
+ * refused. With the name of a file: prints what is in it, for tests/replay/test_replay_program.py to compare with
+ * Python's.
  */
 #define _GNU_SOURCE
 #include "ioreplay/json_reader.h"

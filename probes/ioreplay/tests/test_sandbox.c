@@ -2,7 +2,7 @@
  * The directory of a replay, attacked: every call with every path that could lead out of it, by openat2 and by the walk
  * that older kernels need (the same process without openat2, by seccomp).
  *
- * Other uses, for tests/test_ioreplay_sandbox.py:
+ * Other uses, for tests/replay/test_ioreplay_sandbox.py:
  *   test_sandbox operate DIRECTORY SECONDS        every call in it, on what others plant there meanwhile
  *   test_sandbox plant DIRECTORY OUTSIDE SECONDS  is these others
  *   test_sandbox without-openat2 COMMAND…         runs a command on a kernel that seems older
