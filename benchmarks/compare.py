@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from androstep_analysis.analysis.compare_blocks import Series, interval, resampled
+from androstep_analysis.stats.blocks import Series, interval, resampled
 
 KINDS = ("rate", "share", "rare")
 WINDOWS = (100, 150, 250, 500, 1000)

@@ -3,7 +3,7 @@
 >>> results = read("bench.rec", "fio.json")
 >>> summarise(results.tables)
 
-`androstep_analysis.bench.run` runs iobench and keeps what it found as a capture. A summary has the columns ``metric,
+`androstep_analysis.runs.bench` runs iobench and keeps what it found as a capture. A summary has the columns ``metric,
 <configuration…>, value, unit, n, lo, hi``; ``androstep_analysis.plot`` draws it.
 """
 

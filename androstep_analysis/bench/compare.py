@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis.analysis.compare_exact import ratio
 from androstep_analysis.bench.measures import UNITS, measures
 from androstep_analysis.bench.tables import JOB, MACHINE
+from androstep_analysis.stats.exact import ratio
 
 VERDICTS: Final = (
     *("faster", "slower", "no difference shown", "too few repetitions"),

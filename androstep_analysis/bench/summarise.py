@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from androstep_analysis.analysis.compare_exact import rank
 from androstep_analysis.bench.measures import QUANTILES, UNITS, buckets, dimensions, measures, quantile
 from androstep_analysis.bench.tables import RUN
+from androstep_analysis.stats.exact import rank
 
 
 def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:

@@ -6,8 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from androstep_analysis import bench, device, terminal
-from androstep_analysis.bench.run import run as run_bench
+from androstep_analysis import bench, device, runs, terminal
 from androstep_analysis.commands.command import add_on, add_rest, complete
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         with device.connect(arguments.on) as connected:
             done = connected.bench(options, out)
     else:
-        done = run_bench(options, out)
+        done = runs.bench(options, out)
     if done.capture is not None:
         print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
     return done.status

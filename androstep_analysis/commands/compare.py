@@ -10,11 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, capture, population, terminal
-from androstep_analysis.analysis import compare
-from androstep_analysis.analysis.compare_measures import dimensions
+from androstep_analysis import analysis, capture, compare, population, terminal
 from androstep_analysis.capture import Capture
 from androstep_analysis.commands.command import complete, duration
+from androstep_analysis.compare.measures import dimensions
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
 

@@ -6,10 +6,9 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from androstep_analysis import device, terminal
+from androstep_analysis import device, runs, terminal
 from androstep_analysis.commands.command import add_on, add_rest, complete
 from androstep_analysis.markup import visible
-from androstep_analysis.replay.run import run as run_replay
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         with device.connect(arguments.on) as connected:
             done = connected.replay(program, directory, out, options, repeats=repeats)
     else:
-        done = run_replay(program, directory, options, out=out, repeats=repeats)
+        done = runs.replay(program, directory, options, out=out, repeats=repeats)
     if done.capture is not None:
         print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
     return done.status

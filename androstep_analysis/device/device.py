@@ -20,13 +20,12 @@ from androstep_analysis.device.telling import tell
 from androstep_analysis.device.transport import Answer, DeviceError, LinkLost, Transport, quoted
 
 if TYPE_CHECKING:
-    from androstep_analysis.bench.run import Run as BenchRun
     from androstep_analysis.capture import Capture
     from androstep_analysis.device.monitoring import Monitoring
     from androstep_analysis.device.recording import Recording
     from androstep_analysis.doctor import Finding
     from androstep_analysis.probe import Runner
-    from androstep_analysis.replay.run import Run as ReplayRun
+    from androstep_analysis.runs import Run
 
 T = TypeVar("T")
 
@@ -298,8 +297,8 @@ class Device:
 
         return list(examine(self))
 
-    def bench(self, options: Sequence[str], out: str | PathLike[str]) -> BenchRun:
-        """Runs iobench there, as `bench.run.run` does here; its capture is made at `out`."""
+    def bench(self, options: Sequence[str], out: str | PathLike[str]) -> Run:
+        """Runs iobench there, as `runs.bench` does here; its capture is made at `out`."""
         from androstep_analysis.device.running import bench
 
         return bench(self, options, Path(out))
@@ -312,8 +311,8 @@ class Device:
         options: Sequence[str] = (),
         *,
         repeats: int = 1,
-    ) -> ReplayRun:
-        """Replays a program in a directory of the device, as `replay.run.run` does here; its capture is at `out`."""
+    ) -> Run:
+        """Replays a program in a directory of the device, as `runs.replay` does here; its capture is at `out`."""
         from androstep_analysis.device.running import replay
 
         return replay(self, Path(program), directory, Path(out), options, repeats=repeats)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from androstep_analysis import runs
 from androstep_analysis.bench.records import PROBE as IOBENCH
-from androstep_analysis.bench.run import Run as BenchRun
-from androstep_analysis.bench.run import run as run_bench
 from androstep_analysis.device.job import KILLED
 from androstep_analysis.device.telling import tell
 from androstep_analysis.device.transport import quoted
@@ -16,8 +15,7 @@ from androstep_analysis.markup import visible
 from androstep_analysis.probe import Runner
 from androstep_analysis.replay import program as programs
 from androstep_analysis.replay.read import PROBE as IOREPLAY
-from androstep_analysis.replay.run import Run as ReplayRun
-from androstep_analysis.replay.run import run as run_replay
+from androstep_analysis.runs import Run
 
 if TYPE_CHECKING:
     from androstep_analysis.device.device import Device
@@ -58,22 +56,20 @@ def runner(
     return run
 
 
-def bench(device: Device, options: Sequence[str], out: Path) -> BenchRun:
+def bench(device: Device, options: Sequence[str], out: Path) -> Run:
     """iobench on the device; its capture at `out` says what is known of the device."""
-    return run_bench(
+    return runs.bench(
         options, out, runner=runner(device, IOBENCH, (), root=device.has_root), facts=_facts(device, IOBENCH, options)
     )
 
 
-def replay(
-    device: Device, program: Path, directory: str, out: Path, options: Sequence[str], *, repeats: int
-) -> ReplayRun:
+def replay(device: Device, program: Path, directory: str, out: Path, options: Sequence[str], *, repeats: int) -> Run:
     """ioreplay on the device; its capture at `out` says what is known of the device."""
     is_device = programs.read(program).is_device
     there = f"{device.directory}/program.rec"
     device.push(program, there)
     operands = ("--target", directory, there) if is_device else (there, directory)
-    return run_replay(
+    return runs.replay(
         program,
         directory,
         options,

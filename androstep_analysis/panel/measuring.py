@@ -9,9 +9,9 @@ from pathlib import Path
 
 from androstep_analysis import device, probe
 from androstep_analysis.bench.records import PROBE
-from androstep_analysis.bench.run import run
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
+from androstep_analysis.runs import bench as run_bench
 
 
 class Stopped(Exception):
@@ -67,7 +67,7 @@ class Measuring(threading.Thread):
             for number, options in enumerate(self._runs):
                 self._go_on()
                 facts = known | {"workload": " ".join([PROBE, *options])}
-                done = run(options, self._place(), runner=self._watched(target, number), facts=facts)
+                done = run_bench(options, self._place(), runner=self._watched(target, number), facts=facts)
                 if done.capture is not None:
                     made.append(done.capture)
                 if done.status:

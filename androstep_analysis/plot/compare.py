@@ -1,6 +1,6 @@
 """Measures across captures: values by group, differences, ranks and pairs, each with its interval.
 
-Tables are those of `androstep_analysis.analysis.compare`.
+Tables are those of `androstep_analysis.compare`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from androstep_analysis.analysis.compare_measures import dimensions
+from androstep_analysis.compare.measures import dimensions
 from androstep_analysis.plot import paper, text
 
 _VERDICTS: Final = {

@@ -3,7 +3,7 @@
 >>> capture = androstep.open("app.strace")
 >>> cleaned = clean(capture.syscalls, capture.tables["tasks"])
 >>> cleaned.program.write("app.rec")
->>> done = run("app.rec", "/mnt/test", out="build/ext4")
+>>> done = runs.replay("app.rec", "/mnt/test", out="build/ext4")
 >>> metrics(done.capture.replay)
 
 `Program` is what `ioreplay` replays; ``replay.device.program`` makes one of the requests of a block device.
@@ -16,7 +16,6 @@ from androstep_analysis.replay.dependencies import dependencies
 from androstep_analysis.replay.metrics import file_types, lateness_distribution, metrics, timeline
 from androstep_analysis.replay.program import Program
 from androstep_analysis.replay.read import read
-from androstep_analysis.replay.run import Run, run
 from androstep_analysis.replay.statistics import statistics
 from androstep_analysis.replay.tables import TABLES
 
@@ -25,7 +24,6 @@ __all__ = [
     "TABLES",
     "Cleaned",
     "Program",
-    "Run",
     "clean",
     "compare",
     "dependencies",
@@ -36,7 +34,6 @@ __all__ = [
     "over_repetitions",
     "program",
     "read",
-    "run",
     "statistics",
     "summarise",
     "timeline",

@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis.analysis.compare_exact import ratio
 from androstep_analysis.bench.summarise import medians
 from androstep_analysis.replay.metrics import DIMENSIONS, UNITS, metrics
 from androstep_analysis.replay.read import read
 from androstep_analysis.replay.tables import ALIKE
+from androstep_analysis.stats.exact import ratio
 
 VERDICTS: Final = ("faster", "slower", "no difference shown", "insufficient data")
 

@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 from papers import Paper
 
 from androstep_analysis import bench, plot
-from androstep_analysis.analysis.compare_exact import ratio
+from androstep_analysis.stats.exact import ratio
 
 PLACES = {
     "ext4_disk": "ext4, disk",

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from support import corpus, made
 
 import androstep_analysis as androstep
-from androstep_analysis import analysis, cli
-from androstep_analysis.analysis import compare
-from androstep_analysis.analysis.compare_measures import KINDS, Measure, dimensions
+from androstep_analysis import analysis, cli, compare
 from androstep_analysis.capture import Capture
+from androstep_analysis.compare.measures import KINDS, Measure, dimensions
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.manifest import FACTS, Source
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from androstep_analysis.analysis import compare_blocks, compare_exact
-from androstep_analysis.analysis.compare_blocks import Series, block_length, interval, resampled
+from androstep_analysis.stats import blocks, exact
+from androstep_analysis.stats.blocks import Series, block_length, interval, resampled
 
 VALUES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=6)
 
@@ -40,7 +40,7 @@ def test_the_rank_test_counts_all_ways_to_deal_the_values(first: list[float], se
     ranks = midranks([*first, *second])
     every = [sum(chosen, Fraction()) for chosen in itertools.combinations(ranks, len(second))]
     expected = two_sided(sum(ranks[len(first) :], Fraction()), every)
-    assert compare_exact.rank_test(first, second) == pytest.approx(expected)
+    assert exact.rank_test(first, second) == pytest.approx(expected)
 
 
 @settings(max_examples=60, deadline=None)
@@ -56,19 +56,19 @@ def test_the_signed_rank_test_counts_all_ways_to_exchange_pairs(pairs: list[tupl
 
     every = [positive(chosen) for chosen in itertools.product(*signs)]
     expected = two_sided(positive(tuple(int(np.sign(one)) for one in differences)), every)
-    assert compare_exact.signed_rank_test(first, second) == pytest.approx(expected)
+    assert exact.signed_rank_test(first, second) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("nr_first", "nr_second"), [(4, 4), (3, 9), (12, 15), (40, 45), (70, 80)])
 def test_the_tests_are_those_of_scipy(nr_first: int, nr_second: int) -> None:
     random = np.random.default_rng(nr_first)
     first, second = random.normal(size=nr_first), random.normal(0.4, 1.3, size=nr_second)
-    is_counted = nr_first + nr_second <= compare_exact.COUNTED
+    is_counted = nr_first + nr_second <= exact.COUNTED
     method = "exact" if is_counted else "asymptotic"
-    assert compare_exact.rank_test(first, second) == pytest.approx(
+    assert exact.rank_test(first, second) == pytest.approx(
         stats.mannwhitneyu(first, second, method=method).pvalue, rel=1e-9
     )
-    assert compare_exact.signed_rank_test(first, second[:nr_first]) == pytest.approx(
+    assert exact.signed_rank_test(first, second[:nr_first]) == pytest.approx(
         stats.wilcoxon(first, second[:nr_first], method="exact").pvalue, rel=1e-9
     )
 
@@ -76,21 +76,21 @@ def test_the_tests_are_those_of_scipy(nr_first: int, nr_second: int) -> None:
 @given(VALUES, VALUES)
 def test_effect_sizes_are_those_of_their_definitions(first: list[float], second: list[float]) -> None:
     every = [np.sign(b - a) for a in first for b in second]
-    assert compare_exact.cliffs_delta(first, second) == pytest.approx(sum(every) / len(every))
+    assert exact.cliffs_delta(first, second) == pytest.approx(sum(every) / len(every))
     nr = min(len(first), len(second))
     differences = [b - a for a, b in zip(first[:nr], second[:nr], strict=True)]
     ranks = midranks([abs(one) for one in differences])
     whole = sum(rank for one, rank in zip(differences, ranks, strict=True) if one)
     up = sum(rank for one, rank in zip(differences, ranks, strict=True) if one > 0)
     expected = float(2 * up / whole - 1) if whole else 0.0
-    assert compare_exact.rank_biserial(first[:nr], second[:nr]) == pytest.approx(expected)
+    assert exact.rank_biserial(first[:nr], second[:nr]) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("nr_pairs", range(1, 15))
 def test_the_interval_of_pairs_has_its_level(nr_pairs: int) -> None:
     """Tukey's interval: the sum of the ranks of random signs is below the place with at most 2.5 %."""
     sums = [sum(at for at, sign in enumerate(signs, 1) if sign) for signs in itertools.product((0, 1), repeat=nr_pairs)]
-    place = compare_exact.walsh(nr_pairs)
+    place = exact.walsh(nr_pairs)
     below = [sum(one <= k - 1 for one in sums) / len(sums) for k in (place, place + 1)]
     assert (place == 0 or below[0] <= 0.025) and below[1] > 0.025
     assert (place > 0) == (nr_pairs >= 6)
@@ -102,28 +102,28 @@ def test_interval_and_test_of_pairs_say_the_same() -> None:
     for _ in range(200):
         first = random.normal(size=9)
         second = first + random.normal(random.choice([0.0, 0.8]), 1, size=9)
-        _, lo, hi = compare_exact.paired_difference(list(first), list(second))
+        _, lo, hi = exact.paired_difference(list(first), list(second))
         assert lo is not None and hi is not None
-        assert (lo > 0 or hi < 0) == (compare_exact.signed_rank_test(first, second) <= 0.05)
+        assert (lo > 0 or hi < 0) == (exact.signed_rank_test(first, second) <= 0.05)
 
 
 def test_too_few_repeats_have_no_interval() -> None:
-    assert compare_exact.difference([1.0], [2.0]) == (1.0, None, None)
-    assert compare_exact.ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]) == (2.0, None, None)
-    assert compare_exact.difference([], [1.0]) == (None, None, None)
-    assert compare_exact.ratio([0.0] * 5, [1.0] * 5) == (None, None, None)
-    assert compare_exact.paired_ratio([1.0] * 6, [2.0] * 6) == pytest.approx((2.0, 2.0, 2.0))
-    assert compare_exact.paired_ratio([0.0] * 6, [2.0] * 6) == (None, None, None)
-    assert compare_exact.paired_difference([], []) == (None, None, None)
-    assert [n for n in range(1, 9) if compare_exact.attainable(n, n) <= 0.05] == [4, 5, 6, 7, 8]
-    assert [n for n in range(1, 9) if compare_exact.attainable_paired(n) <= 0.05] == [6, 7, 8]
+    assert exact.difference([1.0], [2.0]) == (1.0, None, None)
+    assert exact.ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]) == (2.0, None, None)
+    assert exact.difference([], [1.0]) == (None, None, None)
+    assert exact.ratio([0.0] * 5, [1.0] * 5) == (None, None, None)
+    assert exact.paired_ratio([1.0] * 6, [2.0] * 6) == pytest.approx((2.0, 2.0, 2.0))
+    assert exact.paired_ratio([0.0] * 6, [2.0] * 6) == (None, None, None)
+    assert exact.paired_difference([], []) == (None, None, None)
+    assert [n for n in range(1, 9) if exact.attainable(n, n) <= 0.05] == [4, 5, 6, 7, 8]
+    assert [n for n in range(1, 9) if exact.attainable_paired(n) <= 0.05] == [6, 7, 8]
 
 
 @given(VALUES, VALUES)
 def test_the_least_p_value_is_attained(first: list[float], second: list[float]) -> None:
     apart = [value + 100 for value in second]
-    assert compare_exact.rank_test(sorted(set(first)), sorted(set(apart))) == pytest.approx(
-        min(1.0, compare_exact.attainable(len(set(first)), len(set(apart))))
+    assert exact.rank_test(sorted(set(first)), sorted(set(apart))) == pytest.approx(
+        min(1.0, exact.attainable(len(set(first)), len(set(apart))))
     )
 
 
@@ -159,9 +159,9 @@ def test_the_mean_is_that_of_the_whole_recording() -> None:
 
 def test_blocks_are_the_neighbours_on_a_circle() -> None:
     values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert compare_blocks._around(values, 2).tolist() == [3, 5, 7, 9, 6]
-    assert compare_blocks._around(values, 1).tolist() == values.tolist()
-    assert compare_blocks._around(values, 5).tolist() == [15] * 5
+    assert blocks._around(values, 2).tolist() == [3, 5, 7, 9, 6]
+    assert blocks._around(values, 1).tolist() == values.tolist()
+    assert blocks._around(values, 5).tolist() == [15] * 5
 
 
 def test_the_error_is_that_of_whole_blocks() -> None:
@@ -215,7 +215,7 @@ def test_few_windows_or_few_bursts_have_no_interval() -> None:
     assert interval(bursts) is None and bursts.blocks < 3
     many = resampled([Series(random.random(2000), np.ones(2000))], name="y")
     assert interval(many) is not None
-    assert compare_blocks.difference(bursts, many) is None
+    assert blocks.difference(bursts, many) is None
     for length in range(1, 8):
         assert interval(resampled([Series(random.random(length), np.ones(length))], name="x")) is None
     with pytest.raises(ValueError, match="windows without weight"):
@@ -228,17 +228,17 @@ def test_what_does_not_vary() -> None:
     never = resampled([Series(np.zeros(400), np.ones(400))], name="y")
     some = resampled([Series(random.random(400), np.ones(400))], name="z")
     assert interval(always) is None
-    assert compare_blocks.difference(always, never) is None
-    found = compare_blocks.difference(some, always)
-    assert found is not None and found.lo < found.value < found.hi and found.p == 1 / (1 + compare_blocks.RESAMPLES)
-    assert compare_blocks.ratio(never, some) is None
+    assert blocks.difference(always, never) is None
+    found = blocks.difference(some, always)
+    assert found is not None and found.lo < found.value < found.hi and found.p == 1 / (1 + blocks.RESAMPLES)
+    assert blocks.ratio(never, some) is None
 
 
 def test_a_ratio_is_a_difference_of_logarithms() -> None:
     random = np.random.default_rng(9)
     first = resampled([Series(random.uniform(1, 3, 500), np.ones(500))], name="x")
     second = resampled([Series(random.uniform(2, 6, 500), np.ones(500))], name="y")
-    found = compare_blocks.ratio(first, second)
+    found = blocks.ratio(first, second)
     assert found is not None
     assert found.value == pytest.approx(second.mean / first.mean)
     # The delta method, to first order.
@@ -279,11 +279,11 @@ def test_without_a_difference_p_values_are_uniform() -> None:
     of_windows, of_repeats, of_pairs = [], [], []
     for number in range(SIMULATED):
         sides = [resampled([shares(random, 400, 0.4)], name=f"{number} {side}", resamples=499) for side in "ab"]
-        if (found := compare_blocks.difference(*sides)) is not None:
+        if (found := blocks.difference(*sides)) is not None:
             of_windows.append(found.p)
         first, second = random.exponential(size=(2, 12))
-        of_repeats.append(compare_exact.rank_test(first, second))
-        of_pairs.append(compare_exact.signed_rank_test(first, second))
+        of_repeats.append(exact.rank_test(first, second))
+        of_pairs.append(exact.signed_rank_test(first, second))
     assert len(of_windows) > 0.9 * SIMULATED
     for found in (of_windows, of_repeats, of_pairs):
         assert stats.kstest(found, "uniform").pvalue > 0.001

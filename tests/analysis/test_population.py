@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from androstep_analysis import analysis, capture, export, plot, population, terminal
-from androstep_analysis.analysis import compare
+from androstep_analysis import analysis, capture, compare, export, plot, population, terminal
 from androstep_analysis.cli import main
 from androstep_analysis.errors import Loss, LossWarning
 from androstep_analysis.report import requests as sections

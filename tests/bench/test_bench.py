@@ -24,13 +24,13 @@ from support import benched, corpus
 
 import androstep_analysis as androstep
 from androstep_analysis import bench, beside, schema
-from androstep_analysis.analysis.compare_exact import moses, rank, ratio
 from androstep_analysis.bench import fio, tables
 from androstep_analysis.bench.measures import QUANTILES
 from androstep_analysis.bench.tables import Part, foreign
 from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.results import Results
+from androstep_analysis.stats.exact import moses, rank, ratio
 
 # -- results of others: two archives of a Pixel phone ------------------------------------------------------------------
 

@@ -20,8 +20,7 @@ from support import built
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import bench, cli, probe
-from androstep_analysis.bench.run import run
+from androstep_analysis import bench, cli, probe, runs
 from androstep_analysis.errors import InputError
 
 PROGRAM = Path(sys.executable).with_name("androstep")
@@ -162,7 +161,7 @@ def test_another_runner(place: Path, tmp_path: Path) -> None:
         progress("iobench:  50 % point 1/1 repeat 2/3 1000 ops/s")
         return probe.local("iobench")([*options, "--directory", str(place)], record, progress)
 
-    done = run(SMALL, tmp_path / "out", runner=elsewhere, facts={"device": "a phone", "sdk": 35})
+    done = runs.bench(SMALL, tmp_path / "out", runner=elsewhere, facts={"device": "a phone", "sdk": 35})
     assert asked == [SMALL] and done.status == 0 and done.capture is not None
     assert (done.capture.facts["device"], done.capture.facts["sdk"], done.capture.facts["rooted"]) == (
         "a phone",

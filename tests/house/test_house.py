@@ -122,6 +122,39 @@ def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
     return reached
 
 
+LAYERS = (
+    {"csvfile", "errors", "markup", "schema", "scratch", "stats", "tar", "units"},
+    {"analysis", "losses", "manifest", "native", "population", "probe"},
+    {"cache", "doctor", "recording", "results"},
+    {"ingest"},
+    {"bench", "fs", "steps"},
+    {"link", "unrecorded"},
+    {"derivation", "most", "replay"},
+    {"beside", "whatif"},
+    {"capture"},
+    {"compare", "datasets", "export", "runs", "waits"},
+    {"device", "plot", "summary", "terminal"},
+    {"panel", "report"},
+    {"commands"},
+    {"cli"},
+)
+"""The parts of the package, from the ground up: each imports only from rows before its own."""
+
+
+def test_imports_go_down_only() -> None:
+    height = {part: row for row, parts in enumerate(LAYERS) for part in parts}
+    graph = {module: targets for module, targets in import_graph().items() if module.count(".")}
+    parts = {module: module.split(".")[1] for module in graph}
+    assert set(parts.values()) - {"__main__"} == height.keys()
+    climbing = [
+        f"{module} -> {target}"
+        for module, targets in graph.items()
+        for target in targets & graph.keys()
+        if parts[target] != parts[module] and height[parts[target]] >= height.get(parts[module], len(LAYERS))
+    ]
+    assert climbing == []
+
+
 def within(module: str, *parts: str) -> bool:
     """`module` is one of these parts of the package, or inside one."""
     return any(f"{module}.".startswith(f"{PACKAGE}.{part}.") for part in parts)

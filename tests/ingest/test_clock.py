@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 from support import corpus
 
-from androstep_analysis import analysis, capture
-from androstep_analysis.analysis import compare
+from androstep_analysis import analysis, capture, compare
 from androstep_analysis.errors import LossWarning
 from androstep_analysis.report import requests as sections
 

@@ -18,7 +18,7 @@ from support.made import table
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import cli, export, replay, units
+from androstep_analysis import cli, export, runs, units
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device
 from androstep_analysis.replay.program import Program, read
@@ -272,7 +272,7 @@ def test_fio_and_ioreplay_do_the_same(tmp_path: Path) -> None:
 
     device.program(part.requests).write(tmp_path / "program.rec")
     options = ["--mode", "as-fast"]
-    done = replay.run(tmp_path / "program.rec", tmp_path / "ours", options, out=tmp_path / "replay")
+    done = runs.replay(tmp_path / "program.rec", tmp_path / "ours", options, out=tmp_path / "replay")
     assert done.status == 0 and done.capture is not None
     calls = {"pread": "read", "pwrite": "write", "pwritev": "write", "fdatasync": "flush"}
     kind = pl.col("call").cast(pl.String).replace_strict(calls, default=None)

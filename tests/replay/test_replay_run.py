@@ -13,7 +13,7 @@ import pytest
 from support import built, made, replayed
 
 import androstep_analysis as androstep
-from androstep_analysis import cli, probe, replay
+from androstep_analysis import cli, probe, replay, runs
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device
 from androstep_analysis.replay.program import Program
@@ -68,7 +68,7 @@ def test_a_replay_is_a_capture(program: Program, tmp_path: Path, capsys: pytest.
 
 
 def test_what_was_replayed_is_what_was_recorded(program: Program, tmp_path: Path) -> None:
-    done = replay.run(tmp_path / "app.rec", tmp_path / "box", ["--mode", "as-fast"], out=tmp_path / "out")
+    done = runs.replay(tmp_path / "app.rec", tmp_path / "box", ["--mode", "as-fast"], out=tmp_path / "out")
     assert done.status == 0 and done.capture is not None
     tables = done.capture.replay
     keys = ["operation", "thread", "call", "inserted", "result"]
@@ -147,9 +147,9 @@ def test_files_of_the_user_stay(program: Program, tmp_path: Path, capsys: pytest
     assert cli.main(words) == 1
     assert "exists already" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"no header of a record stream.*made by `androstep program`"):
-        replay.run(box / "precious", tmp_path / "other", out=tmp_path / "fine")
+        runs.replay(box / "precious", tmp_path / "other", out=tmp_path / "fine")
     with pytest.raises(ValueError, match="once or more"):
-        replay.run(tmp_path / "app.rec", tmp_path / "other", out=tmp_path / "fine", repeats=0)
+        runs.replay(tmp_path / "app.rec", tmp_path / "other", out=tmp_path / "fine", repeats=0)
 
 
 def test_another_runner(program: Program, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_another_runner(program: Program, tmp_path: Path) -> None:
 
     options = ["--mode", "as-fast"]
     known = {"device": "a phone", "sdk": 35}
-    done = replay.run(
+    done = runs.replay(
         tmp_path / "app.rec", "/data/x", options, out=tmp_path / "out", repeats=2, runner=elsewhere, facts=known
     )
     assert asked == [options, options] and done.status == 0 and done.capture is not None
@@ -174,7 +174,7 @@ def test_requests_of_a_device_go_to_a_file(tmp_path: Path) -> None:
     requests = androstep.open(built.ROOT / "datasets" / "demo").requests
     made = device.program(requests)
     made.write(tmp_path / "dev.rec")
-    done = replay.run(tmp_path / "dev.rec", tmp_path / "target", ["--mode", "as-fast"], out=tmp_path / "out")
+    done = runs.replay(tmp_path / "dev.rec", tmp_path / "target", ["--mode", "as-fast"], out=tmp_path / "out")
     assert done.status == 0 and done.capture is not None and not (tmp_path / "target").exists()
     found = replay.metrics(done.capture.replay).filter(metric="bytes_written")
     writes = made.operations.filter(made.operations["call"] == "pwrite")

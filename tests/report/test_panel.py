@@ -38,7 +38,7 @@ SMALL = {"file_kib": 64, "transactions": 4, "repeats": 1}
 
 def test_every_choice_is_one_that_iobench_knows(tmp_path: Path) -> None:
     """Each sync mode, journal mode and level of synchronous is run once, and is found in what it measured."""
-    from androstep_analysis.bench.run import run
+    from androstep_analysis import runs
 
     for number in range(max(len(SYNC_MODES), len(JOURNAL_MODES))):
         settings = Settings(
@@ -50,7 +50,7 @@ def test_every_choice_is_one_that_iobench_knows(tmp_path: Path) -> None:
         )
         files, statements = settings.options(["Sequential write", "SQLite insert"])
         found = [
-            run(options, tmp_path / f"{kind}-{number}").capture
+            runs.bench(options, tmp_path / f"{kind}-{number}").capture
             for kind, options in (("file", files), ("sqlite", statements))
         ]
         of_files, of_statements = (one.bench["bench_runs"].row(0, named=True) for one in found if one is not None)

@@ -24,8 +24,8 @@ from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
 from support import made, replayed
 
-from androstep_analysis import analysis, bench, plot, replay, schema
-from androstep_analysis.analysis import compare, perceived, perceived_io, responses
+from androstep_analysis import analysis, bench, compare, plot, replay, schema
+from androstep_analysis.analysis import perceived, perceived_io, responses
 from androstep_analysis.plot import bench as plot_bench
 from androstep_analysis.plot import paper, scatter, series, text
 from androstep_analysis.plot.whatif import SIDES

@@ -1,4 +1,4 @@
-"""Replaying a program, here or elsewhere, and keeping what came of it as a capture."""
+"""Running iobench and ioreplay, here or elsewhere, and keeping what came of it as a capture."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-# The module, not what is in it: reading captures needs this package, which is therefore loaded first.
 from androstep_analysis import capture, probe, scratch
+from androstep_analysis.bench.records import PROBE as IOBENCH
+from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.probe import Runner
 from androstep_analysis.replay import program as programs
-from androstep_analysis.replay.read import PROBE, tells_of_none
-
-if TYPE_CHECKING:
-    from androstep_analysis.capture import Capture
+from androstep_analysis.replay.read import PROBE as IOREPLAY
+from androstep_analysis.replay.read import tells_of_none
 
 _COMPLAINED = 1
 """The exit status of a probe that said why it failed."""
@@ -24,13 +23,40 @@ _COMPLAINED = 1
 
 @dataclass(frozen=True)
 class Run:
-    """What replaying came to: ioreplay's exit status (0: every operation was done), and the results, if any."""
+    """What a run came to: the probe's exit status (0: all was done, every repetition is valid), and its results.
+
+    There is no capture where the probe wrote no results.
+    """
 
     status: int
     capture: Capture | None
 
 
-def run(
+def bench(
+    options: Sequence[str],
+    out: Path,
+    *,
+    runner: Runner | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Run:
+    """Run iobench with `options` and keep its results in the new capture directory `out`.
+
+    `runner` says where it runs (`probe.Runner`), by default on this machine; `facts` what is known of the machine
+    (`manifest.FACTS`), by default of this one. A bar shows the progress. The capture holds ``raw/bench.rec``, also
+    where repetitions are invalid; there is none where iobench wrote no results, or where the run was interrupted.
+    Raises `InputError` where `out` exists, and for an option that only the caller can give.
+    """
+    capture.refuse_existing(out)
+    known = probe.this_machine(IOBENCH, options) if facts is None else facts
+    with scratch.directory("bench") as place:
+        record = place / "bench.rec"
+        status = probe.record(IOBENCH, options, record, runner or probe.local(IOBENCH))
+        if not record.exists():
+            return Run(status, None)
+        return Run(status, capture.create([record], out, facts=known))
+
+
+def replay(
     program: str | PathLike[str],
     directory: str | PathLike[str],
     options: Sequence[str] = (),
@@ -60,15 +86,15 @@ def run(
         raise InputError("--keep leaves files in the directory, and each repetition needs an empty one; leave out one")
     is_device = programs.read(program).is_device
     operands = ("--target", directory, program) if is_device else (program, directory)
-    runner = runner or probe.local(PROBE, *operands)
-    known = probe.this_machine(PROBE, [*options, *map(str, operands)]) if facts is None else facts
+    runner = runner or probe.local(IOREPLAY, *operands)
+    known = probe.this_machine(IOREPLAY, [*options, *map(str, operands)]) if facts is None else facts
     with scratch.directory("replay") as place:
         records: list[Path] = []
         status = 0
         for number in range(repeats):
             record = place / ("replay.rec" if repeats == 1 else f"replay-{number}.rec")
             of = f" {number + 1}/{repeats}" if repeats > 1 else ""
-            status = probe.record(PROBE, options, record, runner, of=of)
+            status = probe.record(IOREPLAY, options, record, runner, of=of)
             if record.exists() and not (status == _COMPLAINED and tells_of_none(record)):
                 records.append(record)
             if status:

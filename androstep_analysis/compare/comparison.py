@@ -1,13 +1,4 @@
-"""Any measure across captures: by device, Android release, workload or any other fact, with intervals and tests.
-
->>> measured = measure_all(captures, "locality", window_ns=10_000_000_000)
->>> summarise(measured, by=["workload"])
->>> compare(measured, by=["workload"])
-
-What is a repeat decides what an interval says. Captures are independent repeats: what is shown of them holds for such
-captures in general. Repetitions of a benchmark or replay hold for that machine. Windows of time hold for these very
-recordings, and neighbouring ones are alike (`compare_blocks`).
-"""
+"""Groups of recordings summarised, ranked and compared (`compare`)."""
 
 from __future__ import annotations
 
@@ -19,32 +10,11 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import polars as pl
 
-from androstep_analysis.analysis import compare_blocks, compare_exact
-from androstep_analysis.analysis.compare_blocks import Resampled, Series
-from androstep_analysis.analysis.compare_measures import (
-    Measure,
-    Recording,
-    dimensions,
-    measure_all,
-    measures,
-    of_release,
-)
+from androstep_analysis.compare.measures import dimensions
 from androstep_analysis.errors import InputError
 from androstep_analysis.manifest import FACTS
-
-__all__ = [
-    "REPEATS",
-    "VERDICTS",
-    "Correction",
-    "Measure",
-    "Recording",
-    "compare",
-    "measure_all",
-    "measures",
-    "of_release",
-    "ranking",
-    "summarise",
-]
+from androstep_analysis.stats import blocks, exact
+from androstep_analysis.stats.blocks import Resampled, Series
 
 VERDICTS: Final = (
     *("higher", "lower", "no difference shown", "insufficient data"),
@@ -68,7 +38,7 @@ def summarise(measured: pl.DataFrame, *, by: Sequence[str]) -> pl.DataFrame:
     dimensions, the columns `by`, value (Float64), unit, n (Int64, repeats), repeats (Enum: captures, repetitions,
     windows), lo, hi, confidence (Float64), coverage (Float64). Of captures and repetitions the value is the median, its
     interval that of `bench.summarise`: below six it is least and greatest, and confidence says what that is worth. Of
-    windows it is the weighted mean, and there is no interval where they are too few (`compare_blocks.LEAST_BLOCKS`).
+    windows it is the weighted mean, and there is no interval where they are too few (`blocks.LEAST_BLOCKS`).
     Raises `InputError` for a capture that does not have a fact.
     """
     groups = _Groups.of(measured, by)
@@ -112,9 +82,9 @@ def compare(
     (Float64), verdict (Enum `VERDICTS`), note (String).
 
     Captures and repetitions: difference and ratio of medians with Moses' intervals, Mann and Whitney's exact test,
-    Cliff's delta as `effect` (`compare_exact`). Pairs: Hodges and Lehmann's estimate with Tukey's interval, Wilcoxon's
+    Cliff's delta as `effect` (`exact`). Pairs: Hodges and Lehmann's estimate with Tukey's interval, Wilcoxon's
     exact test, the rank-biserial correlation. Windows: difference and ratio of means by resampling blocks of windows,
-    studentised (`compare_blocks`), Cliff's delta of the windows. Intervals hold with 95 % each; `p_adjusted` is over
+    studentised (`blocks`), Cliff's delta of the windows. Intervals hold with 95 % each; `p_adjusted` is over
     all comparisons of the table, and the verdict goes by it. Where repeats are too few for any such test to show a
     difference, the verdict is ``insufficient data``, and `least_n` says how many of each side could; p is null where
     not even a single comparison could. Where the groups' coverage differs by more than a hundredth, `note` says so.
@@ -266,7 +236,7 @@ class _Groups:
             series = [Series(one["value"].to_numpy(), one["weight"].to_numpy()) for one in recordings]
             # Not of the metric: what makes up a whole is resampled alike, so that shares still add up.
             seed = " ".join(sorted(rows["capture_id"].unique()))
-            return _Sample("windows", **told, every=every, windows=compare_blocks.resampled(series, name=seed))
+            return _Sample("windows", **told, every=every, windows=blocks.resampled(series, name=seed))
         pairs = dict(_medians(rows, self.paired_by)) if self.paired_by else {}
         if rows["kind"][0] == "repetition" and rows["capture"].n_unique() == 1:
             return _Sample("repetitions", **told, every=every, pairs=pairs)
@@ -280,11 +250,11 @@ def _medians(rows: pl.DataFrame, by: Sequence[str]) -> list[tuple[tuple[Any, ...
 
 def _summary(sample: _Sample) -> dict[str, float | None]:
     if sample.windows is not None:
-        lo, hi = compare_blocks.interval(sample.windows) or (None, None)
+        lo, hi = blocks.interval(sample.windows) or (None, None)
         if lo is not None and hi is not None and sample.is_share:
             lo, hi = max(0.0, lo), min(1.0, hi)
         return {"value": sample.value, "lo": lo, "hi": hi, "confidence": None if lo is None else 1 - LEVEL}
-    place, confidence = compare_exact.rank(sample.n)
+    place, confidence = exact.rank(sample.n)
     ordered = sorted(sample.every)
     lo, hi = (None, None) if sample.n == 1 else (ordered[place - 1], ordered[-place])
     return {"value": sample.value, "lo": lo, "hi": hi, "confidence": confidence}
@@ -324,13 +294,13 @@ def _compared(
 
 def _of_repeats(one: _Sample, other: _Sample) -> _Row:
     first, second = one.every, other.every
-    enough = compare_exact.attainable(len(first), len(second))
+    enough = exact.attainable(len(first), len(second))
     return {
-        **_bounds("difference", compare_exact.difference(first, second)),
-        **_bounds("ratio", compare_exact.ratio(first, second)),
-        "effect": compare_exact.cliffs_delta(first, second),
-        "p": compare_exact.rank_test(first, second) if enough <= LEVEL else None,
-        "attainable": lambda n: compare_exact.attainable(n, n),
+        **_bounds("difference", exact.difference(first, second)),
+        **_bounds("ratio", exact.ratio(first, second)),
+        "effect": exact.cliffs_delta(first, second),
+        "p": exact.rank_test(first, second) if enough <= LEVEL else None,
+        "attainable": lambda n: exact.attainable(n, n),
         "best": enough,
     }
 
@@ -340,17 +310,17 @@ def _of_pairs(one: _Sample, other: _Sample, note: str) -> _Row:
     first, second = [one.pairs[pair] for pair in both], [other.pairs[pair] for pair in both]
     alone = len(one.pairs) + len(other.pairs) - 2 * len(both)
     lonely = f"{alone} of them {'have' if alone > 1 else 'has'} no counterpart" if alone else ""
-    enough = compare_exact.attainable_paired(len(both))
+    enough = exact.attainable_paired(len(both))
     return {
-        **_bounds("difference", compare_exact.paired_difference(first, second)),
-        **_bounds("ratio", compare_exact.paired_ratio(first, second)),
+        **_bounds("difference", exact.paired_difference(first, second)),
+        **_bounds("ratio", exact.paired_ratio(first, second)),
         "first": float(np.median(first)) if both else one.value,
         "second": float(np.median(second)) if both else other.value,
         "n_first": len(both),
         "n_second": len(both),
-        "effect": compare_exact.rank_biserial(first, second) if both else None,
-        "p": compare_exact.signed_rank_test(first, second) if enough <= LEVEL else None,
-        "attainable": compare_exact.attainable_paired,
+        "effect": exact.rank_biserial(first, second) if both else None,
+        "p": exact.signed_rank_test(first, second) if enough <= LEVEL else None,
+        "attainable": exact.attainable_paired,
         "best": enough,
         "repeats": "pairs",
         "note": "; ".join(part for part in (note, lonely) if part),
@@ -358,18 +328,18 @@ def _of_pairs(one: _Sample, other: _Sample, note: str) -> _Row:
 
 
 def _of_windows(one: _Sample, other: _Sample, first: Resampled, second: Resampled) -> _Row:
-    difference, ratio = compare_blocks.difference(first, second), compare_blocks.ratio(first, second)
-    row: _Row = {"difference": second.mean - first.mean, "effect": compare_exact.cliffs_delta(one.every, other.every)}
+    difference, ratio = blocks.difference(first, second), blocks.ratio(first, second)
+    row: _Row = {"difference": second.mean - first.mean, "effect": exact.cliffs_delta(one.every, other.every)}
     row["ratio"] = second.mean / first.mean if first.mean > 0 else None
     if difference is not None:
         row |= {"difference_lo": difference.lo, "difference_hi": difference.hi, "p": difference.p}
     if ratio is not None:
         row |= {"ratio_lo": ratio.lo, "ratio_hi": ratio.hi}
-    short = [side.least_windows for side in (first, second) if side.blocks < compare_blocks.LEAST_BLOCKS]
-    return row | {"least_n": max(short, default=None), "best": 1 / (1 + compare_blocks.RESAMPLES)}
+    short = [side.least_windows for side in (first, second) if side.blocks < blocks.LEAST_BLOCKS]
+    return row | {"least_n": max(short, default=None), "best": 1 / (1 + blocks.RESAMPLES)}
 
 
-def _bounds(name: str, bounds: compare_exact.Bounds) -> _Row:
+def _bounds(name: str, bounds: exact.Bounds) -> _Row:
     return dict(zip((name, f"{name}_lo", f"{name}_hi"), bounds, strict=True))
 
 

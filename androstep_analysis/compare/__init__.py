@@ -1,0 +1,27 @@
+"""Any measure across captures: by device, Android release, workload or any other fact, with intervals and tests.
+
+>>> measured = measure_all(captures, "locality", window_ns=10_000_000_000)
+>>> summarise(measured, by=["workload"])
+>>> compare(measured, by=["workload"])
+
+What is a repeat decides what an interval says. Captures are independent repeats: what is shown of them holds for such
+captures in general. Repetitions of a benchmark or replay hold for that machine. Windows of time hold for these very
+recordings, and neighbouring ones are alike (`stats.blocks`).
+"""
+
+from androstep_analysis.compare.comparison import REPEATS, VERDICTS, Correction, compare, ranking, summarise
+from androstep_analysis.compare.measures import Measure, Recording, measure_all, measures, of_release
+
+__all__ = [
+    "REPEATS",
+    "VERDICTS",
+    "Correction",
+    "Measure",
+    "Recording",
+    "compare",
+    "measure_all",
+    "measures",
+    "of_release",
+    "ranking",
+    "summarise",
+]
