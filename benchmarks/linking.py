@@ -80,7 +80,7 @@ def _requests(path: Path) -> None:
 def _derive(path: Path) -> None:
     import polars as pl
 
-    from androstep_analysis.derivation import Witnesses, derive
+    from androstep_analysis.capture.derivation import Witnesses, derive
     from androstep_analysis.ingest import Spool
     from androstep_analysis.ingest.staging import Staging
 

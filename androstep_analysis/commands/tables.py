@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from androstep_analysis import bench, capture, csvfile, derivation, schema, terminal
+from androstep_analysis import bench, capture, csvfile, schema, terminal
+from androstep_analysis.capture import derivation
 from androstep_analysis.commands.command import complete, keep_source
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay.tables import TABLES as REPLAY_TABLES

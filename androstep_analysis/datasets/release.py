@@ -14,8 +14,9 @@ from urllib.parse import quote
 import polars as pl
 from tqdm.auto import tqdm
 
-from androstep_analysis import cache, capture, losses, manifest, schema
-from androstep_analysis.capture import Capture
+from androstep_analysis import capture, losses, manifest, schema
+from androstep_analysis.capture import Capture, cache
+from androstep_analysis.capture.tables import key as derivation_key
 from androstep_analysis.datasets import anonymise, columns, croissant, documents, parquet, survivors
 from androstep_analysis.datasets.anonymise import Anonymiser
 from androstep_analysis.datasets.documents import Description
@@ -123,7 +124,7 @@ def _provenance(
         "capture_id": capture_id,
         "format": found.format,
         "sources": sources,
-        "derivation_key": digest(capture.derivation_key(found.manifest)),
+        "derivation_key": digest(derivation_key(found.manifest)),
         "extents": list(found.manifest.extents),
         "realtime_offset_ns": None if is_moved else found.about["realtime_offset_ns"],
         "lost_events": found.lost_events,

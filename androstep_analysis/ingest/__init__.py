@@ -138,9 +138,10 @@ def read(
             done.update(first.with_name(name) for name in members)
             is_of_machine &= known.tables is None
     merged = staging.merge(parts)
-    if is_of_machine and (gaps := clock.gaps((part.first_ns, part.last_ns) for part in parts)):
-        warnings.warn(gaps[0].message, LossWarning, stacklevel=2)
-        merged = replace(merged, losses=merged.losses + gaps, jumps=tuple(sorted({*merged.jumps, *gaps[0].spans})))
+    gaps = clock.gaps((part.first_ns, part.last_ns) for part in parts) if is_of_machine else ()
+    if losses := clock.lost_between(gaps):
+        warnings.warn(losses[0].message, LossWarning, stacklevel=2)
+        merged = replace(merged, losses=merged.losses + losses, jumps=tuple(sorted({*merged.jumps, *gaps})))
     if merged.tasks is None:
         block = spool.table("block_events") if spool.rows("block_events") else schema.empty("block_events")
         merged = replace(merged, tasks=tasks.seen(block))

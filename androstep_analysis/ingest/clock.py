@@ -24,6 +24,9 @@ Jumps: TypeAlias = tuple[tuple[int, int], ...]
 
 LEAST_JUMP_NS: Final = 3600 * 10**9
 
+LEAST_GAP_NS: Final = 10**6
+"""Enabling the tracepoints of one event alone takes longer (the kernel patches its own code on all CPUs)."""
+
 _LEAST_EVENTS: Final = 16
 """A recording of fewer has no rest to speak of."""
 
@@ -89,24 +92,29 @@ def jumped(found: Jumps) -> tuple[Loss, ...]:
     return (Loss("clock", len(found), message, spans=found),)
 
 
-def gaps(recorded: Iterable[tuple[int | None, int | None]]) -> tuple[Loss, ...]:
-    """That nothing is known of the times between recordings of a machine, whose first and last times are given.
+def gaps(recorded: Iterable[tuple[int | None, int | None]]) -> Jumps:
+    """The times between recordings of a machine, whose first and last times are given.
 
-    Nor is it where one follows the other closely: nothing tells that nothing happened between them.
+    What follows within `LEAST_GAP_NS` is the same recording, cut into files: no recorder ends and begins as fast.
     """
     found: list[tuple[int, int]] = []
     end: int | None = None
     for first, last in sorted((first, last) for first, last in recorded if first is not None and last is not None):
-        if end is not None and first > end:
+        if end is not None and first - end >= LEAST_GAP_NS:
             found.append((end, first))
         end = last if end is None else max(end, last)
+    return tuple(found)
+
+
+def lost_between(found: Jumps) -> tuple[Loss, ...]:
+    """Gaps as a `Loss`."""
     if not found:
         return ()
     begin, end = max(found, key=lambda one: one[1] - one[0])
     longest = f"{(end - begin) / 1e9:,.6f} s behind {begin / 1e9:,.6f} s"
     where = f"for {longest}" if len(found) == 1 else f"{len(found)} times, for up to {longest}"
     message = f"between the files nothing is recorded {where}: time axes leave it out"
-    return (Loss("gap", len(found), message, spans=tuple(found)),)
+    return (Loss("gap", len(found), message, spans=found),)
 
 
 def continued(time: Any, jumps: Jumps) -> Any:

@@ -23,10 +23,11 @@ from hypothesis import strategies as st
 from support import benched, corpus
 
 import androstep_analysis as androstep
-from androstep_analysis import bench, beside, schema
+from androstep_analysis import bench, schema
 from androstep_analysis.bench import fio, tables
 from androstep_analysis.bench.measures import QUANTILES
 from androstep_analysis.bench.tables import Part, foreign
+from androstep_analysis.capture import tool_results
 from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.results import Results
@@ -749,15 +750,15 @@ def test_times_of_results_are_in_the_clock_of_the_trace(recorded: Path, tmp_path
     found = bench.read(recorded)
     assert found.monotonic_offset_ns is not None
     about = {"clock": "mono", "realtime_offset_ns": None, "events": {"x": 1}, "losses": [], "rows": {}}
-    shifted, told = beside.add({"bench": found}, {}, about)
+    shifted, told = tool_results.add({"bench": found}, {}, about)
     assert told["bench"] == {"tests": ["rand_write"], "runs": 6, "invalid": 0}
     for name in bench.TABLES:
         difference = shifted[name].lazy().collect()["ts_ns"] - found.tables[name]["ts_ns"]
         assert set(difference) == {found.monotonic_offset_ns}
-    same, _ = beside.add({"bench": found}, {}, about | {"clock": "boot"})
+    same, _ = tool_results.add({"bench": found}, {}, about | {"clock": "boot"})
     assert same["bench"].lazy().collect().equals(found.tables["bench"])
     # CLOCK_REALTIME leads from one clock to the other where both are told in it.
     untold = replace(found, monotonic_offset_ns=None, realtime_offset_ns=1000)
-    shifted, _ = beside.add({"bench": untold}, {}, about | {"realtime_offset_ns": 1300})
+    shifted, _ = tool_results.add({"bench": untold}, {}, about | {"realtime_offset_ns": 1300})
     difference = shifted["bench"].lazy().collect()["ts_ns"] - found.tables["bench"]["ts_ns"]
     assert set(difference) == {-300}

@@ -22,7 +22,8 @@ from support import corpus
 from support.tree import ROOT
 
 import androstep_analysis
-from androstep_analysis import capture, derivation, manifest
+from androstep_analysis import capture, manifest
+from androstep_analysis.capture import derivation
 from androstep_analysis.errors import InputError, LossWarning
 
 DEMO = ROOT / "datasets/demo"

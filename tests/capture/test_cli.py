@@ -22,7 +22,8 @@ from support import corpus, readers
 from support.tree import ROOT
 
 import androstep_analysis
-from androstep_analysis import capture, cli, derivation, doctor, fs, link
+from androstep_analysis import capture, cli, doctor, fs, link
+from androstep_analysis.capture import derivation
 
 DEMO = ROOT / "datasets/demo"
 KEPT = ["trace.dat.zst", "before.rec.zst", "after.rec.zst", "recording.json", "before.img.zst", "after.img.zst"]

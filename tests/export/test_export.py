@@ -18,8 +18,8 @@ from polars.testing import assert_frame_equal
 from support import corpus, made
 from support.tree import ROOT
 
-from androstep_analysis import capture, cli, derivation, export, schema
-from androstep_analysis.capture import Capture
+from androstep_analysis import capture, cli, export, schema
+from androstep_analysis.capture import Capture, derivation
 
 DEMO = ROOT / "datasets/demo"
 TEXTS = [name for name, target in export.TARGETS.items() if target.is_text]
@@ -86,7 +86,8 @@ from pathlib import Path
 import polars as pl
 sys.path.insert(0, sys.argv[4])
 from support import made
-from androstep_analysis import derivation, export, schema
+from androstep_analysis import export, schema
+from androstep_analysis.capture import derivation
 tables = {name: schema.empty(name) for name in derivation.TABLES}
 opened = made.of_tables(tables)
 opened.about["first_ns"], opened.about["last_ns"] = 0, 10**9

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from support import made
 from support.tree import ROOT
 
-from androstep_analysis import derivation, export
-from androstep_analysis.capture import Capture
+from androstep_analysis import export
+from androstep_analysis.capture import Capture, derivation
 from androstep_analysis.errors import InputError
 
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("bytes", "<u4"), ("next", "<i8")])

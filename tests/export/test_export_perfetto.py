@@ -13,8 +13,8 @@ from support import made, perfetto_slices
 from support.perfetto_slices import Slice, Trace
 from support.tree import ROOT
 
-from androstep_analysis import derivation, export, schema, units
-from androstep_analysis.capture import Capture
+from androstep_analysis import export, schema, units
+from androstep_analysis.capture import Capture, derivation
 
 DEMO = ROOT / "datasets/demo"
 

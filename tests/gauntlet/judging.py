@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 from support import corpus, truth
 
-from androstep_analysis import beside, ingest, terminal, units
-from androstep_analysis.capture import Capture
-from androstep_analysis.derivation import Image, Witnesses, derive
+from androstep_analysis import ingest, terminal, units
+from androstep_analysis.capture import Capture, tool_results
+from androstep_analysis.capture.derivation import Image, Witnesses, derive
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.manifest import Manifest
@@ -112,7 +112,7 @@ def judge(case: Case, directory: Path) -> Verdict:
             tables, about = derive(ingest.read(*paths, spool=spool), witnesses, spool)
         except InputError as error:
             return Verdict({}, (str(error),), is_refused=True)
-        capture = Capture("spoilt", Manifest(sources=()), tables, about | dict.fromkeys(beside.KINDS))
+        capture = Capture("spoilt", Manifest(sources=()), tables, about | dict.fromkeys(tool_results.KINDS))
         # Tables of numbers follow what is said in sentences.
         header = terminal.summary(capture).split("\nRequests\n")[0].splitlines()
     said = (*header, *(str(warning.message) for warning in warned))

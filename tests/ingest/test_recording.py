@@ -13,8 +13,8 @@ import pytest
 from support import built, loops
 
 import androstep_analysis
-from androstep_analysis import capture, cli, derivation, manifest, summary
-from androstep_analysis.capture import Capture
+from androstep_analysis import capture, cli, manifest, summary
+from androstep_analysis.capture import Capture, derivation
 from androstep_analysis.errors import InputError, LossWarning
 
 pytestmark = pytest.mark.root

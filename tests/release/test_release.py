@@ -27,6 +27,7 @@ from support.tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, datasets, manifest, schema
+from androstep_analysis.capture.tables import key as derivation_key
 from androstep_analysis.cli import main
 from androstep_analysis.datasets import anonymise, parquet
 from androstep_analysis.datasets.documents import LICENCES
@@ -113,7 +114,7 @@ def test_provenance_tells_sources_and_derivation(plain: Path, sources: list[Path
     for found in map(androstep.open, sources):
         row = by_id[found.manifest.capture_id]
         assert {s["sha256"] for s in row["sources"]} == {s.sha256 for s in found.manifest.sources}
-        assert row["derivation_key"] == capture.derivation_key(found.manifest)
+        assert row["derivation_key"] == derivation_key(found.manifest)
         assert row["rows"]["captures"] == 1
     about = json.loads((CAPTURES[0] / "tables/about.json").read_text("utf-8"))
     assert about["key"] in {row["derivation_key"] for row in told["captures"]}, "as the cache of the capture says"

@@ -10,8 +10,8 @@ import pytest
 from support import corpus, made
 from support import mobigen_scripts as scripts
 
-from androstep_analysis import capture, derivation, export, schema
-from androstep_analysis.capture import Capture
+from androstep_analysis import capture, export, schema
+from androstep_analysis.capture import Capture, derivation
 from androstep_analysis.errors import InputError
 
 

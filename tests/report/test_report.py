@@ -16,8 +16,8 @@ import pytest
 from support import corpus, waiting
 
 import androstep_analysis.capture
-from androstep_analysis import analysis, beside, derivation, markup, report, schema
-from androstep_analysis.capture import Capture
+from androstep_analysis import analysis, markup, report, schema
+from androstep_analysis.capture import Capture, derivation, tool_results
 from androstep_analysis.manifest import Manifest, Source
 from androstep_analysis.report import cells
 from androstep_analysis.report.requests import BINS, SECTIONS, bin_length
@@ -140,7 +140,7 @@ def hostile_capture(number: int = 400) -> Capture:
         "lost_events": 12345,
         "jumps": [],
         "losses": [{"kind": "torn", "count": 678, "message": f"{name} is cut"} for name in HOSTILE],
-        **dict.fromkeys(beside.KINDS),
+        **dict.fromkeys(tool_results.KINDS),
         "rows": dict.fromkeys(derivation.TABLES, 0) | {"requests": number, "io": number},
         "coverage": analysis.coverage(requests, io).to_dicts(),
         "population": analysis.population(requests),
@@ -372,7 +372,7 @@ def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
         "lost_events": 0,
         "losses": [],
         "jumps": [],
-        **dict.fromkeys(beside.KINDS),
+        **dict.fromkeys(tool_results.KINDS),
         "rows": dict.fromkeys(derivation.TABLES, 0),
         "coverage": analysis.coverage(requests, io).to_dicts(),
         "population": analysis.population(requests),

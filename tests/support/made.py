@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, beside, derivation, schema
-from androstep_analysis.capture import Capture
+from androstep_analysis import analysis, schema
+from androstep_analysis.capture import Capture, derivation, tool_results
 from androstep_analysis.manifest import Manifest, Source
 
 DEV = 8 << 20
@@ -66,7 +66,7 @@ def of_tables(tables: dict[str, pl.DataFrame], **about: Any) -> Capture:
         "rows": {name: rows.height for name, rows in tables.items()},
         "coverage": [],
         "population": analysis.population(tables["requests"]),
-        **dict.fromkeys(beside.KINDS),
+        **dict.fromkeys(tool_results.KINDS),
     }
     source = Source("made", "trace", 0, "0" * 64)
     return Capture("made", Manifest(sources=(source,)), {n: t.lazy() for n, t in tables.items()}, told | about)

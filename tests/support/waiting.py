@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from androstep_analysis import derivation, schema
-from androstep_analysis.capture import Capture
+from androstep_analysis import schema
+from androstep_analysis.capture import Capture, derivation
 from support import made
 
 MS = 10**6

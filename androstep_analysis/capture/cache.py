@@ -26,11 +26,13 @@ from androstep_analysis.scratch import Scratch
 ABOUT = "about.json"
 SUMS = "SHA256SUMS"
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 
 _DERIVING = (
-    *("*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "bench/*.py", "replay/read.py", "replay/tables.py"),
-    *("analysis/tables.py", "native/*.py", "native/*.[ch]"),
+    *("*.py", "capture/*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "bench/*.py", "steps/*.py"),
+    *("replay/read.py", "replay/tables.py", "analysis/tables.py", "native/*.py"),
+    *(f"native/{folder}/*.[ch]" for folder in ("core", "text", "strace", "syscalls", "ftrace", "perfetto")),
+    *(f"native/{folder}/*.[ch]" for folder in ("blktrace", "opencas", "link")),
 )
 """Parts of the package on which derived tables depend."""
 
@@ -39,9 +41,10 @@ _DERIVING = (
 def code_token() -> str:
     """Digest of the code, schemas and rules that derive tables: a change of any of them makes old tables stale."""
     digest = hashlib.sha256()
-    files = [path for pattern in _DERIVING for path in _PACKAGE.glob(pattern) if not path.name.startswith("export_")]
-    for path in sorted([*files, *schema.directory().glob("*.json")]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    files = {path.relative_to(_PACKAGE): path for pattern in _DERIVING for path in _PACKAGE.glob(pattern)}
+    files |= {Path("schemas", path.name): path for path in schema.directory().glob("*.json")}
+    for name, path in sorted(files.items()):
+        digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 

@@ -1,0 +1,353 @@
+"""The capture: one recording of one device, with its tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from androstep_analysis import (
+    analysis,
+    ingest,
+    losses,
+    manifest,
+    population,
+    schema,
+    unrecorded,
+)
+from androstep_analysis.capture import cache, tool_results
+from androstep_analysis.capture.derivation import OF_WITNESSES, Image, Witnesses, derive
+from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest import clock
+from androstep_analysis.ingest.clock import Jumps
+from androstep_analysis.ingest.staging import TABLES as STAGED
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.manifest import Manifest
+from androstep_analysis.markup import el, visible
+
+
+class Capture:
+    """One recording of one device, with every table that follows from it.
+
+    `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` and `replay.TABLES` where there are
+    such results. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count
+    for every event name in the files), clock, rows (of each table), coverage, population, jumps and snapshots (of each
+    image and listing role, proven, agreements, contradictions and kinds: `link.consistency`); bench is None, or the
+    tests and the number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and
+    interrupted;
+    steps is None, or workloads, steps and completed; gui is None, or snapshots and states.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        described: Manifest,
+        tables: dict[str, pl.LazyFrame],
+        about: dict[str, Any],
+        window: tuple[int, int] | None = None,
+    ) -> None:
+        self.title = title
+        self.manifest = described
+        self.tables = tables
+        self.about = about
+        self._window = window
+
+    @property
+    def block_events(self) -> pl.LazyFrame:
+        """Table block_events: the block-layer events as recorded."""
+        return self.tables["block_events"]
+
+    @property
+    def fs_events(self) -> pl.LazyFrame:
+        """Table fs_events: the filesystem's own events as recorded."""
+        return self.tables["fs_events"]
+
+    @property
+    def syscalls(self) -> pl.LazyFrame:
+        """Table syscalls: the system calls of processes as recorded."""
+        return self.tables["syscalls"]
+
+    @property
+    def commands(self) -> pl.LazyFrame:
+        """Table commands: what the drivers below the block layer sent and got, as recorded."""
+        return self.tables["commands"]
+
+    @property
+    def samples(self) -> pl.LazyFrame:
+        """Table samples: counters over time as recorded."""
+        return self.tables["samples"]
+
+    @property
+    def frames(self) -> pl.LazyFrame:
+        """Table frames: Android's frames, as planned and as they came."""
+        return self.tables["frames"]
+
+    @property
+    def requests(self) -> pl.LazyFrame:
+        """Table requests."""
+        return self.tables["requests"]
+
+    @property
+    def io(self) -> pl.LazyFrame:
+        """Table io: every piece of every request with block type, file and owner."""
+        return self.tables["io"]
+
+    @property
+    def extents(self) -> pl.LazyFrame:
+        """Table extents."""
+        return self.tables["extents"]
+
+    @property
+    def files(self) -> pl.LazyFrame:
+        """Table files."""
+        return self.tables["files"]
+
+    @property
+    def tasks(self) -> pl.LazyFrame:
+        """Table tasks."""
+        return self.tables["tasks"]
+
+    @property
+    def bench(self) -> dict[str, pl.DataFrame]:
+        """The tables of benchmark results (`bench.TABLES`), read, as the functions of `androstep_analysis.bench` take.
+
+        `InputError` where the capture has none.
+        """
+        return self._of_kind("bench")
+
+    @property
+    def replay(self) -> dict[str, pl.DataFrame]:
+        """The tables of replays (`replay.TABLES`), read, as the functions of `androstep_analysis.replay` take.
+
+        `InputError` where the capture has none.
+        """
+        return self._of_kind("replay")
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """Table steps, read: what a workload did on the device, and when. `InputError` where the capture has none."""
+        return self._of_kind("steps")["steps"]
+
+    @property
+    def gui_states(self) -> pl.DataFrame:
+        """Table gui_states, read: what the device showed. `InputError` where the capture has none."""
+        return self._of_kind("gui")["gui_states"]
+
+    def _of_kind(self, role: str) -> dict[str, pl.DataFrame]:
+        kind = tool_results.KINDS[role]
+        if not self.about[role]:
+            raise InputError(f"{self.title}: a capture without {kind.noun}; make one with `{kind.command}`")
+        return {name: self.tables[name].collect() for name in kind.tables}
+
+    @property
+    def format(self) -> str:
+        """Name of the format the recording came in."""
+        return str(self.about["format"])
+
+    @property
+    def events(self) -> dict[str, int]:
+        """Number of events by the format's own names."""
+        return dict(self.about["events"])
+
+    @property
+    def first_ns(self) -> int | None:
+        """Time of the first event, in the capture's clock."""
+        return None if self._window is None and self.about["first_ns"] is None else self._span[0]
+
+    @property
+    def last_ns(self) -> int | None:
+        """Time of the last event, in the capture's clock."""
+        return None if self._window is None and self.about["last_ns"] is None else self._span[1]
+
+    @property
+    def jumps(self) -> Jumps:
+        """Where the segments of its time meet: the last time of one and the first of the next."""
+        if self.first_ns is None or self.last_ns is None:
+            return ()
+        every = ((before, after) for before, after in self.about["jumps"])
+        return tuple((before, after) for before, after in every if self.first_ns <= before and after <= self.last_ns)
+
+    @property
+    def _span(self) -> tuple[int, int]:
+        return self._window or (self.about["first_ns"], self.about["last_ns"])
+
+    @property
+    def lost_events(self) -> int:
+        """Events that the recorder says it lost."""
+        return int(self.about["lost_events"])
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Everything that is missing or could not be read."""
+        return tuple(losses.from_json(loss) for loss in self.about["losses"])
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The capture's row of table captures."""
+        names = Counter(Path(source.path).name for source in self.manifest.sources)
+        digests = {
+            name if names[name] == 1 else f"{source.role}/{name}": source.sha256
+            for source in self.manifest.sources
+            for name in [Path(source.path).name]
+        }
+        known = {name: self.manifest.facts.get(name) for name in manifest.FACTS}
+        row = {
+            **known,
+            "capture_id": self.manifest.capture_id,
+            "clock": known["clock"] or self.about["clock"],
+            "fs_type": known["fs_type"] or self.about["fs_type"],
+            "t_start_ns": self.first_ns,
+            "t_end_ns": self.last_ns,
+            "lost_events": self.lost_events,
+            "source_sha256": cache.canonical_json(digests),
+        }
+        return {column.name: row[column.name] for column in schema.table("captures").columns}
+
+    @cached_property
+    def coverage(self) -> pl.DataFrame:
+        """Shares of the bytes of each operation that are matched, mapped, inferred and owned (`analysis.coverage`)."""
+        if self._window is None:
+            return pl.DataFrame(self.about["coverage"], schema=_COVERAGE)
+        return analysis.coverage(self.requests, self.io)
+
+    @property
+    def compared(self) -> list[str]:
+        """How far each image and listing agrees with the trace (`link.consistency`), a line each."""
+        return [
+            f"{_PROVEN[one['proven']].format(one['role'].replace('_', ' '))} "
+            f"({one['agreements']:,} agreements, {one['contradictions']:,} contradictions)"
+            for one in self.about.get("snapshots", ())
+        ]
+
+    @cached_property
+    def lacking(self) -> list[unrecorded.Kind]:
+        """The kinds of events of which the recording has none, with what is unknown for it (`unrecorded`)."""
+
+        def is_told(table: str, column: str) -> bool:
+            rows = self.tables.get(table)
+            return rows is not None and bool(rows.select(pl.col(column).is_not_null().any()).collect().item())
+
+        return unrecorded.unrecorded(self.events, self.manifest.events or (), is_told)
+
+    @cached_property
+    def population(self) -> dict[str, int]:
+        """Of which requests all numbers are, and how many of them completed (`analysis.population`)."""
+        return dict(self.about["population"]) if self._window is None else analysis.population(self.requests)
+
+    def window(self, start_ns: int, end_ns: int) -> Capture:
+        """The requests (and their pieces and the events) that were issued in ``[start_ns, end_ns)`` of the clock."""
+        time = analysis.order_ns()
+        tables = dict(self.tables)
+        for name in ("requests", "io"):
+            tables[name] = tables[name].filter((time >= start_ns) & (time < end_ns))
+        for name in STAGED:
+            tables[name] = tables[name].filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
+        tables["samples"] = analysis.clipped(self.samples, start_ns, end_ns)
+        return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns))
+
+    def with_filesystem(
+        self,
+        *,
+        before: str | PathLike[str] | None = None,
+        after: str | PathLike[str] | None = None,
+        device: str | None = None,
+        extents: Iterable[str] = manifest.EXTENTS,
+    ) -> Capture:
+        """The capture with other images of its filesystem: which file each request belonged to is told anew.
+
+        `extents` leaves only these kinds of evidence (`manifest.EXTENTS`): what is each of them worth? Listings of a
+        capture directory are not used.
+        """
+        staging = Staging(
+            format=self.format,
+            tables={name: self.tables[name] for name in STAGED if self.about["rows"][name]},
+            events=self.events,
+            first_ns=self.first_ns,
+            last_ns=self.last_ns,
+            tasks=self.tasks.collect(),
+            clock=self.about["clock"],
+            realtime_offset_ns=self.about["realtime_offset_ns"],
+            lost_events=self.lost_events,
+            losses=tuple(loss for loss in self.losses if loss.tables != OF_WITNESSES),
+            jumps=self.jumps,
+            recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
+            facts=self.manifest.facts,
+        )
+        witnesses = Witnesses(
+            image_before=None if before is None else Image(Path(before), device),
+            image_after=None if after is None else Image(Path(after), device),
+            devices=self.manifest.devices,
+            mounts=self.manifest.mounts,
+            extents=frozenset(extents),
+        )
+        derived, about = derive(staging, witnesses, ingest.Spool())
+        tables = self.tables | derived
+        about = about | {role: self.about[role] for role in tool_results.KINDS}
+        about["rows"] = self.about["rows"] | about["rows"]
+        return Capture(self.title, self.manifest, tables, about)
+
+    def __repr__(self) -> str:
+        return visible(f"<Capture {'; '.join(f'{name} {value}' for name, value in self._described())}>")
+
+    def _repr_html_(self) -> str:
+        rows = (el("tr", el("th", name, style="text-align:left"), el("td", value)) for name, value in self._described())
+        return str(el("table", *rows))
+
+    def _described(self) -> Iterator[tuple[str, str]]:
+        """What a reader wants to know first, from what is known without touching the data."""
+        yield "of", self.facts["device"] or self.title
+        yield "format", self.format
+        if self.first_ns is not None and self.last_ns is not None:
+            parts = f" in {len(self.jumps) + 1} parts" if self.jumps else ""
+            yield "window", f"{(clock.continued(self.last_ns, self.jumps) - self.first_ns) / 1e9:.3f} s{parts}"
+        if self.about["bench"]:
+            yield "tests", ", ".join(self.about["bench"]["tests"])
+            yield "runs", f"{self.about['bench']['runs']:,}"
+            yield "invalid", f"{self.about['bench']['invalid']:,}"
+        if told := self.about["replay"]:
+            yield "replays", f"{told['runs']:,} on {', '.join(told['fs_types'])}"
+            yield "operations", f"{told['done']:,} of {told['operations']:,} done, {told['diverged']:,} diverged"
+        if told := self.about["steps"]:
+            yield "workloads", ", ".join(told["workloads"])
+            yield "steps", f"{told['steps']:,}, {told['completed']:,} completed"
+        if told := self.about["gui"]:
+            yield "snapshots", f"{told['snapshots']:,} of {told['states']:,} states"
+        if not self.manifest.of_role("trace") and any(self.about[role] for role in tool_results.KINDS):
+            return
+        rows = self.about["rows"] if self._window is None else {}
+        has_requests = rows.get("requests", 0) > 0
+        named = {"requests": "requests", "pieces": "io", "system calls": "syscalls", "commands": "commands"}
+        for name, table in (named | {"samples": "samples"}).items():
+            if rows.get(table):
+                yield name, f"{rows[table]:,}"
+        if not any(rows.get(table) for table in (*named.values(), "samples")) and rows:
+            yield "events", f"{sum(self.events.values()):,}, none of them block I/O"
+        yield "lost", losses.in_words(self.losses) or "0 events"
+        for one in self.about.get("snapshots", ()):
+            if one["proven"] != "content":
+                yield one["role"].replace("_", " "), "not proven to belong to the trace"
+        if has_requests:
+            counts = self.population
+            if not population.is_whole(counts):
+                yield "counted", population.brief(counts)
+            for op, known in self.coverage.filter(pl.col("op") != "flush").group_by("op", maintain_order=True):
+                shares = zip(known["metric"].cast(pl.String), known["value"], strict=True)
+                yield str(op[0]), ", ".join(f"{metric} {value:.1%}" for metric, value in shares)
+
+
+_PROVEN = {
+    "content": "the {} belongs to the trace",
+    "layout": "the {} is not proven to belong to the trace: all but its metadata at fixed places is inferred",
+    "nothing": "the {} is not proven to belong to the trace: all that it says is inferred",
+}
+
+_COVERAGE: dict[str, Any] = {
+    "op": schema.enum("requests", "op"),
+    "metric": pl.Enum(["matched", "mapped", "inferred", "owned"]),
+    **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64},
+}

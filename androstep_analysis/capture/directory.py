@@ -1,0 +1,153 @@
+"""Capture directories: opened, and made of what was recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from androstep_analysis import (
+    ingest,
+    manifest,
+    recording,
+    scratch,
+)
+from androstep_analysis.capture import cache, tool_results
+from androstep_analysis.capture.capture import Capture
+from androstep_analysis.capture.sources import capture_of, manifest_of
+from androstep_analysis.capture.tables import (
+    derived,
+    facts_of,
+    in_place,
+    key,
+    names,
+    results_of,
+    staging_of,
+    store,
+    witnesses_of,
+)
+from androstep_analysis.errors import InputError
+from androstep_analysis.manifest import Source
+
+
+def open(path: str | PathLike[str], *, csv_columns: str | None = None) -> Capture:
+    """The capture in a directory, or a foreign trace or a result as a capture of its own.
+
+    A directory's derived tables are used where they were made from the same sources by the same code, and made again
+    otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it. `csv_columns`
+    tells what stands in the columns of a CSV (`ingest.block_csv.Columns`). Raises `InputError` for what cannot be read;
+    warns (`LossWarning`) of what was lost.
+    """
+    path = Path(path)
+    if (directory := capture_of(path)) is not None:
+        path = directory
+    if path.is_dir() and not recording.is_one(path) and ingest.files(path) == (path,):
+        return _open_directory(path)
+    described = replace(manifest_of([path]), csv_columns=csv_columns)
+    found = results_of(described, in_place)
+    spool = ingest.Spool()
+    staging = staging_of(described, in_place, found, spool)
+    tables, about = derived(staging, found, witnesses_of(described, in_place), spool)
+    return Capture(
+        path.name, replace(described, facts=facts_of(staging, described) | tool_results.facts(found)), tables, about
+    )
+
+
+def create(
+    sources: Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    image_before: str | PathLike[str] | None = None,
+    image_after: str | PathLike[str] | None = None,
+    listing_before: str | PathLike[str] | None = None,
+    listing_after: str | PathLike[str] | None = None,
+    device: str | None = None,
+    extents: Iterable[str] = manifest.EXTENTS,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+    csv_columns: str | None = None,
+) -> Capture:
+    """Make capture directory `out` from trace files or a directory of iotrace, and what is known of the filesystem.
+
+    Results of benchmarks and of replays are sources like traces, alone or beside one, and so are the programs of the
+    replays beside their results. Traces, results, programs and listings (of extmap) are copied to ``raw/``; images stay
+    where they are, named by path and sha256. `device`
+    (``MAJ:MIN``) says whose image it is where the trace has requests of several devices. `extents` names the kinds of
+    evidence (`manifest.EXTENTS`) to attribute by, `facts` what is known of the recording (`manifest.FACTS`) and in no
+    file; `csv_columns` is that of `open`. `out` must not exist yet; it appears only when everything is in it.
+    """
+    out = Path(out)
+    refuse_existing(out)
+    images = {"image_before": image_before, "image_after": image_after}
+    listings = {"listing_before": listing_before, "listing_after": listing_after}
+    given = {role: Path(path) for role, path in (images | listings).items() if path is not None}
+    for path in given.values():
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+    described = manifest_of([Path(source) for source in sources], given, device)
+    described = replace(described, extents=tuple(name for name in manifest.EXTENTS if name in set(extents)))
+    described = replace(
+        described, csv_columns=csv_columns, facts={**described.facts, **facts, "clock": described.facts.get("clock")}
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with staged_directory(out) as directory:
+        raw = directory / "raw"
+        raw.mkdir()
+        found = results_of(described, in_place)
+        with cache.scratch(directory / "tables") as place:
+            spool = ingest.Spool(place)
+            staging = staging_of(described, in_place, found, spool)
+            described = replace(
+                described,
+                sources=tuple(
+                    source if source.role in images else _keep(source, raw, number)
+                    for number, source in enumerate(described.sources)
+                ),
+                facts=facts_of(staging, described) | tool_results.facts(found) | {**facts, "clock": staging.clock},
+                realtime_offset_ns=staging.realtime_offset_ns,
+                lost_events=None if described.lost_events is None else staging.lost_events,
+            )
+            manifest.write(described, directory)
+            store(staging, found, described, directory, spool, place)
+    return _open_directory(out)
+
+
+def refuse_existing(out: Path) -> None:
+    """Raises `InputError` where `out`, which is to become a capture, is there already."""
+    if out.exists():
+        raise InputError(f"{out}: exists already; choose another name, or remove it first")
+
+
+def _open_directory(directory: Path) -> Capture:
+    described = manifest.read(directory)
+    known = cache.load(names(described), directory / "tables", key(described))
+    if known is None:
+        find = functools.partial(manifest.verify, directory=directory)
+        found = results_of(described, find)
+        with cache.scratch(directory / "tables") as place:
+            spool = ingest.Spool(place)
+            known = store(staging_of(described, find, found, spool), found, described, directory, spool, place)
+    return Capture(directory.name, described, *known)
+
+
+def _keep(source: Source, raw: Path, number: int) -> Source:
+    """Copy a source into `raw/` under its own name, made unique by a number where two have the same."""
+    path = Path(source.path)
+    name = path.name
+    while (raw / name).exists():
+        name = f"{number}-{name}"
+    digest = manifest.sha256(path, copy_to=raw / name)
+    return replace(source, path=f"raw/{name}", bytes=(raw / name).stat().st_size, sha256=digest)
+
+
+@contextlib.contextmanager
+def staged_directory(out: Path) -> Iterator[Path]:
+    """A directory beside `out` that becomes `out` at the end, and nothing at all if anything goes wrong."""
+    with scratch.directory(out.name, out.parent) as staged:
+        yield staged
+        staged.chmod(0o755)
+        staged.rename(out)

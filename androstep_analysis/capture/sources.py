@@ -1,0 +1,73 @@
+"""Which files a capture is made of, and what is known of them: traces, images, listings, results and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from androstep_analysis import (
+    ingest,
+    manifest,
+    recording,
+)
+from androstep_analysis.capture import tool_results
+from androstep_analysis.errors import InputError
+from androstep_analysis.ingest import procmon, record
+from androstep_analysis.ingest.source import head
+from androstep_analysis.manifest import Manifest
+from androstep_analysis.replay import program
+
+
+def manifest_of(
+    paths: Sequence[Path], given: Mapping[str, Path] = MappingProxyType({}), device: str | None = None
+) -> Manifest:
+    """The manifest of recordings (files, or a directory of iotrace) and of images and listings by role, in place."""
+    paths = [file for path in paths for file in ingest.files(path)]
+    paths = [recording.whole(path) for path in paths] if len(paths) == 1 else paths
+    recordings = [path for path in paths if path.is_dir()]
+    if len(recordings) > 1 or (recordings and len(paths) > 1):
+        raise InputError(f"{recordings[0]}: a directory of iotrace is a recording of its own; ingest it alone")
+    described = recording.described(recordings[0]) if recordings else _recorded_with(paths)
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: no such file")
+        if not path.is_file() and not path.is_dir():  # which may have no end
+            raise InputError(f"{path}: a file was expected, and this is a pipe or a device; copy it into a file")
+    traces = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
+    kept = [source for source in described.sources if source.role not in given]
+    added = [
+        manifest.in_place(path, role, device if role.startswith("image") else None) for role, path in given.items()
+    ]
+    return replace(described, sources=(*traces, *kept, *added))
+
+
+def capture_of(path: Path) -> Path | None:
+    """The capture directory that file `path` is a recording of, as the manifest there says."""
+    directory = path.absolute().parent.parent
+    if path.is_dir() or not (directory / manifest.FILE_NAME).is_file():
+        return None
+    sources = manifest.read(directory).sources
+    is_source = any(source.role == "trace" and Path(directory, source.path).samefile(path)
+                    for source in sources if Path(directory, source.path).exists())  # fmt: skip
+    return directory if is_source else None
+
+
+def _recorded_with(paths: Sequence[Path]) -> Manifest:
+    """What the recorder knew, if one of these files is the trace of a capture or of iotrace, without its sources."""
+    for path in paths:
+        if (directory := capture_of(path)) is not None:
+            return replace(manifest.read(directory), sources=(), extents=manifest.EXTENTS)
+        if recording.whole(path) != path:
+            return recording.known(path.parent)
+    return Manifest(sources=())
+
+
+def _role(path: Path) -> str:
+    """What a file is: results, a replay program, or else a trace."""
+    if record.is_of(head(path), program.PROBE):
+        return "program"
+    if procmon.sniff(head(path)):
+        return "samples"
+    return next((role for role, kind in tool_results.KINDS.items() if kind.sniff(path)), "trace")

@@ -1,0 +1,150 @@
+"""From the manifest of a capture to its tables: what is read, what is joined, and what is kept."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from androstep_analysis import (
+    ingest,
+    manifest,
+    results,
+)
+from androstep_analysis.capture import cache, tool_results
+from androstep_analysis.capture.derivation import TABLES, Image, Witnesses, derive
+from androstep_analysis.errors import InputError, Loss, LossWarning
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.manifest import Manifest, Source
+from androstep_analysis.results import Results
+
+Find = Callable[[Source], Path]
+"""Says where a source is, or raises `InputError` where it is no longer what the manifest says."""
+
+
+def in_place(source: Source) -> Path:
+    """Where a source is of which the digest was taken just now."""
+    return Path(source.path)
+
+
+def names(described: Manifest) -> tuple[str, ...]:
+    """The tables of a capture with this manifest."""
+    of_results = (kind.tables for role, kind in tool_results.KINDS.items() if described.of_role(role))
+    return (*TABLES, *itertools.chain.from_iterable(of_results))
+
+
+def staging_of(described: Manifest, find: Find, found: Mapping[str, Results], spool: ingest.Spool) -> Staging:
+    """The recording as its traces and the manifest tell it, or as results do where there is no trace."""
+    traces = [find(source) for source in described.of_role("trace")]
+    programs = described.of_role("program")
+    if programs and not found and not traces:
+        raise InputError(f"{programs[0].path}: a replay program; replay it with `androstep replay`")
+    samples = [find(source) for source in described.of_role("samples")]
+    if traces:
+        staging = ingest.read(*traces, spool=spool, csv_columns=described.csv_columns, samples=samples)
+    elif found:
+        staging = ingest.with_samples(tool_results.alone(found), samples, spool)
+    else:
+        staging = ingest.read(*samples, spool=spool)
+    told = described.realtime_offset_ns
+    uncounted = _uncounted(described, staging)
+    return replace(
+        staging,
+        realtime_offset_ns=staging.realtime_offset_ns if told is None else told,
+        clock=described.facts.get("clock") or staging.clock,
+        facts=facts_of(staging, described),
+        lost_events=max(described.lost_events or 0, staging.lost_events),
+        losses=(*staging.losses, *uncounted),
+        recorded=None if described.events is None else frozenset(described.events),
+    )
+
+
+def _uncounted(described: Manifest, staging: Staging) -> tuple[Loss, ...]:
+    """What the recorder lost by its own word and its files do not show."""
+    if described.lost_events is None:
+        message = "iotrace was killed; nobody knows how many events were lost"
+        warnings.warn(message, LossWarning, stacklevel=4)
+        return (Loss("uncounted", 1, message),)
+    more = described.lost_events - staging.lost_events
+    message = f"{more} more events were lost than the trace itself shows, by the recorder's count"
+    return (Loss("missing", more, message),) if more > 0 else ()
+
+
+def facts_of(staging: Staging, described: Manifest) -> dict[str, Any]:
+    """What is known of the machine: what its recording says, unless the manifest knows better."""
+    return {**staging.facts, **{name: value for name, value in described.facts.items() if value is not None}}
+
+
+def results_of(described: Manifest, find: Find) -> dict[str, Results]:
+    """The results of a capture by their role; warns of what was lost of them."""
+    return {
+        role: results.read(kind, [find(source) for source in sources])
+        for role, kind in tool_results.KINDS.items()
+        if (sources := described.of_role(role))
+    }
+
+
+def derived(
+    staging: Staging, found: Mapping[str, Results], witnesses: Witnesses, spool: ingest.Spool
+) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
+    """All tables, and what is told of them."""
+    return tool_results.add(found, *derive(staging, witnesses, spool))
+
+
+def witnesses_of(described: Manifest, find: Find) -> Witnesses:
+    """What the manifest names beside the traces."""
+
+    def image(role: str) -> Image | None:
+        return next((Image(find(source), source.dev) for source in described.of_role(role)), None)
+
+    def listing(role: str) -> Path | None:
+        return next((find(source) for source in described.of_role(role)), None)
+
+    return Witnesses(
+        image("image_before"),
+        image("image_after"),
+        listing("listing_before"),
+        listing("listing_after"),
+        described.devices,
+        described.mounts,
+        frozenset(described.extents),
+    )
+
+
+def key(described: Manifest) -> str:
+    """Key of the tables: everything in the manifest that they depend on."""
+    return cache.key(
+        {
+            "sources": [[source.role, source.sha256, source.dev] for source in described.sources],
+            "realtime_offset_ns": described.realtime_offset_ns,
+            "devices": list(described.devices),
+            "mounts": list(described.mounts),
+            **{name: described.facts.get(name) for name in ("clock", "fs_type", "page_bytes")},
+            "lost_events": described.lost_events,
+            "extents": list(described.extents),
+            "csv_columns": described.csv_columns,
+            "events": None if described.events is None else list(described.events),
+        }
+    )
+
+
+def store(
+    staging: Staging,
+    found: Mapping[str, Results],
+    described: Manifest,
+    directory: Path,
+    spool: ingest.Spool,
+    place: Path | None,
+) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
+    """The tables of the capture, kept in it where it can be written; `place` is where `spool` leaves its own."""
+    witnesses = witnesses_of(described, functools.partial(manifest.verify, directory=directory))
+    tables, about = derived(staging, found, witnesses, spool)
+    if place is None:
+        return tables, about
+    return cache.store(tables, about, place, directory / "tables", key(described)), about
