@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +14,22 @@ from hypothesis import HealthCheck, settings
 # Examples of properties are the same in every run, and may take their time; --hypothesis-profile=default draws new.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
+
+
+def _on_disk() -> None:
+    """Temporary files lie on a disk, also where /tmp is in memory: storage is what is tested.
+
+    Files in memory are never cold, have no place on a device, and take or refuse direct I/O as the kernel's version has
+    it. Programs that tests start are told by TMPDIR.
+    """
+    for place in (tempfile.gettempdir(), "/var/tmp"):
+        kind = subprocess.run(["stat", "-f", "-c", "%T", place], capture_output=True, text=True, check=False).stdout
+        if kind.strip() not in ("", "tmpfs", "ramfs"):
+            os.environ["TMPDIR"] = tempfile.tempdir = place
+            return
+
+
+_on_disk()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -24,8 +24,8 @@ _CONNECT_S = 10.0
 _ACCEPT_S = 60.0
 """How long somebody may take to allow this computer on the device's screen."""
 _PUSH_S = 60.0
-_READ_BYTES = 1024
-"""What a read counts at least towards `MOST_ANSWER_BYTES`: adb-shell keeps more of a packet than its payload."""
+_MOST_READS = 1 << 17
+"""Reads of the link for one answer: adb-shell keeps a KiB of each, however few bytes it brought."""
 
 _FAILURES = (
     *(OSError, ValueError, KeyError, struct.error),
@@ -47,14 +47,19 @@ class _Bounded:
     def __init__(self, name: str, link: BaseTransport) -> None:
         self._name, self._link = name, link
         self.connect, self.close, self.bulk_write = link.connect, link.close, link.bulk_write
-        self.left_bytes = MOST_ANSWER_BYTES
+        self.begin_answer()
+
+    def begin_answer(self) -> None:
+        """What is read from now on is the answer to another command."""
+        self._left_bytes, self._left_reads = MOST_ANSWER_BYTES, _MOST_READS
 
     def bulk_read(self, numbytes: int, transport_timeout_s: float | None) -> bytes:
         if numbytes > MAX_ADB_DATA:
             raise ConnectionError(f"a packet of {numbytes:,} bytes, where at most {MAX_ADB_DATA:,} were agreed")
         read = bytes(self._link.bulk_read(numbytes, transport_timeout_s))
-        self.left_bytes -= max(len(read), _READ_BYTES)
-        if self.left_bytes < 0:
+        self._left_bytes -= len(read)
+        self._left_reads -= 1
+        if self._left_bytes < 0 or self._left_reads < 0:
             raise too_long(self._name)
         return read
 
@@ -93,7 +98,7 @@ class AdbProtocol:
             if self._device is None:
                 self._device = self._connect()
             assert self._bounded is not None
-            self._bounded.left_bytes = MOST_ANSWER_BYTES
+            self._bounded.begin_answer()
             self._device._io_manager._packet_store.clear_all()
             yield self._device
         except exceptions.PushFailedError as error:

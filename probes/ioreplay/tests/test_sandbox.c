@@ -205,7 +205,7 @@ static bool check(int result, int expected, const char *call, const char *path)
 
 /* -- the place ---------------------------------------------------------------------------------------------------- */
 
-static char base[] = "/tmp/test_sandbox-XXXXXX";
+static char base[256];
 static int base_fd;
 
 static void need(int result, const char *what)
@@ -227,6 +227,9 @@ static void save(int directory, const char *path, const char *text)
 
 static void make_base(void)
 {
+    const char *place = getenv("TMPDIR");
+
+    snprintf(base, sizeof(base), "%s/test_sandbox-XXXXXX", place ? place : "/tmp");
     need(mkdtemp(base) ? 0 : -1, base);
     base_fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     need(mkdirat(base_fd, "outside", 0755), "outside");
