@@ -19,6 +19,7 @@ from support import corpus, made
 import androstep_analysis as androstep
 from androstep_analysis import analysis, cli, compare
 from androstep_analysis.capture import Capture
+from androstep_analysis.compare import comparison
 from androstep_analysis.compare.measures import KINDS, Measure, dimensions
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.manifest import FACTS, Source
@@ -321,7 +322,7 @@ def test_holm_is_its_definition(values: list[float]) -> None:
     expected = [
         min(1.0, max(ordered[at] * (len(values) - at) for at in range(place + 1))) for place in range(len(values))
     ]
-    assert sorted(compare._adjusted(values, "holm")) == pytest.approx(expected)
+    assert sorted(comparison._adjusted(values, "holm")) == pytest.approx(expected)
 
 
 def test_pairs_see_what_groups_hide() -> None:
