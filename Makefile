@@ -36,8 +36,9 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 ifneq ($(C_FILES),)
-	$(BIN)/clang-format --style=file:probes/.clang-format --dry-run -Werror $(C_FILES)
-	$(BIN)/cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
+	@echo 'clang-format, cppcheck: $(words $(C_FILES)) C files'
+	@$(BIN)/clang-format --style=file:probes/.clang-format --dry-run -Werror $(C_FILES)
+	@$(BIN)/cppcheck --quiet --std=c11 -Iprobes -I$(NATIVE) --enable=warning,performance,portability --inline-suppr \
 	  --error-exitcode=1 $(C_FILES)
 endif
 
