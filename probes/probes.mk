@@ -62,7 +62,7 @@ $(PROBES_OUT)/$(1)/obj/%.a:
 	@rm -f $$@
 	@$(6) rcs $$@ $$^
 
-$(call objects,$(1),iobench): | $(SQLITE)/sqlite3.c
+$(call objects,$(1),iobench) $(PROBES_OUT)/$(1)/obj/iobench/main.o: | $(SQLITE)/sqlite3.c
 $(foreach probe,$(5), \
   $(PROBES_OUT)/$(1)/$(probe): $(PROBES_OUT)/$(1)/obj/$(probe)/main.o $(call archives,$(1),$(probe))$(newline))
 $(PROBES_OUT)/$(1)/iobench: $(PROBES_OUT)/$(4)/obj/sqlite3.o

@@ -7,7 +7,7 @@ the trace itself states, kind by kind of evidence, and agreements and contradict
   images, by their journals or checkpoints; the time of mkfs. One contradiction is one too many.
 - `commits`: the journal's transactions, each with its time. An image after has those of the trace, one before does not.
 - `births`: files that were created in the trace and are not deleted there, with their time of creation.
-- `numbers`: numbers of such files, which no file of an image before has.
+- `numbers`: such files, of which an image before has none.
 - `extents`: which block of which file the trace says to lie where; for an image before the first that is said of a
   place, of files that were there already, for an image after the last.
 - `pages`, `changes`: where the trace does not map blocks. Buffered writes are of pages that were made dirty before; and
@@ -39,6 +39,7 @@ import polars as pl
 from androstep_analysis import units
 from androstep_analysis.errors import InputError
 from androstep_analysis.fs import Filesystem, tracepoints, tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import bio_pages, images, incarnations, intervals
 from androstep_analysis.link.given import UNNUMBERED, Images, Snapshot
@@ -65,7 +66,7 @@ class Count(NamedTuple):
     """How often a snapshot agrees with the trace in one kind of evidence, and how often it contradicts it.
 
     `statement` says what the contradictions are, as the end of a sentence about the snapshot. `explained` are those
-    besides that a change within the recording explains: they refuse nothing, and prove nothing either.
+    besides that a change explains: they refuse nothing, and are as much against a proof.
     """
 
     kind: str
@@ -86,8 +87,8 @@ class Standing:
     def proves_content(self) -> bool:
         """Whether what it says of files belongs to the trace."""
         agreements = sum(count.agreements for count in self.counts if count.kind in PROVING)
-        contradictions = sum(count.contradictions for count in self.counts if count.kind not in LAYOUT)
-        return agreements > 0 and contradictions <= TOLERATED * agreements
+        odd = sum(count.contradictions + count.explained for count in self.counts if count.kind not in LAYOUT)
+        return agreements > 0 and odd <= TOLERATED * agreements
 
     @property
     def _has_identity(self) -> bool:
@@ -171,6 +172,8 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
     for role, one in snapshots.items():
         trace = traces[one.dev]
         if "before" in role:
+            if isinstance(one, Listing):
+                given = replace(given, listed_before=_at_start(one, staging))
             counts = [*_general(one, trace, stated, is_after=False), *_before(one, trace)]
         else:
             counts = [*_general(one, trace, stated, is_after=True), *_after(one, trace)]
@@ -194,6 +197,25 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
     weighed = replace(given.numbered_apart(apart), proven=proven, placed=placed)
     # The journal's files have the numbers of the image's.
     return replace(weighed, journal=None if "image_after" in apart else given.journal), list(standings.values())
+
+
+def _at_start(one: Listing, staging: Staging) -> Listing:
+    """The listing before without what was created, and without the blocks of what was changed, while it was made.
+
+    iotrace lists when it records already, so that no change is missed; what was so when it began is told by the times
+    of the files.
+    """
+    if staging.realtime_offset_ns is None or staging.first_ns is None:
+        return one
+    began = staging.first_ns + staging.realtime_offset_ns - incarnations.TICK_NS
+    created = one.times.filter(pl.coalesce("created_epoch_ns", "changed_epoch_ns") >= began)["ino"]
+    changed = one.times.filter(pl.col("changed_epoch_ns") >= began)["ino"]
+    return replace(
+        one,
+        extents=one.extents.filter(~pl.col("ino").is_in(changed.implode())),
+        files=one.files.filter(~pl.col("ino").is_in(created.implode())),
+        times=one.times.filter(~pl.col("ino").is_in(created.implode())),
+    )
 
 
 def _has_numbers(one: Snapshot, traces: Mapping[int, _Trace]) -> bool:
@@ -269,7 +291,7 @@ def _general(one: Snapshot, trace: _Trace, stated: Stated, *, is_after: bool) ->
         yield _beyond(one, trace, stated.nr_sectors.get(trace.dev, 0))
         yield _metadata(one, trace, is_after=is_after)
     else:
-        yield _boot(one.realtime_offset_ns - (one.monotonic_offset_ns if trace.staging.clock == "mono" else 0), trace)
+        yield _boot(one, trace)
 
 
 def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
@@ -424,8 +446,9 @@ def _held(one: Snapshot, places: pl.Series) -> pl.DataFrame:
     return rows.select(pl.col("block_type", "subtype", "ino", "start_of_file").gather(row))
 
 
-def _boot(offset: int, trace: _Trace) -> Count:
+def _boot(one: Listing, trace: _Trace) -> Count:
     """A listing's CLOCK_REALTIME minus the trace's clock: a device that was booted at another time has another."""
+    offset = one.realtime_offset_ns - (one.monotonic_offset_ns if trace.staging.clock == "mono" else 0)
     known = trace.staging.realtime_offset_ns
     is_same = known is not None and trace.staging.clock in ("mono", "boot") and abs(offset - known) <= CLOCK_NS
     return Count("boot", int(is_same), 0, "")
@@ -523,17 +546,28 @@ def _births_after(one: Snapshot, trace: _Trace, *, is_later: bool) -> Count:
 
 
 def _births_before(one: Snapshot, trace: _Trace) -> Count:
-    """Files that the trace created: none had the number before, but one that it deleted first."""
+    """Files that the trace created after the snapshot: none had the number before, but one that it deleted first.
+
+    A listing of the recorded boot may have others by their numbers, deleted before the recording began: it is of the
+    recorded filesystem. If many were, it is not of right before the recording, which proves nothing.
+    """
     first = trace.lives.filter(pl.col("incarnation") == 0, pl.col("deleted_ns").is_not_null())["ino"]
     statement = "it has files that the recording created (are before and after swapped?)"
     if trace.lives["deleted_ns"].null_count() == trace.lives.height:
         return Count("numbers", 0, 0, statement)
-    born = trace.lives.filter(pl.col("created_ns").is_not_null())["ino"].unique()
-    born = born.filter(~born.is_in(first.implode()))
-    already = int(born.is_in(one.times["ino"].implode()).sum())
+    births = trace.lives.filter(pl.col("created_ns").is_not_null()).group_by("ino").agg(born_ns=pl.min("created_ns"))
+    births = births.filter(~pl.col("ino").is_in(first.implode()))
+    older = 0
+    if isinstance(one, Listing) and trace.offset is not None and _boot(one, trace).agreements:
+        births = births.filter(pl.col("born_ns") + trace.offset > one.last_ns + one.realtime_offset_ns)
+        since = pl.coalesce("created_epoch_ns", "changed_epoch_ns") - trace.offset
+        there = births.join(one.times.unique("ino"), on="ino")
+        older = there.filter(since < pl.col("born_ns") - incarnations.TICK_NS).height
     # A deletion that was lost leaves a number that seems to be given twice.
     tolerated = TOLERATED if trace.staging.lost.first_ns("fs_events", dev=trace.dev) is None else 0.25
-    return Count("numbers", 0 if already > tolerated * len(born) else len(born) - already, already, statement)
+    already = int(births["ino"].is_in(one.times["ino"].implode()).sum())
+    agreeing = births.height - already if already <= tolerated * births.height else 0
+    return Count("numbers", agreeing, already - older, statement, older)
 
 
 def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = False) -> Count:
