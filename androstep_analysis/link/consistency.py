@@ -7,7 +7,7 @@ the trace itself states, kind by kind of evidence, and agreements and contradict
   images, by their journals or checkpoints; the time of mkfs. One contradiction is one too many.
 - `commits`: the journal's transactions, each with its time. An image after has those of the trace, one before does not.
 - `births`: files that were created in the trace and are not deleted there, with their time of creation.
-- `numbers`: such files, of which an image before has none.
+- `numbers`: numbers of such files, which no file of an image before has.
 - `extents`: which block of which file the trace says to lie where; for an image before the first that is said of a
   place, of files that were there already, for an image after the last.
 - `pages`, `changes`: where the trace does not map blocks. Buffered writes are of pages that were made dirty before; and
@@ -66,7 +66,7 @@ class Count(NamedTuple):
     """How often a snapshot agrees with the trace in one kind of evidence, and how often it contradicts it.
 
     `statement` says what the contradictions are, as the end of a sentence about the snapshot. `explained` are those
-    besides that a change explains: they refuse nothing, and are as much against a proof.
+    besides that a change within the recording explains: they refuse nothing, and prove nothing either.
     """
 
     kind: str
@@ -87,8 +87,8 @@ class Standing:
     def proves_content(self) -> bool:
         """Whether what it says of files belongs to the trace."""
         agreements = sum(count.agreements for count in self.counts if count.kind in PROVING)
-        odd = sum(count.contradictions + count.explained for count in self.counts if count.kind not in LAYOUT)
-        return agreements > 0 and odd <= TOLERATED * agreements
+        contradictions = sum(count.contradictions for count in self.counts if count.kind not in LAYOUT)
+        return agreements > 0 and contradictions <= TOLERATED * agreements
 
     @property
     def _has_identity(self) -> bool:
@@ -164,6 +164,8 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
     `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`). Raises `InputError`
     where one contradicts the trace.
     """
+    if given.listed_before is not None:
+        given = replace(given, listed_before=_at_start(given.listed_before, staging))
     snapshots = given.snapshots
     if not snapshots:
         return given, []
@@ -172,8 +174,6 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
     for role, one in snapshots.items():
         trace = traces[one.dev]
         if "before" in role:
-            if isinstance(one, Listing):
-                given = replace(given, listed_before=_at_start(one, staging))
             counts = [*_general(one, trace, stated, is_after=False), *_before(one, trace)]
         else:
             counts = [*_general(one, trace, stated, is_after=True), *_after(one, trace)]
@@ -291,7 +291,7 @@ def _general(one: Snapshot, trace: _Trace, stated: Stated, *, is_after: bool) ->
         yield _beyond(one, trace, stated.nr_sectors.get(trace.dev, 0))
         yield _metadata(one, trace, is_after=is_after)
     else:
-        yield _boot(one, trace)
+        yield _boot(one.realtime_offset_ns - (one.monotonic_offset_ns if trace.staging.clock == "mono" else 0), trace)
 
 
 def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
@@ -318,7 +318,7 @@ def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
     yield born
     # ext4 writes in place: files that are still there as they were born cannot all have moved.
     stays = _family(one.fs_type or "") == "ext" and born.agreements > 0
-    mapped = _extents(one, trace, is_after=True, stays=stays)
+    mapped = _extents(one, trace, is_after=True, stays=stays, is_later=committed.agreements > 0)
     yield mapped
     if isinstance(one, Filesystem) and one.fs_type.startswith("ext") and not mapped.agreements:
         yield from _written(one, trace)
@@ -446,9 +446,8 @@ def _held(one: Snapshot, places: pl.Series) -> pl.DataFrame:
     return rows.select(pl.col("block_type", "subtype", "ino", "start_of_file").gather(row))
 
 
-def _boot(one: Listing, trace: _Trace) -> Count:
+def _boot(offset: int, trace: _Trace) -> Count:
     """A listing's CLOCK_REALTIME minus the trace's clock: a device that was booted at another time has another."""
-    offset = one.realtime_offset_ns - (one.monotonic_offset_ns if trace.staging.clock == "mono" else 0)
     known = trace.staging.realtime_offset_ns
     is_same = known is not None and trace.staging.clock in ("mono", "boot") and abs(offset - known) <= CLOCK_NS
     return Count("boot", int(is_same), 0, "")
@@ -546,34 +545,24 @@ def _births_after(one: Snapshot, trace: _Trace, *, is_later: bool) -> Count:
 
 
 def _births_before(one: Snapshot, trace: _Trace) -> Count:
-    """Files that the trace created after the snapshot: none had the number before, but one that it deleted first.
-
-    A listing of the recorded boot may have others by their numbers, deleted before the recording began: it is of the
-    recorded filesystem. If many were, it is not of right before the recording, which proves nothing.
-    """
+    """Files that the trace created: none had the number before, but one that it deleted first."""
     first = trace.lives.filter(pl.col("incarnation") == 0, pl.col("deleted_ns").is_not_null())["ino"]
     statement = "it has files that the recording created (are before and after swapped?)"
     if trace.lives["deleted_ns"].null_count() == trace.lives.height:
         return Count("numbers", 0, 0, statement)
-    births = trace.lives.filter(pl.col("created_ns").is_not_null()).group_by("ino").agg(born_ns=pl.min("created_ns"))
-    births = births.filter(~pl.col("ino").is_in(first.implode()))
-    older = 0
-    if isinstance(one, Listing) and trace.offset is not None and _boot(one, trace).agreements:
-        births = births.filter(pl.col("born_ns") + trace.offset > one.last_ns + one.realtime_offset_ns)
-        since = pl.coalesce("created_epoch_ns", "changed_epoch_ns") - trace.offset
-        there = births.join(one.times.unique("ino"), on="ino")
-        older = there.filter(since < pl.col("born_ns") - incarnations.TICK_NS).height
+    born = trace.lives.filter(pl.col("created_ns").is_not_null())["ino"].unique()
+    born = born.filter(~born.is_in(first.implode()))
+    already = int(born.is_in(one.times["ino"].implode()).sum())
     # A deletion that was lost leaves a number that seems to be given twice.
     tolerated = TOLERATED if trace.staging.lost.first_ns("fs_events", dev=trace.dev) is None else 0.25
-    already = int(births["ino"].is_in(one.times["ino"].implode()).sum())
-    agreeing = births.height - already if already <= tolerated * births.height else 0
-    return Count("numbers", agreeing, already - older, statement, older)
+    return Count("numbers", 0 if already > tolerated * len(born) else len(born) - already, already, statement)
 
 
-def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = False) -> Count:
+def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = False, is_later: bool = False) -> Count:
     """What the trace states of places, the last or the first of each, by what the snapshot has there.
 
-    Where a file `stays` where it is, later changes explain that some places differ, and not that all do.
+    Where a file `stays` where it is, later changes explain that some places differ, and not that all do. Where the
+    snapshot `is_later`, of the same filesystem, files that it lacks were deleted since.
     """
     stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, trace.told)
     stated = images.identified_rows(stated)
@@ -597,9 +586,13 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     )
     both = both.join(times, on="ino", how="left")
     end = pl.lit(trace.staging.last_ns)
+    kept = times.filter((pl.col("created_ns") <= end).fill_null(True))["ino"]
+    is_kept = pl.col("stated_ino").is_in(kept.implode())
     is_reborn = ((pl.col("created_ns") > end) & is_after).fill_null(False)
     if is_after:
         is_explained = is_reborn | (pl.col("changed_ns") >= end - incarnations.TICK_NS).fill_null(False)
+        if is_later:
+            is_explained |= ~is_kept
     else:
         gone = trace.lives.filter(pl.col("incarnation") == 0, pl.col("end_ns").is_not_null())
         is_explained = pl.col("ino").is_in(gone["ino"].implode())
@@ -608,12 +601,14 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     # What the trace did not create was there before.
     is_old = not is_after and points["incarnation"][0] == 0
     is_missing = ~pl.col("stated_ino").is_in(one.times["ino"].implode()) & is_old
+    if isinstance(one, Listing) and not is_after:  # it may have been deleted before its turn came
+        is_missing &= ~pl.col("stated_ino").is_in(gone["ino"].implode())
     odd = is_missing | images.is_fixed() | (~same & pl.col("ino").is_not_null() & ~is_explained)
     if not is_after and trace.lives["created_ns"].null_count() == trace.lives.height:
         odd = pl.lit(False)  # without births nothing tells a file of the recording from one that was there before
     agreeing = both.filter(same & ~is_reborn).height
     if stays and not agreeing:
-        odd = ~same
+        odd = ~same & is_kept if is_later else ~same
     return Count("extents", agreeing, both.filter(odd).height, statement)
 
 
