@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.output.suffix == ".csv":
         csvfile.write(opened.tables[arguments.table], arguments.output)
     else:
-        opened.tables[arguments.table].collect().write_parquet(arguments.output, compression="zstd")
+        with arguments.output.open("wb") as file:  # polars names a long path only in part where it cannot be opened
+            opened.tables[arguments.table].sink_parquet(file, compression="zstd")
 
 
 def _table_file(text: str) -> Path:

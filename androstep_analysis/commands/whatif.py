@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace) -> None:
     if model is not None:
         told.append(_predicted(before, after, model, arguments.mode.replace("-", "_")))
     if arguments.output is not None:
-        after.write_parquet(arguments.output)
+        with arguments.output.open("wb") as file:
+            after.write_parquet(file)
         told.append(f"{after.height:,} requests are in {arguments.output}")
     print("\n\n".join(told))
 

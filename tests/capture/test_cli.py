@@ -290,12 +290,13 @@ def test_doctor_of_a_whole_capture_and_of_this_machine(androstep: Androstep) -> 
     ],
 )
 def test_an_output_that_cannot_be_written(androstep: Androstep, tmp_path: Path, arguments: str) -> None:
-    bad = tmp_path / "file"
+    bad = tmp_path / "in a long path".replace(" ", "-" * 20) / "file"
+    bad.parent.mkdir()
     bad.touch()
     done = androstep(*arguments.format(demo=DEMO, trace=DEMO / "raw/trace.dat.zst", bad=bad).split())
     assert done.status == 1
     assert str(bad) in done.sentence and "Errno" not in done.sentence
-    assert list(tmp_path.iterdir()) == [bad] and bad.stat().st_size == 0
+    assert list(bad.parent.iterdir()) == [bad] and bad.stat().st_size == 0
 
 
 def test_ingest_does_not_touch_what_is_there(androstep: Androstep, demo: Path) -> None:

@@ -132,7 +132,7 @@ def test_every_command_may_be_lost_once(
 
     monkeypatch.setattr(AdbProtocol, "run", losing)
     monkeypatch.setattr("androstep_analysis.device.device._AGAIN_S", 0)
-    monkeypatch.setattr("device_faults.LONG_S", "1")
+    monkeypatch.setattr("support.device_faults.LONG_S", "1")
     found = outcome(Fault("lost answers"), operation, tmp_path)
     assert (found.kept, found.left) == (WHOLE[operation], "nothing"), found.said
 

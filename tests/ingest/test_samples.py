@@ -16,6 +16,7 @@ from support import built, made
 
 import androstep_analysis as androstep
 from androstep_analysis import analysis, capture, ingest, plot, schema
+from androstep_analysis.capture import derivation
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest import record
 from androstep_analysis.replay import record_writer
@@ -355,9 +356,7 @@ def test_a_bin_has_a_length(function: Any) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_windows_add_up_to_the_whole(seed: int) -> None:
     table = pl.concat([walk(seed + number, "stat.user" if number % 2 else "stat.idle") for number in range(2)])
-    whole = made.of_tables(
-        {name: schema.empty(name) for name in androstep.derivation.TABLES} | {"samples": table.sort("ts_ns")}
-    )
+    whole = made.of_tables({name: schema.empty(name) for name in derivation.TABLES} | {"samples": table.sort("ts_ns")})
     first, last = (int(table["ts_ns"].to_numpy().min()), int(table["ts_ns"].to_numpy().max()) + 1)
     edges = sorted({first, last, *(random.Random(seed).randrange(first, last) for _ in range(5))})
     sums: dict[str, float] = defaultdict(float)
