@@ -1,6 +1,7 @@
 # make demo      analyse the shipped capture and write a report
 # make test      everything: lint, types, tests
 # make probes    the programs that run on devices, into build/probes/
+# make wheels    the packages androstep and androstep-probes, into build/wheels/; no compiler is needed to install them
 # make notebook  JupyterLab on notebooks/
 # make figures   the figures of the papers, into build/figures/
 # make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes an hour
@@ -20,7 +21,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 FUZZ_SECONDS := 3600
 
-.PHONY: demo test lint pytest fuzz notebook figures truth fresh lock tables setup clean
+.PHONY: demo test lint pytest wheels fuzz notebook figures truth fresh lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -84,7 +85,8 @@ build/.compiler: tools/setup | setup
 
 # Keeps the pins that still fit; with UPGRADE=--upgrade takes the newest that pyproject's exclude-newer allows.
 lock: setup
-	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --group dev \
+	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --group dev --all-extras \
+	  --no-emit-package androstep-probes \
 	  pyproject.toml -o requirements.lock
 
 tables: setup
@@ -92,6 +94,13 @@ tables: setup
 	$(BIN)/python tools/figures.py --list docs/figures.md
 
 include probes/probes.mk
+
+wheels: setup $(foreach target,$(TARGETS),$(PROBES:%=$(PROBES_OUT)/$(target)/%))
+	@rm -rf build/wheel build/wheels
+	@mkdir -p $(TARGETS:%=build/wheel/%)
+	@for target in $(TARGETS); do cp $(PROBES:%=$(PROBES_OUT)/$$target/%) build/wheel/$$target/ || exit; done
+	@$(BIN)/python -m hatchling build -t wheel -d build/wheels
+	@cd probes/wheel && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/build/wheels
 
 clean:
 	rm -rf build .venv $(NATIVE)/libandrostep.so* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -60,7 +60,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("androstep-analysis")
+        return version("androstep")
     if name in _HOME:
         return getattr(importlib.import_module(f"androstep_analysis.{_HOME[name]}"), name)
     if name in __all__:

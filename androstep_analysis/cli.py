@@ -120,7 +120,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        print(f"androstep {version('androstep-analysis')}")
+        print(f"androstep {version('androstep')}")
         parser.exit()
 
 

@@ -1,4 +1,4 @@
-"""The programs of probes/ on this machine: where one is, and running it with a bar that shows its progress."""
+"""Running a program of probes/ on this machine, with a bar that shows its progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import os
 import platform
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import Any, TypeAlias
 
 from tqdm.auto import tqdm
 
+from androstep_analysis import programs
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
 
@@ -26,25 +26,7 @@ Runner: TypeAlias = Callable[[Sequence[str], Path, Callable[[str], None]], int]
 records. Calls the function with each line that the probe writes to standard error, without its end. Returns the probe's
 exit status. What is raised meanwhile ends the probe as Ctrl-C does, and is raised on when it has cleaned up."""
 
-_BUILT = "build/probes/native"
 _KEPT_HERE = ("-o", "--record")
-
-
-def find(name: str) -> Path:
-    """The program: $ANDROSTEP_NAME, that of the checkout, or that on PATH; `InputError` where there is none."""
-    variable = f"ANDROSTEP_{name.upper()}"
-    named = os.environ.get(variable)
-    if named:
-        if not os.access(named, os.X_OK):
-            raise InputError(f"{named}: named by {variable}, but no program; build one with `make probes`")
-        return Path(named)
-    built = Path(__file__).parents[1] / _BUILT / name
-    on_path = shutil.which(name)
-    if os.access(built, os.X_OK):
-        return built
-    if on_path is None:
-        raise InputError(f"there is no program {name}; build it with `make probes`, or name it in {variable}")
-    return Path(on_path)
 
 
 def local(name: str, *operands: str | Path) -> Runner:
@@ -99,7 +81,7 @@ def _show(name: str, bar: tqdm[Any]) -> Callable[[str], None]:
 def _run_here(
     name: str, operands: Sequence[str | Path], options: Sequence[str], path: Path, progress: Callable[[str], None]
 ) -> int:
-    command = [str(word) for word in (find(name), *options, "--record", path, *operands)]
+    command = [str(word) for word in (programs.for_this_machine(name), *options, "--record", path, *operands)]
     with tempfile.TemporaryFile() as printed:
         with _running(command, printed.fileno()) as process:
             assert process.stderr is not None

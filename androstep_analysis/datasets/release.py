@@ -170,7 +170,7 @@ def _documents(
         (directory / "schemas" / file.name).write_bytes(file.read_bytes())
     (directory / "definitions.toml").write_bytes((schema.directory() / "definitions.toml").read_bytes())
     provenance = {
-        "made_by": {name: version(name) for name in ("androstep-analysis", "polars", "pyarrow")},
+        "made_by": {name: version(name) for name in ("androstep", "polars", "pyarrow")},
         "derivation_code_sha256": cache.code_token(),
         "times_moved": shift_times,
         "captures": told,

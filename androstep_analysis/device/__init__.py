@@ -45,7 +45,7 @@ def reachable() -> list[str]:
 def _on_usb() -> list[str]:
     try:
         found: list[str] = _usb().serials()
-    except DeviceError:  # a machine without libusb has other devices
+    except DeviceError:  # a machine without libusb or adb-shell has other devices
         return []
     return found
 
@@ -56,7 +56,15 @@ def _usb() -> ModuleType:
         from androstep_analysis.device import usb
     except OSError as error:
         raise DeviceError(f"usb: libusb cannot be used ({error}); install libusb-1.0, or use adb") from None
+    except ModuleNotFoundError as error:
+        raise _lacking("usb", error) from None
     return usb
+
+
+def _lacking(where: str, error: ModuleNotFoundError) -> DeviceError:
+    return DeviceError(
+        f"{where}: there is no Python package {error.name}; `pip install 'androstep[device]'`, or use adb"
+    )
 
 
 def _only() -> str:
@@ -75,6 +83,8 @@ def _transport(where: str) -> Transport:
         return adb.Adb(serial or None)
     if kind == "usb":
         return cast(Transport, _usb().device(serial or None))
-    from androstep_analysis.device import tcp
-
+    try:
+        from androstep_analysis.device import tcp
+    except ModuleNotFoundError as error:
+        raise _lacking(where, error) from None
     return tcp.device(where)

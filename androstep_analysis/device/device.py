@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from androstep_analysis.device import probes, transfer
+from androstep_analysis import programs
+from androstep_analysis.device import transfer
 from androstep_analysis.device.job import Job
 from androstep_analysis.device.numbers import count
 from androstep_analysis.device.shell import framed
@@ -228,7 +229,7 @@ class Device:
     def probe(self, name: str) -> str:
         """The path on the device of one of our programs, which is copied there when it is first used."""
         target = f"{self.directory}/{name}"
-        self.push(probes.find(name, self.abi), target, mode=0o755)
+        self.push(programs.for_processor(name, self.abi), target, mode=0o755)
         return target
 
     def start(self, words: Sequence[str], *, root: bool = False, directory: str | None = None) -> Job:

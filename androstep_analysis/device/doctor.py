@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from androstep_analysis import programs
 from androstep_analysis.device import recording
 from androstep_analysis.device.asking import ask
 from androstep_analysis.device.facts import Block, Facts, facts
@@ -197,7 +198,7 @@ def _probes(device: Device, page: Sequence[str]) -> Iterator[Finding]:
     size = integer(digits[0]) if digits else None
     pages = "" if size is None else f", pages of {size * 1024 if size < _PAGE_BYTES else size} bytes"
     what = f"processor {device.abi}{pages}"
-    version = importlib.metadata.version("androstep-analysis")
+    version = importlib.metadata.version("androstep")
     try:
         answers = {name: device.sh([device.probe(name), "--describe"]) for name in _PROBES}
     except InputError as error:
@@ -206,10 +207,10 @@ def _probes(device: Device, page: Sequence[str]) -> Iterator[Finding]:
     yield Finding(True, what, needed=True)
     for name, answer in answers.items():
         if answer.status:
-            advice = f"it does not run there ({answer.complaint}); build it anew with `make probes`"
+            advice = f"it does not run there ({answer.complaint}); {programs.advice()}"
             yield Finding(False, name, advice, needed=True)
         elif f'"{version}"'.encode() not in answer.output:
-            advice = "its records may not be understood; build it anew with `make probes`"
+            advice = f"its records may not be understood; {programs.advice()}"
             yield Finding(False, f"{name} is not of version {version}", advice, needed=True)
     if all(answer.status == 0 for answer in answers.values()):
         yield Finding(True, f"{', '.join(_PROBES)} run there", needed=True)

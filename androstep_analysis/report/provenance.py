@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def found(capture: Capture) -> dict[str, Any]:
     """What made a report of `capture`, JSON-ready: capture_id, title, source_sha256, definitions_sha256, versions."""
-    packages = ("androstep-analysis", "polars", "numpy", "matplotlib")
+    packages = ("androstep", "polars", "numpy", "matplotlib")
     definitions = (schema.directory() / "definitions.toml").read_bytes()
     return {
         "capture_id": capture.facts["capture_id"],

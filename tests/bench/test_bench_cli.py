@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,18 +20,9 @@ from support.tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis import bench, cli, probe, runs
-from androstep_analysis.errors import InputError
 
 PROGRAM = Path(sys.executable).with_name("androstep")
 SMALL = ("--rw", "randwrite", "--size", "256k", "--number_ios", "32", "--cache", "any", "--repeats", "3")
-
-
-@pytest.fixture(autouse=True)
-def iobench(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program under test."""
-    path = built.program("iobench", "native")
-    monkeypatch.setenv("ANDROSTEP_IOBENCH", str(path))
-    return path
 
 
 @pytest.fixture
@@ -74,9 +64,19 @@ def test_a_run_is_a_capture(place: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert {row["value"] for row in summary["measures"] if row["metric"] == "iops"} == set(medians.values())
 
 
-def test_the_rates_are_those_that_iobench_prints(place: Path, tmp_path: Path, iobench: Path) -> None:
+def test_the_rates_are_those_that_iobench_prints(place: Path, tmp_path: Path) -> None:
     record = tmp_path / "x.rec"
-    command = [iobench, *SMALL, "--thinktime", "500", "--directory", place, "--record", record, "--json"]
+    command = [
+        built.program("iobench", "native"),
+        *SMALL,
+        "--thinktime",
+        "500",
+        "--directory",
+        place,
+        "--record",
+        record,
+        "--json",
+    ]
     printed = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
     jobs = [job["write"]["iops"] for job in printed["jobs"]]
     values = bench.measures(bench.read(record).tables).filter(metric="iops")["value"].to_list()
@@ -128,20 +128,6 @@ def test_iobenchs_own_help_is_shown(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert cli.main(["bench", "-o", str(tmp_path / "out"), "--", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: iobench")
     assert not (tmp_path / "out").exists()
-
-
-def test_where_the_program_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, iobench: Path) -> None:
-    assert probe.find("iobench") == iobench
-    monkeypatch.setenv("ANDROSTEP_IOBENCH", str(tmp_path / "missing"))
-    with pytest.raises(InputError, match=r"missing: named by ANDROSTEP_IOBENCH, but no program; .*make probes"):
-        probe.find("iobench")
-    monkeypatch.delenv("ANDROSTEP_IOBENCH")
-    monkeypatch.setattr(probe, "_BUILT", "build/nowhere")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="there is no program iobench; build it with `make probes`"):
-        probe.find("iobench")
-    shutil.copy(iobench, tmp_path / "iobench")
-    assert probe.find("iobench") == tmp_path / "iobench"
 
 
 def test_a_capture_that_is_there_stays(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,14 +15,29 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
-FROM_PYPI = {"pytsk3"}
-"""Packages that conda-forge does not have."""
+FROM_PYPI = {"pytsk3", "adb-shell[usb]"}
+"""Packages that conda-forge does not have, or not whole."""
 
 
 def constraints(requirements: list[str]) -> dict[str, SpecifierSet]:
-    """Version constraint by canonical package name."""
+    """Version constraint by canonical package name, with the extras that are asked of it."""
     parsed = [Requirement(requirement) for requirement in requirements]
-    return {canonicalize_name(requirement.name): requirement.specifier for requirement in parsed}
+    return {named(requirement): requirement.specifier for requirement in parsed}
+
+
+def named(requirement: Requirement) -> str:
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    return canonicalize_name(requirement.name) + extras
+
+
+def asked_for() -> list[str]:
+    """What pyproject.toml asks of others, with all extras: neither the package itself nor its probes."""
+    project = PYPROJECT["project"]
+    everything = [
+        *project["dependencies"],
+        *(word for extra in project["optional-dependencies"].values() for word in extra),
+    ]
+    return [word for word in everything if not Requirement(word).name.startswith(project["name"])]
 
 
 def entries_of_lock() -> list[str]:
@@ -49,13 +64,16 @@ def test_conda_asks_for_what_pyproject_asks_for() -> None:
     assert conda.pop("pip") == SpecifierSet()
     assert conda.pop("python") == SpecifierSet(PYPROJECT["project"]["requires-python"])
     assert set(pypi) == FROM_PYPI
-    assert conda | pypi == constraints(PYPROJECT["project"]["dependencies"])
+    assert conda | pypi == constraints(asked_for())
     assert "-e ." in pip
 
 
 def test_the_lock_holds_what_pyproject_asks_for() -> None:
     pins = pins_here()
-    wanted = constraints(PYPROJECT["project"]["dependencies"] + PYPROJECT["dependency-groups"]["dev"])
+    wanted = {
+        canonicalize_name(requirement.name): requirement.specifier
+        for requirement in map(Requirement, asked_for() + PYPROJECT["dependency-groups"]["dev"])
+    }
     assert [name for name in wanted if name not in pins] == []
     assert [f"{name} {pins[name]}" for name, allowed in wanted.items() if not allowed.contains(pins[name])] == []
 
@@ -68,3 +86,13 @@ def test_the_lock_can_build_the_package() -> None:
 def test_every_entry_of_the_lock_is_one_version_with_hashes() -> None:
     for entry in entries_of_lock():
         assert re.match(r"[a-z0-9-]+==[^ ;*]+ .*--hash=sha256:[0-9a-f]{64}", entry), entry
+
+
+def test_every_part_has_one_version() -> None:
+    version = PYPROJECT["project"]["version"]
+    probes = tomllib.loads((ROOT / "probes" / "wheel" / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    header = (ROOT / "probes" / "common" / "record.h").read_text("utf-8")
+    assert probes["version"] == str(citation["version"]) == version
+    assert f'#define PROBE_VERSION "{version}"' in header
+    assert f"{probes['name']}=={version}" in PYPROJECT["project"]["optional-dependencies"]["device"]

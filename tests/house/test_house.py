@@ -124,8 +124,8 @@ def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
 
 LAYERS = (
     {"csvfile", "errors", "markup", "schema", "scratch", "stats", "tar", "units"},
-    {"analysis", "losses", "manifest", "native", "population", "probe"},
-    {"doctor", "recording", "results"},
+    {"analysis", "losses", "manifest", "native", "population", "programs"},
+    {"doctor", "probe", "recording", "results"},
     {"ingest"},
     {"bench", "fs", "steps"},
     {"link", "unrecorded"},

@@ -1,13 +1,8 @@
-"""The compiled library: what C and Python must agree on, its strings, the decoders under sanitizers, and wheels."""
+"""The compiled library: what C and Python must agree on, its strings, and the decoders under sanitizers."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -96,55 +91,3 @@ def test_sanitizers_notice(tmp_path: Path) -> None:
     ran = sanitized.run(str(test), "-s", "-c", str(ROOT / "pyproject.toml"))
     assert ran.returncode != 0
     assert "AddressSanitizer" in ran.stderr + ran.stdout
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Wheels for both kinds of Linux, built from a copy of the tree without anything built."""
-    copy = tmp_path_factory.mktemp("tree") / "androstep"
-    copy.mkdir()
-    for name in ("androstep_analysis", "schemas", "tools", "README.md", "pyproject.toml"):
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.part"))
-        else:
-            shutil.copyfile(source, copy / name)
-    made = {}
-    for platform in ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64"):
-        out = tmp_path_factory.mktemp(platform)
-        code = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
-        environment = os.environ | {"ANDROSTEP_WHEEL_PLATFORM": platform}
-        subprocess.run([sys.executable, "-c", code, out], cwd=copy, env=environment, check=True, capture_output=True)
-        (made[platform],) = out.iterdir()
-    return made
-
-
-def test_wheels_are_of_their_platform(wheels: dict[str, Path]) -> None:
-    machines = {"manylinux_2_17_x86_64": 62, "manylinux_2_17_aarch64": 183}  # e_machine of the ELF header
-    for platform, path in wheels.items():
-        assert path.name.endswith(f"-py3-none-{platform}.whl")
-        with zipfile.ZipFile(path) as wheel:
-            library = wheel.read("androstep_analysis/native/libandrostep.so")
-            assert "androstep_analysis/schemas/block_events.json" in wheel.namelist()
-        assert library[:4] == b"\x7fELF"
-        assert int.from_bytes(library[18:20], "little") == machines[platform]
-        assert max(map(int, re.findall(rb"GLIBC_2\.(\d+)", library)), default=0) <= 17
-
-
-def test_a_wheel_needs_no_compiler(wheels: dict[str, Path], tmp_path: Path) -> None:
-    """Installed beside nothing else, with no program to be found, it loads and works."""
-    if os.uname().machine != "x86_64":
-        pytest.skip("the wheel is of another machine")
-    with zipfile.ZipFile(wheels["manylinux_2_17_x86_64"]) as wheel:
-        wheel.extractall(tmp_path / "site")
-    code = (
-        "import androstep_analysis as a; from androstep_analysis import native; strings = native.Strings(); "
-        "assert strings.add(b'x') == 0 and strings.add(b'x') == 0; print(a.__file__)"
-    )
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
-    ran = subprocess.run(
-        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = [{str(tmp_path / 'site')!r}, {packages!r}]; {code}"],
-        env={"PATH": "/nonexistent"}, cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith(str(tmp_path / "site"))

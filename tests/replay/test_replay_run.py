@@ -19,14 +19,6 @@ from androstep_analysis.replay import device
 from androstep_analysis.replay.program import Program
 
 
-@pytest.fixture(autouse=True)
-def ioreplay(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program under test."""
-    path = built.program("ioreplay", "native")
-    monkeypatch.setenv("ANDROSTEP_IOREPLAY", str(path))
-    return path
-
-
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
     """A program whose file is app.rec."""

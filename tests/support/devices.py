@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from adbd import ODD, PIXEL, FakePhone, phone
 
-from androstep_analysis.device import Device, connect, probes
+from androstep_analysis import programs
+from androstep_analysis.device import Device, connect
 from support.built import OUT
 
 WAYS = ("local", "tcp", "tcp, old", "adb")
@@ -58,6 +59,6 @@ def adb_connected(fake: FakePhone) -> Iterator[None]:
 
 def needs_probe(name: str) -> None:
     """Skips the test where a probe is not built for devices."""
-    target = probes.TARGETS[os.uname().machine]
+    target = programs.TARGETS[os.uname().machine]
     if not (OUT / target / name).is_file():
         pytest.skip(f"{name} is not built for {target}; run make probes-tests")
