@@ -6,7 +6,12 @@
 The last line of a cell shows it. What it measures are captures in the directory it was given.
 """
 
+try:
+    from androstep_analysis.panel.view import Panel
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"the panel needs the Python package {error.name}; `pip install 'androstep[notebook]'`", name=error.name
+    ) from None
 from androstep_analysis.panel.settings import Settings
-from androstep_analysis.panel.view import Panel
 
 __all__ = ["Panel", "Settings"]
