@@ -87,7 +87,7 @@ def test_what_is_no_program_is_passed_over(checkout: Path, package: Path) -> Non
 
 
 def test_an_unknown_processor() -> None:
-    with pytest.raises(InputError, match="riscv64: no program is built for this processor, only for .*aarch64, "):
+    with pytest.raises(InputError, match=r"riscv64: no program is built for this processor, only for .*aarch64, "):
         programs.for_processor("iotrace", "riscv64")
 
 
