@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 from support.tree import ROOT, ignored
 
+from androstep_analysis import schema
+
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = {"sh", "python"}
 SHOWN = {"text", "json", "toml", "yaml", "csv", "c", "bibtex"}
@@ -187,3 +189,12 @@ def test_wrong_python_fails_and_says_where(tmp_path: Path) -> None:
 def test_a_fence_without_end_is_refused() -> None:
     with pytest.raises(ValueError, match="starts at line 2 has no end"):
         list(blocks("text\n```sh\nls\n"))
+
+
+def test_the_glossary_names_columns_and_definitions_that_exist() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    terms = re.findall(r"^\| [^|]+ \|[^|]+\|[^|]+\| ([^|]+) \|$", text, re.MULTILINE)
+    places = [place for cell in terms if cell != "in the tables" for place in cell.split(", ")]
+    columns = {f"`{name}.{column}`" for name in schema.names() for column in schema.table(name).polars}
+    assert len(places) > 60
+    assert [place for place in places if place not in columns and place.strip("[]") not in schema.definitions()] == []

@@ -68,6 +68,19 @@ def test_conda_asks_for_what_pyproject_asks_for() -> None:
     assert "-e ." in pip
 
 
+def test_the_recipe_asks_for_what_pyproject_asks_for() -> None:
+    """But the package of which conda-forge has none."""
+    recipe = yaml.safe_load((ROOT / "tools" / "conda" / "recipe.yaml").read_text("utf-8"))
+    project, needs = PYPROJECT["project"], recipe["requirements"]
+    run, asked = constraints(needs["run"]), constraints(project["dependencies"])
+    assert run.pop("python") == SpecifierSet(project["requires-python"])
+    assert asked.pop("pytsk3")
+    assert run == asked
+    host = constraints(needs["host"])
+    assert host.items() >= constraints(PYPROJECT["build-system"]["requires"]).items()
+    assert recipe["context"]["version"] == project["version"]
+
+
 def test_the_lock_holds_what_pyproject_asks_for() -> None:
     pins = pins_here()
     wanted = {
