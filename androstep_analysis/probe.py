@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -93,19 +94,47 @@ def _run_here(
     return 128 - process.returncode if process.returncode < 0 else process.returncode
 
 
+def _signals_wait() -> Callable[[], None]:
+    """SIGINT and SIGTERM wait from now on, for what is called where they may come.
+
+    A program that has begun while `Popen` has not yet returned would belong to nobody.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    caught: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: caught.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+
+    def begin() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for due in caught:
+            signal.raise_signal(due)
+
+    return begin
+
+
 @contextlib.contextmanager
 def _running(command: Sequence[str], output: int) -> Iterator[subprocess.Popen[str]]:
     """The program at work; it has ended, and removed its files, when this is left by whatever way."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="backslashreplace",
-    )
+    begin = _signals_wait()
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+    except BaseException:
+        begin()
+        raise
     assert process.stderr is not None
     try:
+        begin()
         yield process
     except BaseException:
         process.send_signal(signal.SIGINT)

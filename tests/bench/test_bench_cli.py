@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -204,6 +205,28 @@ def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, place:
     assert b"Traceback" not in err
     assert list(place.iterdir()) == [] and list(scratch.iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["place", "scratch"]
+
+
+def test_an_interrupt_while_the_program_begins_ends_it(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the program may be at work before `Popen` returns."""
+    popen = subprocess.Popen
+
+    def begun(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+        process = popen(*arguments, **options)
+        while not list(place.glob("iobench-*/*")):
+            time.sleep(0.02)
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", begun)
+    before = signal.getsignal(signal.SIGTERM)
+    options = ["--size", "1m", "--runtime", "60s", "--cache", "any", "--directory", str(place)]
+    with pytest.raises(KeyboardInterrupt):
+        probe.local("iobench")(options, tmp_path / "x.rec", lambda _: None)
+    assert list(place.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_comparing_two_runs(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
