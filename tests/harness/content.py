@@ -108,7 +108,7 @@ def truth(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, operati
     known = _Contents(operations)
     names = oplog.names(operations)
     stamps = _Stamps(operations, names.now)
-    writers = _Writers(operations, layout.block_sectors)
+    writers = _Writers(operations, layout)
     ambiguous: Counter[str] = Counter()
     rows = []
     for whole in blocks:
@@ -380,10 +380,10 @@ def _truncate(pages: dict[int, bytearray], size: int) -> Iterator[tuple[int, byt
 class _Writers:
     """Who wrote to each page and is not on the disk yet."""
 
-    def __init__(self, operations: list[Op], block_sectors: int) -> None:
-        self._pending = oplog.page_writes(operations)
+    def __init__(self, operations: list[Op], layout: Layout) -> None:
+        self._pending = oplog.page_writes(operations, has_holes=layout.has_holes)
         self._span = {op.sequence: (op.offset, op.offset + op.length) for op in operations}
-        self._block_bytes = block_sectors * SECTOR_BYTES
+        self._block_bytes = layout.block_sectors * SECTOR_BYTES
         self._unclear = -1
 
     def unclear_at(self, ts: int) -> None:

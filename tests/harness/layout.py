@@ -20,12 +20,14 @@ class Layout(NamedTuple):
     """What a filesystem keeps where.
 
     `block_sectors`: the least it gives to a file, at most a page; `of_place` tells what a sector is that never is a
-    file's; `of_content` what a block of another place is. Both return None where they cannot tell.
+    file's; `of_content` what a block of another place is. Both return None where they cannot tell. Where no file
+    `has_holes` (FAT, exFAT), a write behind the end of a file also fills with zeros what lies between.
     """
 
     block_sectors: int
     of_place: Callable[[int], Kind | None]
     of_content: Callable[[bytes], Kind | None]
+    has_holes: bool = True
 
 
 PAGE_SECTORS = 8
@@ -154,7 +156,7 @@ def vfat(image: Path) -> Layout:
     def of_content(content: bytes) -> Kind | None:
         return ("metadata", "directory") if _is_fat_directory(content) else None
 
-    return Layout(min(boot[13], PAGE_SECTORS), areas, of_content)
+    return Layout(min(boot[13], PAGE_SECTORS), areas, of_content, has_holes=False)
 
 
 def _entries(content: bytes) -> list[bytes]:
@@ -193,7 +195,7 @@ def exfat(image: Path) -> Layout:
         known = {0x81, 0x82, 0x83, 0x85, 0xC0, 0xC1, 0x05, 0x40, 0x41}
         return ("metadata", "directory") if kinds and kinds <= known else None
 
-    return Layout(min(cluster_sectors, PAGE_SECTORS), _Areas(areas), of_content)
+    return Layout(min(cluster_sectors, PAGE_SECTORS), _Areas(areas), of_content, has_holes=False)
 
 
 LAYOUTS = {"ext4": ext4, "f2fs": f2fs, "vfat": vfat, "exfat": exfat}

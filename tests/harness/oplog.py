@@ -147,8 +147,12 @@ class Write(NamedTuple):
     gone: int = sys.maxsize
 
 
-def page_writes(operations: list[Op]) -> dict[tuple[Key, int], list[Write]]:
-    """The writes of the run to each page of each file, in the order of their sequence numbers."""
+def page_writes(operations: list[Op], *, has_holes: bool = True) -> dict[tuple[Key, int], list[Write]]:
+    """The writes of the run to each page of each file, in the order of their sequence numbers.
+
+    Where files have no holes, a write behind the end is one to all pages from there on.
+    """
+    size: dict[Key, int] = {}
     found: dict[Key, dict[int, list[Write]]] = {}
     run = next(op.sequence for op in operations if op.op == RUN)
     moved = {(key, move.sequence) for key, done in moves(operations).items() for move in done}
@@ -156,9 +160,14 @@ def page_writes(operations: list[Op]) -> dict[tuple[Key, int], list[Write]]:
         pages = found.setdefault(op.key, {})
         if op.op in (STAMP, DATA, STORE) and op.length and op.sequence > run:
             write = Write(op.sequence, op.pid, op.ts_ns, op.done_ns)
-            for page in range(op.offset // PAGE_BYTES, (op.offset + op.length - 1) // PAGE_BYTES + 1):
+            begin = op.offset if has_holes else min(op.offset, size.get(op.key, 0))
+            for page in range(begin // PAGE_BYTES, (op.offset + op.length - 1) // PAGE_BYTES + 1):
                 pages.setdefault(page, []).append(write)
-        elif op.op in (TRUNCATE, DROP) or (op.key, op.sequence) in moved:
+        if op.op in (STAMP, DATA, STORE):
+            size[op.key] = max(size.get(op.key, 0), op.offset + op.length)
+        elif op.op == TRUNCATE:
+            size[op.key] = op.offset
+        if op.op in (TRUNCATE, DROP) or (op.key, op.sequence) in moved:
             first, last = _dropped(op)
             for page in pages:
                 if first <= page < last:

@@ -325,3 +325,17 @@ def test_a_collapsed_range_moves_what_was_written_before():
     done = oplog.Op(160, 160, 7, KEY, 0, 1, 70, oplog.DONE, b"")
     page = block((3 * 4096, 70, 5))
     assert [row["lblk"] for row in known([page, page], [write(5, 70, 10, 20), collapse, done])] == [3, 2]
+
+
+def test_where_files_have_no_holes_a_write_behind_the_end_fills_what_lies_between() -> None:
+    """FAT zeroes it, in the cache: these pages are new on the disk by that write, too."""
+    key = oplog.Key(7, 0)
+    writes = [(oplog.RUN, 0, 0, 1), (oplog.STAMP, 0, 2048, 1), (oplog.STAMP, 9000, 100, 2), (oplog.STAMP, 5000, 100, 3)]
+    operations = [
+        oplog.Op(sequence, sequence, sequence, key, offset, length, pid, op, b"")
+        for sequence, (op, offset, length, pid) in enumerate(writes)
+    ]
+    found = oplog.page_writes(operations, has_holes=False)
+    assert {page: [write.pid for write in done] for (_, page), done in found.items()} == {0: [1, 2], 1: [2, 3], 2: [2]}
+    found = oplog.page_writes(operations)
+    assert {page: [write.pid for write in done] for (_, page), done in found.items()} == {0: [1], 1: [3], 2: [2]}
