@@ -2,7 +2,7 @@
 
 >>> import androstep_analysis as androstep
 >>> capture = androstep.open("datasets/demo")
->>> androstep.analysis.blocktypes(capture.io)
+>>> androstep.measures.blocktypes(capture.io)
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from androstep_analysis import (
-        analysis,
         bench,
         compare,
         datasets,
         device,
         fs,
+        measures,
         panel,
+        perceived,
         plot,
         replay,
         report,
@@ -34,15 +35,16 @@ __all__ = [
     "Capture",
     "InputError",
     "LossWarning",
-    "analysis",
     "bench",
     "compare",
     "create",
     "datasets",
     "device",
     "fs",
+    "measures",
     "open",
     "panel",
+    "perceived",
     "plot",
     "replay",
     "report",

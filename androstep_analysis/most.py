@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis.link import filetype
+from androstep_analysis.link.evidence import filetype
 
 
 def counts(table: pl.DataFrame) -> dict[str, dict[str, dict[str, dict[str, int]]]]:

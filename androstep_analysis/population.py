@@ -11,7 +11,7 @@ _OF_EVENTS = frozenset({"missing", "dropped", "overwritten", "torn", "unreadable
 
 
 def sentence(counts: Mapping[str, int], losses: Sequence[Loss] = (), lost_events: int = 0) -> str:
-    """What `analysis.population` counted: of which requests the numbers are, what of them is missing, and why."""
+    """What `measures.population` counted: of which requests the numbers are, what of them is missing, and why."""
     if not counts["count"]:
         return "There are no requests."
     if not counts["issued"] and not counts["completed"]:

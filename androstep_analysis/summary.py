@@ -6,8 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, losses, most, waits
-from androstep_analysis.analysis import responses
+from androstep_analysis import bench, losses, measures, most, perceived, waits
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.most import lines
 from androstep_analysis.replay.metrics import metrics
@@ -20,7 +19,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     (every event in the file by the format's own name), events_by_rwbs (``"Q WS": n``, block events only), syscalls (per
     call: count, failed, duration_ns), requests (per operation: count, bytes),
     block_types and file_types (per operation and type: count, bytes), population (of which requests the numbers
-    are: see `analysis.population`), coverage (per operation: shares of its bytes matched, mapped, inferred and owned),
+    are: see `measures.population`), coverage (per operation: shares of its bytes matched, mapped, inferred and owned),
     map_sources and owners_via (per operation and kind of evidence: count, bytes; `unknown` where nothing tells),
     snapshots (a list: role, proven, agreements, contradictions and kinds of each image and listing),
     bench (None, or runs, invalid and measures: a list with the
@@ -33,8 +32,8 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         most.counts(lines(capture))
         if compat == "most"
         else {
-            "block_types": _nested(analysis.blocktypes(capture.io), "block_type"),
-            "file_types": _nested(analysis.filetypes(capture.io), "file_type"),
+            "block_types": _nested(measures.blocktypes(capture.io), "block_type"),
+            "file_types": _nested(measures.filetypes(capture.io), "file_type"),
         }
     )
     return {
@@ -45,11 +44,11 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "losses": [losses.as_json(loss) for loss in capture.losses],
         "events": dict(sorted(capture.events.items())),
         "events_by_rwbs": _events_by_rwbs(capture),
-        "syscalls": {row.pop("call"): row for row in analysis.calls(capture.syscalls).to_dicts()},
-        "requests": {op: counts for op, counts in _by(analysis.mix(capture.requests), "op").items() if op is not None},
+        "syscalls": {row.pop("call"): row for row in measures.calls(capture.syscalls).to_dicts()},
+        "requests": {op: counts for op, counts in _by(measures.mix(capture.requests), "op").items() if op is not None},
         **types,
-        "map_sources": _nested(_told(analysis.evidence(capture.io, "map_source"), "map_source"), "map_source"),
-        "owners_via": _nested(analysis.evidence(capture.io, "owner_via"), "owner_via"),
+        "map_sources": _nested(_told(measures.evidence(capture.io, "map_source"), "map_source"), "map_source"),
+        "owners_via": _nested(measures.evidence(capture.io, "owner_via"), "owner_via"),
         "snapshots": capture.about.get("snapshots", []),
         "bench": _bench(capture) if capture.about["bench"] else None,
         "replay": _replay(capture) if capture.about["replay"] else None,
@@ -75,8 +74,8 @@ def _waits(waited: waits.Waits) -> dict[str, Any]:
         "apps": list(waited.apps),
         "inputs": waited.found.height,
         **waited.counts(),
-        "responses": _rows(responses.responses(waited.found)),
-        "classes": _rows(responses.classes(waited.found, by=("label",))),
+        "responses": _rows(perceived.responses(waited.found)),
+        "classes": _rows(perceived.classes(waited.found, by=("label",))),
         "in_flight": _rows(waited.in_flight.filter(metric="in_flight_ratio")),
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, population, units, unrecorded, waits
+from androstep_analysis import bench, measures, population, units, unrecorded, waits
 from androstep_analysis.bench.measures import telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
@@ -46,21 +46,21 @@ def summary(capture: Capture) -> str:
     told += [part for part in _beside_requests(capture) if part]
     if not capture.about["rows"]["requests"]:
         return "\n\n".join(told)
-    requests, io = (analysis.counted(table).collect() for table in (capture.requests, capture.io))
+    requests, io = (measures.counted(table).collect() for table in (capture.requests, capture.io))
     data = io.filter(pl.col("block_type") == "data")
     parts = [
         *told,
-        _shares("Requests", analysis.mix(requests), ["op"]),
-        _shares("Block types (empty flushes apart)", analysis.blocktypes(io), ["op", "block_type"]),
-        _shares("File types of data blocks", analysis.filetypes(io), ["op", "file_type"]),
+        _shares("Requests", measures.mix(requests), ["op"]),
+        _shares("Block types (empty flushes apart)", measures.blocktypes(io), ["op", "block_type"]),
+        _shares("File types of data blocks", measures.filetypes(io), ["op", "file_type"]),
         _volume(f"Processes (top {TOP})", io, "owner_comm"),
         _volume(f"Apps by directory (top {TOP})", data, "package"),
         _volume(f"Files (top {TOP})", data, "path"),
-        _shares("Locality", analysis.locality(requests), ["op", "class"]),
-        _shares("Synchronous and buffered writes", analysis.sync(io), ["class"]),
+        _shares("Locality", measures.locality(requests), ["op", "class"]),
+        _shares("Synchronous and buffered writes", measures.sync(io), ["class"]),
         _latency(requests),
-        _shares("What the block types rest on", analysis.evidence(io, "map_source"), ["op", "map_source"]),
-        _shares("What the owners rest on", analysis.evidence(io, "owner_via"), ["op", "owner_via"]),
+        _shares("What the block types rest on", measures.evidence(io, "map_source"), ["op", "map_source"]),
+        _shares("What the owners rest on", measures.evidence(io, "owner_via"), ["op", "owner_via"]),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -69,13 +69,13 @@ def _beside_requests(capture: Capture) -> Iterator[str]:
     """What a capture has beside requests: system calls, commands, counters; of others which events there are."""
     has = capture.about["rows"]
     if has["syscalls"]:
-        yield _calls(analysis.calls(capture.syscalls))
-        yield _called_paths(analysis.called_paths(capture.syscalls))
+        yield _calls(measures.calls(capture.syscalls))
+        yield _called_paths(measures.called_paths(capture.syscalls))
     if has["commands"]:
-        yield _commands(analysis.commands(capture.commands))
+        yield _commands(measures.commands(capture.commands))
     if has["samples"]:
         yield from _sampled(capture.samples)
-        yield _counters(analysis.counters(capture.samples))
+        yield _counters(measures.counters(capture.samples))
     if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")):
         counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
         yield _top("Events", ["event", "count"], [[name, f"{count:,}"] for name, count in counts])
@@ -112,14 +112,14 @@ def _commands(result: pl.DataFrame) -> str:
 
 def _sampled(samples: pl.LazyFrame) -> Iterator[str]:
     """What the CPUs did, for whom, and how busy disks were, as far as samples tell."""
-    cpu = analysis.cpu(samples).pivot("metric", index="state", values="value")
+    cpu = measures.cpu(samples).pivot("metric", index="state", values="value")
     if cpu.height:
         rows = [[state, _number(seconds, 1, 2), _percent(share)] for state, seconds, share in cpu.iter_rows()]
         yield _top("CPU time", ["state", "s", "share"], rows)
-    users = analysis.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    users = measures.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
     rows = [["–" if comm is None else comm, _number(s, 1, 2)] for comm, s in users.select("comm", "value").iter_rows()]
     yield _top("CPU time of processes", ["process", "s"], rows)
-    disks = analysis.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    disks = measures.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
     rows = [
         ["–" if disk is None else disk, _percent(ratio)] for disk, ratio in disks.select("disk", "value").iter_rows()
     ]
@@ -173,7 +173,7 @@ def _shares(title: str, result: pl.DataFrame, dimensions: list[str]) -> str:
 
 def _volume(title: str, io: pl.DataFrame, column: str) -> str:
     """Bytes read and written by one column of io, the largest first; what is unknown stands as such."""
-    result = analysis.volume(io, by=(column,)).filter(pl.col("metric") == "bytes")
+    result = measures.volume(io, by=(column,)).filter(pl.col("metric") == "bytes")
     wide = result.group_by(column).agg(
         read=pl.col("value").filter(pl.col("op") == "read").sum(),
         write=pl.col("value").filter(pl.col("op") == "write").sum(),
@@ -184,7 +184,7 @@ def _volume(title: str, io: pl.DataFrame, column: str) -> str:
 
 
 def _latency(requests: pl.DataFrame) -> str:
-    result = analysis.latency(requests)
+    result = measures.latency(requests)
     if not result.height:
         return ""
     wide = result.with_columns(pl.col("quantile").cast(pl.String)).pivot(

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.analysis import perceived, perceived_io, responses
+from androstep_analysis import perceived, schema
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -23,7 +22,7 @@ class Waits:
 
     `found` is a table of `perceived.transitions`, `views` what it is made of (none of loads). `watched` says what tells
     when a wait ended: snapshots, frames or loads. `apps` are the packages that stable screens showed, in order.
-    `in_flight` is the table of `perceived_io.in_flight` of its `windows`, empty where the capture has no requests.
+    `in_flight` is the table of `perceived.in_flight` of its `windows`, empty where the capture has no requests.
     """
 
     found: pl.DataFrame
@@ -44,16 +43,16 @@ class Waits:
     def actions(self) -> pl.DataFrame:
         """A row for each action (`label`), the slowest first.
 
-        Columns: ``inputs``; the row of `responses.responses` (``n`` of them stable, ``value``, ``lo``, ``hi`` in ns);
+        Columns: ``inputs``; the row of `perceived.responses` (``n`` of them stable, ``value``, ``lo``, ``hi`` in ns);
         how many were of which class: those of `CLASSES`, and ``unsure``, which may be of two (Int64).
         """
-        counts = responses.classes(self.found, by=("label",)).filter(metric="count")
+        counts = perceived.classes(self.found, by=("label",)).filter(metric="count")
         of_class = counts.group_by("label").agg(
             *(pl.col("n").filter(pl.col("class") == name).sum().alias(name) for name in CLASSES),
             pl.col("n").filter(pl.col("class").is_null()).sum().alias("unsure"),
         )
         inputs = self.found.group_by("label").agg(inputs=pl.len().cast(pl.Int64))
-        rows = responses.responses(self.found).join(inputs, on="label").join(of_class, on="label", how="left")
+        rows = perceived.responses(self.found).join(inputs, on="label").join(of_class, on="label", how="left")
         return (
             rows.with_columns(pl.col(*CLASSES, "unsure").fill_null(0))
             .sort("value", "label", descending=[True, False], nulls_last=True)
@@ -99,7 +98,7 @@ def of(capture: Capture) -> Waits | None:
     if found.is_empty():
         return None
     apps = _apps(capture, found)
-    in_flight = perceived_io.in_flight(capture.io, perceived.windows(found), apps=apps or None)
+    in_flight = perceived.in_flight(capture.io, perceived.windows(found), apps=apps or None)
     has_requests = capture.about["rows"]["requests"] > 0
     return Waits(found, views, watched, apps, in_flight if has_requests else in_flight.clear())
 

@@ -28,7 +28,7 @@ import polars as pl
 from iobench import output
 
 import androstep_analysis as androstep
-from androstep_analysis import analysis, export, units
+from androstep_analysis import export, measures, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.replay import device, read
 
@@ -179,7 +179,7 @@ def main() -> None:
     program = device.program(part.requests, dev=dev)
     reach = program.operations.select((pl.col("offset_bytes") + pl.col("bytes")).max()).item()
     queued = numbered(part.requests, pl.coalesce("queue_ns", "insert_ns", "issue_ns"))
-    issued = numbered(part.requests, analysis.order_ns())
+    issued = numbered(part.requests, measures.order_ns())
     print(f"{queued.height} requests in {(queued['ts_ns'].max() - queued['ts_ns'].min()) / 1e9:.3f} s, ", end="")
     print(f"up to {program.threads.height} at a time; {output('fio', '--version').strip()}")
     with tempfile.TemporaryDirectory(prefix="androstep-replay-device-", dir="/dev/shm") as directory:

@@ -29,8 +29,8 @@ SUMS = "SHA256SUMS"
 _PACKAGE = Path(__file__).parents[1]
 
 _DERIVING = (
-    *("*.py", "capture/*.py", "ingest/*.py", "fs/*.py", "link/*.py", "link/*.toml", "bench/*.py", "steps/*.py"),
-    *("replay/read.py", "replay/tables.py", "analysis/tables.py", "native/*.py"),
+    *("*.py", "replay/read.py", "replay/tables.py", "measures/tables.py", "native/*.py", "link/**/*.toml"),
+    *(f"{folder}/**/*.py" for folder in ("capture", "ingest", "fs", "link", "bench", "perceived")),
     *(f"native/{folder}/*.[ch]" for folder in ("core", "text", "strace", "syscalls", "ftrace", "perfetto")),
     *(f"native/{folder}/*.[ch]" for folder in ("blktrace", "opencas", "link")),
 )

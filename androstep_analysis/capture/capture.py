@@ -12,10 +12,10 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import (
-    analysis,
     ingest,
     losses,
     manifest,
+    measures,
     population,
     schema,
     unrecorded,
@@ -210,10 +210,10 @@ class Capture:
 
     @cached_property
     def coverage(self) -> pl.DataFrame:
-        """Shares of the bytes of each operation that are matched, mapped, inferred and owned (`analysis.coverage`)."""
+        """Shares of the bytes of each operation that are matched, mapped, inferred and owned (`measures.coverage`)."""
         if self._window is None:
             return pl.DataFrame(self.about["coverage"], schema=_COVERAGE)
-        return analysis.coverage(self.requests, self.io)
+        return measures.coverage(self.requests, self.io)
 
     @property
     def compared(self) -> list[str]:
@@ -236,18 +236,18 @@ class Capture:
 
     @cached_property
     def population(self) -> dict[str, int]:
-        """Of which requests all numbers are, and how many of them completed (`analysis.population`)."""
-        return dict(self.about["population"]) if self._window is None else analysis.population(self.requests)
+        """Of which requests all numbers are, and how many of them completed (`measures.population`)."""
+        return dict(self.about["population"]) if self._window is None else measures.population(self.requests)
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
         """The requests (and their pieces and the events) that were issued in ``[start_ns, end_ns)`` of the clock."""
-        time = analysis.order_ns()
+        time = measures.order_ns()
         tables = dict(self.tables)
         for name in ("requests", "io"):
             tables[name] = tables[name].filter((time >= start_ns) & (time < end_ns))
         for name in STAGED:
             tables[name] = tables[name].filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
-        tables["samples"] = analysis.clipped(self.samples, start_ns, end_ns)
+        tables["samples"] = measures.clipped(self.samples, start_ns, end_ns)
         return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns))
 
     def with_filesystem(

@@ -11,14 +11,13 @@ from typing import Any
 import polars as pl
 from tqdm.auto import tqdm
 
-from androstep_analysis import analysis, fs, link, losses, schema, units
+from androstep_analysis import fs, link, losses, measures, schema, units
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.fs import fiemap, journal
 from androstep_analysis.ingest import Spool, record, staging, tasks
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import incomplete
-from androstep_analysis.link.requests import Device
+from androstep_analysis.link.requests import Device, incomplete
 from androstep_analysis.link.requests import link as link_requests
 
 OF_WITNESSES = ("extents", "files")
@@ -146,8 +145,8 @@ def _about(
         "lost_events": recorded.lost_events,
         "losses": [losses.as_json(loss) for loss in lost],
         "rows": {name: table.select(pl.len()).collect().item() for name, table in tables.items()},
-        "coverage": analysis.coverage(tables["requests"], tables["io"]).to_dicts(),
-        "population": analysis.population(tables["requests"]),
+        "coverage": measures.coverage(tables["requests"], tables["io"]).to_dicts(),
+        "population": measures.population(tables["requests"]),
     }
 
 

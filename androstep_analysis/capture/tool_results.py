@@ -12,9 +12,9 @@ from androstep_analysis import losses, schema
 from androstep_analysis.bench.read import KIND as BENCH
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.perceived import GUI, STEPS
 from androstep_analysis.replay.read import KIND as REPLAY
 from androstep_analysis.results import Kind, Results
-from androstep_analysis.steps import GUI, STEPS
 
 KINDS: Final[Mapping[str, Kind]] = {kind.role: kind for kind in (BENCH, REPLAY, STEPS, GUI)}
 """The kinds of results that a capture can have, by the role of their files."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, capture, compare, population, terminal
+from androstep_analysis import capture, compare, measures, population, terminal
 from androstep_analysis.capture import Capture
 from androstep_analysis.commands.command import complete, duration
 from androstep_analysis.compare.measures import dimensions
@@ -179,7 +179,7 @@ def _text(
 
 def _population(one: Capture | compare.Recording) -> dict[str, int]:
     """Of which requests the numbers of a recording are; empty where it has none."""
-    counts = analysis.population(one.tables["requests"]) if "requests" in one.tables else {}
+    counts = measures.population(one.tables["requests"]) if "requests" in one.tables else {}
     return counts if any(counts.values()) else {}
 
 

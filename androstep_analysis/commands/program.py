@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from androstep_analysis import analysis, capture, recording, terminal, units
+from androstep_analysis import capture, measures, recording, terminal, units
 from androstep_analysis.commands.command import block_device, complete, keep_source, new_file
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _device_program(opened: capture.Capture, device: str) -> tuple[Program, str]:
-    requests, dev = analysis.counted(opened.requests), units.parse_dev(device)
+    requests, dev = measures.counted(opened.requests), units.parse_dev(device)
     made = device_replay.program(requests, dev=dev)
     return made, terminal.program(made, None, device_replay.left_out(requests, dev=dev))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import analysis, bench, capture, population, terminal, units, whatif
+from androstep_analysis import bench, capture, measures, population, terminal, units, whatif
 from androstep_analysis.commands.command import block_device, complete, keep_source
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     before = _of_device(opened, arguments.device)
     model = _model(arguments.model) if arguments.model else None
     after, changes = _changed(before, opened, arguments)
-    told = [population.sentence(analysis.population(before), opened.losses, opened.lost_events), *changes]
+    told = [population.sentence(measures.population(before), opened.losses, opened.lost_events), *changes]
     if model is not None:
         told.append(_predicted(before, after, model, arguments.mode.replace("-", "_")))
     if arguments.output is not None:
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
-    requests = analysis.counted(opened.requests).collect()
+    requests = measures.counted(opened.requests).collect()
     if requests.is_empty():
         raise InputError(f"{opened.title}: no requests of block devices; record block events with iotrace")
     if device is None:

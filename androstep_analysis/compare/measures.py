@@ -13,18 +13,18 @@ from typing import Any, Final
 import polars as pl
 
 from androstep_analysis import bench, replay, schema
-from androstep_analysis.analysis.blocktypes import blocktypes
-from androstep_analysis.analysis.filetypes import filetypes
-from androstep_analysis.analysis.latency import latency
-from androstep_analysis.analysis.locality import locality, order_ns
-from androstep_analysis.analysis.mix import mix
-from androstep_analysis.analysis.samples import in_windows
-from androstep_analysis.analysis.sync import sync
 from androstep_analysis.bench.tables import JOB
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
+from androstep_analysis.measures.blocktypes import blocktypes
+from androstep_analysis.measures.filetypes import filetypes
+from androstep_analysis.measures.latency import latency
+from androstep_analysis.measures.locality import locality, order_ns
+from androstep_analysis.measures.mix import mix
+from androstep_analysis.measures.samples import in_windows
+from androstep_analysis.measures.sync import sync
 
 Tables = Mapping[str, pl.LazyFrame]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from androstep_analysis import analysis
+from androstep_analysis import measures
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
 
@@ -159,7 +159,7 @@ def _captures(captures: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> lis
         moved = {"read": 0.0, "write": 0.0}
         requests = 0.0
         if "requests" in tables:
-            counts = analysis.mix(tables["requests"].filter(pl.col("capture_id") == row[0]))
+            counts = measures.mix(tables["requests"].filter(pl.col("capture_id") == row[0]))
             sizes = counts.filter(pl.col("metric") == "bytes")
             moved |= dict(sizes.select(pl.col("op").cast(pl.String), "value").iter_rows())
             of_each = counts.filter((pl.col("metric") == "count") & pl.col("op").is_not_null())
@@ -176,9 +176,9 @@ _DESCRIBING = ("capture_id", "device", "android_release", "kernel", "fs_type", "
 
 
 def _block_types(captures: Sequence[str], io: pl.LazyFrame) -> str:
-    """Requests and bytes of all captures together, each counted by itself (`analysis.blocktypes`)."""
+    """Requests and bytes of all captures together, each counted by itself (`measures.blocktypes`)."""
     dimensions = ["op", "block_type", "metric"]
-    counted = pl.concat([analysis.blocktypes(io.filter(pl.col("capture_id") == capture)) for capture in captures])
+    counted = pl.concat([measures.blocktypes(io.filter(pl.col("capture_id") == capture)) for capture in captures])
     added = counted.filter(pl.col("metric").is_in(["count", "bytes"])).group_by(dimensions).agg(pl.col("value").sum())
     wide = added.sort(dimensions).pivot("metric", index=["op", "block_type"], values="value", maintain_order=True)
     rows = [

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from androstep_analysis import schema
 from androstep_analysis.datasets import columns, pages, parquet
 from androstep_analysis.errors import InputError
-from androstep_analysis.link import filetype
+from androstep_analysis.link.evidence import filetype
 
 SHORTEST = 4
 SHORTEST_IN_BYTES = 8

@@ -16,7 +16,7 @@ import polars as pl
 from androstep_analysis import units
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.batches import batches
-from androstep_analysis.link import rwbs
+from androstep_analysis.link.requests import rwbs
 
 _MAGIC = 0x65617407
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import polars as pl
 
-from androstep_analysis import analysis, units
+from androstep_analysis import measures, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.batches import batches, major, minor, write_lines
 
@@ -34,7 +34,7 @@ def write_v3(capture: Capture, file: BinaryIO) -> None:
 
 
 def _write(capture: Capture, file: BinaryIO, version: int) -> None:
-    requests = _replayable(analysis.counted(capture.requests))
+    requests = _replayable(measures.counted(capture.requests))
     first_ns = requests.select(pl.col("time_ns").min()).collect().item()
     files = [
         f"/replay_redirect/{units.format_dev(dev)}"
@@ -65,7 +65,7 @@ def _replayable(requests: pl.LazyFrame) -> pl.LazyFrame:
         action=op.replace_strict(ACTIONS, default=None, return_dtype=pl.String),
         offset=pl.when(op == "flush").then(0).otherwise(pl.col("sector") * units.SECTOR_BYTES),
         bytes=pl.when(op == "flush").then(0).otherwise(pl.col("nr_sectors") * units.SECTOR_BYTES),
-        time_ns=analysis.order_ns(),
+        time_ns=measures.order_ns(),
     )
 
 

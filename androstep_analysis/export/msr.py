@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import polars as pl
 
-from androstep_analysis import analysis, csvfile, units
+from androstep_analysis import csvfile, measures, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.batches import batches, write_lines
 
@@ -24,12 +24,12 @@ def write(capture: Capture, file: BinaryIO) -> None:
     Where the capture does not know the time of day, the clock of its recording counts from 1970.
     """
     is_carried = pl.col("op").cast(pl.String).is_in(["read", "write"]) & pl.col("sector").is_not_null()
-    requests = analysis.counted(capture.requests).filter(is_carried & (pl.col("nr_sectors") > 0))
+    requests = measures.counted(capture.requests).filter(is_carried & (pl.col("nr_sectors") > 0))
     devices = requests.select(pl.col("dev").unique().sort()).collect().to_series()
     disks = {int(dev): number for number, dev in enumerate(devices)}
     host = pl.select(csvfile.guarded(pl.lit(_host(capture)))).item()
     offset_ns = capture.about["realtime_offset_ns"] or 0
-    ticks = (analysis.order_ns() + offset_ns) // 100 + UNIX_EPOCH
+    ticks = (measures.order_ns() + offset_ns) // 100 + UNIX_EPOCH
     took = (pl.col("complete_ns") - pl.col("issue_ns")) // 100
     for batch in batches(requests):
         line = pl.concat_str(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import analysis, native, units
+from androstep_analysis import measures, native, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.export.batches import batches
@@ -98,7 +98,7 @@ class _Reuse:
 def _pieces(capture: Capture, objects: str, op: str | None, block_bytes: int) -> pl.LazyFrame:
     """Columns space (number of the device or file), block (first), blocks (count), time_ns of each piece."""
     is_used = pl.col("op").cast(pl.String).is_in([op] if op else ["read", "write"])
-    placed = analysis.counted(capture.io).filter(is_used & pl.col("sector").is_not_null() & (pl.col("bytes") > 0))
+    placed = measures.counted(capture.io).filter(is_used & pl.col("sector").is_not_null() & (pl.col("bytes") > 0))
     is_file = pl.lit(objects == "files") & pl.col("ino").is_not_null() & pl.col("file_offset_bytes").is_not_null()
     placed = placed.select(
         "dev",
@@ -106,7 +106,7 @@ def _pieces(capture: Capture, objects: str, op: str | None, block_bytes: int) ->
         path=pl.when(is_file).then("path"),
         start=pl.when(is_file).then("file_offset_bytes").otherwise(pl.col("sector") * units.SECTOR_BYTES),
         bytes="bytes",
-        time_ns=analysis.order_ns(),
+        time_ns=measures.order_ns(),
     )
     keys = ["dev", "ino", "path"]
     spaces = placed.select(keys).unique().sort(keys).collect()

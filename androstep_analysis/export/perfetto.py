@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import analysis, native, units
+from androstep_analysis import measures, native, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.batches import batches, major, minor
 
@@ -47,9 +47,9 @@ def write(capture: Capture, file: BinaryIO) -> None:
 
 def _together(capture: Capture) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Requests with all their pieces, part by part; both tables are in order of request_id."""
-    pieces = batches(analysis.counted(capture.io))
+    pieces = batches(measures.counted(capture.io))
     held = capture.io.collect_schema().to_frame()
-    for requests in batches(analysis.counted(capture.requests)):
+    for requests in batches(measures.counted(capture.requests)):
         last = requests["request_id"][-1]
         while held.is_empty() or held["request_id"][-1] <= last:
             following = next(pieces, None)

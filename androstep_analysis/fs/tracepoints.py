@@ -262,7 +262,7 @@ def extents(
     `lives` is the table of that name, which tells what an inode's blocks hold and until when; `block_bytes` the block
     size of the filesystem on each device: of others nothing is told. Each row holds from its event until the end of
     its inode (null if that is not in the trace). Rows may overlap: at each place and time the latest is the
-    true one, so that a row is over as soon as another follows (`androstep_analysis.link.timeline`).
+    true one, so that a row is over as soon as another follows (`androstep_analysis.link.extents.timeline`).
     """
     events = numbered(fs_events, recorded).with_row_index("order")
     held = lives.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))

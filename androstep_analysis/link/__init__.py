@@ -14,10 +14,13 @@ from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest import clock
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import blocksize, consistency, evidence, extents, filetype, handles, owner, pagesize, rwbs
-from androstep_analysis.link.consistency import Stated
-from androstep_analysis.link.given import SOURCES, Images
-from androstep_analysis.link.requests import Requests
+from androstep_analysis.link import evidence, extents, owner
+from androstep_analysis.link.evidence import consistency, filetype
+from androstep_analysis.link.evidence.consistency import Stated
+from androstep_analysis.link.evidence.given import SOURCES, Images
+from androstep_analysis.link.extents import blocksize, pagesize
+from androstep_analysis.link.owner import handles
+from androstep_analysis.link.requests import Requests, rwbs
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
 

@@ -1,4 +1,4 @@
-"""Bars: how much of what. Each function draws one result table of `androstep_analysis.analysis`."""
+"""Bars: how much of what. Each function draws one result table of `androstep_analysis.measures`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Basis = Literal["count", "bytes"]
 
 
 def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
-    """Stacked bars: what the blocks of reads and of writes held (table of `analysis.blocktypes`).
+    """Stacked bars: what the blocks of reads and of writes held (table of `measures.blocktypes`).
 
     `basis` and `relative` give the four graphs of the MOST Viewer: requests or bytes, as they are or in per cent of
     their operation. Empty flushes, which have no block type, are not drawn.
@@ -25,7 +25,7 @@ def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool =
 
 
 def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
-    """Stacked bars: the types of the files whose data was read and written (table of `analysis.filetypes`).
+    """Stacked bars: the types of the files whose data was read and written (table of `measures.filetypes`).
 
     Every type that occurs is in the legend. `basis` and `relative` as in `block_types`.
     """
@@ -33,17 +33,17 @@ def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = 
 
 
 def mix(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Two bars of 100 %: the operations' shares of all requests and of all bytes (table of `analysis.mix`)."""
+    """Two bars of 100 %: the operations' shares of all requests and of all bytes (table of `measures.mix`)."""
     return _shares(table, "op", paper.OPS, ax)
 
 
 def sync_bars(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Two bars of 100 %: synchronous and buffered writes by count and by bytes (table of `analysis.sync`)."""
+    """Two bars of 100 %: synchronous and buffered writes by count and by bytes (table of `measures.sync`)."""
     return _shares(table, "class", paper.SYNC, ax)
 
 
 def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = None) -> Axes:
-    """Bars side by side: consecutive, forward and random share of every operation (table of `analysis.locality`).
+    """Bars side by side: consecutive, forward and random share of every operation (table of `measures.locality`).
 
     They are not stacked, because forward includes consecutive and the three do not add up to 100 %.
     """
@@ -69,7 +69,7 @@ def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = N
 
 
 def rwbs_bars(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
-    """Bars: requests by the letters the kernel prints for operation and flags (table of `analysis.rwbs`).
+    """Bars: requests by the letters the kernel prints for operation and flags (table of `measures.rwbs`).
 
     The `top` most frequent combinations are drawn, the most frequent first, and the rest counted in a note.
     """
@@ -92,7 +92,7 @@ def rwbs_bars(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> 
 
 
 def size_histogram(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Histogram of request sizes by operation, in bins that double (table of `analysis.sizes`).
+    """Histogram of request sizes by operation, in bins that double (table of `measures.sizes`).
 
     The bin labelled 4 KiB holds sizes from 4 KiB to just below 8 KiB. Empty requests have no size and are not drawn.
     """
@@ -122,7 +122,7 @@ def size_histogram(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def top_volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
-    """Horizontal bars: who or what moved most bytes, reads and writes stacked (table of `analysis.volume`).
+    """Horizontal bars: who or what moved most bytes, reads and writes stacked (table of `measures.volume`).
 
     The one dimension beside `op` names the bars; a null in it stands for what is unknown. Other operations than
     read and write move no data and are left out. The note says how much the bars hold of all bytes.

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis.analysis.perceived import LIMITS
+from androstep_analysis.perceived import LIMITS
 from androstep_analysis.plot import paper, text
 
 _TRACKS: Final = {
@@ -32,7 +32,7 @@ _KINDS: Final = ("read", "write", "sync_write")
 def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     """What happened from an input on, a line for each track (Luo et al., Figure 1).
 
-    Takes a table of `analysis.perceived_io.breakdown`. Time counts from the first span. Spans too short to be seen are
+    Takes a table of `perceived.breakdown`. Time counts from the first span. Spans too short to be seen are
     drawn longer than they are.
     """
     with paper.drawing(ax) as ax:
@@ -64,7 +64,7 @@ def perceived_responses(
 ) -> Axes:
     """Mean latencies with their intervals, a group of bars for each value of `by` (Luo et al., Figure 3).
 
-    Takes a table of `analysis.responses.responses`; `series` is a dimension that tells the bars of a group apart, such
+    Takes a table of `perceived.responses`; `series` is a dimension that tells the bars of a group apart, such
     as the configuration. Lines show Nielsen's limits as far as the bars reach.
     """
     dims = (by,) if series is None else (by, series)
@@ -113,7 +113,7 @@ def perceived_responses(
 def perceived_in_flight(table: pl.DataFrame, *, whose: str = "any", ax: Axes | None = None) -> Axes:
     """How much of each window had reads, writes and synchronous writes in flight.
 
-    Takes a table of `analysis.perceived_io.in_flight`. A group of bars for each window in order; kinds overlap, so that
+    Takes a table of `perceived.in_flight`. A group of bars for each window in order; kinds overlap, so that
     bars do not add up. `whose` is any or app.
     """
     data = table.filter(pl.col("whose").cast(pl.String) == whose, pl.col("kind").cast(pl.String).is_in(_KINDS))

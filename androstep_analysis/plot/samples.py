@@ -42,7 +42,7 @@ def samples_cpu(
 ) -> Axes:
     """Stacked bars: CPU time active, waiting for I/O and idle (Kim, Agrawal and Ungureanu, MobiHeld 2011, Figure 5).
 
-    `table` holds the results of `analysis.cpu` of several captures, told apart by column `bar` (what has a bar of its
+    `table` holds the results of `measures.cpu` of several captures, told apart by column `bar` (what has a bar of its
     own, such as a storage device) and, where `group` is given, by that column (what bars stand together, such as a
     workload), both in the order in which they come. `unit` is seconds, ticks of 10 ms as in the paper, or the share of
     all CPU time.
@@ -85,8 +85,8 @@ def samples_over_time(
 ) -> Axes:
     """Lines: a metric in bins over time, a line for each value of column `line`.
 
-    For results that have `ts_ns`: cpu_share by state (`analysis.cpu`), busy_ratio by disk (`analysis.busyness`),
-    stalled_ratio by resource (`analysis.pressure`), rate by counter (`analysis.counter_rate`). Of more than eight
+    For results that have `ts_ns`: cpu_share by state (`measures.cpu`), busy_ratio by disk (`measures.busyness`),
+    stalled_ratio by resource (`measures.pressure`), rate by counter (`measures.counter_rate`). Of more than eight
     lines those with the greatest value are drawn, and the others counted in a note. Time counts from `origin_ns`, by
     default the first bin.
     """

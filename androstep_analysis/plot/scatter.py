@@ -12,7 +12,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter
 
-from androstep_analysis import analysis, units
+from androstep_analysis import measures, units
 from androstep_analysis.plot import paper
 
 MARKS = 20_000
@@ -36,7 +36,7 @@ def size_over_time(
 
     Colours tell operations apart, or with `by="block_type"` what the blocks of a piece held. Of more than `MARKS`
     rows the figure shows the number in each cell of a grid, and a note says so. Rows that are in no count
-    (`analysis.counted`), without a time or without data (empty flushes) are not drawn. Time counts from
+    (`measures.counted`), without a time or without data (empty flushes) are not drawn. Time counts from
     `origin_ns`, by default the first row drawn.
     """
     size = pl.col("nr_sectors") * units.SECTOR_BYTES
@@ -85,7 +85,7 @@ def sector_over_time(
 def _points(requests: pl.LazyFrame | pl.DataFrame, y: pl.Expr, by: By) -> pl.DataFrame:
     """Columns x (ns, Int64), y, kind of the rows that have all three; issue time, else queue or completion time."""
     return (
-        analysis.counted(requests)
+        measures.counted(requests)
         .select(x=pl.coalesce("issue_ns", "queue_ns", "complete_ns"), y=y, kind=pl.col(by).cast(pl.String))
         .drop_nulls()
         .collect()

@@ -22,7 +22,7 @@ _DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
 
 
 def latency_cdf(table: pl.DataFrame, *, step: Literal["Q2D", "D2C", "Q2C"] = "D2C", ax: Axes | None = None) -> Axes:
-    """Cumulative distribution of one latency, a line per operation (table of `analysis.latency_distribution`).
+    """Cumulative distribution of one latency, a line per operation (table of `measures.latency_distribution`).
 
     Time is logarithmic; requests of latency 0 (a clock too coarse for them) are the height at which a line starts.
     """
@@ -58,7 +58,7 @@ def rate(
     origin_ns: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Requests or bytes per second over time, a line per operation (table of `analysis.rate`).
+    """Requests or bytes per second over time, a line per operation (table of `measures.rate`).
 
     A bin the table leaves out is drawn as 0. Time counts from `origin_ns`, by default the first bin. `windows` (columns
     ``start_ns`` and ``end_ns``) are shaded: the times that a user waited (Luo et al., Figure 5).
@@ -93,7 +93,7 @@ def rate(
 
 
 def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | None = None) -> Axes:
-    """Bytes moved so far, sequentially and randomly, over time (table of `analysis.cumulative`).
+    """Bytes moved so far, sequentially and randomly, over time (table of `measures.cumulative`).
 
     The figure of Kim, Agrawal and Ungureanu (MobiHeld 2011, Figure 6), with its logarithmic bytes. Time counts from
     `origin_ns`, by default the first row.
@@ -150,7 +150,7 @@ def _thin(line: pl.DataFrame, position: pl.Expr) -> pl.DataFrame:
 
 
 def _bin_ns(table: pl.DataFrame) -> int:
-    """Length of the bins of `analysis.rate`: iops is the number `n` of requests divided by it."""
+    """Length of the bins of `measures.rate`: iops is the number `n` of requests divided by it."""
     busy = table.filter(pl.col("metric") == "iops", pl.col("value") > 0) if "n" in table.columns else table.clear()
     if busy.is_empty():
         raise ValueError("the length of the bins follows from the rows of iops and their n: keep them in the table")

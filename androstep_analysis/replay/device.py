@@ -28,7 +28,7 @@ import polars as pl
 
 from androstep_analysis import native, schema, units
 from androstep_analysis.errors import InputError
-from androstep_analysis.link import rwbs
+from androstep_analysis.link.requests import rwbs
 from androstep_analysis.replay.program import Program
 
 PATH = "device"

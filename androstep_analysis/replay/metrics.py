@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.link import filetype
+from androstep_analysis.link.evidence import filetype
 from androstep_analysis.replay.program import Program
 from androstep_analysis.replay.tables import DIVERGED, READS, WRITES, lateness
 from androstep_analysis.results import fit

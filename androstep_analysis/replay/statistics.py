@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis.analysis import syscalls as analysis
-from androstep_analysis.analysis.tables import Table, lazy
+from androstep_analysis.measures import syscalls as measures
+from androstep_analysis.measures.tables import Table, lazy
 from androstep_analysis.replay.tables import COPIES, READS, WRITES
 
 _NS = 1_000_000_000
@@ -37,9 +37,9 @@ def _recorded(syscalls: pl.LazyFrame) -> pl.LazyFrame:
     return syscalls.filter(pl.col("state") != "resumed").select(
         *("ts_ns", "duration_ns"),
         thread=pl.col("tid"),
-        failed=analysis.FAILED,
-        written=pl.when(pl.col("call").is_in(analysis.WRITES) | copies).then(analysis.MOVED),
-        read=pl.when(pl.col("call").is_in(analysis.READS) | copies).then(analysis.MOVED),
+        failed=measures.FAILED,
+        written=pl.when(pl.col("call").is_in(measures.WRITES) | copies).then(measures.MOVED),
+        read=pl.when(pl.col("call").is_in(measures.READS) | copies).then(measures.MOVED),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from androstep_analysis import analysis
+from androstep_analysis import measures
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells, samples
 
@@ -25,14 +25,14 @@ def elements(capture: Capture) -> list[Element]:
 
 
 def _calls(syscalls: pl.LazyFrame) -> list[Element]:
-    calls = analysis.calls(syscalls).select(
+    calls = measures.calls(syscalls).select(
         pl.col("call").alias("Call"),
         cells.formatted("count", cells.count).alias("Calls"),
         cells.formatted("failed", cells.count).alias("Failed"),
         cells.formatted("bytes", cells.size).alias("Read or written"),
         cells.formatted("duration_ns", cells.duration).alias("Time"),
     )
-    paths = analysis.called_paths(syscalls).select(
+    paths = measures.called_paths(syscalls).select(
         pl.col("path").alias("Path"),
         cells.formatted("count", cells.count).alias("Calls"),
         cells.formatted("read", cells.size).alias("Read"),
@@ -42,7 +42,7 @@ def _calls(syscalls: pl.LazyFrame) -> list[Element]:
 
 
 def _commands(commands: pl.LazyFrame) -> list[Element]:
-    counted = analysis.commands(commands).select(
+    counted = measures.commands(commands).select(
         pl.col("device").alias("Device"),
         pl.col("event", "step").cast(pl.String).name.map(str.title),
         pl.format("0x{}", pl.col("opcode").map_elements("{:02x}".format, return_dtype=pl.String)).alias("Opcode"),

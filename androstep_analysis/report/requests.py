@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis import analysis, plot, units
+from androstep_analysis import measures, plot, units
 from androstep_analysis.ingest import clock
-from androstep_analysis.report import cells, measures
+from androstep_analysis.report import cells, layouts
 from androstep_analysis.report.section import Figure, Section
 
 if TYPE_CHECKING:
@@ -22,31 +22,31 @@ BINS: Final = 300
 
 def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]:
     """The words that captions need, and the result tables of `SECTIONS`."""
-    requests, io = analysis.counted(capture.requests), analysis.counted(capture.io)
+    requests, io = measures.counted(capture.requests), measures.counted(capture.io)
     timed = clock.on_one_axis(requests, capture.jumps)
     bin_ns = bin_length(capture.first_ns, clock.continued(capture.last_ns or 0, capture.jumps))
     device = requests.group_by("dev").len().sort(["len", "dev"], descending=[True, False]).head(1).collect()
     busiest = device["dev"][0] if device.height else 0
     of_files = io.filter(pl.col("block_type") == "data")
-    apps = analysis.volume(of_files, by=("package",))
+    apps = measures.volume(of_files, by=("package",))
     tables = {
-        "mix": analysis.mix(requests),
-        "rwbs": analysis.rwbs(requests),
-        "sizes": analysis.sizes(requests),
-        "blocktypes": analysis.blocktypes(io),
-        "metadata_fraction": analysis.metadata_fraction(io),
-        "filetypes": analysis.filetypes(io),
+        "mix": measures.mix(requests),
+        "rwbs": measures.rwbs(requests),
+        "sizes": measures.sizes(requests),
+        "blocktypes": measures.blocktypes(io),
+        "metadata_fraction": measures.metadata_fraction(io),
+        "filetypes": measures.filetypes(io),
         "apps": apps if apps["package"].count() else apps.clear(),
-        "processes": analysis.volume(io, by=("owner_comm",)),
-        "files": analysis.volume(of_files, by=("path",)),
-        "locality": analysis.locality(requests),
-        "cumulative": analysis.cumulative(timed),
-        "sync": analysis.sync(io),
-        "map_sources": analysis.evidence(io, "map_source"),
-        "owners_via": analysis.evidence(io, "owner_via"),
-        "latency": analysis.latency(requests),
-        "latency_distribution": analysis.latency_distribution(requests),
-        "rate": analysis.rate(timed, bin_ns=bin_ns),
+        "processes": measures.volume(io, by=("owner_comm",)),
+        "files": measures.volume(of_files, by=("path",)),
+        "locality": measures.locality(requests),
+        "cumulative": measures.cumulative(timed),
+        "sync": measures.sync(io),
+        "map_sources": measures.evidence(io, "map_source"),
+        "owners_via": measures.evidence(io, "owner_via"),
+        "latency": measures.latency(requests),
+        "latency_distribution": measures.latency_distribution(requests),
+        "rate": measures.rate(timed, bin_ns=bin_ns),
         "points": timed.select(POINTS).collect(),
         "device": timed.filter(pl.col("dev") == busiest).select(POINTS).collect(),
     }
@@ -80,7 +80,7 @@ SECTIONS: Final = (
     Section(
         "Reads, writes and the rest",
         (),
-        (("mix", measures.shares("op")),),
+        (("mix", layouts.shares("op")),),
         (
             Figure(
                 "mix",
@@ -106,19 +106,19 @@ SECTIONS: Final = (
     Section(
         "Block types",
         ("block_type", "metadata_fraction", "image"),
-        (("blocktypes", measures.shares("op", "block_type")), ("metadata_fraction", measures.fraction)),
+        (("blocktypes", layouts.shares("op", "block_type")), ("metadata_fraction", layouts.fraction)),
         _four("block_types", "blocktypes", plot.block_types, "block type"),
     ),
     Section(
         "File types",
         ("file_type",),
-        (("filetypes", measures.shares("op", "file_type")),),
+        (("filetypes", layouts.shares("op", "file_type")),),
         _four("file_types", "filetypes", plot.file_types, "type of the file whose data moved"),
     ),
     Section(
         "Processes",
         ("owner",),
-        (("processes", measures.volume("Process")),),
+        (("processes", layouts.volume("Process")),),
         (
             Figure(
                 "top_processes",
@@ -132,7 +132,7 @@ SECTIONS: Final = (
     Section(
         "Apps",
         (),
-        (("apps", measures.volume("Package")),),
+        (("apps", layouts.volume("Package")),),
         (
             Figure(
                 "top_apps",
@@ -146,7 +146,7 @@ SECTIONS: Final = (
     Section(
         "Files",
         (),
-        (("files", measures.volume("File")),),
+        (("files", layouts.volume("File")),),
         (
             Figure(
                 "top_files",
@@ -160,7 +160,7 @@ SECTIONS: Final = (
     Section(
         "Sequential and random",
         ("consecutive", "forward", "random", "cumulative"),
-        (("locality", measures.shares("op", "class")),),
+        (("locality", layouts.shares("op", "class")),),
         (
             Figure(
                 "locality",
@@ -190,13 +190,13 @@ SECTIONS: Final = (
     Section(
         "Synchronous and buffered writes",
         ("sync",),
-        (("sync", measures.shares("class")),),
+        (("sync", layouts.shares("class")),),
         (Figure("sync", "sync", plot.sync_bars, "Shares of synchronous and buffered writes, by requests and bytes."),),
     ),
     Section(
         "Latency",
         ("latency",),
-        (("latency", measures.quantiles),),
+        (("latency", layouts.quantiles),),
         tuple(
             Figure(
                 f"latency_{step.lower()}",
@@ -237,8 +237,8 @@ SECTIONS: Final = (
         ),
     ),
     Section(
-        "What block types and files rest on", ("image",), (("map_sources", measures.shares("op", "map_source")),), ()
+        "What block types and files rest on", ("image",), (("map_sources", layouts.shares("op", "map_source")),), ()
     ),
-    Section("What owners rest on", ("owner",), (("owners_via", measures.shares("op", "owner_via")),), ()),
+    Section("What owners rest on", ("owner",), (("owners_via", layouts.shares("op", "owner_via")),), ()),
 )
 """The report, in order. To add a figure, add it here and its table to `results`."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis import analysis
+from androstep_analysis import measures
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells, section
 
 
 def elements(samples: pl.LazyFrame) -> list[Element]:
     """CPU time as far as samples tell it, and the counters."""
-    counters = analysis.counters(samples).select(
+    counters = measures.counters(samples).select(
         pl.col("counter").alias("Counter"),
         pl.coalesce(cells.formatted("dev", cells.device), pl.col("pid").cast(pl.String), "instance", pl.lit("")).alias(
             "of"
@@ -24,7 +24,7 @@ def elements(samples: pl.LazyFrame) -> list[Element]:
 
 def _cpu(samples: pl.LazyFrame) -> list[Element]:
     """What the CPUs did, for whom, and how busy disks were, as far as samples tell."""
-    cpu = analysis.cpu(samples)
+    cpu = measures.cpu(samples)
     if cpu.is_empty():
         return []
     wide = cpu.pivot("metric", index="state", values="value", maintain_order=True).select(
@@ -32,11 +32,11 @@ def _cpu(samples: pl.LazyFrame) -> list[Element]:
         cells.formatted("cpu_time", cells.seconds).alias("Time"),
         cells.formatted("cpu_share", cells.ratio).alias("Share"),
     )
-    users = analysis.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    users = measures.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
     whose = users.select(
         pl.col("comm").fill_null("unknown").alias("Process"), cells.formatted("value", cells.seconds).alias("Time")
     )
-    busy = analysis.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    busy = measures.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
     disks = busy.select(pl.col("disk").fill_null("").alias("Disk"), cells.formatted("value", cells.ratio).alias("Busy"))
     return [
         el("h2", "CPU time"),

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from androstep_analysis import plot
-from androstep_analysis.analysis import perceived_io, responses
+from androstep_analysis import perceived, plot
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells
 from androstep_analysis.report.section import Figure, Section
@@ -23,7 +22,7 @@ SHADED: Final = 1000
 def results(capture: Capture, waits: Waits) -> dict[str, pl.DataFrame]:
     """The result tables of `section`."""
     actions, longest = waits.actions(), waits.longest(cells.TOP)
-    answered = responses.responses(waits.found).filter(pl.col("n") > 0)
+    answered = perceived.responses(waits.found).filter(pl.col("n") > 0)
     return {
         "wait_actions": actions,
         "waits": longest,
@@ -34,13 +33,13 @@ def results(capture: Capture, waits: Waits) -> dict[str, pl.DataFrame]:
 
 
 def _breakdown(capture: Capture, waits: Waits, longest: pl.DataFrame) -> pl.DataFrame:
-    """`perceived_io.breakdown` of the longest wait; empty where none ended."""
+    """`perceived.breakdown` of the longest wait; empty where none ended."""
     ended = waits.found.filter(pl.col("stable_hi_ns").is_not_null()).sort("ts_ns", "stable_hi_ns")
     if ended.is_empty():
         return pl.DataFrame()
     wait = ended.row(longest["window"][0], named=True)
     io = capture.io if waits.in_flight.height else None
-    return perceived_io.breakdown(waits.views, wait, io=io, apps=waits.apps or None)
+    return perceived.breakdown(waits.views, wait, io=io, apps=waits.apps or None)
 
 
 def section(waits: Waits) -> Section:

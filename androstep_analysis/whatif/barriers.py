@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis.link import rwbs
+from androstep_analysis.link.requests import rwbs
 
 COMMIT_INTERVAL_NS: Final = 5_000_000_000
 """How long ext4 waits before it commits by itself (mount option ``commit``, by default 5 s): a commit that comes sooner

@@ -21,9 +21,9 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.analysis.locality import order_ns
-from androstep_analysis.analysis.tables import Table, lazy
 from androstep_analysis.errors import InputError
+from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.tables import Table, lazy
 from androstep_analysis.units import SECTOR_BYTES, format_dev
 from androstep_analysis.whatif.changed import Changed, Part, changed
 

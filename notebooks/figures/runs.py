@@ -14,8 +14,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from androstep_analysis import analysis, bench, plot, whatif
-from androstep_analysis.analysis import responses
+from androstep_analysis import bench, measures, perceived, plot, whatif
 from androstep_analysis.plot import paper as style
 from androstep_analysis.replay import device as device_replay
 
@@ -96,7 +95,7 @@ def after_first(steps: pl.DataFrame) -> pl.DataFrame:
 def cpu(samples: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     """CPU time by state of the mean run, by app and place; of the whole machine."""
     parts = [
-        analysis.cpu(analysis.clipped(samples.lazy(), run["start_ns"], run["end_ns"]))
+        measures.cpu(measures.clipped(samples.lazy(), run["start_ns"], run["end_ns"]))
         .filter(metric="cpu_time")
         .with_columns(app=pl.lit(APPS[run["app"]]), place=pl.lit(DEVICES[run["place"]]))
         for run in found.iter_rows(named=True)
@@ -108,7 +107,7 @@ def cpu(samples: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
 
 
 def responded(steps: pl.DataFrame) -> pl.DataFrame:
-    """Response time of an app's steps by configuration (Luo et al., Figure 3), by `analysis.responses`.
+    """Response time of an app's steps by configuration (Luo et al., Figure 3), by `perceived.responses`.
 
     Each run counts as its mean step: steps of a run are not independent, the first page of a new browser is slow.
     """
@@ -121,7 +120,7 @@ def responded(steps: pl.DataFrame) -> pl.DataFrame:
         .agg(latency_lo_ns=waited.mean(), latency_hi_ns=waited.mean())
     )
     # Rounded, since sums of floats depend on their order.
-    table = responses.responses(means, by=("app", "place")).with_columns(pl.col("value", "lo", "hi").round(3))
+    table = perceived.responses(means, by=("app", "place")).with_columns(pl.col("value", "lo", "hi").round(3))
     order = pl.col("app").replace_strict({name: at for at, name in enumerate(APPS)})
     place = pl.col("place").replace_strict({name: at for at, name in enumerate(CONFIGURATIONS)})
     return table.sort(order, place)
@@ -187,7 +186,7 @@ def reduced(times: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
 
 
 def loading(steps: pl.DataFrame) -> pl.DataFrame:
-    """What a page loader shows, as views (`analysis.perceived`): busy from when a page is asked for until it is."""
+    """What a page loader shows, as views (`perceived`): busy from when a page is asked for until it is."""
     asked = steps.select(at="ts_ns", state=pl.format("loading {}", "label"), busy=pl.lit(True))
     there = steps.select(at="end_ns", state="label", busy=pl.lit(False))
     changes = pl.concat([asked, there]).sort("at")
@@ -321,7 +320,7 @@ def rates(
         start, end = run["start_ns"], run["end_ns"]
         requests = tables_of["requests"].filter(dev=dev).filter(pl.col("complete_ns").is_between(start, end))
         # Bins begin with the run.
-        rate = analysis.rate(
+        rate = measures.rate(
             requests.with_columns(pl.col("queue_ns", "issue_ns", "complete_ns") - start), bin_ns=bin_ns
         )
         plot.rate(rate, origin_ns=0, ax=ax)

@@ -303,7 +303,7 @@ def test_tables_follow_the_code(small: Path, tmp_path: Path) -> None:
     before = tables(small)
     open_by_copy()
     assert tables(small) == before
-    with (copy / "androstep_analysis/link/rwbs.py").open("a") as file:
+    with (copy / "androstep_analysis/link/requests/rwbs.py").open("a") as file:
         file.write("# another rule\n")
     open_by_copy()
     assert not set(tables(small).values()) & set(before.values())

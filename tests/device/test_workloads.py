@@ -22,8 +22,7 @@ from adbd import EMMC, FakePhone, phone
 from support import apk_files, fake_apps
 
 import androstep_analysis as androstep
-from androstep_analysis import capture, schema
-from androstep_analysis.analysis import perceived
+from androstep_analysis import capture, perceived, schema
 from androstep_analysis.device import connect, workloads
 from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.device.workloads import Install, Pages, apk, clock, pages, script

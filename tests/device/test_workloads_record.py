@@ -12,8 +12,7 @@ from support.devices import home, needs_probe
 from support.loops import attached
 
 import androstep_analysis as androstep
-from androstep_analysis import cli
-from androstep_analysis.analysis import perceived_io
+from androstep_analysis import cli, perceived
 from androstep_analysis.device import recording
 
 pytestmark = [pytest.mark.root, pytest.mark.filterwarnings("ignore:.*the probe counted")]
@@ -63,7 +62,7 @@ def test_steps_lie_around_the_io_that_they_did(tmp_path: Path, capsys: pytest.Ca
     assert start["ts_ns"] - error <= writes["queue_ns"].to_numpy().min()
     assert writes["complete_ns"].to_numpy().max() <= start["end_ns"] + error
     windows = capture.steps.select("label", start_ns="ts_ns", end_ns="end_ns")
-    share = perceived_io.in_flight(capture.io, windows, apps=["dd"])
+    share = perceived.in_flight(capture.io, windows, apps=["dd"])
     written = share.filter(pl.col("kind") == "write", pl.col("metric") == "in_flight_ratio")
     anyone = dict(written.filter(whose="any").select("window", "value").rows())
     assert anyone[1] > 0 and anyone[0] == anyone[2] == anyone[3] == 0

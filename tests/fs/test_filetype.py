@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import corpus
 
 from androstep_analysis import schema
-from androstep_analysis.link.filetype import classify, most_viewer_class, package, paper_class, rules
+from androstep_analysis.link.evidence.filetype import classify, most_viewer_class, package, paper_class, rules
 
 SQLITE = b"SQLite format 3\0"
 JOURNAL = bytes.fromhex("d9d505f920a163d7")

@@ -106,8 +106,8 @@ def _table() -> Iterator[str]:
 
 def _ordinary() -> Iterator[str]:
     yield "Under ordinary tracing (no probes) nothing but images tells a file of FAT and exFAT. A fact is what both"
-    yield "images say of a cluster whose entry in the allocation table nobody wrote meanwhile (`link/unnumbered.py`);"
-    yield "the rest is inferred:"
+    yield "images say of a cluster whose entry in the allocation table nobody wrote meanwhile"
+    yield "(`link/evidence/unnumbered.py`); the rest is inferred:"
     yield ""
     yield "| configuration | file | name | owner | block type |"
     yield "|---|---:|---:|---:|---:|"

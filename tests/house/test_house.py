@@ -124,10 +124,10 @@ def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
 
 LAYERS = (
     {"csvfile", "errors", "markup", "schema", "scratch", "stats", "tar", "units"},
-    {"analysis", "losses", "manifest", "native", "population", "programs"},
+    {"measures", "losses", "manifest", "native", "population", "programs"},
     {"doctor", "probe", "recording", "results"},
     {"ingest"},
-    {"bench", "fs", "steps"},
+    {"bench", "fs", "perceived"},
     {"link", "unrecorded"},
     {"most", "replay"},
     {"whatif"},
@@ -175,7 +175,7 @@ def test_nothing_below_plot_imports_a_plotting_library() -> None:
 
 def test_the_pipeline_touches_no_device_and_draws_nothing() -> None:
     graph = import_graph()
-    pipeline = [module for module in sorted(graph) if within(module, "ingest", "fs", "link", "analysis")]
+    pipeline = [module for module in sorted(graph) if within(module, "ingest", "fs", "link", "measures")]
     assert pipeline
     assert [
         chain

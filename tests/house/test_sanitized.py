@@ -18,7 +18,7 @@ FAMILIES = {
     "ftrace text in HTML": (f"{DAMAGED} and systrace", "tests/ingest/test_readers.py"),
     "blktrace": (f"{DAMAGED} and blktrace", "tests/ingest/test_readers.py"),
     "Perfetto": (f"{DAMAGED} and Perfetto", "tests/ingest/test_readers.py"),
-    "frames of Perfetto": ("naive or damaged or clock", "tests/analysis/test_perceived_frames.py"),
+    "frames of Perfetto": ("naive or damaged or clock", "tests/measures/test_perceived_frames.py"),
     "system calls of ftrace": ("not recorded_here", "tests/ingest/test_ingest_ftrace_syscalls.py"),
     "strace and ioshark": (f"{DAMAGED} and (strace or ioshark)", "tests/ingest/test_readers.py"),
     "other text": (f"{DAMAGED} and (CSV or MOST or blkparse)", "tests/ingest/test_readers.py"),

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from support import corpus
 
-from androstep_analysis import analysis, capture, compare
+from androstep_analysis import capture, compare, measures
 from androstep_analysis.errors import LossWarning
 from androstep_analysis.report import requests as sections
 
@@ -40,7 +40,7 @@ def clocks(found: capture.Capture) -> list[int]:
 
 
 def slowest(found: capture.Capture) -> float:
-    return float(analysis.latency(found.requests).filter(quantile="max")["value"].max())  # type: ignore[arg-type]
+    return float(measures.latency(found.requests).filter(quantile="max")["value"].max())  # type: ignore[arg-type]
 
 
 def test_a_jump_is_left_out_of_every_axis(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_two_clocks_prove_no_order(tmp_path: Path) -> None:
     with pytest.warns(LossWarning, match="several clocks"):
         found = opened(tmp_path / "trace.txt", lines)
     assert clocks(found)[0] > 8
-    assert analysis.latency(found.requests).is_empty()
+    assert measures.latency(found.requests).is_empty()
 
 
 def test_rows_of_a_table_may_be_in_any_order(tmp_path: Path) -> None:

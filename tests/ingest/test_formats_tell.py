@@ -11,7 +11,7 @@ import pytest
 from support import corpus
 from support.tree import ROOT
 
-from androstep_analysis import analysis, capture, ingest
+from androstep_analysis import capture, ingest, measures
 from androstep_analysis.errors import LossWarning
 
 FLAGS = ("meta", "fua", "preflush", "readahead")
@@ -74,5 +74,5 @@ def test_a_table(tmp_path: Path, kind: str, write: str, response: str) -> None:
     (told,) = (row for title, row in TOLD.items() if kind in title)
     check(found.requests, *told)
     assert (found.requests.collect()["complete_ns"].count() == 2) == bool(response)
-    classes = analysis.sync(found.io).filter(metric="count")["class"].to_list()
+    classes = measures.sync(found.io).filter(metric="count")["class"].to_list()
     assert classes == (["sync"] if kind == "letters" else ["unknown"])

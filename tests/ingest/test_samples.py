@@ -15,7 +15,7 @@ import pytest
 from support import built, made
 
 import androstep_analysis as androstep
-from androstep_analysis import analysis, capture, ingest, plot, schema
+from androstep_analysis import capture, ingest, measures, plot, schema
 from androstep_analysis.capture import derivation
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest import record
@@ -231,7 +231,7 @@ def grown(rows: list[tuple[int, int]], start_ns: float, end_ns: float) -> float:
 @pytest.mark.parametrize("bin_ns", [70 * MS, S, 100 * S])
 def test_rates_are_sums_of_straight_lines(seed: int, bin_ns: int) -> None:
     table = pl.concat([walk(seed, "x", instance="a"), walk(seed + 50, "x", instance="b"), walk(seed, "y")])
-    found = analysis.counter_rate(table.sample(fraction=1, shuffle=True, seed=seed), ["x"], bin_ns=bin_ns)
+    found = measures.counter_rate(table.sample(fraction=1, shuffle=True, seed=seed), ["x"], bin_ns=bin_ns)
     assert set(found["unit"]) == {"ns/s"} and set(found["instance"]) == {"a", "b"}
     for instance in ("a", "b"):
         rows = table.filter(instance=instance).select("ts_ns", "value").rows()
@@ -252,9 +252,9 @@ def test_readings_that_are_left_out_change_nothing() -> None:
     )
     assert kept.height == 7
     for bin_ns in (30 * MS, 100 * MS, 250 * MS):
-        one, other = (analysis.counter_rate(table, ["x"], bin_ns=bin_ns) for table in (every, kept))
+        one, other = (measures.counter_rate(table, ["x"], bin_ns=bin_ns) for table in (every, kept))
         assert one["value"].to_list() == pytest.approx(other["value"].to_list())
-    assert analysis.levels(every, ["x"])["value"].to_list() == analysis.levels(kept, ["x"])["value"].to_list()
+    assert measures.levels(every, ["x"])["value"].to_list() == measures.levels(kept, ["x"])["value"].to_list()
 
 
 def test_cpu_time_by_state() -> None:
@@ -271,7 +271,7 @@ def test_cpu_time_by_state() -> None:
     }
     begin = [(0, f"stat.{name}", 1000) for name in names]
     table = samples([*begin, *((S, f"stat.{name}", 1000 + value * MS) for name, value in names.items())])
-    found = analysis.cpu(table)
+    found = measures.cpu(table)
     times, shares = (
         dict(found.filter(metric=name).select("state", "value").rows()) for name in ("cpu_time", "cpu_share")
     )
@@ -284,11 +284,11 @@ def test_cpu_time_by_state() -> None:
         )
         for cpu in ("0", "1")
     )
-    assert analysis.cpu(halves).drop("n").equals(found.drop("n"))
-    assert analysis.cpu(pl.concat([table, halves])).equals(found)
-    binned = analysis.cpu(table, bin_ns=250 * MS).filter(metric="cpu_time")
+    assert measures.cpu(halves).drop("n").equals(found.drop("n"))
+    assert measures.cpu(pl.concat([table, halves])).equals(found)
+    binned = measures.cpu(table, bin_ns=250 * MS).filter(metric="cpu_time")
     assert binned.height == 12 and binned.filter(state="active")["value"].to_list() == pytest.approx([0.0125] * 4)
-    assert analysis.cpu(table.clear()).is_empty() and analysis.cpu(table.clear(), bin_ns=S).is_empty()
+    assert measures.cpu(table.clear()).is_empty() and measures.cpu(table.clear(), bin_ns=S).is_empty()
 
 
 def test_cpu_and_bytes_by_process() -> None:
@@ -303,12 +303,12 @@ def test_cpu_and_bytes_by_process() -> None:
         samples([(0, "stat.user", 0), (S, "stat.user", 250 * MS), (0, "stat.idle", 0), (S, "stat.idle", 750 * MS)]),
     ]
     table = pl.concat(parts)
-    found = analysis.cpu_by_process(table)
+    found = measures.cpu_by_process(table)
     assert dict(found.select("comm", "value").rows()) == pytest.approx({"a": 0.180, "b": 0.020, None: 0.050})
     assert set(found["coverage"]) == {0.8}
-    by_pid = dict(analysis.cpu_by_process(table, by=("pid",)).select("pid", "value").rows())
+    by_pid = dict(measures.cpu_by_process(table, by=("pid",)).select("pid", "value").rows())
     assert by_pid == pytest.approx({1: 0.150, 2: 0.030, 3: 0.020, None: 0.050})
-    moved = analysis.process_io(table).filter(pl.col("value") > 0).select("metric", "comm", "value").rows()
+    moved = measures.process_io(table).filter(pl.col("value") > 0).select("metric", "comm", "value").rows()
     assert set(moved) == {
         ("read_bytes", "a", 4096),
         ("wchar", "a", 7),
@@ -325,8 +325,8 @@ def test_busyness_and_pressure() -> None:
         instance="sda",
         unit="ms",
     )
-    assert analysis.busyness(disk).select("dev", "disk", "value").rows() == [(9, "sda", 0.125)]
-    assert analysis.busyness(disk, bin_ns=S)["value"].to_list() == [0.25, 0.0]
+    assert measures.busyness(disk).select("dev", "disk", "value").rows() == [(9, "sda", 0.125)]
+    assert measures.busyness(disk, bin_ns=S)["value"].to_list() == [0.25, 0.0]
     waits = samples(
         [
             (0, "pressure.io.some", 0),
@@ -335,19 +335,19 @@ def test_busyness_and_pressure() -> None:
             (S, "pressure.io.full", 1),
         ]
     )
-    found = analysis.pressure(waits).select("resource", "tasks", "value").rows()
+    found = measures.pressure(waits).select("resource", "tasks", "value").rows()
     assert sorted(found) == [("io", "full", 0.0), ("io", "some", 0.3)]
 
 
 def test_levels_are_means_over_time() -> None:
     table = samples([(0, "meminfo.Dirty", 10), (3 * S, "meminfo.Dirty", 10), (4 * S, "meminfo.Dirty", 30)], unit="kB")
-    found = dict(analysis.levels(table, ["meminfo.Dirty"]).select("metric", "value").rows())
+    found = dict(measures.levels(table, ["meminfo.Dirty"]).select("metric", "value").rows())
     assert found == {"mean": 12.5, "least": 10.0, "greatest": 30.0}
     one = samples([(0, "x", 3)])
-    assert analysis.levels(one, ["x"])["value"].to_list() == [3.0, 3.0, 3.0]
+    assert measures.levels(one, ["x"])["value"].to_list() == [3.0, 3.0, 3.0]
 
 
-@pytest.mark.parametrize("function", [analysis.cpu, analysis.busyness, analysis.pressure])
+@pytest.mark.parametrize("function", [measures.cpu, measures.busyness, measures.pressure])
 def test_a_bin_has_a_length(function: Any) -> None:
     with pytest.raises(ValueError, match="at least 1 ns long"):
         function(samples([(0, "stat.idle", 0)]), bin_ns=0)
@@ -363,9 +363,9 @@ def test_windows_add_up_to_the_whole(seed: int) -> None:
     for start, end in pairwise(edges):
         part = whole.window(start, end).samples.collect()
         assert part["ts_ns"].is_sorted() and part["ts_ns"].is_between(start, end - 1).all()
-        for state, value in analysis.cpu(part).filter(metric="cpu_time").select("state", "value").iter_rows():
+        for state, value in measures.cpu(part).filter(metric="cpu_time").select("state", "value").iter_rows():
             sums[state] += value
-    expected = dict(analysis.cpu(table).filter(metric="cpu_time").select("state", "value").rows())
+    expected = dict(measures.cpu(table).filter(metric="cpu_time").select("state", "value").rows())
     assert {state: sums[state] for state in expected} == pytest.approx(expected, abs=0.02)
 
 
@@ -378,9 +378,9 @@ def test_of_this_machine_time_is_conserved(recorded: Path) -> None:
         .agg(pl.col("ts_ns").max() - pl.col("ts_ns").min())
     )
     seconds = spans["ts_ns"].sum() / S
-    states = analysis.cpu(table).filter(metric="cpu_time")["value"].sum()
+    states = measures.cpu(table).filter(metric="cpu_time")["value"].sum()
     assert states == pytest.approx(seconds, rel=0.1, abs=0.2)
-    by_dd = analysis.process_io(table).filter(metric="wchar", comm="dd")["value"].sum()
+    by_dd = measures.process_io(table).filter(metric="wchar", comm="dd")["value"].sum()
     assert 16 << 16 <= by_dd < (80 << 16) + 10_000  # the first of the two may have come and gone between readings
 
 
@@ -432,7 +432,7 @@ def test_lines_over_time_are_the_bins() -> None:
         )
         for number in range(10)
     ]
-    table = analysis.busyness(pl.concat(disks), bin_ns=S).drop("dev")
+    table = measures.busyness(pl.concat(disks), bin_ns=S).drop("dev")
     ax = plot.samples_over_time(table, metric="busy_ratio", line="disk")
     assert [str(line.get_label()) for line in ax.lines] == [f"d{number}" for number in range(2, 10)]
     assert [float(y) for y in ax.lines[-1].get_ydata()] == pytest.approx([9.0, 0.0, 0.0])

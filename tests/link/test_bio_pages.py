@@ -8,7 +8,7 @@ from support.blocks import DEV
 
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import bio_pages
+from androstep_analysis.link.extents import bio_pages
 
 KERNEL_DEV = 3
 """Of pages of block devices: a filesystem of the kernel's own."""

@@ -18,8 +18,8 @@ from support.blocks import DEV
 
 import androstep_analysis as androstep
 from androstep_analysis import schema
-from androstep_analysis.link import blocksize, rwbs
-from androstep_analysis.link.requests import Requests
+from androstep_analysis.link.extents import blocksize
+from androstep_analysis.link.requests import Requests, rwbs
 
 SPAN = 2048
 """Pieces of a file, of which some are written. Six such files fill half of the disk, so that places of one are those of

@@ -8,7 +8,7 @@ from support.blocks import DEV, block_events
 
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss
-from androstep_analysis.link import direct_io
+from androstep_analysis.link.extents import direct_io
 from androstep_analysis.losses import Losses
 
 DISK = 8 << 20

@@ -11,7 +11,7 @@ from support.blocks import DEV
 from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import incarnations
+from androstep_analysis.link.evidence import incarnations
 
 OFFSET = 10**18
 SECOND = 10**9

@@ -9,7 +9,7 @@ from support.blocks import DEV
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import names
+from androstep_analysis.link.evidence import names
 from androstep_analysis.losses import Losses
 
 MOUNT = {DEV: "/data"}

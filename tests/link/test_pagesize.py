@@ -12,7 +12,8 @@ from support.tracedat_files import Machine, event_format
 
 from androstep_analysis import ingest, schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import owner, pagesize
+from androstep_analysis.link import owner
+from androstep_analysis.link.extents import pagesize
 from androstep_analysis.link.requests import link
 
 NUMBER = 700

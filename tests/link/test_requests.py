@@ -12,8 +12,8 @@ from support import corpus, readers, sanitized
 from support.blocks import DEV, block_events, life
 from support.requests_oracle import Oracle
 
-from androstep_analysis.link import linker, requests
-from androstep_analysis.link.requests import Device
+from androstep_analysis.link import requests
+from androstep_analysis.link.requests import Device, linker
 
 TIMES = ("queue_ns", "insert_ns", "issue_ns", "complete_ns")
 

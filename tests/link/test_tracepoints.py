@@ -11,7 +11,9 @@ from support.blocks import DEV
 
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import handles, owner, timeline
+from androstep_analysis.link import owner
+from androstep_analysis.link.extents import timeline
+from androstep_analysis.link.owner import handles
 from androstep_analysis.losses import Losses
 
 # ------------------------------------------------------------------------------------------------------------ text

@@ -9,7 +9,7 @@ import pytest
 from support import corpus, made
 from support import mobigen_scripts as scripts
 
-from androstep_analysis import analysis, capture, schema
+from androstep_analysis import capture, measures, schema
 from androstep_analysis.export import mobigen
 from androstep_analysis.replay.statistics import statistics
 
@@ -70,7 +70,7 @@ def test_without_the_inserted_opens_only_their_lines_are_fewer(name: str) -> Non
 @pytest.mark.parametrize("name", scripts.NAMES)
 def test_every_count_of_the_corpus(name: str) -> None:
     calls, expected = script(name), scripts.expected(name)
-    of_calls = analysis.calls(calls)
+    of_calls = measures.calls(calls)
     failed = of_calls.filter(pl.col("failed") > 0, pl.col("call") != "open")
     tids, opens = calls["tid"], calls.filter(call="open")
     moved = sizes(calls, "write", "pwrite"), sizes(calls, "read", "pread")

@@ -24,8 +24,7 @@ from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
 from support import made, replayed
 
-from androstep_analysis import analysis, bench, compare, plot, replay, schema
-from androstep_analysis.analysis import perceived, perceived_io, responses
+from androstep_analysis import bench, compare, measures, perceived, plot, replay, schema
 from androstep_analysis.plot import bench as plot_bench
 from androstep_analysis.plot import paper, scatter, series, text
 from androstep_analysis.plot.whatif import SIDES
@@ -333,7 +332,7 @@ def test_rate_draws_a_missing_bin_as_nothing() -> None:
 
 
 def test_rate_knows_the_length_of_a_single_bin() -> None:
-    table = analysis.rate(one_request(), bin_ns=250_000_000)
+    table = measures.rate(one_request(), bin_ns=250_000_000)
     ax = plot.rate(table)
     assert [value_at(ax, "read", x) for x in (0.0, 249.0, 251.0)] == [4, 4, 0]
     assert ax.get_xlabel() == "Time [ms]"
@@ -705,32 +704,32 @@ def empty() -> dict[str, Axes]:
         "bench_sync_modes": plot.bench_sync_modes(medians),
         "bench_synchronous": plot.bench_synchronous(medians),
         "bench_threads": plot.bench_threads(medians),
-        "block_types": plot.block_types(analysis.blocktypes(io)),
-        "file_types": plot.file_types(analysis.filetypes(io), basis="bytes", relative=True),
-        "mix": plot.mix(analysis.mix(requests)),
-        "sync_bars": plot.sync_bars(analysis.sync(io)),
-        "locality": plot.locality(analysis.locality(requests)),
+        "block_types": plot.block_types(measures.blocktypes(io)),
+        "file_types": plot.file_types(measures.filetypes(io), basis="bytes", relative=True),
+        "mix": plot.mix(measures.mix(requests)),
+        "sync_bars": plot.sync_bars(measures.sync(io)),
+        "locality": plot.locality(measures.locality(requests)),
         "replay_io_time": plot.replay_io_time(replay.over_repetitions(measured)),
         "replay_lateness": plot.replay_lateness(replay.lateness_distribution(replays)),
         "replay_timeline": plot.replay_timeline(replay.timeline(replays, nothing)),
-        "rwbs_bars": plot.rwbs_bars(analysis.rwbs(requests)),
-        "size_histogram": plot.size_histogram(analysis.sizes(requests)),
-        "top_volume": plot.top_volume(analysis.volume(io)),
-        "latency_cdf": plot.latency_cdf(analysis.latency_distribution(requests)),
-        "rate": plot.rate(analysis.rate(requests, bin_ns=10**9)),
+        "rwbs_bars": plot.rwbs_bars(measures.rwbs(requests)),
+        "size_histogram": plot.size_histogram(measures.sizes(requests)),
+        "top_volume": plot.top_volume(measures.volume(io)),
+        "latency_cdf": plot.latency_cdf(measures.latency_distribution(requests)),
+        "rate": plot.rate(measures.rate(requests, bin_ns=10**9)),
         "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
         "compare_groups": plot.compare_groups(ranked, metric="count_ratio", group="device"),
         "compare_pairs": plot.compare_pairs(shares, metric="count_ratio", by="device", paired_by=["workload"]),
         "compare_ranking": plot.compare_ranking(ranked, metric="count_ratio", group=["device"]),
-        "cumulative": plot.cumulative(analysis.cumulative(requests)),
+        "cumulative": plot.cumulative(measures.cumulative(requests)),
         "perceived_breakdown": plot.perceived_breakdown(
             pl.DataFrame(schema={"track": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
         ),
-        "perceived_in_flight": plot.perceived_in_flight(perceived_io.in_flight(io, perceived.windows(answered))),
-        "perceived_responses": plot.perceived_responses(responses.responses(answered)),
-        "samples_cpu": plot.samples_cpu(analysis.cpu(schema.empty("samples")), bar="unit"),
+        "perceived_in_flight": plot.perceived_in_flight(perceived.in_flight(io, perceived.windows(answered))),
+        "perceived_responses": plot.perceived_responses(perceived.responses(answered)),
+        "samples_cpu": plot.samples_cpu(measures.cpu(schema.empty("samples")), bar="unit"),
         "samples_over_time": plot.samples_over_time(
-            analysis.cpu(schema.empty("samples"), bin_ns=10**9), metric="cpu_share", line="state"
+            measures.cpu(schema.empty("samples"), bin_ns=10**9), metric="cpu_share", line="state"
         ),
         "size_over_time": plot.size_over_time(requests),
         "sector_over_time": plot.sector_over_time(io, by="block_type"),

@@ -16,7 +16,7 @@ import pytest
 from support import corpus, waiting
 
 import androstep_analysis.capture
-from androstep_analysis import analysis, markup, report, schema
+from androstep_analysis import markup, measures, report, schema
 from androstep_analysis.capture import Capture, derivation, tool_results
 from androstep_analysis.manifest import Manifest, Source
 from androstep_analysis.report import cells
@@ -142,8 +142,8 @@ def hostile_capture(number: int = 400) -> Capture:
         "losses": [{"kind": "torn", "count": 678, "message": f"{name} is cut"} for name in HOSTILE],
         **dict.fromkeys(tool_results.KINDS),
         "rows": dict.fromkeys(derivation.TABLES, 0) | {"requests": number, "io": number},
-        "coverage": analysis.coverage(requests, io).to_dicts(),
-        "population": analysis.population(requests),
+        "coverage": measures.coverage(requests, io).to_dicts(),
+        "population": measures.population(requests),
     }
     described = Manifest(sources=sources, facts=dict(zip(facts, HOSTILE, strict=False)))
     return Capture(HOSTILE[4], described, {"requests": requests.lazy(), "io": io.lazy()}, about)
@@ -374,8 +374,8 @@ def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
         "jumps": [],
         **dict.fromkeys(tool_results.KINDS),
         "rows": dict.fromkeys(derivation.TABLES, 0),
-        "coverage": analysis.coverage(requests, io).to_dicts(),
-        "population": analysis.population(requests),
+        "coverage": measures.coverage(requests, io).to_dicts(),
+        "population": measures.population(requests),
     }
     empty = Capture("empty", Manifest(sources=()), {"requests": requests.lazy(), "io": io.lazy()}, about)
     report.write(empty, tmp_path / "report.html", figures=tmp_path / "figures")

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import analysis, schema
+from androstep_analysis import measures, schema
 from androstep_analysis.capture import Capture, derivation, tool_results
 from androstep_analysis.manifest import Manifest, Source
 
@@ -65,7 +65,7 @@ def of_tables(tables: dict[str, pl.DataFrame], **about: Any) -> Capture:
         "jumps": [],
         "rows": {name: rows.height for name, rows in tables.items()},
         "coverage": [],
-        "population": analysis.population(tables["requests"]),
+        "population": measures.population(tables["requests"]),
         **dict.fromkeys(tool_results.KINDS),
     }
     source = Source("made", "trace", 0, "0" * 64)

@@ -1,6 +1,6 @@
 """The linker of block events to requests once more, sector by sector and with nothing but dicts: the test's oracle.
 
-It follows the rules of androstep_analysis/link/requests.py one by one, keeps everything in memory and is slow.
+It follows the rules of androstep_analysis/link/requests/__init__.py one by one, keeps everything in memory and is slow.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.link import rwbs
-from androstep_analysis.link.requests import Device
+from androstep_analysis.link.requests import Device, rwbs
 
 Row = dict[str, Any]
 

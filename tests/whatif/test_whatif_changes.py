@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.made import capture, table
 
-from androstep_analysis import analysis, schema, whatif
+from androstep_analysis import measures, schema, whatif
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 
@@ -301,4 +301,4 @@ def test_changes_one_after_the_other_keep_the_pieces() -> None:
     first = without_fsync(rows)
     second = whatif.without_journal(first.requests, first.io)
     assert second.requests.filter(pl.col("op") == "write")["sector"].to_list() == [9000, 8000]
-    assert analysis.mix(second.requests).height
+    assert measures.mix(second.requests).height

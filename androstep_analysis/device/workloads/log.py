@@ -13,8 +13,8 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.device.transport import Answer, DeviceError, quoted
 from androstep_analysis.device.workloads.clock import relation
-from androstep_analysis.steps import archive, tables
-from androstep_analysis.steps.gui import Snapshot
+from androstep_analysis.perceived import archive, tables
+from androstep_analysis.perceived.gui import Snapshot
 
 if TYPE_CHECKING:
     from androstep_analysis.device.device import Device

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from androstep_analysis.analysis.perceived import SETTLE_NS
 from androstep_analysis.device.workloads.log import Log
-from androstep_analysis.steps import gui
-from androstep_analysis.steps.gui import Snapshot
+from androstep_analysis.perceived import SETTLE_NS, gui
+from androstep_analysis.perceived.gui import Snapshot
 
 _DUMP_S = 60.0
 

@@ -1,4 +1,4 @@
-// Block events to requests, one pass in order of time (link/requests.py says what belongs together and why).
+// Block events to requests, one pass in order of time (link/requests/__init__.py says what belongs together and why).
 //
 // In memory are the requests that are not finished, and the bios of which sectors wait for a request. A request is
 // finished when it is completed and no bio of it can become a second request's, which would make both `split`. So what

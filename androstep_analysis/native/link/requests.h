@@ -1,4 +1,4 @@
-// Block events to requests: what goes in and what comes out (androstep_analysis/link/linker.py mirrors it).
+// Block events to requests: what goes in and what comes out (androstep_analysis/link/requests/linker.py mirrors it).
 #pragma once
 
 #include "core/table.h"

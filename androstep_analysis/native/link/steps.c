@@ -70,7 +70,7 @@ void step_queue(struct linker *linker, const struct step *step)
         request_close(linker, request);
 }
 
-// Whether the issue is of the request that was issued there before and not completed: see link/requests.py.
+// Whether the issue is of the request that was issued there before and not completed: see link/requests/__init__.py.
 static bool is_issued_again(const struct request *open, const struct step *step)
 {
     if (step->kind == KIND_FLUSH)

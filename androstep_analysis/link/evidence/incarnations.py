@@ -1,0 +1,81 @@
+"""Which file of the trace a file of an image is: an inode number may have been given to another in between."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link.evidence.given import Snapshot
+
+TICK_NS = 20_000_000
+"""How far an inode's time stamps may lag behind the clock: the kernel takes them from its last tick (HZ >= 100)."""
+
+_FILE = ["dev", "ino", "generation"]
+
+
+def numbered(before: Snapshot | None, after: Snapshot | None, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+    """dev, ino, generation and incarnation of every file in two images (or listings) of one filesystem.
+
+    A file of the image before is incarnation 0, and so is one of the image after that is the same by number and
+    generation or was made before the trace began. One that was made during the trace is the last that the trace knows
+    by its number, if the trace lost nothing since and its creation is of that time. Any other is a file of its own: it
+    was made after the trace had ended, or nothing proves that it was not.
+    """
+    parts = []
+    if before is not None:
+        parts.append(before.files.select(*_FILE, incarnation=pl.lit(0, pl.Int32)))
+    if after is not None:
+        parts.append(_of_after(after, schema.empty("files") if before is None else before.files, lives, staging))
+    if not parts:
+        return schema.empty("files").select(*_FILE, "incarnation")
+    return pl.concat(parts).unique(_FILE, keep="last", maintain_order=True)
+
+
+def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+    """dev, ino, generation and incarnation of every file in the image after."""
+    last = lives.sort("incarnation").group_by("dev", "ino").last()
+    last = last.select("dev", "ino", latest="incarnation", born_ns="created_ns", gone_ns="deleted_ns")
+    same = before.select(_FILE).unique().with_columns(is_same=pl.lit(True))
+    older = before.select("dev", "ino").unique().with_columns(older=pl.lit(0, pl.Int32))
+    times = after.times.select("ino", "generation", "created_epoch_ns", "changed_epoch_ns")
+    files = (
+        after.files.select(_FILE)
+        .join(last, on=["dev", "ino"], how="left", maintain_order="left")
+        .join(same, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
+        .join(older, on=["dev", "ino"], how="left", maintain_order="left")
+        .join(times, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
+    )
+    offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
+    created, changed = pl.col("created_epoch_ns") - offset, pl.col("changed_epoch_ns") - offset
+    latest, first_ns, last_ns = pl.col("latest").fill_null(0), pl.lit(staging.first_ns), pl.lit(staging.last_ns)
+    is_older = pl.col("is_same") | (created < first_ns - TICK_NS)
+    is_last = (created - pl.col("born_ns")).abs() <= TICK_NS
+    # Without the time of its creation a file is the trace's last if nothing happened to it since.
+    is_unchanged = created.is_null() & (changed < last_ns - TICK_NS)
+    ever = pl.Series([None] * files.height, dtype=pl.Int64)
+    is_lost = staging.lost.between(files["born_ns"] - TICK_NS, ever, files["dev"], "fs_events")
+    is_told = ~pl.lit(is_lost) & pl.col("gone_ns").is_null()
+    number = (
+        pl.when((latest == 0) & is_older.fill_null(False))
+        .then(0)
+        .when(is_told & ((is_last & (created < last_ns - TICK_NS)) | is_unchanged).fill_null(False))
+        .then(latest)
+        .otherwise(pl.max_horizontal("latest", "older").fill_null(-1) + 1)
+    )
+    return files.select(*_FILE, incarnation=number.cast(pl.Int32))
+
+
+def realtime_offset_ns(after: Snapshot, lives: pl.DataFrame) -> int | None:
+    """CLOCK_REALTIME minus the trace's clock, as the creation of files tells it that the trace and `after` both have.
+
+    A file that was made after another of its number is younger than the trace says, never older: the smallest
+    difference is the true one if several agree on it. It is at most `TICK_NS` less than that.
+    """
+    last = lives.group_by("ino").agg(born_ns=pl.col("created_ns").sort_by("incarnation").last())
+    files = after.times.join(last, on="ino", maintain_order="left")
+    differences = files.select(pl.col("created_epoch_ns") - pl.col("born_ns")).to_series().drop_nulls().sort()
+    if len(differences) < 2:
+        return None
+    smallest = int(differences[0])
+    return smallest if int(differences[1]) - smallest <= TICK_NS else None

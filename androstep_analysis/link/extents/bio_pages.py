@@ -1,0 +1,250 @@
+"""Whose pages a bio carries: the probe on ``submit_bio`` (`bio_page` events) as a source of extents.
+
+Filesystems without events of their own (FAT, exFAT) are mapped by what every bio carries: the probe reads the first
+page of the bio, and its inode, index and name, immediately before the bio is queued. A page of the filesystem's own
+device is metadata or a directory. Bios of direct I/O carry other memory: the probe tells nothing of them, or, where
+that memory is a mapped file, of the wrong file. So what it tells is taken for a bio only if the page waited to be
+written (an event made it dirty since it was last written out) or to be read (it has just come into the cache).
+
+The probe shows the first page only. FAT and its like put pages of one file into a bio as they come by in ascending
+order, as long as they lie side by side on the device: each page that would be next and waits, is next. Where no event
+says so, and on F2FS, which also fills a bio with pages of several files, the further pages are inferred. Where it is
+unknown which filesystem the device holds, all is.
+
+A bio of one block may be any block of its page. Where it lies in the file is known from the probe's offset, from a
+run of bios that together are the page, or from what an earlier bio told of the same sector; else inferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import schema, units
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link import intervals
+from androstep_analysis.link.extents import pagesize, timeline
+from androstep_analysis.link.intervals import Int64s
+
+_LARGEST_BIO = 1 << 32
+"""Bytes beyond what one bio can be about: its size has 32 bits."""
+
+_LARGEST_INDEX = 1 << 48
+_LARGEST_SECTOR = 1 << 54
+LARGEST_ORDER = 17
+"""Folios are at most 512 MiB (arm64 with pages of 64 KiB)."""
+
+_PAGE = ["dev", "ino", "page"]
+
+
+def extents(
+    fs_events: pl.DataFrame,
+    lives: pl.DataFrame,
+    queued: pl.LazyFrame,
+    recorded: Collection[str] = (),
+    fs_types: Mapping[int, str] | None = None,
+    *,
+    page_bytes: int | None,
+) -> pl.DataFrame:
+    """Table `extents` as the bios tell.
+
+    Source `context` where proven: such a row holds for the bio it was made with, which is the first that its thread
+    queues (`queued`: ts_ns, tid) afterwards. Source `inferred` for all pages of files: these rows hold until the next
+    bio of the place. Rows of block_type `metadata` are pages of the device itself; which metadata, or directory, only
+    an image tells. `lives` (`tracepoints.lives`) tells directories from files (`recorded`: see `tracepoints.numbered`;
+    `fs_types`: see `tracepoints.filesystems`). Where it is unknown how large pages are (`page_bytes`), only the pages
+    of devices are told: those of files lie nobody knows where.
+    """
+    events = tracepoints.numbered(fs_events, recorded).with_row_index("order")
+    events = events.with_columns(tracepoints.kinds(fs_events, tracepoints.filesystems(fs_events, fs_types or {})))
+    bios = events.filter((pl.col("event") == "bio_page") & _fits())
+    if page_bytes is None:
+        bios, page_bytes = bios.filter(is_of_device()), pagesize.SIZES[0]
+    bios = _placed(bios, page_bytes)
+    if bios.is_empty():
+        return schema.empty("extents")
+    bios = _bound(bios, queued.collect())
+    kinds = lives.select("dev", "ino", "incarnation", "block_type", "subtype")
+    own = _parts(_pages(bios.filter("is_own"), events, page_bytes), page_bytes).join(
+        kinds, on=["dev", "ino", "incarnation"], how="left", maintain_order="left"
+    )
+    unknown, data, metadata = (
+        pl.lit(name).cast(schema.enum("extents", "block_type")) for name in ("unknown", "data", "metadata")
+    )
+    device = bios.filter(pl.col("is_device") & ~pl.col("has_events")).with_columns(block_type=metadata)
+    # A file is a file although nothing says so where its pages are its own: FAT's directories are the device's. What
+    # directories are where the filesystem is unknown, and how it fills bios, nobody says: then all is inferred.
+    is_known = pl.col("fs_type").is_not_null()
+    is_file = (pl.col("block_type").fill_null("unknown") == "unknown") & (tracepoints.pages_are_files() | ~is_known)
+    own = own.with_columns(block_type=pl.when(is_file).then(data).otherwise(pl.col("block_type").fill_null(unknown)))
+    own = own.filter(pl.col("block_type") != "unknown")
+    certain = own.filter("is_proven", is_known)
+    proven = pl.concat([certain, device.drop("ino", "incarnation")], how="diagonal")
+    # Where the filesystem tells of its blocks itself, a guess can only be worse.
+    likely = own.filter(~pl.col("has_events")).with_columns(valid_to_ns=pl.lit(None, pl.Int64))
+    return pl.concat([_table(proven, "context"), timeline.succeeding(_table(likely, "inferred"))])
+
+
+def carries_page(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
+    """For each piece (part_dev, part_sector, submit_tid, time) whether its bio carries pages of its filesystem.
+
+    The last page that its thread showed before, if the piece lies within that bio and is the first since: a direct
+    write follows the pages of its place, which it first writes out.
+    """
+    is_own = (pl.col("dev") == pl.col("bio_dev")) | is_of_device()
+    shown = fs_events.filter((pl.col("event") == "bio_page") & is_own & _fits())
+    shown = shown.select("tid", "ts_ns", "sector", part_dev="bio_dev", nr_bytes="nr_bytes", shown_ns="ts_ns")
+    asked = pieces.select("part_dev", "part_sector", tid="submit_tid", ts_ns="time").with_row_index("at")
+    found = (
+        asked.drop_nulls("ts_ns")
+        .sort("ts_ns", maintain_order=True)
+        .join_asof(shown.sort("ts_ns"), on="ts_ns", by=["part_dev", "tid"], check_sortedness=False)
+    )
+    is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over("part_dev", "tid", "shown_ns")
+    inside = (pl.col("part_sector") - pl.col("sector")) * units.SECTOR_BYTES
+    carried = found.filter(is_first & (inside >= 0) & (inside < pl.col("nr_bytes")))["at"]
+    return asked["at"].is_in(carried.implode())
+
+
+def is_of_device(bio_dev: str = "bio_dev", dev: str = "dev") -> pl.Expr:
+    """Whether a page is one of the device of its bio itself: its inode has the device's number, on no filesystem there.
+
+    A file of the filesystem on the device may happen to have that number too.
+    """
+    return (pl.col("ino") == pl.col(bio_dev).cast(pl.Int64)) & pl.col(dev).ne_missing(pl.col(bio_dev))
+
+
+def _fits() -> pl.Expr:
+    """Whether the bio carries anything, and its numbers are such as a bio can have."""
+    return (
+        pl.col("nr_bytes").is_between(units.SECTOR_BYTES, _LARGEST_BIO)
+        & pl.col("sector").is_between(0, _LARGEST_SECTOR)
+        & pl.col("bio_dev").is_not_null()
+    )
+
+
+def _placed(bios: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
+    """The bios with whose page they begin with, and where in its file that is.
+
+    Adds is_own (a page of a file on the bio's device), is_device (a page of that device itself), begin (offset in the
+    file in bytes) and is_exact (whether that is certain).
+    """
+    is_own = (pl.col("dev") == pl.col("bio_dev")) & pl.col("page").is_between(0, _LARGEST_INDEX)
+    is_part = pl.col("nr_bytes") < page_bytes
+    other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in ("tid", *_PAGE))
+    bios = bios.sort("tid", "order").with_columns(run=(other | ~is_part | ~is_part.shift()).cum_sum())
+    whole = pl.col("nr_bytes").sum().over("run") == page_bytes
+    before = pl.col("nr_bytes").cum_sum().over("run") - pl.col("nr_bytes")
+    # Block by block, the blocks of a page come in bios of one block each: a longer one begins with the page, and no
+    # block is longer than the shortest bio.
+    is_longer = (pl.col("nr_bytes") > pl.col("nr_bytes").min().over("bio_dev")) | ~is_part
+    told = pl.coalesce("offset_bytes", pl.when(whole).then(before), pl.when(is_longer).then(0))
+    bios = bios.sort("order").with_columns(
+        begin=pl.col("page") * page_bytes + told,
+        is_own=is_own.fill_null(False),
+        is_device=is_of_device().fill_null(False),
+    )
+    begin = pl.coalesce("begin", _told_before(bios, page_bytes))
+    return bios.with_columns(begin=begin, is_exact=begin.is_not_null()).with_columns(
+        page=pl.coalesce(pl.col("begin") // page_bytes, "page"),
+        begin=pl.coalesce("begin", pl.col("page") * page_bytes),
+    )
+
+
+def _told_before(bios: pl.DataFrame, page_bytes: int) -> pl.Series:
+    """For each bio where in its page's file an earlier one placed its first sector, if that was the same page; or null.
+
+    `bios` are in order of time and have `begin` where the bio itself tells it.
+    """
+    rows = bios.with_row_index("at").with_columns(nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES)
+    told = rows.filter(pl.col("is_own") & pl.col("begin").is_not_null())
+    asked = rows.filter(pl.col("is_own") & pl.col("begin").is_null())
+    forever = np.full(told.height, intervals.FOREVER)
+    found = intervals.stab(intervals.Queries(*_places(asked)), intervals.Rows(*_places(told), valid_to=forever))
+    is_first = pl.Series(found.row >= 0) & (pl.Series(found.start) == asked["sector"][found.query])
+    ask, tell = asked[found.query].filter(is_first), told[found.row[is_first.to_numpy()]]
+    begin = tell["begin"] + (ask["sector"] - tell["sector"]) * units.SECTOR_BYTES
+    same = begin // page_bytes == ask["page"]
+    for name in ("dev", "ino", "incarnation"):
+        same &= ask[name] == tell[name]
+    known = pl.DataFrame({"at": ask["at"], "told": begin}).filter(same)
+    return rows.select("at").join(known, on="at", how="left", maintain_order="left")["told"]
+
+
+def _places(bios: pl.DataFrame) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Device, first sector, length and time of each bio, as the interval join takes them."""
+    device, sector, length, time = (
+        bios[name].cast(pl.Int64).to_numpy() for name in ("bio_dev", "sector", "nr_sectors", "ts_ns")
+    )
+    return device, sector, length, time
+
+
+def _bound(bios: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
+    """The bios with the end of the time at which they were queued; those of threads that queue nothing are left out."""
+    ends = queued.select("tid", ts_ns="ts_ns", at="ts_ns").sort("ts_ns")
+    found = bios.sort("ts_ns", maintain_order=True).join_asof(
+        ends, on="ts_ns", by="tid", strategy="forward", check_sortedness=False
+    )
+    return found.with_columns(valid_to_ns=pl.col("at") + 1).drop_nulls("at").drop("at").sort("order")
+
+
+def _pages(bios: pl.DataFrame, events: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
+    """A row for each page that a bio may carry: `page`, and `is_proven`, whether it certainly does."""
+    count = (pl.col("begin") % page_bytes + pl.col("nr_bytes") + page_bytes - 1) // page_bytes
+    nth = pl.int_ranges(0, count).alias("nth")
+    rows = bios.with_columns(nth).explode("nth").with_columns(page=pl.col("page") + pl.col("nth"))
+    # Bios that are blocks of one page are one write of it.
+    rows = rows.with_columns(out_ns=pl.col("ts_ns").shift().over(_PAGE))
+    rows = rows.with_columns(pl.col("out_ns").first().over(*_PAGE, "run"))
+    waiting = touched(events).join(rows.select(_PAGE).unique(), on=_PAGE, how="semi")
+    rows = rows.sort("ts_ns", maintain_order=True).join_asof(
+        waiting.sort("ts_ns"), left_on="ts_ns", right_on="ts_ns", by=_PAGE, check_sortedness=False
+    )
+    waits = pl.col("touched_ns") > pl.col("out_ns").fill_null(pl.col("touched_ns") - 1)
+    is_next = waits.fill_null(False) & ((pl.col("nth") == 0) | tracepoints.pages_are_files())
+    return rows.sort("order", "nth").with_columns(is_proven=(is_next & pl.col("is_exact")).cum_min().over("order"))
+
+
+def touched(events: pl.DataFrame) -> pl.DataFrame:
+    """The pages that became dirty or came into the cache: dev, ino, page, ts_ns and the same as touched_ns."""
+    is_touch = pl.col("event").is_in([*tracepoints.DIRTIED, tracepoints.CACHED])
+    is_touch &= pl.col("page").is_between(0, _LARGEST_INDEX)
+    order = pl.col("page_order").fill_null(0).clip(0, LARGEST_ORDER)
+    pages = pl.int_ranges("page", pl.col("page") + pl.lit(2, pl.Int64).pow(order))
+    rows = events.filter(is_touch).select("dev", "ino", "ts_ns", touched_ns="ts_ns", page=pages)
+    return rows.explode("page")
+
+
+def _parts(pages: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
+    """The bios cut in what is proven of them and what is not, from the rows of their pages."""
+    first = pl.col("page").first() * page_bytes
+    begin = pl.max_horizontal(pl.col("begin").first(), first)
+    end = pl.min_horizontal(pl.col("begin") + pl.col("nr_bytes"), (pl.col("page") + 1) * page_bytes).last()
+    shared = ("ts_ns", "bio_dev", "dev", "ino", "incarnation", "valid_to_ns", "fs_type", "has_events")
+    return (
+        pages.group_by("order", "is_proven", maintain_order=True)
+        .agg(
+            *(pl.col(name).first() for name in shared),
+            sector=pl.col("sector").first() + (begin - pl.col("begin").first()) // units.SECTOR_BYTES,
+            file_offset_bytes=begin,
+            nr_bytes=end - begin,
+        )
+        .filter(pl.col("nr_bytes") > 0)
+    )
+
+
+def _table(rows: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Table `extents` of the rows, in their order."""
+    want = schema.table("extents").polars
+    known = rows.with_columns(
+        dev=pl.col("bio_dev"),
+        nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES,
+        valid_from_ns=pl.col("ts_ns"),
+        source=pl.lit(source),
+        generation=pl.lit(None),
+    )
+    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in known.columns]
+    known = known.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
+    return schema.conform(known, "extents")

@@ -1,0 +1,156 @@
+"""Direct reads and writes: which bios one call submitted, as a source of extents for filesystems without own events.
+
+The bios of direct I/O carry the caller's memory, so no page tells the file (`bio_pages`). The call does: between its
+begin and its end (`direct_begin`, `direct_end`: probes on ``__blockdev_direct_IO``, through which FAT and exFAT go) the
+thread submits the bios of that call, in the order of the file, and beside them only bios of pages: what it reads of the
+filesystem's own blocks, and what it first writes out of the file's pages.
+
+So a call is a proof of where its bios belong if those that the page probe does not know are of one operation and are
+as long together as what was read or written: then there was no hole and no error between them. The caller's memory may
+be a mapped file of the same filesystem, which then looks as if its pages were written: it is the memory if only with
+these bios the sum is right. (Nothing else is missing in it: a write leaves no holes.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import polars as pl
+
+from androstep_analysis import schema, units
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.extents import bio_pages
+from androstep_analysis.link.requests import rwbs
+from androstep_analysis.losses import Losses
+
+QUEUED_ASYNC = -529
+"""What a call returns that has submitted its bios and does not wait for them (EIOCBQUEUED, include/linux/errno.h)."""
+
+_LARGEST_OFFSET = 1 << 62
+
+
+def extents(
+    fs_events: pl.DataFrame, block: pl.LazyFrame, lost: Losses | None = None, recorded: Collection[str] = ()
+) -> pl.DataFrame:
+    """Table `extents` of the bios of direct calls: source `context`, each row for the one bio it was made with.
+
+    `fs_events` and `block` (table `block_events`) are in the order of time. Devices without `bio_page` events are left
+    out, and so are the calls during which events may be `lost` (`recorded`: see `tracepoints.numbered`).
+    """
+    calls = _calls(fs_events, recorded)
+    if lost is not None:
+        tables = ("fs_events", "block_events")
+        calls = calls.filter(~lost.between(calls["begin_ns"], calls["end_ns"], calls["dev"], *tables))
+    if calls.is_empty():
+        return schema.empty("extents")
+    during = _of_calls(_without_metadata(_bios(block.collect(), calls["dev"].unique()), fs_events), calls)
+    bios = during.filter(~pl.col("is_page") | _is_memory())
+    offset = pl.col("nr_sectors").cum_sum().over("call") - pl.col("nr_sectors")
+    proven = bios.filter(_is_proven()).with_columns(
+        file_offset_bytes=pl.col("offset_bytes") + offset * units.SECTOR_BYTES,
+        block_type=pl.lit("data"),
+        source=pl.lit("context"),
+        valid_from_ns=pl.col("ts_ns"),
+        valid_to_ns=pl.col("queue_ns") + 1,
+    )
+    want = schema.table("extents").polars
+    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in proven.columns]
+    rows = proven.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
+    return schema.conform(rows, "extents")
+
+
+def _calls(fs_events: pl.DataFrame, recorded: Collection[str]) -> pl.DataFrame:
+    """The calls whose begin and end are the next to each other among those of their thread.
+
+    Columns tid, begin_ns, end_ns, call, dev, ino, incarnation, offset_bytes, total_bytes (what the bios are to be
+    together).
+    """
+    event = pl.col("event")
+    probed = fs_events.filter(event == "bio_page")["bio_dev"].unique()
+    events = tracepoints.numbered(fs_events, recorded).filter(event.is_in(["direct_begin", "direct_end"]))
+    following = {
+        name: pl.col(column).shift(-1).over("tid")
+        for name, column in {"next": "event", "end_ns": "ts_ns", "moved": "nr_bytes"}.items()
+    }
+    moved = pl.col("moved")
+    whole_sectors = -(-moved // units.SECTOR_BYTES) * units.SECTOR_BYTES
+    total = pl.when(moved > 0).then(whole_sectors).when(moved == QUEUED_ASYNC).then("nr_bytes")
+    calls = events.with_columns(**following).filter(
+        (event == "direct_begin")
+        & (pl.col("next") == "direct_end")
+        & pl.col("dev").is_in(probed.implode())
+        & pl.col("offset_bytes").is_between(0, _LARGEST_OFFSET)
+        & (pl.col("offset_bytes") % units.SECTOR_BYTES == 0)
+    )
+    return calls.select(
+        "tid",
+        "dev",
+        "ino",
+        "incarnation",
+        "offset_bytes",
+        "end_ns",
+        begin_ns="ts_ns",
+        call=pl.int_range(pl.len()),
+        total_bytes=total,
+    )
+
+
+def _bios(block: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+    """Every bio with data as the filesystem on one of the devices submitted it, in order of time.
+
+    Columns bio, ts_ns, tid, dev, sector, nr_sectors, op, queue_ns (when the thread next queued a bio). A partition's
+    bios are queued for the disk below: the remap before tells what they were.
+    """
+    queued = block.filter(pl.col("action") == "queue")
+    remapped = block.filter((pl.col("action") == "remap") & ~pl.col("old_dev").is_in(queued["dev"].unique().implode()))
+    bios = pl.concat([queued, remapped.with_columns(dev="old_dev", sector="old_sector")])
+    bios = bios.filter(pl.col("dev").is_in(devices.implode()) & (pl.col("nr_sectors") > 0))
+    bios = pl.concat([bios, rwbs.decode(bios["rwbs"]).select("op")], how="horizontal")
+    ends = queued.select("ts_ns", "tid", queue_ns="ts_ns").sort("ts_ns")
+    return (
+        bios.select("ts_ns", "tid", "dev", "sector", "nr_sectors", "op")
+        .sort("ts_ns", maintain_order=True)
+        .join_asof(ends, on="ts_ns", by="tid", strategy="forward", check_sortedness=False)
+        .drop_nulls("queue_ns")
+        .with_row_index("bio")
+    )
+
+
+def _without_metadata(bios: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
+    """The bios but for those of pages of the device, with is_page, whether they carry one of the filesystem's files.
+
+    The probe fires immediately before the bio is queued, with the same place and length.
+    """
+    is_page = (pl.col("event") == "bio_page") & (pl.col("nr_bytes") > 0)
+    pages = fs_events.filter(is_page).select(
+        "ts_ns", "tid", "sector", "ino", page_dev="dev", nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES
+    )
+    place = ["tid", "sector", "nr_sectors"]
+    following = bios.select("ts_ns", *place, "bio", "dev")
+    carried = pages.sort("ts_ns", maintain_order=True).join_asof(
+        following, on="ts_ns", by=place, strategy="forward", check_sortedness=False
+    )
+    of_device = carried.filter(bio_pages.is_of_device("dev", "page_dev"))
+    of_files = carried.filter(pl.col("page_dev") == pl.col("dev"))
+    bios = bios.with_columns(is_page=pl.col("bio").is_in(of_files["bio"].implode()))
+    return bios.join(of_device, on="bio", how="anti", maintain_order="left")
+
+
+def _of_calls(bios: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """The bios that were submitted between begin and end of a call of their thread, with the columns of the call."""
+    during = bios.join_asof(
+        calls.sort("begin_ns"), left_on="ts_ns", right_on="begin_ns", by=["tid", "dev"], check_sortedness=False
+    )
+    return during.filter(pl.col("ts_ns") <= pl.col("end_ns"))
+
+
+def _is_memory() -> pl.Expr:
+    """Whether a call's bios with pages of files are its own, and these pages the memory that it writes."""
+    return _is_proven() & (pl.col("op") == "write")
+
+
+def _is_proven() -> pl.Expr:
+    """Whether the bios of a call are one operation and together what it read or wrote."""
+    op, length = pl.col("op"), pl.col("nr_sectors") * units.SECTOR_BYTES
+    is_one = op.is_in(["read", "write"]) & (op.n_unique().over("call") == 1)
+    return is_one & (length.sum().over("call") == pl.col("total_bytes")).fill_null(False)

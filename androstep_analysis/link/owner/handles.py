@@ -1,0 +1,114 @@
+"""Whose changes a journal transaction carries: the processes that had handles in it.
+
+A process that changes metadata opens a handle of the running transaction; ``jbd2_handle_stats`` tells at its end how
+many blocks it made dirty. The journal's thread writes all of a transaction between ``jbd2_start_commit`` and
+``jbd2_end_commit``. Both are in include/trace/events/jbd2.h.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.link.owner import processes
+from androstep_analysis.losses import Losses
+
+_OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count")
+
+
+def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame, lost: Losses) -> pl.DataFrame:
+    """The pieces with the owner columns of table io set for journal blocks whose transaction and handles are known.
+
+    The last of the processes that made blocks dirty in the transaction is named, `owner_count` says how many they
+    are. The trace must hold every event since the commit before: no handle can be older. The first transaction it
+    speaks of may have begun before the trace, so that its handles are not all known: its blocks keep the owner they
+    have.
+    """
+    participants = _participants(fs_events, tasks)
+    if participants.is_empty():
+        return pieces
+    is_journal = (pl.col("op") == "write") & (pl.col("block_type") == "journal") & pl.col("time").is_not_null()
+    journal = pieces.filter(is_journal)
+    if journal.is_empty():
+        return pieces
+    committed = journal.sort("time", maintain_order=True).join_asof(
+        _commits(fs_events),
+        left_on="time",
+        right_on="start_ns",
+        by_left=["part_dev", "submit_tid"],
+        by_right=["dev", "tid"],
+        check_sortedness=False,
+    )
+    is_within = pl.col("time") <= pl.col("end_ns").fill_null(pl.col("time"))
+    committed = committed.with_columns(transaction=pl.when(is_within).then("transaction")).join(
+        participants, left_on=["part_dev", "transaction"], right_on=["dev", "transaction"], how="left",
+        maintain_order="left",
+    )  # fmt: skip
+    is_lost = lost.between(committed["begun_ns"], committed["time"], committed["part_dev"], "fs_events")
+    is_known = pl.col("handle_count").is_not_null() & ~pl.lit(is_lost)
+    handle = pl.lit("handle").cast(schema.enum("io", "owner_via"))
+    named = committed.with_columns(
+        *(pl.when(is_known).then(f"handle{name[5:]}").otherwise(name).alias(name) for name in _OWNER),
+        owner_via=pl.when(is_known).then(handle).otherwise("owner_via"),
+    ).select(pieces.columns)
+    return pl.concat([pieces.filter(~is_journal.fill_null(False)), named])
+
+
+def journalled(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
+    """The pieces (`extents.pieces`), those as journal blocks that can be nothing else: map_source `context`.
+
+    While it commits a transaction, the journal's thread writes data, which never carries REQ_META, and blocks of the
+    journal, which do. What a fact already maps is left as it is.
+    """
+    commits = _commits(fs_events).drop_nulls("end_ns")
+    if commits.is_empty():
+        return pieces
+    is_open = (pl.col("block_type") == "unknown") | (pl.col("map_source") == "inferred").fill_null(False)
+    may_be = (pl.col("op") == "write") & pl.col("meta") & is_open & pl.col("time").is_not_null()
+    writes = pieces.filter(may_be)
+    if writes.is_empty():
+        return pieces
+    writes = writes.sort("time", maintain_order=True).join_asof(
+        commits, left_on="time", right_on="start_ns", by_left=["part_dev", "submit_tid"], by_right=["dev", "tid"],
+        check_sortedness=False,
+    )  # fmt: skip
+    other = pl.when(~(pl.col("time") <= pl.col("end_ns")).fill_null(False))
+    of_file = ("subtype", "ino", "incarnation", "path", "file_type", "package", "file_offset_bytes")
+    told = {"block_type": "journal", "map_source": "context"}
+    journal = writes.with_columns(
+        *(other.then(name).alias(name) for name in of_file),
+        *(other.then(name).otherwise(pl.lit(v).cast(schema.enum("io", name))).alias(name) for name, v in told.items()),
+    )
+    return pl.concat([pieces.filter(~may_be.fill_null(False)), journal.select(pieces.columns)])
+
+
+def _commits(fs_events: pl.DataFrame) -> pl.DataFrame:
+    """A row per commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns and begun_ns.
+
+    `end_ns` is null where the end was not seen. A transaction cannot have begun before the commit of the one before
+    did: `begun_ns`, null where that was not seen.
+    """
+    is_start = pl.col("event") == "jbd2_start_commit"
+    ends = fs_events.filter(pl.col("event") == "jbd2_end_commit").select("dev", "transaction", end_ns="ts_ns")
+    starts = fs_events.filter(is_start).select("dev", "tid", "transaction", start_ns="ts_ns").sort("start_ns")
+    known = starts.join(
+        ends.unique(["dev", "transaction"]), on=["dev", "transaction"], how="left", maintain_order="left"
+    )
+    before = starts.select("dev", pl.col("transaction") + 1, begun_ns="start_ns").unique(["dev", "transaction"])
+    return known.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
+
+
+def _participants(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """The processes that made blocks dirty in each transaction: dev, transaction, handle_pid, handle_comm, …."""
+    stats = fs_events.filter(pl.col("event") == "jbd2_handle_stats")
+    stats = stats.filter(pl.col("transaction") > pl.col("transaction").min().over("dev"), pl.col("nr_blocks") > 0)
+    rows = processes.of_threads(stats.select("ts_ns", "dev", "transaction", "tid", "pid", "comm"), tasks)
+    process = pl.coalesce("owner_pid", -pl.col("tid"))
+    return (
+        rows.filter("is_process")
+        .group_by("dev", "transaction", maintain_order=True)
+        .agg(
+            *(pl.col(name).last().alias(f"handle{name[5:]}") for name in _OWNER[:3]),
+            handle_count=process.n_unique().cast(pl.Int32),
+        )
+    )

@@ -1,0 +1,183 @@
+"""Block events to requests: one row per block-layer request, with its bios.
+
+The life of a request, as the block layer reports it (Documentation/block, kernels 3.4 to 6.18): a bio is queued (Q),
+perhaps remapped from a partition or device-mapper device to the disk below (A), merged with neighbours or split; the
+request is inserted (I), issued to the driver (D), perhaps requeued (R) and issued again, and completed (C), perhaps
+in parts. No event carries an identity: what belongs together is found by device, sectors and order.
+
+- Issue and completion are paired per device and first sector, like brackets: a completion closes the last request
+  issued there that is still open. One lost event then costs one pair, never all that follow. What completes nothing
+  and lies where a request that was completed in part goes on is a further part of it. A completion without a length
+  (`nr_sectors` null, as of block_io_done) completes all of the last request of its operation that was issued there.
+- A second issue there, with no completion between, is of the same request again if it is of the same operation and
+  no bio for the first sector was queued between them; in a trace without bio events, if the request was requeued
+  between them or the length is the same. A flush is issued again only after a requeue. A request takes another length
+  64 times at most, as no kernel changes it: what is issued there with yet another one is another request.
+- A bio belongs, sector by sector, to the first request issued after it. So a request is cut into the bios that were
+  last queued for each of its sectors, and of which no other request has taken that sector since.
+- The time of insertion is that of the first insert that led to the request: the last one of each sector, if it is not
+  of before the first bio, and of no request that was completed before.
+- A flush that carries no data is one request, whatever it is part of. Where the trace shows the device's flush
+  requests (`FF`) the empty completion that ends a flush sequence is no request of its own; older kernels show only
+  that completion, and perhaps the empty bio that asked for it. Commands that move no sectors otherwise (SCSI
+  passthrough, rwbs N) are no requests here.
+- A completion without an operation (`rwbs` null, as of Open-CAS) whose issue was not seen is of that of the bio last
+  queued for its first sector, of those that wait.
+- Where a device has no completions at all, nothing stays open: only a requeue makes two issues one request.
+- What has no partner still becomes a row, and `matched` says what is missing. A bio that reached no request is a
+  request that was never completed.
+
+Events are taken in their order, also those of equal times. The compiled `Linker` does it in one pass.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.link.requests import linker, rwbs
+from androstep_analysis.link.requests.linker import Linker
+
+WINDOW = 1 << 17
+"""Requests of one window."""
+
+_LAG = 1 << 16
+"""Events after which a request is finished as a rule, so that what came before can be written."""
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Requests that follow each other, and their bios: tables requests and bios."""
+
+    requests: pl.DataFrame
+    bios: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device of the capture's block topology: `dev` begins at `start_sector` of `parent`."""
+
+    dev: int
+    parent: int | None
+    start_sector: int
+    nr_sectors: int
+
+
+def link(block: pl.LazyFrame, devices: Sequence[Device] = ()) -> Requests:
+    """Join table `block_events`, which is in order of time, to requests.
+
+    `devices` tells the partitions where the trace itself does not (it does in its remap events). Devices that only
+    pass their bios on to another device of the trace (partitions, device-mapper) get no requests of their own: their
+    number stands in `part_dev` of the requests below.
+
+    In memory are some pieces of the tables, the requests that are not finished and the bios that wait for a request:
+    what a trace never completes, and each sector once that was queued and never issued.
+    """
+    state = Linker(_told(block))
+    for device in devices:
+        if device.parent is not None:
+            state.partition(device.dev, device.parent, device.start_sector, device.nr_sectors)
+    spool = Spool()
+    waiting: dict[str, list[pl.DataFrame]] = {"requests": [], "bios": []}
+    for part in state.link(block):
+        for name, rows in (("requests", part.requests), ("bios", part.bios)):
+            # Sorted here by polars, what is in order already costs the spool less.
+            rows = pl.concat([*waiting[name], rows]).sort("request_id", maintain_order=True)
+            end = rows["request_id"].search_sorted(part.events - _LAG)
+            spool.append(name, rows[:end])
+            waiting[name] = [rows[end:]]
+    for name, rests in waiting.items():
+        for rows in rests:
+            spool.append(name, rows)
+    return Requests(spool.table("requests"), spool.table("bios"))
+
+
+class Requests:
+    """The requests of a trace, each known so far by the event that tells its place in the order of issue."""
+
+    def __init__(self, requests: pl.LazyFrame, bios: pl.LazyFrame) -> None:
+        self._requests = requests
+        self._bios = bios
+
+    @property
+    def requests(self) -> pl.LazyFrame:
+        """Table requests."""
+        return self._requests.with_columns(request_id=pl.int_range(pl.len()))
+
+    def windows(self) -> Iterator[Linked]:
+        """The requests in order, some at once, with their bios; at least one window."""
+        bios = self._bios.collect_batches(maintain_order=True, chunk_size=WINDOW)
+        waiting = schema.empty("bios")
+        first = 0
+        for requests in self._requests.collect_batches(maintain_order=True, chunk_size=WINDOW):
+            if requests.is_empty():
+                continue
+            last = requests["request_id"][-1]
+            parts = [waiting]
+            while parts[-1].is_empty() or parts[-1]["request_id"][-1] <= last:
+                more = next(bios, None)
+                if more is None:
+                    break
+                parts.append(more)
+            waiting = pl.concat(parts)
+            end = int(waiting["request_id"].search_sorted(last, "right"))
+            yield _numbered(requests, waiting[:end], first)
+            waiting = waiting[end:]
+            first += requests.height
+        if not first:
+            yield Linked(schema.empty("requests"), waiting)
+
+    def joined(self) -> Linked:
+        """All windows as one."""
+        windows = list(self.windows())
+        return Linked(
+            pl.concat([window.requests for window in windows]),
+            pl.concat([window.bios for window in windows]),
+        )
+
+
+def _numbered(requests: pl.DataFrame, bios: pl.DataFrame, first: int) -> Linked:
+    """A window with its requests numbered from `first` on."""
+    of_bios = requests["request_id"].search_sorted(bios["request_id"]).cast(pl.Int64) + first
+    number = pl.int_range(first, first + requests.height)
+    return Linked(
+        schema.conform(requests.with_columns(request_id=number), "requests"),
+        schema.conform(bios.with_columns(request_id=of_bios), "bios"),
+    )
+
+
+def _told(block: pl.LazyFrame) -> dict[int, int]:
+    """What the whole trace tells of each device, as `Linker` takes it."""
+    keys = ("dev", "action", "rwbs", "old_dev")
+    has_sectors = (pl.col("nr_sectors") > 0).fill_null(False) & pl.col("sector").is_not_null()
+    kinds = block.with_columns(pl.col("dev").fill_null(0)).group_by(*keys, has_sectors=has_sectors).len().collect()
+    flags: defaultdict[int, int] = defaultdict(int)
+    pairs = set()
+    for dev, action, letters, old_dev, moves in kinds.select(*keys, "has_sectors").iter_rows():
+        flags[dev] |= _FLAGS.get(action, 0)
+        if action == "issue" and rwbs.meaning(letters or "").op == "flush":
+            flags[dev] |= linker.HAS_FLUSHES
+        if action == "queue" and moves:
+            flags[dev] |= linker.HAS_BIOS
+        if action == "remap" and old_dev is not None and dev != old_dev:
+            pairs.add((dev, old_dev))
+    shown = {dev for dev, action in kinds.select("dev", "action").iter_rows() if action in ("queue", "issue")}
+    for dev in _stacked(shown, pairs):
+        flags[dev] |= linker.STACKED
+    return dict(flags)
+
+
+_FLAGS = {"issue": linker.HAS_ISSUES, "complete": linker.HAS_COMPLETIONS, "requeue": linker.HAS_REQUEUES}
+
+
+def _stacked(shown: set[int], pairs: set[tuple[int, int]]) -> set[int]:
+    """The devices whose bios the trace shows again, remapped, on a device below; `pairs` are such below and above."""
+    stacked: set[int] = set()
+    while more := {above for below, above in pairs if below in shown | stacked} - stacked:
+        stacked |= more
+    return stacked

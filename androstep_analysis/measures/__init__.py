@@ -1,0 +1,67 @@
+"""The measures: plain functions, tables in, one small tidy table out.
+
+Every result has the columns ``metric, <dimensions…>, value (Float64), unit, n (Int64), coverage (Float64)``. `n` is
+the number of requests (of samples: of readings) behind the value. `coverage` is the share of bytes (of the operation,
+where the table tells operations apart) on which the row's dimensions are known, null where there is nothing to know.
+What each measure counts stands in `schemas/definitions.toml`.
+
+`calls`, `called_paths`, `commands` and `counters` are plain tables instead; `clipped` is a part of table `samples`.
+
+Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
+"""
+
+from androstep_analysis.measures.blocktypes import blocktypes, metadata_fraction
+from androstep_analysis.measures.commands import commands
+from androstep_analysis.measures.counters import counters
+from androstep_analysis.measures.evidence import evidence
+from androstep_analysis.measures.filetypes import filetypes
+from androstep_analysis.measures.latency import latency, latency_distribution
+from androstep_analysis.measures.locality import locality, order_ns
+from androstep_analysis.measures.mix import mix, rwbs, sizes
+from androstep_analysis.measures.samples import (
+    busyness,
+    clipped,
+    counter_rate,
+    cpu,
+    cpu_by_process,
+    levels,
+    pressure,
+    process_io,
+)
+from androstep_analysis.measures.sync import sync
+from androstep_analysis.measures.syscalls import called_paths, calls
+from androstep_analysis.measures.tables import counted, coverage, population
+from androstep_analysis.measures.volume import cumulative, rate, volume
+
+__all__ = [
+    "blocktypes",
+    "busyness",
+    "called_paths",
+    "calls",
+    "clipped",
+    "commands",
+    "counted",
+    "counter_rate",
+    "counters",
+    "coverage",
+    "cpu",
+    "cpu_by_process",
+    "cumulative",
+    "evidence",
+    "filetypes",
+    "latency",
+    "latency_distribution",
+    "levels",
+    "locality",
+    "metadata_fraction",
+    "mix",
+    "order_ns",
+    "population",
+    "pressure",
+    "process_io",
+    "rate",
+    "rwbs",
+    "sizes",
+    "sync",
+    "volume",
+]

@@ -1,0 +1,55 @@
+"""Which kind of block: data, directory, journal, metadata (MOST's Data/Journal/Metadata, refined)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from androstep_analysis.measures.tables import (
+    Table,
+    counted,
+    known_type,
+    lazy,
+    ordered,
+    shares,
+    tidy,
+    with_known_share,
+)
+
+
+def blocktypes(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) -> pl.DataFrame:
+    """Requests and bytes by operation and block type; dimensions `by`, `op`, `block_type` (and `subtype`).
+
+    Takes table `io`. Metrics count (requests that touch the type), bytes, count_ratio and bytes_ratio (within `by`
+    group and operation). Empty flushes are rows of op flush with a null block type and no part of any ratio.
+    """
+    dimensions = [*by, "op", "block_type", *(["subtype"] if subtypes else [])]
+    pieces = counted(io)
+    groups = pieces.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
+    table = with_known_share(tidy(groups, dimensions), pieces, known_type())
+    with_type = shares(table.filter(pl.col("block_type").is_not_null()), dimensions, within=[*by, "op"])
+    return ordered(pl.concat([with_type, table.filter(pl.col("block_type").is_null())]), dimensions)
+
+
+def metadata_fraction(io: Table) -> pl.DataFrame:
+    """Share of metadata and directory blocks in what is mapped; dimension `op`. Takes table `io`.
+
+    Metrics count_ratio and bytes_ratio; the journal counts in the whole but not as metadata, and its own share
+    stands as journal_count_ratio and journal_bytes_ratio (definitions.toml, metadata_fraction).
+    """
+    pieces = counted(io).filter(pl.col("op").is_in(["read", "write"]))
+    mapped = pieces.filter(~pl.col("block_type").is_in(["unknown", "free"]))
+    metadata = pl.col("block_type").is_in(["metadata", "directory"])
+    journal = pl.col("block_type") == "journal"
+    request = pl.col("request_id")
+    rows = mapped.group_by("op").agg(
+        n=request.n_unique().cast(pl.Int64),
+        count_ratio=request.filter(metadata).n_unique() / request.n_unique(),
+        bytes_ratio=pl.col("bytes").filter(metadata).sum() / pl.col("bytes").sum(),
+        journal_count_ratio=request.filter(journal).n_unique() / request.n_unique(),
+        journal_bytes_ratio=pl.col("bytes").filter(journal).sum() / pl.col("bytes").sum(),
+    )
+    long = lazy(rows.collect()).unpivot(index=["op", "n"], variable_name="metric", value_name="value").collect()
+    long = long.with_columns(unit=pl.lit("1"), coverage=pl.lit(None, pl.Float64))
+    return ordered(with_known_share(long, pieces, known_type()), ["op"])

@@ -1,0 +1,276 @@
+"""What counters say over time: who used the CPU and how, how busy disks were, and any counter as a rate or a level.
+
+All take table `samples`. Between two readings of a counter its value is taken to lie on a straight line, so that
+readings that were left out because they equal those around them, and bins that no reading begins, are as they were
+(definitions.toml, samples). A counter that falls has begun anew: what it counted in that step is unknown and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.measures.tables import Table, lazy, ordered
+from androstep_analysis.measures.volume import NS_PER_S
+
+STATES = ("active", "idle", "iowait")
+"""What a CPU does: all that is neither idle nor waiting for I/O is active (definitions.toml, cpu)."""
+
+_ACTIVE = ("user", "nice", "system", "irq", "softirq", "steal")  # guests are counted in user and nice already
+_STATE = {f"stat.{name}": "active" for name in _ACTIVE} | {"stat.idle": "idle", "stat.iowait": "iowait"}
+_OF = ("scope", "dev", "pid", "instance")
+"""What tells the series of one counter apart."""
+
+
+def cpu(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
+    """CPU time by `state` (`STATES`), of all CPUs together; dimension `state`, with `bin_ns` also `ts_ns` before it.
+
+    Metrics cpu_time [s] and cpu_share [1] of that of all states. `n` is the number of readings. The bars of Kim,
+    Agrawal and Ungureanu (MobiHeld 2011), Figure 5, which count ticks of 10 ms.
+    """
+    rows = _chosen(samples, list(_STATE))
+    rows = rows.filter(pl.col("scope") == ("system" if (rows["scope"] == "system").any() else "cpu"))
+    amounts = _amounts(rows, bin_ns).with_columns(
+        state=pl.col("counter").replace_strict(_STATE, return_dtype=pl.Enum(STATES)), seconds=_seconds()
+    )
+    dimensions = [*_times(bin_ns), "state"]
+    sums = amounts.group_by(dimensions).agg(pl.col("seconds").sum(), pl.col("n").sum())
+    whole = pl.col("seconds").sum().over(_times(bin_ns)) if bin_ns else pl.col("seconds").sum()
+    sums = sums.with_columns(share=pl.when(whole > 0).then(pl.col("seconds") / whole), coverage=pl.lit(1.0))
+    return _tidy(sums, {"cpu_time": ("seconds", "s"), "cpu_share": ("share", "1")}, dimensions)
+
+
+def cpu_by_process(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataFrame:
+    """CPU time of processes; dimensions `by`, of comm (name of the process) and pid. Metric cpu_time [s].
+
+    The row of nulls is what no process is known to have used: interrupts, processes that came and went between two
+    readings, and the last moments of others. `coverage` is the share of all active time that processes are known for.
+    """
+    names = {"stat.utime", "stat.stime"}
+    own = _of_processes(_amounts(_chosen(samples, sorted(names))), by, _seconds())
+    is_active = (pl.col("metric") == "cpu_time") & (pl.col("state") == "active")
+    active = float(cpu(samples).filter(is_active)["value"].to_numpy().sum())
+    known = float(own["value"].to_numpy().sum())
+    rest = pl.DataFrame({"value": [max(active - known, 0.0)], "n": [0]}, schema={"value": pl.Float64, "n": pl.Int64})
+    parts = pl.concat([own, rest], how="diagonal") if active > 0 else own
+    covered = min(known / active, 1.0) if active else None
+    table = parts.with_columns(coverage=pl.lit(covered, pl.Float64), metric=pl.lit("cpu_time"), unit=pl.lit("s"))
+    return ordered(table, by)
+
+
+def process_io(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataFrame:
+    """Bytes that processes read and wrote; dimensions `by`, of comm (name of the process) and pid.
+
+    Metrics by the kernel's names in /proc/PID/io: rchar and wchar [B] are what calls moved, also between caches and
+    pipes; read_bytes and write_bytes [B] what was fetched from and is to go to storage; cancelled_write_bytes [B] what
+    of that was truncated before it did.
+    """
+    names = [f"io.{name}" for name in ("rchar", "wchar", "read_bytes", "write_bytes", "cancelled_write_bytes")]
+    amounts = _amounts(_chosen(samples, names))
+    parts = [
+        _of_processes(amounts.filter(pl.col("counter") == name), by, pl.col("amount").cast(pl.Float64)).with_columns(
+            metric=pl.lit(name.removeprefix("io.")), unit=pl.lit("B"), coverage=pl.lit(1.0)
+        )
+        for name in names
+    ]
+    return ordered(pl.concat(parts), by)
+
+
+def busyness(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
+    """Share of the time in which a disk had requests; dimensions `dev` and `disk`, with `bin_ns` before them `ts_ns`.
+
+    Metric busy_ratio [1], from io_ticks of /proc/diskstats (definitions.toml, busyness).
+    """
+    dimensions = [*_times(bin_ns), "dev", "disk"]
+    amounts = _amounts(_chosen(samples, ["diskstats.io_ticks"]), bin_ns)
+    ratio = pl.when(pl.col("elapsed_ns") > 0).then(pl.col("amount") * 1_000_000 / pl.col("elapsed_ns"))
+    table = amounts.with_columns(disk=pl.col("instance"), ratio=ratio, coverage=pl.lit(1.0))
+    return _tidy(table, {"busy_ratio": ("ratio", "1")}, dimensions)
+
+
+def pressure(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
+    """Share of the time in which tasks waited; dimensions `resource`, `tasks`, with `bin_ns` before them `ts_ns`.
+
+    Metric stalled_ratio [1], for `resource` cpu, io or memory: `some` of the tasks that would run, or all (`full`).
+    """
+    names = [f"pressure.{resource}.{tasks}" for resource in ("cpu", "io", "memory") for tasks in ("some", "full")]
+    amounts = _amounts(_chosen(samples, names), bin_ns)
+    parts = pl.col("counter").str.split(".").list
+    table = amounts.with_columns(
+        resource=parts.get(1, null_on_oob=True),
+        tasks=parts.get(2, null_on_oob=True),
+        ratio=pl.when(pl.col("elapsed_ns") > 0).then(pl.col("amount") / pl.col("elapsed_ns")),
+        coverage=pl.lit(1.0),
+    )
+    return _tidy(table, {"stalled_ratio": ("ratio", "1")}, [*_times(bin_ns), "resource", "tasks"])
+
+
+def counter_rate(samples: Table, counters: Sequence[str], *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
+    """How fast counters grow; dimensions `ts_ns` (start of the bin), `counter`, `scope`, `dev`, `pid`, `instance`.
+
+    Metric rate, in the counter's unit per second.
+    """
+    amounts = _amounts(_chosen(samples, counters), bin_ns)
+    table = amounts.with_columns(
+        value=pl.when(pl.col("elapsed_ns") > 0).then(pl.col("amount") * NS_PER_S / pl.col("elapsed_ns")),
+        unit=pl.col("unit") + "/s",
+        metric=pl.lit("rate"),
+        coverage=pl.lit(1.0),
+    )
+    return ordered(table, ["ts_ns", "counter", *_OF])
+
+
+def levels(samples: Table, counters: Sequence[str]) -> pl.DataFrame:
+    """Between what values counters go that rise and fall, as those of memory; dimensions `counter` and as there.
+
+    Metrics mean (over time), least and greatest, in the counter's unit.
+    """
+    rows = _chosen(samples, counters)
+    key = ["counter", "unit", *_OF]
+    ahead = (pl.col("ts_ns").shift(-1) - pl.col("ts_ns")).over(key)
+    middle = (pl.col("value").cast(pl.Float64) + pl.col("value").shift(-1).over(key)) / 2
+    sums = (
+        rows.with_columns(ahead=ahead, area=middle * ahead)
+        .group_by(key)
+        .agg(
+            n=pl.len().cast(pl.Int64),
+            area=pl.col("area").sum(),
+            span=pl.col("ahead").sum(),
+            least=pl.col("value").min().cast(pl.Float64),
+            greatest=pl.col("value").max().cast(pl.Float64),
+        )
+        .with_columns(
+            mean=pl.when(pl.col("span") > 0).then(pl.col("area") / pl.col("span")).otherwise("least"),
+            coverage=pl.lit(1.0),
+        )
+    )
+    parts = [sums.with_columns(metric=pl.lit(metric), value=pl.col(metric)) for metric in ("mean", "least", "greatest")]
+    return ordered(pl.concat(parts), ["counter", *_OF])
+
+
+def clipped(samples: pl.LazyFrame, start_ns: int, end_ns: int) -> pl.LazyFrame:
+    """Table samples of ``[start_ns, end_ns)``, sorted by time, with the values that lie on its edges."""
+    rows = samples.sort("ts_ns", maintain_order=True)
+    inside = rows.filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
+    steps = _steps(rows)
+    parts = [inside]
+    for edge_ns in (start_ns, end_ns - 1):
+        crossing = steps.filter(pl.col("ts_ns") < edge_ns, pl.col("next_ns") > edge_ns)
+        value = pl.col("value") + _rise(pl.lit(edge_ns)).round().cast(pl.Int64)
+        parts.append(crossing.with_columns(ts_ns=pl.lit(edge_ns, pl.Int64), value=value).drop("next_ns", "next_value"))
+    return pl.concat(parts).sort("ts_ns", maintain_order=True).select(list(schema.table("samples").polars))
+
+
+def in_windows(samples: pl.LazyFrame, first_ns: int, length_ns: int, count: int) -> pl.LazyFrame:
+    """Table samples with column window (Int64: from 0), and in every window also the values that lie on its edges.
+
+    There are `count` windows of `length_ns` from `first_ns` on; what is before the first or behind the last is in
+    these. Column value is Float64. A reading at the time at which a window begins also ends the one before.
+    """
+    number = (pl.col("ts_ns") - first_ns) // length_ns
+    rows = samples.with_columns(pl.col("value").cast(pl.Float64), window=number.clip(0, count - 1))
+    ahead = (number + 1).clip(lower_bound=1)
+    reached = ((pl.col("next_ns") - first_ns) // length_ns).clip(upper_bound=count - 1)
+    at = first_ns + pl.col("edge") * length_ns
+    crossing = (
+        _steps(rows.sort("ts_ns", maintain_order=True))
+        .filter(ahead <= reached)
+        .with_columns(edge=pl.int_ranges(ahead, reached + 1))
+        .explode("edge")
+        .with_columns(ts_ns=at, value=pl.col("value") + _rise(at))
+    )
+    ends = crossing.with_columns(window=pl.col("edge") - 1)
+    begins = crossing.filter(pl.col("ts_ns") < pl.col("next_ns")).with_columns(window="edge")
+    return pl.concat([rows, *(edges.drop("next_ns", "next_value", "edge") for edges in (ends, begins))])
+
+
+def _steps(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Readings in order of time with the next one of their series (null: there is none) as next_ns, next_value."""
+    names = {"next_ns": "ts_ns", "next_value": "value"}
+    return rows.with_columns(pl.col(of).shift(-1).over("counter", "unit", *_OF).alias(to) for to, of in names.items())
+
+
+def _rise(time: pl.Expr) -> pl.Expr:
+    """How much the counter rose from a row of `_steps` to a time before the next one (Float64)."""
+    passed = (time - pl.col("ts_ns")) / (pl.col("next_ns") - pl.col("ts_ns"))
+    return (pl.col("next_value") - pl.col("value")).cast(pl.Float64) * passed
+
+
+def _chosen(samples: Table, counters: Sequence[str]) -> pl.DataFrame:
+    """The readings of these counters in order of time."""
+    rows = lazy(samples, ("samples",)).filter(pl.col("counter").is_in(list(counters)))
+    return rows.sort("ts_ns", maintain_order=True).collect()
+
+
+def _times(bin_ns: int | None) -> list[str]:
+    return [] if bin_ns is None else ["ts_ns"]
+
+
+def _seconds() -> pl.Expr:
+    """The amount, which is of nanoseconds, in seconds."""
+    return pl.col("amount") / NS_PER_S
+
+
+def _amounts(rows: pl.DataFrame, bin_ns: int | None = None) -> pl.DataFrame:
+    """By how much each series grew, on the whole or in each bin that it was read in.
+
+    Columns: those of a series (counter, unit, `_OF`), with bins `ts_ns` (start of the bin), amount (Float64, in
+    `unit`), elapsed_ns (Int64: the time between the first and the last reading, or what of it is in the bin) and n
+    (Int64: readings). Raises `ValueError` for a bin that has no length.
+    """
+    if bin_ns is not None and bin_ns <= 0:
+        raise ValueError(f"bin_ns is {bin_ns}: a bin must be at least 1 ns long")
+    key = ["counter", "unit", *_OF]
+    if bin_ns is None:
+        return rows.group_by(key, maintain_order=True).agg(
+            amount=pl.col("value").diff().clip(lower_bound=0).sum().cast(pl.Float64),
+            elapsed_ns=pl.col("ts_ns").last() - pl.col("ts_ns").first(),
+            n=pl.len().cast(pl.Int64),
+        )
+    parts = [
+        _binned(part["ts_ns"].to_numpy(), part["value"].to_numpy(), bin_ns).with_columns(
+            pl.lit(part[name][0], part.schema[name]).alias(name) for name in key
+        )
+        for part in rows.partition_by(key, maintain_order=True)
+    ]
+    names = [*key, "ts_ns", "amount", "elapsed_ns", "n"]
+    if not parts:
+        types = {"ts_ns": pl.Int64, "amount": pl.Float64, "elapsed_ns": pl.Int64, "n": pl.Int64}
+        return rows.clear().select(key).with_columns(pl.lit(None, dtype).alias(name) for name, dtype in types.items())
+    return pl.concat(parts).select(names)
+
+
+def _binned(times: np.ndarray, values: np.ndarray, bin_ns: int) -> pl.DataFrame:
+    """The growth of one series in each bin from its first reading to its last, on straight lines between readings."""
+    first, last = int(times[0]), int(times[-1])
+    bins = np.arange(first // bin_ns, max(last - 1, first) // bin_ns + 1, dtype=np.int64)
+    edges = np.clip(np.append(bins, bins[-1] + 1) * bin_ns, first, last)
+    grown = np.concatenate([[0], np.cumsum(np.maximum(np.diff(values), 0))])
+    # From the first reading: a float has no room for nanoseconds since boot.
+    at = np.interp((edges - first).astype(np.float64), (times - first).astype(np.float64), grown.astype(np.float64))
+    return pl.DataFrame(
+        {
+            "ts_ns": bins * bin_ns,
+            "amount": np.diff(at),
+            "elapsed_ns": np.diff(edges),
+            "n": np.bincount(np.minimum(times // bin_ns, bins[-1]) - bins[0], minlength=len(bins)).astype(np.int64),
+        }
+    )
+
+
+def _of_processes(amounts: pl.DataFrame, by: Sequence[str], value: pl.Expr) -> pl.DataFrame:
+    """Sums over processes: columns `by`, value and n."""
+    rows = amounts.filter(pl.col("scope") == "process").rename({"instance": "comm"})
+    return rows.group_by(list(by)).agg(value=value.sum(), n=pl.col("n").sum())
+
+
+def _tidy(table: pl.DataFrame, metrics: dict[str, tuple[str, str]], dimensions: list[str]) -> pl.DataFrame:
+    """The tidy result whose metrics have these columns and units."""
+    parts = [
+        table.with_columns(metric=pl.lit(metric), value=pl.col(column).cast(pl.Float64), unit=pl.lit(unit))
+        for metric, (column, unit) in metrics.items()
+    ]
+    return ordered(pl.concat(parts), dimensions)

@@ -1,0 +1,68 @@
+"""System calls: how often each was made, how often it failed, how long it took, what it moved and on which path."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from androstep_analysis.measures.tables import Table, lazy
+
+READS = ("read", "pread", "pread64", "readv", "preadv", "preadv2", "mapped_pread")
+WRITES = ("write", "pwrite", "pwrite64", "writev", "pwritev", "pwritev2", "mapped_pwrite")
+"""The calls that move bytes between memory and a descriptor; the last of each are page faults as ioshark notes them."""
+
+FAILED = (pl.col("result") < 0).fill_null(False) | pl.col("error").is_not_null()
+"""Whether a call failed."""
+
+MOVED = pl.coalesce("result", pl.when((pl.col("state") == "whole") & FAILED.not_()).then("bytes")).clip(lower_bound=0)
+"""What was moved; what was asked for where results are not recorded (ioshark)."""
+
+
+def calls(syscalls: Table) -> pl.DataFrame:
+    """A row for each system call of table `syscalls`, the most frequent first.
+
+    Columns: call, count (a call that was resumed counts once), failed (Int64), bytes (Int64: read or written, null
+    for other calls), duration_ns (Int64: sum over the calls of which it is known, null where it is of none).
+    """
+    timed = pl.col("duration_ns")
+    began = pl.col("state") != "resumed"
+    return (
+        lazy(syscalls, ("syscalls",))
+        .group_by("call")
+        .agg(
+            count=began.sum().cast(pl.Int64),
+            failed=FAILED.sum().cast(pl.Int64),
+            bytes=pl.when(pl.col("call").first().is_in(READS + WRITES)).then(MOVED.sum()),
+            duration_ns=pl.when(timed.count() > 0).then(timed.sum()),
+        )
+        .filter(pl.col("count") > 0)
+        .sort("count", "call", descending=[True, False])
+        .collect()
+    )
+
+
+def called_paths(syscalls: Table) -> pl.DataFrame:
+    """A row for each path that table `syscalls` names, those with most bytes first, then those with most calls.
+
+    A call is on what its descriptor is open on, where that is recorded, else on the first path it was given. Columns:
+    path, count (Int64: calls), read and written (Int64, bytes; null where no such call is known to be on the path).
+    """
+    path = pl.coalesce("fd_path", pl.when(pl.col("path") != "").then("path"))
+    return (
+        lazy(syscalls, ("syscalls",))
+        .select("call", moved=MOVED, path=path, began=pl.col("state") != "resumed")
+        .filter(pl.col("path").is_not_null())
+        .group_by("path")
+        .agg(
+            count=pl.col("began").sum().cast(pl.Int64),
+            read=_sum_of(READS),
+            written=_sum_of(WRITES),
+        )
+        .sort(pl.sum_horizontal("read", "written"), "count", "path", descending=[True, True, False])
+        .collect()
+    )
+
+
+def _sum_of(calls: tuple[str, ...]) -> pl.Expr:
+    """What these calls moved; null where there is none of them."""
+    moved = pl.col("moved").filter(pl.col("call").is_in(calls))
+    return pl.when(moved.len() > 0).then(moved.sum())

@@ -1,0 +1,47 @@
+"""What users did, saw and waited for: steps of workloads, states of the GUI, and the I/O while they waited.
+
+>>> views = perceived.seen(perceived.gui_states("dumps.zip"))
+>>> perceived.transitions(views, perceived.inputs(capture.steps))
+
+`androstep_analysis.device.workloads` makes steps and dumps; a directory or archive of dumps from elsewhere will do too.
+"""
+
+from androstep_analysis.perceived.gui import Rules, Snapshot
+from androstep_analysis.perceived.responses import classes, responses
+from androstep_analysis.perceived.tables import GUI, STEPS, gui_states
+from androstep_analysis.perceived.transitions import (
+    LIMITS,
+    OUTCOMES,
+    SETTLE_NS,
+    inputs,
+    loads,
+    presented,
+    seen,
+    transitions,
+    windows,
+)
+from androstep_analysis.perceived.waiting_io import alignment, breakdown, bursts, in_flight, rates
+
+__all__ = [
+    "GUI",
+    "LIMITS",
+    "OUTCOMES",
+    "SETTLE_NS",
+    "STEPS",
+    "Rules",
+    "Snapshot",
+    "alignment",
+    "breakdown",
+    "bursts",
+    "classes",
+    "gui_states",
+    "in_flight",
+    "inputs",
+    "loads",
+    "presented",
+    "rates",
+    "responses",
+    "seen",
+    "transitions",
+    "windows",
+]

@@ -1,0 +1,165 @@
+"""Snapshots of a GUI as files: a zip or tar archive, or a directory, of dumps whose names are their times.
+
+A name is ``TS.xml`` or ``TS-END.xml``, in nanoseconds of the device's clock; what stands in front of that, behind a
+letter or a dash, is free. Nothing is unpacked to the disk.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.perceived.gui import MAX_BYTES, Snapshot
+from androstep_analysis.tar import PIECE_BYTES, Tar, plain
+
+_NAME = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})(?:-(?P<end>[0-9]{1,18}))?\.xml", re.ASCII | re.DOTALL)
+_TWO = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})-(?P<end>[0-9]{1,18})\.xml", re.ASCII | re.DOTALL)
+_MAX_TOTAL = 4 << 30
+"""Most that is read of one archive: a few kilobytes may hold any number of zeros."""
+
+_ZIP_MAGIC, _ZIP_HEADER = b"PK\x03\x04", 30
+"""How the header of a file in a zip archive begins, and its length up to the name (APPNOTE.TXT, 4.3.7)."""
+_OFFSET = "realtime_offset_ns="
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write(snapshots: Iterable[Snapshot], path: Path, realtime_offset_ns: int | None = None) -> None:
+    """Writes a zip archive of snapshots, the same bytes for the same snapshots; `FileExistsError` where it is there.
+
+    `realtime_offset_ns` is CLOCK_REALTIME minus the clock of the snapshots; it becomes the archive's comment.
+    """
+    with zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as archive:
+        if realtime_offset_ns is not None:
+            archive.comment = f"{_OFFSET}{realtime_offset_ns}".encode()
+        for number, one in enumerate(snapshots):
+            info = zipfile.ZipInfo(f"{number:06}-{one.ts_ns}-{one.end_ns}.xml", _EPOCH)
+            archive.writestr(info, one.xml, zipfile.ZIP_DEFLATED)
+
+
+def realtime_offset(path: Path) -> int | None:
+    """CLOCK_REALTIME minus the clock of the snapshots, where an archive of `write` tells it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            told = archive.comment.decode("ascii", "replace")
+    except Exception:  # zipfile may raise any where the archive is damaged
+        return None
+    found = re.fullmatch(f"{_OFFSET}(-?[0-9]{{1,19}})", told, re.ASCII)
+    return int(found[1]) if found is not None and abs(int(found[1])) < 1 << 63 else None
+
+
+def is_one(start: bytes) -> bool:
+    """Whether a file that begins with `start` is a zip archive whose first file is named TS-END.xml."""
+    if not start.startswith(_ZIP_MAGIC) or len(start) < _ZIP_HEADER:
+        return False
+    length = int.from_bytes(start[26:28], "little")
+    return _TWO.fullmatch(start[_ZIP_HEADER : _ZIP_HEADER + length].decode("utf-8", "replace")) is not None
+
+
+def times(name: str) -> tuple[int, int] | None:
+    """Begin and end, in ns, that the name of a dump tells; None for a name that is none."""
+    found = _TWO.fullmatch(name) or _NAME.fullmatch(name)
+    if found is None:
+        return None
+    begin, end = int(found["ts"]), int(found["end"] or found["ts"])
+    return (begin, end) if begin <= end else None
+
+
+def read(path: Path) -> tuple[list[Snapshot], tuple[Loss, ...]]:
+    """The snapshots in a directory or an archive, in order of time, and what of it could not be read.
+
+    `InputError` for what is neither, or has no file that is named as a dump.
+    """
+    shown = printable(str(path))
+    losses: list[Loss] = []
+    found = list(_within_limits(_members(path, shown, losses), losses))
+    if not found:
+        why = f" ({losses[0].message})" if losses else ""
+        raise InputError(
+            f"{shown}: no dump of a GUI named TS-END.xml is in it{why}; docs/perceived.md says how to make one"
+        )
+    return sorted(found, key=lambda one: (one.ts_ns, one.end_ns)), tuple(losses)
+
+
+def _within_limits(members: Iterator[tuple[str, bytes]], losses: list[Loss]) -> Iterator[Snapshot]:
+    total = oversized = 0
+    for name, xml in members:
+        span = times(PurePosixPath(name).name)
+        if span is None:
+            continue
+        total += len(xml)
+        if total > _MAX_TOTAL:
+            losses.append(Loss("unread", 1, f"more than {_MAX_TOTAL >> 30} GiB of dumps: the others were not read"))
+            break
+        if len(xml) > MAX_BYTES:
+            oversized += 1
+            continue
+        yield Snapshot(*span, xml)
+    if oversized:
+        losses.append(Loss("unread", oversized, f"{oversized} dumps are longer than {MAX_BYTES >> 20} MiB"))
+
+
+def _members(path: Path, shown: str, losses: list[Loss]) -> Iterator[tuple[str, bytes]]:
+    """Name and contents of each file; of a long one one byte more than a dump may have."""
+    try:
+        if path.is_dir():
+            yield from _of_directory(path)
+        elif zipfile.is_zipfile(path):
+            yield from _of_zip(path, losses)
+        elif path.is_file() and _is_tar(path):
+            yield from _of_tar(path)
+        else:
+            raise InputError(f"{shown}: neither a directory nor a zip or tar archive; give one of dumps of a GUI")
+    except InputError:
+        raise
+    except Exception as error:  # tarfile and zipfile may raise any where the archive is damaged
+        losses.append(Loss("torn", 1, f"what follows could not be read: {printable(str(error))}"))
+
+
+def _of_directory(path: Path) -> Iterator[tuple[str, bytes]]:
+    for file in sorted(path.iterdir()):
+        if file.suffix == ".xml" and file.is_file() and not file.is_symlink():
+            with file.open("rb") as opened:
+                yield file.name, opened.read(MAX_BYTES + 1)
+
+
+def _of_zip(path: Path, losses: list[Loss]) -> Iterator[tuple[str, bytes]]:
+    damaged = 0
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            # Of other methods zipfile unpacks without bound whatever a piece comes to.
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                damaged += 1
+                continue
+            try:
+                with archive.open(info) as member:
+                    xml = member.read(MAX_BYTES + 1)
+            except Exception:  # zipfile may raise any where the archive is damaged
+                damaged += 1
+            else:
+                yield info.filename, xml
+    if damaged:
+        message = f"{damaged} files in the archive are damaged, encrypted or not deflated"
+        losses.append(Loss("unreadable", damaged, message))
+
+
+def _is_tar(path: Path) -> bool:
+    try:
+        with path.open("rb") as packed, plain(packed) as file:
+            return next(iter(Tar(file)), None) is not None
+    except Exception:  # tarfile may raise any for what is none
+        return False
+
+
+def _of_tar(path: Path) -> Iterator[tuple[str, bytes]]:
+    with path.open("rb") as packed, plain(packed) as file:
+        archive = Tar(file)
+        for info in archive:
+            if info.isreg():
+                content = archive.content(info)
+                pieces = iter(partial(content.read, PIECE_BYTES), b"")
+                yield info.name, b"".join(itertools.islice(pieces, MAX_BYTES // PIECE_BYTES + 1))

@@ -1,0 +1,70 @@
+"""Latencies that users perceived, over many inputs: means with their intervals, and classes.
+
+Both take tables of `perceived.transitions`, of several runs with columns that tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.measures.tables import Table, lazy, ordered
+
+
+def responses(transitions: Table, *, by: Sequence[str] = ("label",)) -> pl.DataFrame:
+    """The mean latency of what became stable; dimensions `by`. Metric response in ns, with lo and hi.
+
+    `by` may name columns of the workload, the configuration, the device (Luo et al., Figure 3). A latency is taken in
+    the middle of what it may be; lo and hi are the interval of 95 % of the mean by Student's distribution, widened by
+    the mean of how far a latency may be from its middle; null for fewer than two. `coverage` is the share of the inputs
+    that led to a stable state.
+    """
+    by = list(by)
+    middle = (pl.col("latency_lo_ns") + pl.col("latency_hi_ns")) / 2
+    half = (pl.col("latency_hi_ns") - pl.col("latency_lo_ns")) / 2
+    groups = (
+        lazy(transitions, ())
+        .group_by(by)
+        .agg(
+            value=middle.mean(),
+            deviation=middle.std(),
+            doubt=half.mean(),
+            n=middle.count().cast(pl.Int64),
+            coverage=middle.count() / pl.len(),
+        )
+        .collect()
+    )
+    from scipy import special  # a command that says nothing of latencies need not wait for it
+
+    counts = groups["n"].to_numpy()
+    quantile = special.stdtrit(np.maximum(counts - 1, 1), 0.975)
+    reach = pl.when(pl.col("n") > 1).then(
+        pl.Series(quantile, dtype=pl.Float64) * pl.col("deviation") / pl.col("n").sqrt() + pl.col("doubt")
+    )
+    intervals = groups.with_columns(
+        metric=pl.lit("response"), unit=pl.lit("ns"), lo=pl.col("value") - reach, hi=pl.col("value") + reach
+    )
+    table = ordered(intervals, by)
+    return table.join(intervals.select(*by, "lo", "hi"), on=by, how="left", nulls_equal=True, maintain_order="left")
+
+
+def classes(transitions: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
+    """How many inputs were answered within which of Nielsen's limits; dimensions `by` and `class`.
+
+    Metrics count and count_ratio, a row for each class that occurred. Where a latency may be of either of two classes
+    the class is null; what did not become stable is not counted. `coverage` is the share whose class is known.
+    """
+    dimensions = [*by, "class"]
+    rows = lazy(transitions, ()).filter(pl.col("outcome") == "stable")
+    known = pl.when(pl.col("class_lo") == pl.col("class_hi")).then("class_lo")
+    counts = rows.with_columns(known.alias("class")).group_by(dimensions).agg(n=pl.len().cast(pl.Int64)).collect()
+    whole = pl.col("n").sum().over(by) if by else pl.col("n").sum()
+    decided = pl.col("n").filter(pl.col("class").is_not_null()).sum()
+    counts = counts.with_columns(whole=whole, coverage=(decided.over(by) if by else decided) / whole)
+    parts = [
+        counts.with_columns(metric=pl.lit("count"), value=pl.col("n").cast(pl.Float64), unit=pl.lit("inputs")),
+        counts.with_columns(metric=pl.lit("count_ratio"), value=pl.col("n") / pl.col("whole"), unit=pl.lit("1")),
+    ]
+    return ordered(pl.concat(parts), dimensions)

@@ -1,0 +1,140 @@
+"""Steps of workloads and snapshots of GUIs as parts of a capture: their files, written and read."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import InputError, Loss, LossWarning, printable
+from androstep_analysis.ingest.source import load
+from androstep_analysis.perceived import archive, gui
+from androstep_analysis.results import Kind, Results
+
+_MARK = "androstep_steps"
+_VERSION = 1
+_BEGIN = f'{{"{_MARK}": '.encode()
+MAX_STEPS = 1_000_000
+
+
+def write(steps: pl.DataFrame, path: Path, realtime_offset_ns: int | None = None) -> None:
+    """Writes table `steps` as JSON, a line for each step; `realtime_offset_ns` is CLOCK_REALTIME minus its clock.
+
+    `FileExistsError` where `path` is there already.
+    """
+    head = {_MARK: _VERSION, "clock": "boot", "realtime_offset_ns": realtime_offset_ns}
+    rows = ",\n".join(json.dumps(row) for row in schema.conform(steps, "steps").iter_rows(named=True))
+    with path.open("x", encoding="ascii") as file:
+        file.write(f'{json.dumps(head)[:-1]}, "steps": [\n{rows}\n]}}\n')
+
+
+def _sniff_steps(path: Path) -> bool:
+    return _raw_head(path).startswith(_BEGIN)
+
+
+def _sniff_gui(path: Path) -> bool:
+    return archive.is_one(_raw_head(path))
+
+
+def _raw_head(path: Path) -> bytes:
+    """The first bytes of a file as it lies there: a zip archive of many files is none that `source.head` unpacks."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(4096)
+
+
+def read_steps(path: Path) -> Results:
+    """The steps in one file; `InputError` where it is not as `write` makes it."""
+    source = load(path)
+    try:
+        told = json.loads(source.data)
+        if told[_MARK] != _VERSION:
+            raise InputError(f"{source.name}: steps of version {told[_MARK]!r}, expected {_VERSION}; update androstep")
+        if len(told["steps"]) > MAX_STEPS:
+            raise ValueError(f"{len(told['steps'])} steps")
+        frame = pl.DataFrame(told["steps"], schema=schema.table("steps").polars, strict=True)
+        offset = told["realtime_offset_ns"]
+        if told["clock"] != "boot" or not (offset is None or (type(offset) is int and abs(offset) < 1 << 63)):
+            raise ValueError(f"clock {told['clock']!r} with offset {offset!r}")
+        steps = schema.conform(frame, "steps")
+    except InputError:
+        raise
+    except (ValueError, TypeError, LookupError, RecursionError, pl.exceptions.PolarsError) as error:
+        what = printable(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        raise InputError(f"{source.name}: not steps as androstep writes them ({what}); give its steps.json") from None
+    return Results(
+        format="steps of a workload",
+        tables={"steps": steps.sort("ts_ns", "number")},
+        losses=source.losses,
+        clock="boot",
+        realtime_offset_ns=offset,
+    )
+
+
+def gui_states(path: str | os.PathLike[str], rules: gui.Rules = gui.DEFAULT) -> pl.DataFrame:
+    """Table `gui_states` of dumps in a directory, or a zip or tar archive (`archive.read`).
+
+    Warns (`LossWarning`) of dumps that cannot be read. Raises `InputError` where there is none.
+    """
+    results = read_gui(Path(path), rules)
+    if results.losses:
+        warnings.warn("; ".join(loss.message for loss in results.losses), LossWarning, stacklevel=2)
+    return results.tables["gui_states"]
+
+
+def read_gui(path: Path, rules: gui.Rules = gui.DEFAULT) -> Results:
+    """The states in a directory or archive of dumps (`archive.read`); `InputError` where it has none."""
+    snapshots, losses = archive.read(path)
+    states, unreadable = gui.states(snapshots, rules)
+    if unreadable:
+        what = f"{unreadable} of {len(snapshots)} snapshots of the GUI are no whole dumps: the state is not known then"
+        losses = (*losses, Loss("unreadable", unreadable, what))
+    return Results(
+        format="snapshots of a GUI",
+        tables={"gui_states": states},
+        losses=losses,
+        clock="boot",
+        realtime_offset_ns=archive.realtime_offset(path),
+    )
+
+
+def _told_steps(steps: pl.DataFrame) -> dict[str, Any]:
+    return {
+        "workloads": sorted(steps["workload"].unique()),
+        "steps": steps.height,
+        "completed": steps.filter(pl.col("outcome") == "completed").height,
+    }
+
+
+def _told_gui(states: pl.DataFrame) -> dict[str, Any]:
+    return {"snapshots": states.height, "states": states["state"].n_unique()}
+
+
+STEPS: Final = Kind(
+    role="steps",
+    noun="steps of a workload",
+    command="androstep record --workload",
+    tables=("steps",),
+    key=("workload", "repeat", "number", "ts_ns"),
+    facts={"workload": "workload"},
+    sniff=_sniff_steps,
+    read_file=read_steps,
+    told=_told_steps,
+)
+GUI: Final = Kind(
+    role="gui",
+    noun="snapshots of a GUI",
+    command="androstep record --workload script:FILE",
+    tables=("gui_states",),
+    key=("ts_ns", "end_ns"),
+    facts={},
+    sniff=_sniff_gui,
+    read_file=read_gui,
+    told=_told_gui,
+)

@@ -1,0 +1,258 @@
+"""User-perceived latency: from an input to the next stable state of the GUI (definitions.toml, perceived_latency).
+
+>>> transitions(seen(capture.gui_states), inputs(capture.steps))
+
+The state is watched in one of two ways: by snapshots (`seen`), which tell it at times, or by the frames that were
+presented (`presented`), which tell every change. Both give *views*: a row for each time that one state was seen, with
+columns ``state`` (String), ``busy`` (Boolean), ``from_lo_ns`` and ``from_hi_ns`` (Int64: it was entered no earlier and
+no later; the first has no earliest), ``until_ns`` (Int64: it was still there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.measures.tables import Table, lazy
+from androstep_analysis.perceived import spans
+
+SETTLE_NS: Final = 500_000_000
+"""How long a state has to stay to be stable, unless told otherwise."""
+
+LIMITS: Final = {"instant": 100_000_000, "flow": 1_000_000_000, "attention": 10_000_000_000}
+"""Nielsen's limits: the longest latency of each class, in ns; what takes longer is `lost`."""
+
+CLASSES: Final = pl.Enum([*LIMITS, "lost"])
+OUTCOMES: Final = pl.Enum(["stable", "unstable", "no_change"])
+
+INPUTS: Final = ("start", "load", "tap", "swipe", "text", "key")
+"""The steps of a workload that are a user's input."""
+
+_FOREVER = 1 << 62
+
+
+def seen(states: Table) -> pl.DataFrame:
+    """The views of table `gui_states`: a state that came and went between two snapshots is not among them."""
+    rows = lazy(states, ("gui_states",)).sort("ts_ns", "end_ns").collect()
+    change = (pl.col("state").ne_missing(pl.col("state").shift(1))).cum_sum()
+    return (
+        rows.with_columns(view=change, before_ns=pl.col("ts_ns").shift(1))
+        .group_by("view", maintain_order=True)
+        .agg(
+            pl.col("state").first(),
+            pl.col("busy").any(),
+            from_lo_ns=pl.col("before_ns").first(),
+            from_hi_ns=pl.col("end_ns").min(),
+            until_ns=pl.col("ts_ns").max(),
+        )
+        .drop("view")
+    )
+
+
+def presented(frames: Table, *, until_ns: int, pids: Collection[int] | None = None) -> pl.DataFrame:
+    """The views of table `frames`: each frame of a surface that was presented is a state of its own.
+
+    `pids` are the processes of the app (None: all but the display's own). A frame is presented when the display frame
+    that it is part of ends, or where that is not in the trace, when it ends itself. `until_ns` is the end of the
+    recording: until then the last frame stays.
+    """
+    rows = lazy(frames, ("frames",))
+    display = (
+        rows.filter(pl.col("timeline") == "actual_display", pl.col("end_ns").is_not_null())
+        .group_by(display_token="token")
+        .agg(shown_ns=pl.col("end_ns").max())
+    )
+    surface = rows.filter(pl.col("timeline") == "actual_surface", (pl.col("present") != "dropped").fill_null(True))
+    if pids is not None:
+        surface = surface.filter(pl.col("pid").is_in(list(pids)))
+    shown = (
+        surface.join(display, on="display_token", how="left")
+        .select(at=pl.coalesce("shown_ns", "end_ns"))
+        .filter(pl.col("at").is_not_null() & (pl.col("at") < until_ns))
+        .unique()
+        .sort("at")
+        .collect()
+    )
+    return shown.select(
+        state=pl.format("frame at {}", "at"),
+        busy=pl.lit(False),
+        from_lo_ns="at",
+        from_hi_ns="at",
+        until_ns=pl.col("at").shift(-1).fill_null(until_ns),
+    )
+
+
+def inputs(steps: Table, *, what: Sequence[str] = INPUTS) -> pl.DataFrame:
+    """The steps of a workload that are inputs; columns label, ts_ns, end_ns, both widened by the error of the clock.
+
+    The input came at some time between the two.
+    """
+    rows = lazy(steps, ("steps",)).filter(pl.col("what").is_in(list(what))).sort("ts_ns", "number")
+    # A page is asked for when loading begins; what is awaited then is no input any more.
+    given_ns = pl.when(pl.col("what") == "load").then("ts_ns").otherwise("end_ns")
+    return rows.select(
+        "label", ts_ns=pl.col("ts_ns") - pl.col("error_ns"), end_ns=given_ns + pl.col("error_ns")
+    ).collect()
+
+
+def transitions(
+    views: pl.DataFrame, inputs: Table, *, settle_ns: int = SETTLE_NS, work: Table | None = None
+) -> pl.DataFrame:
+    """What each input led to: a row each, in order of time.
+
+    `inputs` has columns ``ts_ns`` and ``end_ns`` (the input came at some time between them) and ``label``. `work` has
+    columns ``start_ns`` and ``end_ns``: work in the background that belongs to the operations (the loading of a page);
+    a state is stable only when it is done. Raises `ValueError` for a negative `settle_ns`.
+
+    Columns: ``label``, ``ts_ns``, ``end_ns``; ``outcome`` (stable; unstable: the state changed, and no state of before
+    the next input stayed for `settle_ns`; no_change: no change was seen); ``state``; ``first_ns`` (the first change was
+    seen); ``stable_lo_ns`` and ``stable_hi_ns``, between which the stable state was entered; ``latency_lo_ns`` and
+    ``latency_hi_ns``, least and greatest that the latency may be; ``class_lo`` and ``class_hi``, their classes
+    (`LIMITS`); ``changes`` (of the state, before the next input) and ``later_changes`` (those of them after the stable
+    state was entered).
+    """
+    if settle_ns < 0:
+        raise ValueError(f"settle_ns is {settle_ns}: a time of at least 0 is needed")
+    given = (
+        lazy(inputs, ())
+        .select("label", "ts_ns", "end_ns")
+        .sort("ts_ns", "end_ns")
+        .with_row_index("input")
+        .with_columns(next_ns=pl.col("ts_ns").shift(-1).fill_null(_FOREVER))
+        .collect()
+    )
+    changed = given.join_where(
+        views.filter(pl.col("from_lo_ns").is_not_null()).select(changed_ns="from_hi_ns"),
+        pl.col("changed_ns") > pl.col("ts_ns"),
+        pl.col("changed_ns") <= pl.col("next_ns"),
+    )
+    changes = changed.group_by("input").agg(first_ns=pl.col("changed_ns").min(), changes=pl.len().cast(pl.Int64))
+    quiet = _quiet(views, work)
+    settled = (
+        given.join_where(quiet, pl.col("quiet_hi_ns") > pl.col("ts_ns"), pl.col("quiet_hi_ns") <= pl.col("next_ns"))
+        .filter(~pl.col("busy"), pl.col("quiet_lo_ns") > -_FOREVER)
+        .filter(pl.min_horizontal("until_ns", "next_ns") - pl.col("quiet_hi_ns") >= settle_ns)
+        .sort("input", "quiet_hi_ns")
+        .unique("input", keep="first", maintain_order=True)
+        .select("input", "state", stable_lo_ns="quiet_lo_ns", stable_hi_ns="quiet_hi_ns")
+    )
+    later = (
+        changed.join(settled, on="input")
+        .filter(pl.col("changed_ns") > pl.col("stable_hi_ns"))
+        .group_by("input")
+        .agg(later_changes=pl.len().cast(pl.Int64))
+    )
+    rows = given.join(changes, on="input", how="left").join(settled, on="input", how="left")
+    rows = rows.join(later, on="input", how="left").sort("input")
+    is_stable = pl.col("stable_hi_ns").is_not_null()
+    earliest = pl.max_horizontal("stable_lo_ns", "ts_ns")
+    return (
+        rows.with_columns(
+            outcome=pl.when(is_stable)
+            .then(pl.lit("stable"))
+            .when(pl.col("changes") > 0)
+            .then(pl.lit("unstable"))
+            .otherwise(pl.lit("no_change"))
+            .cast(OUTCOMES),
+            changes=pl.col("changes").fill_null(0),
+            later_changes=pl.when(is_stable).then(pl.col("later_changes").fill_null(0)),
+            stable_lo_ns=pl.when(is_stable).then(earliest),
+        )
+        .with_columns(
+            latency_lo_ns=pl.max_horizontal(pl.col("stable_lo_ns") - pl.col("end_ns"), pl.lit(0)),
+            latency_hi_ns=pl.col("stable_hi_ns") - pl.col("ts_ns"),
+        )
+        .with_columns(
+            pl.when(is_stable).then("latency_lo_ns"),
+            class_lo=pl.when(is_stable).then(_class("latency_lo_ns")).cast(CLASSES),
+            class_hi=pl.when(is_stable).then(_class("latency_hi_ns")).cast(CLASSES),
+        )
+        .select(
+            *("label", "ts_ns", "end_ns", "outcome", "state", "first_ns", "stable_lo_ns", "stable_hi_ns"),
+            *("latency_lo_ns", "latency_hi_ns", "class_lo", "class_hi", "changes", "later_changes"),
+        )
+    )
+
+
+def _quiet(views: pl.DataFrame, work: Table | None) -> pl.DataFrame:
+    """The views, cut where work goes on: state, busy, quiet_lo_ns and quiet_hi_ns (entered), until_ns."""
+    bounds = views.with_columns(quiet_lo_ns=pl.col("from_lo_ns").fill_null(-_FOREVER), quiet_hi_ns="from_hi_ns")
+    if work is None:
+        return bounds.select("state", "busy", "quiet_lo_ns", "quiet_hi_ns", "until_ns")
+    done = lazy(work, ()).select("start_ns", "end_ns").collect()
+    starts, ends = spans.gaps(
+        done["start_ns"].to_numpy().astype(np.int64), done["end_ns"].to_numpy().astype(np.int64), -_FOREVER, _FOREVER
+    )
+    free = pl.DataFrame({"free_from_ns": starts, "free_to_ns": ends})
+    cut = bounds.join_where(
+        free, pl.col("free_from_ns") <= pl.col("until_ns"), pl.col("free_to_ns") > pl.col("quiet_hi_ns")
+    )
+    return cut.select(
+        "state",
+        "busy",
+        quiet_lo_ns=pl.max_horizontal("quiet_lo_ns", "free_from_ns"),
+        quiet_hi_ns=pl.max_horizontal("quiet_hi_ns", "free_from_ns"),
+        until_ns=pl.min_horizontal("until_ns", "free_to_ns"),
+    )
+
+
+def _class(column: str) -> pl.Expr:
+    """The class of a latency."""
+    rule = pl.lit("lost")
+    for name, limit in reversed(LIMITS.items()):
+        rule = pl.when(pl.col(column) <= limit).then(pl.lit(name)).otherwise(rule)
+    return rule
+
+
+def loads(steps: Table) -> pl.DataFrame:
+    """The loads of pages in table `steps` as `transitions`, where nothing watched the screen; in order of time.
+
+    A page that was loaded is stable when its load ended: both latencies are the time that it took. One that was not is
+    unstable. What only a screen tells (state, first_ns, changes, later_changes) is null.
+    """
+    rows = lazy(steps, ("steps",)).filter(pl.col("what") == "load").sort("ts_ns", "end_ns")
+    is_there = pl.col("outcome") == "completed"
+    outcome = pl.when(is_there).then(pl.lit("stable")).otherwise(pl.lit("unstable")).cast(OUTCOMES)
+    loaded_ns = pl.when(is_there).then("end_ns")
+    took_ns = loaded_ns - pl.col("ts_ns")
+    unknown = pl.lit(None, pl.Int64)
+    return (
+        rows.select(
+            *("label", "ts_ns"),
+            end_ns="ts_ns",
+            outcome=outcome,
+            state=pl.lit(None, pl.String),
+            first_ns=unknown,
+            stable_lo_ns=loaded_ns,
+            stable_hi_ns=loaded_ns,
+            latency_lo_ns=took_ns,
+            latency_hi_ns=took_ns,
+        )
+        .with_columns(
+            class_lo=pl.when(pl.col("latency_lo_ns").is_not_null()).then(_class("latency_lo_ns")).cast(CLASSES),
+            class_hi=pl.when(pl.col("latency_hi_ns").is_not_null()).then(_class("latency_hi_ns")).cast(CLASSES),
+            changes=unknown,
+            later_changes=unknown,
+        )
+        .collect()
+    )
+
+
+def windows(table: Table) -> pl.DataFrame:
+    """The times that a user waited; columns label, start_ns, end_ns, in order of time.
+
+    Of `transitions` those that became stable, from the input to when the stable state was seen; of table `steps` the
+    loads that were completed.
+    """
+    rows = lazy(table, ("steps",))
+    if "stable_hi_ns" in rows.collect_schema():
+        waits = rows.filter(pl.col("stable_hi_ns").is_not_null()).select(
+            "label", start_ns="ts_ns", end_ns="stable_hi_ns"
+        )
+    else:
+        loaded = (pl.col("what") == "load") & (pl.col("outcome") == "completed")
+        waits = rows.filter(loaded).select("label", start_ns="ts_ns", end_ns="end_ns")
+    return waits.sort("start_ns", "end_ns").collect()
