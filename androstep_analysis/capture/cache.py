@@ -28,7 +28,7 @@ SUMS = "SHA256SUMS"
 
 _PACKAGE = Path(__file__).parents[1]
 
-_DERIVING = (
+DERIVING = (
     *("*.py", "replay/read.py", "replay/tables.py", "measures/tables.py", "native/*.py", "link/**/*.toml"),
     *(f"{folder}/**/*.py" for folder in ("capture", "ingest", "fs", "link", "bench", "perceived")),
     *(f"native/{folder}/*.[ch]" for folder in ("core", "text", "strace", "syscalls", "ftrace", "perfetto")),
@@ -41,7 +41,7 @@ _DERIVING = (
 def code_token() -> str:
     """Digest of the code, schemas and rules that derive tables: a change of any of them makes old tables stale."""
     digest = hashlib.sha256()
-    files = {path.relative_to(_PACKAGE): path for pattern in _DERIVING for path in _PACKAGE.glob(pattern)}
+    files = {path.relative_to(_PACKAGE): path for pattern in DERIVING for path in _PACKAGE.glob(pattern)}
     files |= {Path("schemas", path.name): path for path in schema.directory().glob("*.json")}
     for name, path in sorted(files.items()):
         digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())

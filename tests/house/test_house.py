@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from support.tree import ROOT, files, ignored
 
+from androstep_analysis.capture import cache
+
 PACKAGE = "androstep_analysis"
 
 TOP_LEVEL = {
@@ -235,3 +237,15 @@ def test_a_decoder_includes_its_own_folder_and_those_below() -> None:
     of_calls = {"text", "strace", "calls"}
     below = {name: {"core", "syscalls"} if name in of_calls else {"core"} for name in folders}
     assert strays(native, below) == []
+
+
+def test_tables_are_made_again_when_code_that_derives_them_changes() -> None:
+    """Of the measures it is only how coverage is counted, which `about.json` keeps."""
+    package = ROOT / PACKAGE
+    hashed = {path for pattern in cache.DERIVING for path in package.glob(pattern)}
+    graph = import_graph() | {f"{PACKAGE}.measures": {f"{PACKAGE}.measures.tables"}}
+    deriving = chains(graph, f"{PACKAGE}.capture.derivation")
+    sources = {module_name(path): path for path in package.rglob("*.py")}
+    passive = {f"{PACKAGE}.measures"}
+    assert {module for module in deriving.keys() & sources.keys() - passive if sources[module] not in hashed} == set()
+    assert [pattern for pattern in cache.DERIVING if not any(package.glob(pattern))] == []
