@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import shutil
 import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -287,3 +289,70 @@ def test_a_true_image_is_taken_whatever_became_of_its_metadata(tmp_path: Path, k
             beside = facts_beside(with_image(alone, role, image).io.collect(), both)
             # Of files that came and went between the images both together do not know everything either.
             assert beside.filter(pl.any_horizontal(pl.col(f) != pl.col(f"{f}_true") for f in FACTS)).rows() == []
+
+
+COME_AND_GO = """
+cd "$1"; i=0
+while [ ! -e ended ]; do
+    i=$((i + 1)); head -c 6000 /dev/urandom > kept$i; head -c 5000 /dev/urandom > journal; rm journal
+    [ $i -lt 40 ] || rm kept$((i - 39))
+done
+"""
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with recording, an earlier listing of the same boot, and the image after of a busy filesystem."""
+    directory = tmp_path_factory.mktemp("busy")
+    disk = directory / "disk"
+    loops.make_ext4(disk, ["-b", "4096"])
+    with loops.mounted(disk) as filesystem:
+        built.run(*work("cd $1; for i in $(seq 3000); do echo $i > old$i; done; sync", 1, filesystem.top))
+        with subprocess.Popen(work(COME_AND_GO, 1, filesystem.top)) as others:
+            try:
+                built.run(built.program("extmap"), "-o", directory / "earlier.rec", filesystem.top)
+                iotrace = built.program("iotrace", "native")
+                built.run(iotrace, "-o", directory / "recording", "--device", filesystem.device, "--", "sleep", "1")
+                time.sleep(1)
+            finally:
+                (filesystem.top / "ended").touch()
+                others.wait(60)
+    return directory
+
+
+def contradicting(found: Capture, image: Path) -> tuple[int, list[tuple[object, ...]]]:
+    """How many pieces have a path as a fact here and by the image after, and those that have another."""
+    keys = ["request_id", "sector"]
+    facts = pl.col("map_source") != "inferred"
+    known = [
+        one.io.filter(facts, pl.col("path").is_not_null()).select(*keys, "path").collect()
+        for one in (found, without_listings(found).with_filesystem(after=image))
+    ]
+    both = known[0].join(known[1], on=keys, suffix="_by_image")
+    return both.height, both.filter(pl.col("path") != pl.col("path_by_image")).rows()
+
+
+def without_listings(found: Capture) -> Capture:
+    sources = tuple(source for source in found.manifest.sources if not source.role.startswith("listing"))
+    return Capture(found.title, replace(found.manifest, sources=sources), found.tables, found.about)
+
+
+def test_files_that_come_and_go_while_a_listing_is_made_are_not_of_before(busy: Path) -> None:
+    """iotrace records when it lists: what came meanwhile is told by the events, and is no contradiction."""
+    found = capture.open(busy / "recording")
+    assert {row["role"]: row["proven"] for row in found.about["snapshots"]} == {
+        "listing_before": "content",
+        "listing_after": "content",
+    }
+    nr_known, other = contradicting(found, busy / "disk")
+    assert nr_known > 10
+    assert other == []
+
+
+def test_an_earlier_listing_of_the_same_boot_states_nothing_wrong(busy: Path) -> None:
+    """Files were deleted and others created between it and the recording."""
+    try:
+        made = capture.create([busy / "recording" / "trace.dat"], busy / "made", listing_before=busy / "earlier.rec")
+    except InputError:
+        return
+    assert contradicting(made, busy / "disk")[1] == []

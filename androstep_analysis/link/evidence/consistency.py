@@ -39,6 +39,7 @@ import polars as pl
 from androstep_analysis import units
 from androstep_analysis.errors import InputError
 from androstep_analysis.fs import Filesystem, tracepoints, tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import intervals
 from androstep_analysis.link.evidence import images, incarnations
@@ -165,6 +166,8 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
     `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`). Raises `InputError`
     where one contradicts the trace.
     """
+    if given.listed_before is not None:
+        given = replace(given, listed_before=_at_start(given.listed_before, staging))
     snapshots = given.snapshots
     if not snapshots:
         return given, []
@@ -196,6 +199,25 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
     weighed = replace(given.numbered_apart(apart), proven=proven, placed=placed)
     # The journal's files have the numbers of the image's.
     return replace(weighed, journal=None if "image_after" in apart else given.journal), list(standings.values())
+
+
+def _at_start(one: Listing, staging: Staging) -> Listing:
+    """The listing before without what was created, and without the blocks of what was changed, while it was made.
+
+    iotrace lists when it records already, so that no change is missed; what was so when it began is told by the times
+    of the files.
+    """
+    if staging.realtime_offset_ns is None or staging.first_ns is None:
+        return one
+    began = staging.first_ns + staging.realtime_offset_ns - incarnations.TICK_NS
+    created = one.times.filter(pl.coalesce("created_epoch_ns", "changed_epoch_ns") >= began)["ino"]
+    changed = one.times.filter(pl.col("changed_epoch_ns") >= began)["ino"]
+    return replace(
+        one,
+        extents=one.extents.filter(~pl.col("ino").is_in(changed.implode())),
+        files=one.files.filter(~pl.col("ino").is_in(created.implode())),
+        times=one.times.filter(~pl.col("ino").is_in(created.implode())),
+    )
 
 
 def _has_numbers(one: Snapshot, traces: Mapping[int, _Trace]) -> bool:
@@ -298,7 +320,7 @@ def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
     yield born
     # ext4 writes in place: files that are still there as they were born cannot all have moved.
     stays = _family(one.fs_type or "") == "ext" and born.agreements > 0
-    mapped = _extents(one, trace, is_after=True, stays=stays)
+    mapped = _extents(one, trace, is_after=True, stays=stays, is_later=committed.agreements > 0)
     yield mapped
     if isinstance(one, Filesystem) and one.fs_type.startswith("ext") and not mapped.agreements:
         yield from _written(one, trace)
@@ -538,10 +560,11 @@ def _births_before(one: Snapshot, trace: _Trace) -> Count:
     return Count("numbers", 0 if already > tolerated * len(born) else len(born) - already, already, statement)
 
 
-def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = False) -> Count:
+def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = False, is_later: bool = False) -> Count:
     """What the trace states of places, the last or the first of each, by what the snapshot has there.
 
-    Where a file `stays` where it is, later changes explain that some places differ, and not that all do.
+    Where a file `stays` where it is, later changes explain that some places differ, and not that all do. Where the
+    snapshot `is_later`, of the same filesystem, files that it lacks were deleted since.
     """
     stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, trace.told)
     stated = images.identified_rows(stated)
@@ -565,9 +588,13 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     )
     both = both.join(times, on="ino", how="left")
     end = pl.lit(trace.staging.last_ns)
+    kept = times.filter((pl.col("created_ns") <= end).fill_null(True))["ino"]
+    is_kept = pl.col("stated_ino").is_in(kept.implode())
     is_reborn = ((pl.col("created_ns") > end) & is_after).fill_null(False)
     if is_after:
         is_explained = is_reborn | (pl.col("changed_ns") >= end - incarnations.TICK_NS).fill_null(False)
+        if is_later:
+            is_explained |= ~is_kept
     else:
         gone = trace.lives.filter(pl.col("incarnation") == 0, pl.col("end_ns").is_not_null())
         is_explained = pl.col("ino").is_in(gone["ino"].implode())
@@ -576,12 +603,14 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     # What the trace did not create was there before.
     is_old = not is_after and points["incarnation"][0] == 0
     is_missing = ~pl.col("stated_ino").is_in(one.times["ino"].implode()) & is_old
+    if isinstance(one, Listing) and not is_after:  # it may have been deleted before its turn came
+        is_missing &= ~pl.col("stated_ino").is_in(gone["ino"].implode())
     odd = is_missing | images.is_fixed() | (~same & pl.col("ino").is_not_null() & ~is_explained)
     if not is_after and trace.lives["created_ns"].null_count() == trace.lives.height:
         odd = pl.lit(False)  # without births nothing tells a file of the recording from one that was there before
     agreeing = both.filter(same & ~is_reborn).height
     if stays and not agreeing:
-        odd = ~same
+        odd = ~same & is_kept if is_later else ~same
     return Count("extents", agreeing, both.filter(odd).height, statement)
 
 
