@@ -8,7 +8,7 @@ from pathlib import Path
 
 from androstep_analysis import device, terminal
 from androstep_analysis.commands.command import add_on, complete, positive
-from androstep_analysis.device.telling import tell
+from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.markup import visible
 
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         device.connect(arguments.on) as connected,
         connected.monitor(out, hz=arguments.hz, seconds=arguments.time) as monitoring,
     ):
-        tell(f"sampling {connected.name}; Ctrl-C ends it")
+        notify(f"sampling {connected.name}; Ctrl-C ends it")
         monitoring.wait()
     assert monitoring.capture is not None
     print(f"{terminal.summary(monitoring.capture)}\n\nkept in {visible(str(out))}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from androstep_analysis import device, terminal
 from androstep_analysis.commands.command import add_on, add_rest, complete, positive
 from androstep_analysis.device import workloads
-from androstep_analysis.device.telling import tell
+from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.markup import visible
 
 
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             seconds=arguments.time,
             monitor_hz=arguments.monitor,
         ) as recording:
-            tell(f"recording on {connected.name}; Ctrl-C ends it")
+            notify(f"recording on {connected.name}; Ctrl-C ends it")
             if done is None:
                 recording.wait()
             else:

@@ -189,8 +189,8 @@ class FakePhone:
 
     def _banner(self) -> bytes:
         names = ("ro.product.name", "ro.product.model", "ro.product.device")
-        told = [f"{name}={self.model.properties[name]}" for name in names]
-        return f"device::{';'.join(told)};features={','.join(self.features)}".encode()
+        listed = [f"{name}={self.model.properties[name]}" for name in names]
+        return f"device::{';'.join(listed)};features={','.join(self.features)}".encode()
 
     def _service(self, name: str, stream: Stream, connection: Connection) -> Callable[[], None] | None:
         head, _, command = name.partition(":")

@@ -17,7 +17,7 @@ from support.replay_programs import opened, program
 
 import androstep_analysis as androstep
 from androstep_analysis import cli
-from androstep_analysis.device import recording
+from androstep_analysis.device.record import recording
 
 PROGRAM = Path(sys.executable).with_name("androstep")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from adbd import EMMC, LOCKED, ODD, PIXEL, Model, Package, phone
@@ -18,13 +17,11 @@ from support.devices import home
 
 from androstep_analysis import manifest
 from androstep_analysis.device import Device, connect
-from androstep_analysis.device.facts import Facts, facts
+from androstep_analysis.device.session.facts import Facts, facts
 from androstep_analysis.device.transport import Answer
 
-T = TypeVar("T")
 
-
-def told_by(model: Model, tmp_path: Path) -> Facts:
+def facts_of(model: Model, tmp_path: Path) -> Facts:
     """The facts of a phone."""
     with home(tmp_path), phone(tmp_path, model=model) as fake, connect(fake.address) as device:
         return facts(device)
@@ -45,57 +42,59 @@ COLUMNS = ("device", "soc", "android_release", "sdk", "storage_model", "fs_type"
 @pytest.mark.parametrize("name", EXPECTED)
 def test_each_phone_is_known(tmp_path: Path, name: str) -> None:
     model = {"pixel": PIXEL, "locked": LOCKED, "emmc": EMMC, "odd": ODD}[name]
-    told = told_by(model, tmp_path)
-    row = told.manifest()
+    known = facts_of(model, tmp_path)
+    row = known.manifest()
     assert tuple(row) == manifest.FACTS
     assert tuple(row[column] for column in COLUMNS) == EXPECTED[name]
     assert row["page_bytes"] == os.sysconf("SC_PAGESIZE")  # the fake phone's getconf is this machine's
     assert (row["kernel"], row["build_fingerprint"]) == (model.kernel, model.properties["ro.build.fingerprint"])
-    assert [(mount.dev, mount.path, mount.fs_type, mount.source) for mount in told.mounts] == [
+    assert [(mount.dev, mount.path, mount.fs_type, mount.source) for mount in known.mounts] == [
         (mount.dev, mount.path, mount.fs_type, mount.source) for mount in model.mounts
     ]
-    assert (told.screen, told.density, dict(told.users)) == ((1080, 2400), 420, dict(model.users))
+    assert (known.screen, known.density, dict(known.users)) == ((1080, 2400), 420, dict(model.users))
 
 
 @pytest.mark.root
 def test_the_topology_leads_from_data_to_the_disk(tmp_path: Path) -> None:
-    told = told_by(PIXEL, tmp_path)
-    assert told.data is not None
-    mapped = next(block for block in told.blocks.values() if block.dev == told.data.dev)
+    known = facts_of(PIXEL, tmp_path)
+    assert known.data is not None
+    mapped = next(block for block in known.blocks.values() if block.dev == known.data.dev)
     assert (mapped.name, mapped.label, mapped.slaves) == ("dm-40", "userdata", ("sda22",))
-    partition = told.blocks["sda22"]
+    partition = known.blocks["sda22"]
     assert (partition.label, partition.parent, partition.start_sector) == ("userdata", "sda", 19_300_352)
-    assert [disk.name for disk in told.disks_of(told.data.dev)] == ["sda"]
-    assert told.blocks["sda"].attributes["health_descriptor/life_time_estimation_a"] == "0x02"
-    assert told.disks_of("1:1") == []
+    assert [disk.name for disk in known.disks_of(known.data.dev)] == ["sda"]
+    assert known.blocks["sda"].attributes["health_descriptor/life_time_estimation_a"] == "0x02"
+    assert known.disks_of("1:1") == []
 
 
 @pytest.mark.root
 def test_battery_heat_and_clock_are_told(tmp_path: Path) -> None:
-    told = told_by(replace(LOCKED, clock_skew_s=-3600), tmp_path)
-    assert (told.battery_percent, told.battery_c, told.is_charging, told.throttling) == (12, 44.7, True, 2)
-    assert told.temperatures_c == {"BIG": 41.0, "MID": 39.0, "LITTLE": 38.0, "battery": 29.1}
-    assert told.clock is not None
-    assert abs(told.clock.offset_s + 3600) <= told.clock.doubt_s + 0.01
+    known = facts_of(replace(LOCKED, clock_skew_s=-3600), tmp_path)
+    assert (known.battery_percent, known.battery_c, known.is_charging, known.throttling) == (12, 44.7, True, 2)
+    assert known.temperatures_c == {"BIG": 41.0, "MID": 39.0, "LITTLE": 38.0, "battery": 29.1}
+    assert known.clock is not None
+    assert abs(known.clock.offset_s + 3600) <= known.clock.doubt_s + 0.01
 
 
 @pytest.mark.root
 def test_packages_have_users_from_pm_or_from_the_list(tmp_path: Path) -> None:
     """ODD's pm tells no users, but root reads Android's own list; EMMC's second user has the same packages."""
     for model in (PIXEL, LOCKED, EMMC, ODD):
-        told = told_by(model, tmp_path)
-        assert [(p.name, p.uid, p.apk) for p in told.packages] == sorted((p.name, p.uid, p.apk) for p in model.packages)
-        assert told.package_of(10_142) == told.package_of(1_010_142) == "com.android.chrome"
+        known = facts_of(model, tmp_path)
+        assert [(p.name, p.uid, p.apk) for p in known.packages] == sorted(
+            (p.name, p.uid, p.apk) for p in model.packages
+        )
+        assert known.package_of(10_142) == known.package_of(1_010_142) == "com.android.chrome"
 
 
 @pytest.mark.root
 def test_of_packages_that_share_a_user_the_process_says_which(tmp_path: Path) -> None:
-    told = told_by(PIXEL, tmp_path)
-    assert told.package_of(10_111) is None
-    assert told.package_of(10_111, "com.google.android.gms:persistent") == "com.google.android.gms"
-    assert told.package_of(10_111, "com.google.process.gapps") is None
-    assert told.package_of(10_142, "renamed") == "com.android.chrome"
-    assert told.package_of(99_999) is None
+    known = facts_of(PIXEL, tmp_path)
+    assert known.package_of(10_111) is None
+    assert known.package_of(10_111, "com.google.android.gms:persistent") == "com.google.android.gms"
+    assert known.package_of(10_111, "com.google.process.gapps") is None
+    assert known.package_of(10_142, "renamed") == "com.android.chrome"
+    assert known.package_of(99_999) is None
 
 
 @pytest.mark.root
@@ -108,11 +107,11 @@ def test_hostile_names_are_names(tmp_path: Path) -> None:
         properties={**PIXEL.properties, "ro.product.model": "<b>$(id)\x1b[2J", "x]: [y": "z"},
         mounts=(replace(PIXEL.mounts[3], path="/data\\040x\\012y"), *PIXEL.mounts),
     )
-    told = told_by(hostile, tmp_path)
-    assert {package.name for package in told.packages} >= {"a; rm -rf /", "$(reboot)", "\x1b[2J"}
-    assert told.properties["ro.product.model"] == "<b>$(id)\x1b[2J"
-    assert told.mounts[0].path == "/data x\ny"
-    assert told.manifest()["fs_type"] == "f2fs"
+    known = facts_of(hostile, tmp_path)
+    assert {package.name for package in known.packages} >= {"a; rm -rf /", "$(reboot)", "\x1b[2J"}
+    assert known.properties["ro.product.model"] == "<b>$(id)\x1b[2J"
+    assert known.mounts[0].path == "/data x\ny"
+    assert known.manifest()["fs_type"] == "f2fs"
 
 
 @pytest.mark.root
@@ -131,27 +130,27 @@ def test_a_phone_that_tells_nothing_has_no_facts(tmp_path: Path) -> None:
 
 def test_this_machine_is_known(tmp_path: Path) -> None:
     with connect("local") as device:
-        told = facts(device)
-    assert (told.kernel, told.machine) == (platform.release(), platform.machine())
-    assert (told.is_android, told.is_root) == (False, os.geteuid() == 0)
-    assert told.manifest()["device"] == platform.node()
+        known = facts(device)
+    assert (known.kernel, known.machine) == (platform.release(), platform.machine())
+    assert (known.is_android, known.is_root) == (False, os.geteuid() == 0)
+    assert known.manifest()["device"] == platform.node()
     number = Path("/").stat().st_dev
-    on_root = next(mount for mount in reversed(told.mounts) if mount.path == "/")
+    on_root = next(mount for mount in reversed(known.mounts) if mount.path == "/")
     assert on_root.dev == f"{os.major(number)}:{os.minor(number)}"
-    disks = {block.name for block in told.blocks.values() if block.parent is None}
+    disks = {block.name for block in known.blocks.values() if block.parent is None}
     there = {path.name for path in Path("/sys/block").iterdir()}
     assert disks ^ there <= {name for name in disks | there if name.startswith("loop")}  # other tests' come and go
     for name in disks & there - {name for name in disks if name.startswith("loop")}:
-        assert told.blocks[name].nr_sectors == int(Path(f"/sys/block/{name}/size").read_text())
-    assert told.clock is not None
-    assert abs(told.clock.offset_s) <= told.clock.doubt_s + 0.01
+        assert known.blocks[name].nr_sectors == int(Path(f"/sys/block/{name}/size").read_text())
+    assert known.clock is not None
+    assert abs(known.clock.offset_s) <= known.clock.doubt_s + 0.01
 
 
 # -- nonsense ---------------------------------------------------------------------------------------------------------
 
 
 class Saying:
-    """A device that answers each question with this text."""
+    """A device that answers each query with this text."""
 
     name = "saying"
     has_root = False
@@ -159,16 +158,13 @@ class Saying:
     def __init__(self, answers: dict[str, str], clock: str) -> None:
         self.answers, self.clock = answers, clock
 
-    def patiently(self, action: Callable[[], T]) -> T:
-        return action()
-
-    def script(self, text: str, **_: Any) -> Answer:
-        asked = re.findall(r"^printf '\\n%s %s\\n' ([0-9a-f]+) (\w+);", text, re.MULTILINE)
-        said = "".join(f"\n{token} {name}\n{self.answers.get(name, '')}" for token, name in asked)
-        return Answer(0, (said if asked else self.clock).encode("utf-8", "surrogatepass"))
+    def query(self, text: str, **_: Any) -> Answer:
+        queries = re.findall(r"^printf '\\n%s %s\\n' ([0-9a-f]+) (\w+);", text, re.MULTILINE)
+        said = "".join(f"\n{token} {name}\n{self.answers.get(name, '')}" for token, name in queries)
+        return Answer(0, (said if queries else self.clock).encode("utf-8", "surrogatepass"))
 
 
-def heard(answers: dict[str, str], clock: str = "") -> Facts:
+def facts_from(answers: dict[str, str], clock: str = "") -> Facts:
     """The facts of such a device."""
     device: Any = Saying(answers, clock)
     as_device: Device = device
@@ -216,12 +212,12 @@ PARTS = (
 @settings(max_examples=150, deadline=None)
 @given(st.fixed_dictionaries(dict.fromkeys(PARTS, TEXTS)), TEXTS)
 def test_nonsense_is_left_out(answers: dict[str, str], clock: str) -> None:
-    told = heard(answers, clock)
-    row = told.manifest()
+    known = facts_from(answers, clock)
+    row = known.manifest()
     for name, value in row.items():
         assert value is None or type(value) in (str, int, bool), name
     assert row["sdk"] is None or 0 <= row["sdk"] < 1 << 31  # its column has so many bits
-    told.package_of(10_000, "x")
+    known.package_of(10_000, "x")
     manifest.parsed(
         {"facts": row, "realtime_offset_ns": None, "devices": [], "mounts": [], "lost_events": 0}, ()
     )  # it fits
@@ -230,8 +226,8 @@ def test_nonsense_is_left_out(answers: dict[str, str], clock: str) -> None:
 def test_slaves_in_a_circle_end() -> None:
     blocks = "".join(f"/sys/block/dm-{n}/dev:254:{n}\n" for n in range(2))
     slaves = "/sys/block/dm-0/slaves/dm-1\n/sys/block/dm-1/slaves/dm-0\n"
-    told = heard({"blocks": blocks, "slaves": slaves})
-    assert told.disks_of("254:0") == []
+    known = facts_from({"blocks": blocks, "slaves": slaves})
+    assert known.disks_of("254:0") == []
 
 
 @pytest.mark.parametrize(
@@ -253,7 +249,7 @@ def test_slaves_in_a_circle_end() -> None:
     ],
 )
 def test_temperatures_are_degrees(lines: str, expected: dict[str, float]) -> None:
-    assert heard({"zones": lines}).temperatures_c == expected
+    assert facts_from({"zones": lines}).temperatures_c == expected
 
 
 @pytest.mark.parametrize(
@@ -265,7 +261,7 @@ def test_temperatures_are_degrees(lines: str, expected: dict[str, float]) -> Non
     ],
 )
 def test_a_date_without_fractions_is_less_certain(said: str, realtime_s: float | None, doubt_s: float | None) -> None:
-    clock = heard({}, said).clock
+    clock = facts_from({}, said).clock
     assert (clock.realtime_s if clock else None) == realtime_s
     if clock is not None and doubt_s is not None:
         assert doubt_s <= clock.doubt_s < doubt_s + 60

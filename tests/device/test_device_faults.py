@@ -18,7 +18,7 @@ from support.tree import ROOT
 
 from androstep_analysis.cli import main
 from androstep_analysis.device import DeviceError, LinkLost, connect
-from androstep_analysis.device.adb_protocol import AdbProtocol
+from androstep_analysis.device.transport.adb_protocol import AdbProtocol
 
 pytestmark = pytest.mark.root
 
@@ -131,7 +131,7 @@ def test_every_command_may_be_lost_once(
         return answer
 
     monkeypatch.setattr(AdbProtocol, "run", losing)
-    monkeypatch.setattr("androstep_analysis.device.device._AGAIN_S", 0)
+    monkeypatch.setattr("androstep_analysis.device.session.shell._AGAIN_S", 0)
     monkeypatch.setattr("support.device_faults.LONG_S", "1")
     found = outcome(Fault("lost answers"), operation, tmp_path)
     assert (found.kept, found.left) == (WHOLE[operation], "nothing"), found.said

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from support.devices import device, home
 
 from androstep_analysis.device import DeviceError, connect
-from androstep_analysis.device.local import Local
 from androstep_analysis.device.transport import MOST_ANSWER_BYTES
+from androstep_analysis.device.transport.local import Local
 
 MIB = 1 << 20
 AUTH, SYNC = (int.from_bytes(name, "little") for name in (b"AUTH", b"SYNC"))
@@ -195,7 +195,7 @@ def test_whatever_a_device_says_is_one_sentence(greeting: list[bytes], said: lis
             raise OSError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("androstep_analysis.device.adb_protocol._ACCEPT_S", 1)
+        patch.setattr("androstep_analysis.device.transport.adb_protocol._ACCEPT_S", 1)
         with hostile(speech, greet) as address, pytest.raises(DeviceError) as caught, connect(address, patience_s=0):
             pass
     assert str(caught.value).startswith(f"{address}: ")

@@ -23,7 +23,8 @@ from support.replay_programs import opened, program
 
 from androstep_analysis import capture, units
 from androstep_analysis.capture import Capture
-from androstep_analysis.device import Device, DeviceError, LinkLost, connect, recording
+from androstep_analysis.device import Device, DeviceError, LinkLost, connect
+from androstep_analysis.device.record import recording
 from androstep_analysis.errors import InputError, LossWarning
 
 pytestmark = [pytest.mark.root, pytest.mark.filterwarnings("ignore:.*the probe counted")]
@@ -96,8 +97,8 @@ def test_a_recording_of_this_machine_knows_whose_file_it_was(tmp_path: Path) -> 
     memory = tmp_path / "memory"
     memory.mkdir()
     with mounted(tmp_path / "fs.img") as fs, connect("local") as device:
-        asked = {"trace": [str(fs.top)], "memory": str(memory), "workload": HOSTILE}
-        with device.record(out=tmp_path / "capture", **asked) as recorded:
+        choices = {"trace": [str(fs.top)], "memory": str(memory), "workload": HOSTILE}
+        with device.record(out=tmp_path / "capture", **choices) as recorded:
             (fs.top / "kept").write_bytes(os.urandom(100_000))
             os.sync()
         assert not list(memory.iterdir())
@@ -123,9 +124,9 @@ def test_a_command_is_run_and_waited_for(tmp_path: Path, loop: str) -> None:
 
 
 def test_a_command_that_cannot_be_run_is_a_sentence(tmp_path: Path, loop: str) -> None:
-    asked = {"out": tmp_path / "capture", "preset": "block", "trace": [loop]}
+    choices = {"out": tmp_path / "capture", "preset": "block", "trace": [loop]}
     with connected(tmp_path) as (device, fake):
-        with pytest.raises(DeviceError, match="no-such-program"), device.record(command=["no-such-program"], **asked):
+        with pytest.raises(DeviceError, match="no-such-program"), device.record(command=["no-such-program"], **choices):
             pass
         device.close()
         assert nothing_left(fake)
@@ -146,7 +147,7 @@ def test_what_the_block_raises_is_raised_when_the_capture_is_made(tmp_path: Path
 def test_a_recording_that_has_ended_before_anybody_looks_is_one(
     tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy machine its time is over before it is asked whether it has begun."""
+    """On a busy machine its time is over before anybody looks whether it has begun."""
     until_recording = recording.Recording._until_recording
 
     def late(recorded: recording.Recording) -> None:
@@ -165,8 +166,8 @@ def test_a_recording_that_has_ended_before_anybody_looks_is_one(
 def test_samples_come_with_the_recording(tmp_path: Path, loop: str) -> None:
     needs_probe("procmon")
     with connected(tmp_path) as (device, fake):
-        asked = {"out": tmp_path / "capture", "preset": "block", "trace": [loop], "monitor_hz": 50}
-        with device.record(**asked) as recorded:
+        choices = {"out": tmp_path / "capture", "preset": "block", "trace": [loop], "monitor_hz": 50}
+        with device.record(**choices) as recorded:
             write(loop, range(BLOCKS))
         assert written(recorded.capture, loop) == list(range(BLOCKS))
         device.close()
@@ -216,8 +217,8 @@ def test_a_killed_recorder_loses_nothing_that_the_kernel_still_holds(tmp_path: P
     memory = tmp_path / "memory"
     memory.mkdir()
     with connect("local") as device:
-        asked = {"preset": "block", "trace": [loop], "memory": str(memory)}
-        recorded = device.record(out=tmp_path / "capture", **asked)
+        choices = {"preset": "block", "trace": [loop], "memory": str(memory)}
+        recorded = device.record(out=tmp_path / "capture", **choices)
         with pytest.warns(LossWarning, match="iotrace was killed"), recorded:
             write(loop, range(BLOCKS))
             (pid,) = (int(path.read_text()) for path in memory.glob("*/iotrace/pid"))
@@ -230,8 +231,8 @@ def test_a_recorder_killed_without_counters_is_told(tmp_path: Path, loop: str) -
     with connect("local") as device, device.record(out=tmp_path / "x", preset="block", trace=[loop]):
         pass
     raw = tmp_path / "x" / "raw"
-    told = (raw / "recording.json").read_text()
-    (raw / "recording.json").write_text(told.replace('"lost_events": 0', '"lost_events": null'))
+    text = (raw / "recording.json").read_text()
+    (raw / "recording.json").write_text(text.replace('"lost_events": 0', '"lost_events": null'))
     with pytest.warns(LossWarning, match="nobody knows how many"):
         assert capture.create([raw], tmp_path / "capture").lost_events == 0
 
@@ -252,7 +253,8 @@ def test_a_device_that_goes_for_good_is_told_with_what_to_do(
 
 _DIES = """
 import os, signal, sys
-from androstep_analysis.device import connect, recording
+from androstep_analysis.device import connect
+from androstep_analysis.device.record import recording
 recording.MEMORY = ("/data/local/tmp",)
 device = connect(sys.argv[1])
 with device.record(out="never", preset="block", trace=[sys.argv[2]], workload=sys.argv[3]):
@@ -321,7 +323,7 @@ def test_nothing_is_begun_where_the_capture_cannot_be_made(tmp_path: Path, loop:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("choices", "said"),
     [
         ({"preset": "block; reboot"}, "no preset"),
         ({"trace": ["/no/such"]}, "/no/such"),
@@ -329,9 +331,9 @@ def test_nothing_is_begun_where_the_capture_cannot_be_made(tmp_path: Path, loop:
         ({"memory": "/no/such"}, "/no/such"),
     ],
 )
-def test_what_iotrace_refuses_is_its_sentence(tmp_path: Path, asked: dict[str, object], said: str) -> None:
+def test_what_iotrace_refuses_is_its_sentence(tmp_path: Path, choices: dict[str, object], said: str) -> None:
     with connected(tmp_path) as (device, fake):
-        with pytest.raises(DeviceError, match=said), device.record(out=tmp_path / "capture", **asked):
+        with pytest.raises(DeviceError, match=said), device.record(out=tmp_path / "capture", **choices):
             pass
         device.close()
         assert nothing_left(fake)

@@ -12,9 +12,10 @@ import pytest
 from adbd import ODD, PIXEL, FakePhone, Faults, Model, phone
 from support.devices import home
 
-from androstep_analysis.device import Device, DeviceError, LinkLost, connect, transfer
+from androstep_analysis.device import Device, DeviceError, LinkLost, connect
+from androstep_analysis.device.session.transfer import PIECE_BYTES, Transfer
 
-CONTENT = os.urandom(3 * transfer.PIECE_BYTES + 12345)
+CONTENT = os.urandom(3 * PIECE_BYTES + 12345)
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def test_a_push_that_goes_wrong_once_is_done_again(tmp_path: Path, fault: str) -
         assert left(fake) == ["file"]
 
 
-def test_an_answer_that_is_lost_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_gets_no_answer_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step of a push was done on the device when the link breaks: done again, it must not fail."""
     (tmp_path / "file").write_bytes(CONTENT[:1000])
     lost: set[str] = set()
@@ -67,8 +68,8 @@ def test_an_answer_that_is_lost_is_asked_for_again(tmp_path: Path, monkeypatch: 
         target = f"{device.directory}/file"
         checked = device.checked
 
-        def lose(text: str, *words: object, **asked: object) -> bytes:
-            output = checked(text, *words, **asked)
+        def lose(text: str, *words: object, **choices: object) -> bytes:
+            output = checked(text, *words, **choices)
             if text not in lost:
                 lost.add(text)
                 raise LinkLost("cut")
@@ -115,7 +116,7 @@ def test_a_pull_goes_on_with_what_an_earlier_one_had(tmp_path: Path) -> None:
         fake.install("dd", 'case "$*" in *skip=8*) exit 1 ;; esac; exec /usr/bin/dd "$@"')
         with pytest.raises(DeviceError, match="at byte 8,388,608"):
             device.pull("/data/local/tmp/file", tmp_path / "back")
-        assert (tmp_path / "back.part").read_bytes() == CONTENT[: 2 * transfer.PIECE_BYTES]
+        assert (tmp_path / "back.part").read_bytes() == CONTENT[: 2 * PIECE_BYTES]
         assert not (tmp_path / "back").exists()
         fake.install("dd", 'exec /usr/bin/dd "$@"')
         before = len(fake.commands)
@@ -125,7 +126,7 @@ def test_a_pull_goes_on_with_what_an_earlier_one_had(tmp_path: Path) -> None:
         assert len(pieces) == 2
 
 
-@pytest.mark.parametrize("part", [b"", b"short", os.urandom(2 * transfer.PIECE_BYTES), CONTENT + bytes(10 << 20)])
+@pytest.mark.parametrize("part", [b"", b"short", os.urandom(2 * PIECE_BYTES), CONTENT + bytes(10 << 20)])
 def test_a_part_of_another_file_is_not_kept(tmp_path: Path, part: bytes) -> None:
     with connected(tmp_path) as (device, fake):
         (fake.tmp / "file").write_bytes(CONTENT)
@@ -157,15 +158,15 @@ def test_a_device_that_always_sends_damage_gives_no_file(tmp_path: Path) -> None
 def test_a_file_that_changes_meanwhile_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "file"
     source.write_bytes(CONTENT)
-    piece = transfer._piece
+    piece = Transfer._piece
 
-    def changing(device: Device, path: str, offset: int, length: int, *, root: bool) -> bytes:
-        content = piece(device, path, offset, length, root=root)
+    def changing(transfer: Transfer, path: str, offset: int, length: int) -> bytes:
+        content = piece(transfer, path, offset, length)
         with source.open("r+b") as file:
             file.write(b"new")
         return content
 
-    monkeypatch.setattr(transfer, "_piece", changing)
+    monkeypatch.setattr(Transfer, "_piece", changing)
     with connect("local") as device, pytest.raises(DeviceError, match="changed while it was copied"):
         device.pull(str(source), tmp_path / "back")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
@@ -174,14 +175,14 @@ def test_a_file_that_changes_meanwhile_is_no_copy(tmp_path: Path, monkeypatch: p
 def test_a_file_that_shrinks_meanwhile_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "file"
     source.write_bytes(CONTENT)
-    size = transfer._size
+    size = Transfer._size
 
-    def sized(device: Device, path: str, *, root: bool) -> int:
-        before = size(device, path, root=root)
+    def sized(transfer: Transfer, path: str) -> int:
+        before = size(transfer, path)
         os.truncate(source, before // 2)
         return before
 
-    monkeypatch.setattr(transfer, "_size", sized)
+    monkeypatch.setattr(Transfer, "_size", sized)
     with connect("local") as device, pytest.raises(DeviceError, match="became shorter"):
         device.pull(str(source), tmp_path / "back")
     assert not (tmp_path / "back").exists()
@@ -190,7 +191,7 @@ def test_a_file_that_shrinks_meanwhile_is_no_copy(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("where", ["local", "phone"])
 def test_offsets_and_sizes_have_more_than_32_bits(tmp_path: Path, where: str) -> None:
     """A file of 5 GiB, of which all but a piece is a hole."""
-    piece, offset = os.urandom(transfer.PIECE_BYTES), (9 << 29) + transfer.PIECE_BYTES
+    piece, offset = os.urandom(PIECE_BYTES), (9 << 29) + PIECE_BYTES
     with connected(tmp_path) as (device, fake), connect("local") as here:
         place = tmp_path if where == "local" else fake.tmp
         with (place / "large").open("wb") as file:
@@ -198,8 +199,9 @@ def test_offsets_and_sizes_have_more_than_32_bits(tmp_path: Path, where: str) ->
             file.seek(offset)
             file.write(piece)
         device, path = (here, str(place / "large")) if where == "local" else (device, "/data/local/tmp/large")
-        assert transfer._size(device, path, root=False) == 5 << 30
-        assert transfer._piece(device, path, offset, len(piece), root=False) == piece
+        transfer = Transfer(device, device.hasher, root=False)
+        assert transfer._size(path) == 5 << 30
+        assert transfer._piece(path, offset, len(piece)) == piece
 
 
 def test_a_device_without_sha256sum_takes_md5(tmp_path: Path) -> None:

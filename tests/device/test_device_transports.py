@@ -15,11 +15,11 @@ from support.device_faults import fill
 from support.devices import WAYS, adb_connected, device, home
 
 from androstep_analysis.device import Device, DeviceError, LinkLost, connect, reachable
-from androstep_analysis.device.adb_protocol import AdbProtocol
-from androstep_analysis.device.job import KILLED, Job
-from androstep_analysis.device.local import Local
-from androstep_analysis.device.shell import framed
+from androstep_analysis.device.session.job import KILLED, Job
 from androstep_analysis.device.transport import MOST_BYTES, quoted
+from androstep_analysis.device.transport.adb_protocol import AdbProtocol
+from androstep_analysis.device.transport.frame import framed
+from androstep_analysis.device.transport.local import Local
 
 HOSTILE = (
     *(
@@ -226,13 +226,13 @@ def test_a_signal_whose_answer_is_lost_is_sent_once(tmp_path: Path, monkeypatch:
 
 def test_a_program_of_which_nothing_is_known_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who started it was killed before it began, and left its directory to `recover`."""
-    monkeypatch.setattr("androstep_analysis.device.job._STATUS_S", 0)
+    monkeypatch.setattr("androstep_analysis.device.session.job._STATUS_S", 0)
     with connect("local") as found:
         assert Job(found, found.new_directory(found.directory), root=False).wait() == KILLED
 
 
 def test_where_nothing_can_be_written_no_program_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("androstep_analysis.device.job._STATUS_S", 0)
+    monkeypatch.setattr("androstep_analysis.device.session.job._STATUS_S", 0)
     with home(tmp_path), phone(tmp_path, faults=Faults(disk_bytes=1 << 20)) as fake, connect(fake.address) as found:
         place = found.directory
         fill(fake)
@@ -409,7 +409,7 @@ def test_without_libusb_other_devices_are_there(tmp_path: Path) -> None:
 
 def test_the_only_device_is_taken_and_of_two_none(tmp_path: Path) -> None:
     with home(tmp_path) as patch, phone(tmp_path) as fake, phone(tmp_path) as other:
-        patch.setattr("androstep_analysis.device.usb.serials", list)
+        patch.setattr("androstep_analysis.device.transport.usb.serials", list)
         with pytest.raises(DeviceError, match="no device"):
             connect()
         with adb_connected(fake):

@@ -13,7 +13,7 @@ from support.loops import attached
 
 import androstep_analysis as androstep
 from androstep_analysis import cli, perceived
-from androstep_analysis.device import recording
+from androstep_analysis.device.record import recording
 
 pytestmark = [pytest.mark.root, pytest.mark.filterwarnings("ignore:.*the probe counted")]
 
@@ -49,8 +49,8 @@ def test_steps_lie_around_the_io_that_they_did(tmp_path: Path, capsys: pytest.Ca
         )
         fake_apps.install(fake, "input", changes=[0.1])
         fake_apps.install(fake, "uiautomator")
-        asked = ["--workload", f"script:{tmp_path / 'open.toml'}", "--preset", "block", "--device", loop]
-        assert cli.main(["record", "--on", fake.address, "-o", str(out), *asked]) == 0
+        options = ["--workload", f"script:{tmp_path / 'open.toml'}", "--preset", "block", "--device", loop]
+        assert cli.main(["record", "--on", fake.address, "-o", str(out), *options]) == 0
     assert "steps" in capsys.readouterr().out
     capture = androstep.open(out)
     assert capture.facts["workload"] == "open" and capture.about["steps"]["completed"] == 4

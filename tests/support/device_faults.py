@@ -22,8 +22,9 @@ import pytest
 from adbd import LOCKED, PIXEL, FakePhone, Faults, Model, phone
 
 from androstep_analysis import capture, probe
-from androstep_analysis.device import Device, connect, recording
-from androstep_analysis.device.job import Job
+from androstep_analysis.device import Device, connect
+from androstep_analysis.device.record import recording
+from androstep_analysis.device.session.job import Job
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import record
 from support.devices import home

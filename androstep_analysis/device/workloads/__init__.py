@@ -10,17 +10,15 @@ any. Times are read on the device itself.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from androstep_analysis.device.session import Session
 from androstep_analysis.device.workloads import install, pages, script
 from androstep_analysis.device.workloads.install import Install
 from androstep_analysis.device.workloads.log import Ran
 from androstep_analysis.device.workloads.pages import Pages
 from androstep_analysis.device.workloads.script import Script
 from androstep_analysis.errors import InputError, printable
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
 
 __all__ = ["KINDS", "Install", "Pages", "Ran", "Script", "Workload", "parse"]
 
@@ -36,7 +34,7 @@ class Workload(Protocol):
     def name(self) -> str:
         """What it is called in results."""
 
-    def run(self, device: Device) -> Ran:
+    def run(self, device: Session) -> Ran:
         """Does it, to its end; raises `DeviceError` where the device fails."""
 
 

@@ -10,9 +10,9 @@ from androstep_analysis.device.workloads.log import Log
 def start(log: Log, what: str, label: str, intent: Sequence[str]) -> None:
     """A step that starts an activity and ends when the framework says that its window was drawn."""
     done = log.stamped(["am", "start", "-W", *intent])
-    said = f"{done.answer.text}\n{done.answer.errors.decode('utf-8', 'replace')}"
-    if done.answer.status or "Error" in said:  # am ends with 0 where it could not start anything, too
-        log.add(what, label, done.begin_ns, done.end_ns, outcome="failed", detail=said.strip()[:1000])
+    output = f"{done.answer.text}\n{done.answer.errors.decode('utf-8', 'replace')}"
+    if done.answer.status or "Error" in output:  # am ends with 0 where it could not start anything, too
+        log.add(what, label, done.begin_ns, done.end_ns, outcome="failed", detail=output.strip()[:1000])
     else:
-        outcome = "timeout" if "Status: timeout" in said else "completed"
+        outcome = "timeout" if "Status: timeout" in output else "completed"
         log.add(what, label, done.begin_ns, done.end_ns, outcome=outcome)

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from androstep_analysis.device.session import Session
 from androstep_analysis.device.transport import DeviceError
 
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
-
 STEP_NS = 10_000_000
-"""In what steps /proc/uptime is told, rounded down (fs/proc/uptime.c)."""
+"""In what steps /proc/uptime is stated, rounded down (fs/proc/uptime.c)."""
 
 _EXCHANGES = 40
 _SCRIPT = (
@@ -64,9 +61,9 @@ def bounded(readings: Sequence[int], coarse: Sequence[int], step_ns: int = STEP_
     return Relation(lo, hi)
 
 
-def relation(device: Device) -> Relation:
+def relation(device: Session) -> Relation:
     """How the device's clocks lie to each other now; raises `DeviceError` where its commands do not tell."""
-    lines = device.patiently(lambda: device.checked(_SCRIPT, "read the device's clocks")).split()
+    lines = device.ensure(_SCRIPT, "read the device's clocks").split()
     try:
         fine = [int(line) for line in lines[::2]]
         coarse = [int(seconds) * 10**9 + int(hundredths) * STEP_NS for seconds, hundredths in map(_parts, lines[1::2])]

@@ -79,9 +79,8 @@ class Page:
         watch = _Watch(self._frame)
         while (message := self._next(deadline)) is not None:
             if message.get("id") == number:  # which comes when the server has answered
-                told = _result("Page.navigate", message)
-                if told.get("errorText"):
-                    return Load(watch.realtime_ns(watch.begin), None, str(told["errorText"])[:200])
+                if error := _result("Page.navigate", message).get("errorText"):
+                    return Load(watch.realtime_ns(watch.begin), None, str(error)[:200])
             else:
                 watch.see(message)
             if watch.end is not None:
@@ -93,7 +92,7 @@ class Page:
 class _Watch:
     """The events of one navigation, which begins with the request for the page.
 
-    The browser's own times are seconds of CLOCK_MONOTONIC; a request is told with both that and CLOCK_REALTIME.
+    The browser's own times are seconds of CLOCK_MONOTONIC; a request is reported with both that and CLOCK_REALTIME.
     """
 
     def __init__(self, frame: str) -> None:
@@ -105,15 +104,15 @@ class _Watch:
 
     def see(self, event: dict[str, Any]) -> None:
         """Takes in an event."""
-        told = _inner(event, "params")
-        stamp, wall, loader = told.get("timestamp"), told.get("wallTime"), told.get("loaderId")
-        if told.get("frameId") != self._frame or not isinstance(stamp, float | int):
+        parameters = _inner(event, "params")
+        stamp, wall, loader = parameters.get("timestamp"), parameters.get("wallTime"), parameters.get("loaderId")
+        if parameters.get("frameId") != self._frame or not isinstance(stamp, float | int):
             return
         if event.get("method") == "Network.requestWillBeSent":
             # The request for a page bears the number of what it loads.
-            if self.begin is None and told.get("requestId") == loader and isinstance(wall, float | int):
+            if self.begin is None and parameters.get("requestId") == loader and isinstance(wall, float | int):
                 self.begin, self._wall, self._loader = stamp, wall - stamp, loader
-        elif (event.get("method"), told.get("name"), loader) == ("Page.lifecycleEvent", "load", self._loader):
+        elif (event.get("method"), parameters.get("name"), loader) == ("Page.lifecycleEvent", "load", self._loader):
             self.end = stamp
 
     def realtime_ns(self, stamp: float | None) -> int | None:
@@ -130,17 +129,17 @@ def _result(method: str, message: dict[str, Any]) -> dict[str, Any]:
 
 def _inner(message: dict[str, Any], *path: str) -> dict[str, Any]:
     """The object that lies there in a message; empty where there is none."""
-    found: Any = message
+    inner: Any = message
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        inner = inner.get(name) if isinstance(inner, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def _path(host: str, port: int) -> str:
     """The path of the first page's debugging socket."""
-    pages = [target for target in _asked(host, port, "GET", "/json/list") if target.get("type") == "page"]
+    pages = [target for target in _requested(host, port, "GET", "/json/list") if target.get("type") == "page"]
     if not pages:
-        pages = _asked(host, port, "PUT", "/json/new?about:blank")
+        pages = _requested(host, port, "PUT", "/json/new?about:blank")
     for page in pages:
         url = page.get("webSocketDebuggerUrl")
         if isinstance(url, str) and "/devtools/" in url:
@@ -148,12 +147,12 @@ def _path(host: str, port: int) -> str:
     raise DeviceError(f"{host}:{port}: the browser has no page that can be watched; open one")
 
 
-def _asked(host: str, port: int, method: str, path: str) -> list[dict[str, Any]]:
+def _requested(host: str, port: int, method: str, path: str) -> list[dict[str, Any]]:
     connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
     try:
         # A browser answers only those who name it by an address.
         connection.request(method, path, headers={"Host": f"{host}:{port}"})
-        told = json.loads(connection.getresponse().read(_MAX_BYTES))
+        answer = json.loads(connection.getresponse().read(_MAX_BYTES))
     except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
         raise DeviceError(
             f"{host}:{port}: no browser's debugging port answers ({error or type(error).__name__}); start the browser, "
@@ -161,5 +160,5 @@ def _asked(host: str, port: int, method: str, path: str) -> list[dict[str, Any]]
         ) from None
     finally:
         connection.close()
-    rows = told if isinstance(told, list) else [told]
+    rows = answer if isinstance(answer, list) else [answer]
     return [row for row in rows if isinstance(row, dict)]

@@ -6,15 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from androstep_analysis.device.session import Session
 from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.device.workloads import apk
 from androstep_analysis.device.workloads.log import Log, Ran, Stamped
 from androstep_analysis.errors import InputError, printable
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
 
 _MAX_PACKAGES = 1000
 
@@ -33,7 +30,7 @@ class Install:
     repeats: int = 1
     streamed: bool = False
 
-    def run(self, device: Device) -> Ran:
+    def run(self, device: Session) -> Ran:
         """Installs the packages on a device."""
         names = {path: apk.package(path) for path in self.packages}
         if len(set(names.values())) < len(names) or not names or self.repeats < 1:
@@ -68,12 +65,12 @@ class Install:
 
 def packages(path: Path) -> tuple[Path, ...]:
     """The package at `path`, or those in a directory, in order of name; `InputError` where there is none."""
-    found = tuple(sorted(path.glob("*.apk"))) if path.is_dir() else (path,)
-    if not 0 < len(found) <= _MAX_PACKAGES or not all(one.is_file() for one in found):
+    files = tuple(sorted(path.glob("*.apk"))) if path.is_dir() else (path,)
+    if not 0 < len(files) <= _MAX_PACKAGES or not all(one.is_file() for one in files):
         raise InputError(
             f"{printable(str(path))}: no package; give an .apk file, or a directory of 1 to {_MAX_PACKAGES}"
         )
-    return found
+    return files
 
 
 @contextlib.contextmanager
@@ -94,14 +91,14 @@ def _uninstall(log: Log, name: str) -> None:
 
 def _judge(log: Log, what: str, label: str, done: Stamped) -> None:
     """A step of the package manager, which says ``Success`` and may end with 0 where it had none."""
-    said = f"{done.answer.text}\n{done.answer.errors.decode('utf-8', 'replace')}".strip()
-    failed = done.answer.status != 0 or "Success" not in said.split()
-    detail = said[:1000] if failed else None
+    output = f"{done.answer.text}\n{done.answer.errors.decode('utf-8', 'replace')}".strip()
+    failed = done.answer.status != 0 or "Success" not in output.split()
+    detail = output[:1000] if failed else None
     log.add(what, label, done.begin_ns, done.end_ns, outcome="failed" if failed else "completed", detail=detail)
 
 
-def _installed(device: Device) -> set[str]:
-    answer = device.patiently(lambda: device.sh(["pm", "list", "packages"]))
+def _installed(device: Session) -> set[str]:
+    answer = device.query("pm list packages")
     if answer.status:
         raise DeviceError(f"{device.name}: `pm list packages` failed ({answer.complaint}); is this an Android device?")
     return {line.removeprefix("package:") for line in answer.text.split() if line.startswith("package:")}

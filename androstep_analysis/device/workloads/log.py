@@ -6,18 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.device.session import Session
 from androstep_analysis.device.transport import Answer, DeviceError, quoted
 from androstep_analysis.device.workloads.clock import relation
 from androstep_analysis.perceived import archive, tables
 from androstep_analysis.perceived.gui import Snapshot
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
 
 COMMAND_S = 600.0
 """How long a command may take before the device is taken for lost: a large package on a slow phone takes minutes."""
@@ -57,7 +55,7 @@ class Stamped:
 class Log:
     """Steps under construction. Times are of the device's CLOCK_REALTIME until `ran` turns them into CLOCK_BOOTTIME."""
 
-    device: Device
+    device: Session
     workload: str
     repeat: int = 0
     _rows: list[dict[str, Any]] = field(default_factory=list)
@@ -71,11 +69,11 @@ class Log:
         line = quoted(words) + (f" <{quoted([stdin])}" if stdin is not None else "")
         text = f'b=$({_NOW}); {line}; s=$?; e=$({_NOW}); printf "\\n%s %s %s\\n" "$b" "$s" "$e"'
         answer = self.device.script(text, timeout_s=timeout_s)
-        found = _STAMPS.search(answer.output)
-        if found is None:
+        stamps = _STAMPS.search(answer.output)
+        if stamps is None:
             raise DeviceError(f"{self.device.name}: {words[0]} did not end as expected ({answer.complaint})")
-        told = Answer(int(found[2]), answer.output[: found.start()], answer.errors)
-        return Stamped(told, int(found[1]), int(found[3]))
+        of_program = Answer(int(stamps[2]), answer.output[: stamps.start()], answer.errors)
+        return Stamped(of_program, int(stamps[1]), int(stamps[3]))
 
     def now_ns(self) -> int:
         """The device's CLOCK_REALTIME."""

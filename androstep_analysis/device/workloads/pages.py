@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
-from androstep_analysis.device.forward import forwarded
+from androstep_analysis.device.session import Session
+from androstep_analysis.device.transport.forward import forwarded
 from androstep_analysis.device.workloads import activity
 from androstep_analysis.device.workloads.devtools import Page
 from androstep_analysis.device.workloads.log import Log, Ran
 from androstep_analysis.errors import InputError, printable
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
 
 CHROME = "com.android.chrome"
 SOCKET = "localabstract:chrome_devtools_remote"
@@ -51,7 +49,7 @@ class Pages:
         if not self.urls or self.repeats < 1 or self.pause_s < 0 or self.timeout_s <= 0:
             raise InputError("no page is to be loaded; give addresses, repeats, and times that are not negative")
 
-    def run(self, device: Device) -> Ran:
+    def run(self, device: Session) -> Ran:
         """Loads the pages on a device."""
         log = Log(device, self.name)
         if self.browser is not None:
@@ -59,7 +57,7 @@ class Pages:
         if self.signal == "displayed":
             self._each(log, lambda url: _view(log, "load", url, self.browser))
         else:
-            with forwarded(device, self.service) as (host, port), Page(host, port) as page:
+            with forwarded(device.name, self.service) as (host, port), Page(host, port) as page:
                 self._each(log, lambda url: self._load(log, page, url))
         return log.ran()
 
@@ -73,9 +71,9 @@ class Pages:
                 load(url)
 
     def _load(self, log: Log, page: Page, url: str) -> None:
-        asked_ns = log.now_ns()
+        requested_ns = log.now_ns()
         load = page.load(url, self.timeout_s)
-        begin_ns = asked_ns if load.begin_ns is None else load.begin_ns
+        begin_ns = requested_ns if load.begin_ns is None else load.begin_ns
         if load.error is not None:
             log.add("load", url, begin_ns, log.now_ns(), outcome="failed", detail=load.error)
         elif load.end_ns is None:

@@ -7,14 +7,12 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from androstep_analysis.device.session import Session
 from androstep_analysis.device.workloads import activity, screen
 from androstep_analysis.device.workloads.log import Log, Ran
 from androstep_analysis.errors import InputError, printable
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
 
 _MAX_STEPS = 10_000
 _MAX_S = 3600.0
@@ -37,7 +35,7 @@ class Script:
     steps: tuple[Step, ...]
     repeats: int = 1
 
-    def run(self, device: Device) -> Ran:
+    def run(self, device: Session) -> Ran:
         """Does the steps on a device; one that fails is in the table, and the others go on."""
         log = Log(device, self.name)
         for log.repeat in range(self.repeats):
@@ -50,19 +48,19 @@ def read(path: Path) -> Script:
     """The script in a TOML file (docs/perceived.md); `InputError` that names the step where it is none."""
     shown = printable(str(path))
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{shown}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{shown}: no TOML ({printable(str(error))}); docs/perceived.md shows a script") from None
-    if unknown := sorted(told.keys() - {"name", "repeats", "step"}):
+    if unknown := sorted(table.keys() - {"name", "repeats", "step"}):
         raise InputError(f"{shown}: knows no {printable(unknown[0])}; there are name, repeats and [[step]]")
-    rows, repeats = told.get("step"), told.get("repeats", 1)
+    rows, repeats = table.get("step"), table.get("repeats", 1)
     if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_STEPS:
         raise InputError(f"{shown}: has no [[step]], or more than {_MAX_STEPS:,}")
     if type(repeats) is not int or not 0 < repeats <= _MAX_STEPS:
         raise InputError(f"{shown}: repeats is {printable(repr(repeats))}; give a number from 1 to {_MAX_STEPS:,}")
-    name = told.get("name", path.stem)
+    name = table.get("name", path.stem)
     if type(name) is not str:
         raise InputError(f"{shown}: name is {printable(repr(name))}; give a text")
     try:
@@ -77,8 +75,8 @@ def _step(number: int, row: Any) -> Step:
         raise ValueError(f"step {number} is no table")
     kinds = [name for name in row if name != "label"]
     if len(kinds) != 1 or kinds[0] not in _ACTIONS:
-        said = printable(", ".join(kinds)) or "nothing"
-        raise ValueError(f"step {number} says {said}; give one of {', '.join(_ACTIONS)}, and a label if you like")
+        given = printable(", ".join(kinds)) or "nothing"
+        raise ValueError(f"step {number} says {given}; give one of {', '.join(_ACTIONS)}, and a label if you like")
     what, value = kinds[0], row[kinds[0]]
     if not _VALID[what](value):
         raise ValueError(f"step {number}: {what} = {printable(repr(value))} is not as docs/perceived.md says")

@@ -6,16 +6,14 @@ import contextlib
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from androstep_analysis import capture, scratch
 from androstep_analysis.capture import Capture
-from androstep_analysis.device.job import Job
-from androstep_analysis.device.telling import tell
+from androstep_analysis.device.session import Session
+from androstep_analysis.device.session.job import Job
 from androstep_analysis.device.transport import DeviceError, LinkLost, quoted
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
+from androstep_analysis.device.transport.notices import notify
 
 PROCMON = "procmon"
 
@@ -28,7 +26,7 @@ class Monitoring:
     `out` is the capture directory to make, `hz` how often counters are read; `seconds` ends it early.
     """
 
-    def __init__(self, device: Device, out: Path, *, hz: int = 10, seconds: int | None = None) -> None:
+    def __init__(self, device: Session, out: Path, *, hz: int = 10, seconds: int | None = None) -> None:
         self.device = device
         self.out = out
         self.capture: Capture | None = None
@@ -50,7 +48,7 @@ class Monitoring:
         """Returns when procmon has read all counters once, and has written that, or has ended."""
         written = f"[ -s {quoted([f'{self._place}/samples.rec'])} ]"
         while job.status is None:
-            if self.device.patiently(lambda: self.device.script(written, root=job.root)).status == 0:
+            if self.device.holds(written, root=job.root):
                 return
             time.sleep(_BEGIN_S)
             job.poll()
@@ -75,9 +73,9 @@ class Monitoring:
             except LinkLost:
                 raise
             except DeviceError:
-                said = job.errors()
-                raise DeviceError(f"{device.name}: procmon left no samples: {said or job.status}") from None
+                reason = job.errors() or job.status
+                raise DeviceError(f"{device.name}: procmon left no samples: {reason}") from None
             if job.status:
-                tell(f"{device.name}: procmon did not end well: {job.errors() or job.status}")
+                notify(f"{device.name}: procmon did not end well: {job.errors() or job.status}")
             self.capture = capture.create([samples], self.out, facts=device.facts())
-        device.patiently(lambda: device.remove(self._place, root=device.has_root))
+        device.remove(self._place, root=device.has_root)

@@ -9,22 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from androstep_analysis import programs
-from androstep_analysis.device import recording
-from androstep_analysis.device.asking import ask
-from androstep_analysis.device.facts import Block, Facts, facts
-from androstep_analysis.device.numbers import free_bytes, integer
+from androstep_analysis.device.record import recording
+from androstep_analysis.device.session import Session
+from androstep_analysis.device.session.facts import Block, Facts, facts
+from androstep_analysis.device.session.queries import query_all
 from androstep_analysis.device.transport import DeviceError, quoted
+from androstep_analysis.device.transport.parse import free_bytes, integer
 from androstep_analysis.doctor import Finding
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import record
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
 
 TOOLS = ("cat", "chmod", "dd", "grep", "kill", "mkdir", "mv", "rm", "tail", "wc")
 """What the device's shell must have for anything to work."""
@@ -59,7 +56,7 @@ class Events:
 EVENTS = (
     Events("requests", ("block/block_rq_issue",), "no request can be recorded"),
     Events("completions of requests", ("block/block_rq_complete",), "no latency and no queue depth can be measured"),
-    Events("bios", ("block/block_bio_queue",), "who asked for a request stays unknown where others issue it"),
+    Events("bios", ("block/block_bio_queue",), "who caused a request stays unknown where others issue it"),
     Events(
         "dirtied pages",
         ("writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"),
@@ -101,7 +98,7 @@ _TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 _ALL_EVENTS = sorted({name for events in EVENTS for name in events.any_of})
 
-_ASKED = {
+_QUERIES = {
     "tracefs": f"for d in {' '.join(_TRACEFS)}; do [ -d $d/events/block ] && echo $d && break; done",
     "events": f"for d in {' '.join(_TRACEFS)}; do "
     f"for e in {' '.join(_ALL_EVENTS)}; do [ -d $d/events/$e ] && echo $e; done; done",
@@ -117,24 +114,24 @@ _ASKED = {
 }
 
 
-def examine(device: Device) -> list[Finding]:
+def examine(device: Session) -> list[Finding]:
     """All findings, most needed first. Raises `DeviceError` only where no command runs on the device."""
     return list(_examined(device))
 
 
-def _examined(device: Device) -> Iterator[Finding]:
+def _examined(device: Session) -> Iterator[Finding]:
     yield _link(device)
-    said = ask(device, _ASKED, root=device.has_root)
+    answers = query_all(device, _QUERIES, root=device.has_root)
     known = facts(device)
-    yield _tools(said["tools"])
+    yield _tools(answers["tools"])
     yield _copies(device)
     yield _scratch(device)
-    yield from _probes(device, said["page"])
-    yield _root(device, bool(said["su"]))
-    yield from _tracing(device, said, known)
-    yield _memory(said["memory"])
+    yield from _probes(device, answers["page"])
+    yield _root(device, bool(answers["su"]))
+    yield from _tracing(device, answers, known)
+    yield _memory(answers["memory"])
     yield _listing(device, known)
-    yield from _android(said, known)
+    yield from _android(answers, known)
     yield from _clock(known)
     yield from _health(known)
 
@@ -142,7 +139,7 @@ def _examined(device: Device) -> Iterator[Finding]:
 # -- the way there, and working there at all --------------------------------------------------------------------------
 
 
-def _link(device: Device) -> Finding:
+def _link(device: Session) -> Finding:
     began = time.monotonic()
     device.answers()
     device.sh(["true"])
@@ -166,7 +163,7 @@ def _tools(missing: Sequence[str]) -> Finding:
     )
 
 
-def _copies(device: Device) -> Finding:
+def _copies(device: Session) -> Finding:
     try:
         hasher = device.hasher
     except DeviceError:
@@ -176,7 +173,7 @@ def _copies(device: Device) -> Finding:
     return Finding(True, f"copies are verified by {hasher.command}", needed=True)
 
 
-def _scratch(device: Device) -> Finding:
+def _scratch(device: Session) -> Finding:
     place = device.scratch
     try:
         lines = device.checked(f"df -k {quoted([device.directory])}", "look for room").decode("utf-8", "replace")
@@ -186,13 +183,13 @@ def _scratch(device: Device) -> Finding:
         )
     free = free_bytes(lines.splitlines())
     if free is None:
-        return Finding(True, f"{place} can be written to; how much room there is cannot be told", needed=True)
+        return Finding(True, f"{place} can be written to; how much room there is cannot be seen", needed=True)
     room = free >= _SCRATCH_BYTES
     advice = "" if room else f"benchmarks fail; make room there, {_SCRATCH_BYTES >> 20} MiB at least"
     return Finding(room, f"{free >> 20:,} MiB free in {place}", advice)
 
 
-def _probes(device: Device, page: Sequence[str]) -> Iterator[Finding]:
+def _probes(device: Session, page: Sequence[str]) -> Iterator[Finding]:
     """Whether our programs are built for its processor, run there, and are of this version."""
     digits = [word for line in page for word in line.split() if word.isdigit()]
     size = integer(digits[0]) if digits else None
@@ -219,18 +216,18 @@ def _probes(device: Device, page: Sequence[str]) -> Iterator[Finding]:
 # -- recording --------------------------------------------------------------------------------------------------------
 
 
-def _root(device: Device, has_su: bool) -> Finding:
+def _root(device: Session, has_su: bool) -> Finding:
     if device.has_root:
         return Finding(True, "root")
     mend = "allow adb's shell in the app that manages su" if has_su else "use a rooted or userdebug build (`adb root`)"
     return Finding(False, "no root", f"nothing can be recorded, and caches cannot be dropped; {mend}")
 
 
-def _tracing(device: Device, said: dict[str, list[str]], known: Facts) -> Iterator[Finding]:
+def _tracing(device: Session, answers: dict[str, list[str]], known: Facts) -> Iterator[Finding]:
     if not device.has_root:
         yield Finding(False, "tracepoints: not looked at", "only root sees them; see above")
         return
-    if not said["tracefs"]:
+    if not answers["tracefs"]:
         yield Finding(
             False,
             "no block tracepoints in /sys/kernel/tracing",
@@ -238,8 +235,8 @@ def _tracing(device: Device, said: dict[str, list[str]], known: Facts) -> Iterat
             "or use a kernel with CONFIG_BLK_DEV_IO_TRACE",
         )
         return
-    yield Finding(True, f"block tracepoints in {said['tracefs'][0]}")
-    there = set(said["events"])
+    yield Finding(True, f"block tracepoints in {answers['tracefs'][0]}")
+    there = set(answers["events"])
     fs_type = known.data.fs_type if known.data else None
     for events in EVENTS:
         if events.fs_type in (None, fs_type):
@@ -247,21 +244,21 @@ def _tracing(device: Device, said: dict[str, list[str]], known: Facts) -> Iterat
             named = " or ".join(name.partition("/")[2] for name in events.any_of)
             advice = "" if ok else f"{events.prevents}; use a kernel that has {named}"
             yield Finding(ok, f"events: {events.what}", advice)
-    for option, found, what, prevents in (
-        ("KPROBE_EVENTS", said["kprobes"], "kprobes", "direct reads and files of FUSE and exFAT stay unknown"),
+    for option, present, what, prevents in (
+        ("KPROBE_EVENTS", answers["kprobes"], "kprobes", "direct reads and files of FUSE and exFAT stay unknown"),
         (
             "DEBUG_INFO_BTF",
-            said["btf"],
+            answers["btf"],
             "BTF of the kernel",
             "paths come from listings alone, and no replay can be made",
         ),
     ):
-        yield Finding(bool(found), what, "" if found else f"{prevents}; use a kernel with CONFIG_{option}")
+        yield Finding(bool(present), what, "" if present else f"{prevents}; use a kernel with CONFIG_{option}")
 
 
 def _memory(lines: Sequence[str]) -> Finding:
     """Recordings are kept in memory until they are fetched."""
-    free = max((found for line in lines if (found := free_bytes([line])) is not None), default=None)
+    free = max((room for line in lines if (room := free_bytes([line])) is not None), default=None)
     if free is None:
         return Finding(False, "no memory to record into", "name a place on storage that is not recorded, with memory=")
     room = free >= _MEMORY_BYTES
@@ -269,21 +266,20 @@ def _memory(lines: Sequence[str]) -> Finding:
     return Finding(room, f"{free >> 20:,} MiB of memory to record into", advice)
 
 
-def _listing(device: Device, known: Facts) -> Finding:
-    """Whether extmap finds the blocks of a file in /data, which FIEMAP tells."""
+def _listing(device: Session, known: Facts) -> Finding:
+    """Whether extmap finds the blocks of a file in /data, which FIEMAP states."""
     fs_type = known.data.fs_type if known.data else "its filesystem"
-    failing = "which file a request belongs to stays unknown but for what events tell; give an image of the filesystem"
+    failing = "which file a request belongs to stays unknown but for what events state; give an image of the filesystem"
     try:
         extents = _extents(device)
     except InputError as error:
         return Finding(False, f"FIEMAP of {fs_type} on {device.scratch}", f"{failing} ({error})")
-    found = extents > 0
     what = f"FIEMAP of {fs_type} on {device.scratch}"
-    return Finding(found, what if found else f"{what} knows no blocks", "" if found else failing)
+    return Finding(True, what) if extents else Finding(False, f"{what} knows no blocks", failing)
 
 
-def _extents(device: Device) -> int:
-    """How many extents a new file of 64 KiB has, as extmap tells on the device."""
+def _extents(device: Session) -> int:
+    """How many extents a new file of 64 KiB has, as extmap states on the device."""
     place = device.new_directory(device.directory)
     records = f"{device.directory}/listing.rec"
     write = f"dd if=/dev/zero of={quoted([f'{place}/file'])} bs=65536 count=1 && sync"
@@ -301,17 +297,17 @@ def _extents(device: Device) -> int:
 # -- Android ----------------------------------------------------------------------------------------------------------
 
 
-def _android(said: dict[str, list[str]], known: Facts) -> Iterator[Finding]:
+def _android(answers: dict[str, list[str]], known: Facts) -> Iterator[Finding]:
     if not known.is_android:
         return
-    mode = said["selinux"][0].strip() if said["selinux"] else "unknown"
-    context = said["context"][0].strip("\0 ") if said["context"] else "unknown"
+    mode = answers["selinux"][0].strip() if answers["selinux"] else "unknown"
+    context = answers["context"][0].strip("\0 ") if answers["context"] else "unknown"
     yield Finding(True, f"SELinux {mode}, {context}", "what it denies shows in `logcat` as avc: denied")
     yield _encryption(known)
-    readable = bool(said["packages"]) or any(package.uid is not None for package in known.packages)
+    readable = bool(answers["packages"]) or any(package.uid is not None for package in known.packages)
     yield Finding(
         readable,
-        f"{len(known.packages)} packages" if readable else "the users of packages are not told",
+        f"{len(known.packages)} packages" if readable else "the users of packages are not stated",
         "" if readable else "requests cannot be told by app where processes hide their names; record as root",
     )
 
@@ -367,7 +363,7 @@ def _states(known: Facts) -> Iterator[_State]:
 
 def _wear(disk: Block) -> Iterator[int]:
     """Life used in tenths, of eMMC (two numbers in one file) and UFS."""
-    told = [text for path, text in disk.attributes.items() if "life_time" in path]
-    for word in " ".join(told).split():
+    levels = [text for path, text in disk.attributes.items() if "life_time" in path]
+    for word in " ".join(levels).split():
         if re.fullmatch("0x[0-9a-fA-F]{1,2}", word):
             yield int(word, 16)

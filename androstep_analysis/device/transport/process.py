@@ -12,7 +12,7 @@ from androstep_analysis.device.transport import MOST_ANSWER_BYTES, too_long
 _READ_BYTES = 1 << 16
 
 
-def of(process: subprocess.Popen[bytes], name: str, timeout_s: float) -> tuple[bytes, bytes]:
+def communicate(process: subprocess.Popen[bytes], name: str, timeout_s: float) -> tuple[bytes, bytes]:
     """Standard output and standard error, where each is a pipe, of a process that has ended then.
 
     Raises `subprocess.TimeoutExpired`, and `DeviceError` for the device `name` where it writes more than

@@ -9,27 +9,27 @@ from adb_shell import exceptions
 from adb_shell.transport.base_transport import BaseTransport
 from adb_shell.transport.usb_transport import UsbTransport
 
-from androstep_analysis.device.adb_protocol import AdbProtocol
 from androstep_analysis.device.transport import DeviceError, LinkLost
+from androstep_analysis.device.transport.adb_protocol import AdbProtocol
 
 
 def device(serial: str | None = None) -> AdbProtocol:
     """The device of this serial number, or the only one; connects when it is first used."""
-    return AdbProtocol("usb" if serial is None else f"usb:{serial}", partial(_found, serial))
+    return AdbProtocol("usb" if serial is None else f"usb:{serial}", partial(_link, serial))
 
 
 def serials() -> list[str]:
     """The serial numbers of all devices on USB that offer adb; those that this user may not open are left out."""
-    found = []
+    opened = []
     for transport in UsbTransport.find_all_adb_devices():
         try:
-            found.append(str(transport.serial_number))
+            opened.append(str(transport.serial_number))
         except usb1.USBError:
             continue
-    return sorted(found)
+    return sorted(opened)
 
 
-def _found(serial: str | None) -> BaseTransport:
+def _link(serial: str | None) -> BaseTransport:
     try:
         if serial is None and len(there := serials()) > 1:
             raise DeviceError(f"several devices are on USB: {', '.join(there)}; name one as usb:SERIAL")

@@ -12,27 +12,23 @@ import shutil
 import time
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
-from androstep_analysis.device.device import known
-from androstep_analysis.device.job import KILLED, Job
-from androstep_analysis.device.telling import tell
+from androstep_analysis.device.session import Session
+from androstep_analysis.device.session.job import KILLED, Job
 from androstep_analysis.device.transport import DeviceError, quoted
+from androstep_analysis.device.transport.notices import notify
+from androstep_analysis.device.workloads import Ran
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest import record
 
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
-    from androstep_analysis.device.workloads import Ran
-
 ABOUT = "about.json"
-"""The file in a recording's directory on the device that tells what it is of."""
+"""The file in a recording's directory on the device that states what it is of."""
 
 IOTRACE, PROCMON = "iotrace", "procmon"
 
@@ -60,7 +56,7 @@ class Recording:
 
     def __init__(
         self,
-        device: Device,
+        device: Session,
         *,
         out: str | PathLike[str],
         workload: str | None = None,
@@ -108,16 +104,16 @@ class Recording:
             if kind is None and self._command:
                 self.wait()
             iotrace.end()
-            iotrace.wait(tell)
+            iotrace.wait(notify)
         except BaseException:
-            tell(_left(self.device, self._directory))
+            notify(_unfetched(self.device, self._directory))
             raise
         self.capture = fetch(self.device, self._directory, self.out)
 
     def wait(self) -> None:
         """Returns when iotrace has ended by itself, with its command or its time, or when Ctrl-C is pressed."""
         with contextlib.suppress(KeyboardInterrupt):
-            self._jobs[IOTRACE].wait(tell)
+            self._jobs[IOTRACE].wait(notify)
 
     def add(self, ran: Ran) -> None:
         """Takes in what a workload did meanwhile: its steps and snapshots become part of the capture."""
@@ -129,7 +125,7 @@ class Recording:
         device, directory = self.device, self._directory
         about, recording = quoted([json.dumps(self._about)]), quoted([f"{directory}/recording"])
         begin = f"printf %s {about} >{quoted([f'{directory}/{ABOUT}'])} && mkdir -p {recording}"
-        device.patiently(lambda: device.checked(begin, "begin a recording", root=True))
+        device.ensure(begin, "begin a recording", root=True)
         if self._monitor_hz is not None:
             words = ["--hz", str(self._monitor_hz), "--record", f"{directory}/recording/samples.rec"]
             self._start(PROCMON, words)
@@ -144,7 +140,7 @@ class Recording:
             self.device.forget(job)
             if name == IOTRACE and job.status == KILLED:
                 self.device.sh([self.device.probe(IOTRACE), "--cleanup"], root=True)
-        self.device.patiently(lambda: self.device.remove(self._directory, root=True))
+        self.device.remove(self._directory, root=True)
 
     def _start(self, name: str, words: Sequence[str]) -> None:
         program = self.device.probe(name)
@@ -156,55 +152,54 @@ class Recording:
         listing = quoted([f"{self._directory}/recording/before.rec"])
         # A command, which begins behind the listing, is a process of iotrace's, too.
         alone = "true" if self._command else f'! grep -qs "^PPid:[[:space:]]*{job.pid()}$" /proc/[0-9]*/status'
-        said: list[str] = []
+        complaints: list[str] = []
         while True:
-            said += job.poll()
-            listed = self.device.patiently(lambda: self.device.script(f"[ -e {listing} ] && {alone}", root=True))
-            if job.status and listed.status:
-                raise DeviceError(f"{self.device.name}: iotrace did not begin: {'; '.join(said) or job.status}")
-            if job.status == 0 or listed.status == 0:
-                for line in said:
-                    tell(line)
+            complaints += job.poll()
+            is_listed = self.device.holds(f"[ -e {listing} ] && {alone}", root=True)
+            if job.status and not is_listed:
+                raise DeviceError(f"{self.device.name}: iotrace did not begin: {'; '.join(complaints) or job.status}")
+            if job.status == 0 or is_listed:
+                for line in complaints:
+                    notify(line)
                 return
             time.sleep(_BEGIN_S)
 
 
-def fetch(device: Device, directory: str, out: Path) -> Capture:
+def fetch(device: Session, directory: str, out: Path) -> Capture:
     """Ends what still runs for the recording in `directory` of the device, and makes its capture at `out`.
 
     The files are first copied beside `out`, and then removed from the device. They stay there where no capture can be
     made of them. Warns (`LossWarning`) where iotrace was killed.
     """
     try:
-        facts = device.facts() | known(_about(device, directory))
+        facts = device.facts() | _about(device, directory)
         there = _copied(device, directory, out)
     except BaseException:
-        tell(_left(device, directory))
+        notify(_unfetched(device, directory))
         raise
     try:
         made = capture.create([there], out, facts=facts)
     except BaseException:
-        tell(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
+        notify(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
         raise
     shutil.rmtree(there)
     return made
 
 
-def _copied(device: Device, directory: str, out: Path) -> Path:
+def _copied(device: Session, directory: str, out: Path) -> Path:
     """The directory here with all files of a recording, which has ended and is no more on the device."""
     for name in (IOTRACE, PROCMON):
         if _has(device, f"{directory}/{name}", "-d"):
             job = Job(device, f"{directory}/{name}", root=True)
             job.end()
             if job.wait() and name == PROCMON:
-                said = job.errors() or job.status
-                warnings.warn(LossWarning(f"{device.name}: procmon did not end well: {said}"), stacklevel=3)
+                reason = job.errors() or job.status
+                warnings.warn(LossWarning(f"{device.name}: procmon did not end well: {reason}"), stacklevel=3)
     if _has(device, f"{directory}/recording/unfinished", "-d"):
         warnings.warn(LossWarning(f"{device.name}: iotrace was killed; its last events may be lost"), stacklevel=3)
         finish = quoted([device.probe(IOTRACE), "--finish", f"{directory}/recording"])
         text = f"[ ! -d {quoted([f'{directory}/recording/unfinished'])} ] || {finish}"
-        purpose = "put together what iotrace left"
-        device.patiently(lambda: device.checked(text, purpose, root=True, timeout_s=_FINISH_S))
+        device.ensure(text, "put together what iotrace left", root=True, timeout_s=_FINISH_S)
     there = _fetched(out, directory)
     there.mkdir(parents=True, exist_ok=True)
     for name in _FILES:
@@ -212,7 +207,7 @@ def _copied(device: Device, directory: str, out: Path) -> Path:
             device.pull(f"{directory}/recording/{name}", there / name, root=True)
     for name in _BESIDE:
         _drop_if_empty(there / name)
-    device.patiently(lambda: device.remove(directory, root=True))
+    device.remove(directory, root=True)
     return there
 
 
@@ -227,23 +222,23 @@ def _drop_if_empty(path: Path) -> None:
         path.unlink()
 
 
-def _has(device: Device, path: str, kind: str) -> bool:
+def _has(device: Session, path: str, kind: str) -> bool:
     """Whether the device has a file (``-f``) or directory (``-d``)."""
-    return device.patiently(lambda: device.script(f"[ {kind} {quoted([path])} ]", root=True)).status == 0
+    return device.holds(f"[ {kind} {quoted([path])} ]", root=True)
 
 
-def _about(device: Device, directory: str) -> dict[str, Any]:
-    """Facts that were told when the recording began."""
-    text = device.patiently(lambda: device.script(f"cat {quoted([f'{directory}/{ABOUT}'])}", root=True)).text
+def _about(device: Session, directory: str) -> dict[str, Any]:
+    """Facts that were stated when the recording began."""
+    text = device.query(f"cat {quoted([f'{directory}/{ABOUT}'])}", root=True).text
     try:
         workload = json.loads(text)["workload"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return {}
-    return {"workload": workload if isinstance(workload, str) else None}
+    return {"workload": workload} if isinstance(workload, str) else {}
 
 
-def _left(device: Device, directory: str) -> str:
-    """What to tell of a recording that could not be fetched."""
+def _unfetched(device: Session, directory: str) -> str:
+    """What to say of a recording that could not be fetched."""
     return (
         f"the recording is kept in {directory} on the device until it restarts; fetch it with "
         f"`androstep record --on {device.name} --recover -o CAPTURE`"
@@ -258,9 +253,8 @@ def _fetched(out: Path, directory: str) -> Path:
     return out.with_name(f"{out.name}.{directory.rpartition('/')[2]}")
 
 
-def _memory(device: Device) -> str:
+def _memory(device: Session) -> str:
     for place in MEMORY:
-        asked = f"[ -d {place} ] && [ -w {place} ]"
-        if device.patiently(partial(device.script, asked, root=True)).status == 0:
+        if device.holds(f"[ -d {place} ] && [ -w {place} ]", root=True):
             return place
     raise DeviceError(f"{device.name}: none of {', '.join(MEMORY)} can be written to; name a place to record into")

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from androstep_analysis import runs
 from androstep_analysis.bench.records import PROBE as IOBENCH
-from androstep_analysis.device.job import KILLED
-from androstep_analysis.device.telling import tell
+from androstep_analysis.device.session import Session
+from androstep_analysis.device.session.job import KILLED
 from androstep_analysis.device.transport import quoted
+from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.markup import visible
 from androstep_analysis.probe import Runner
 from androstep_analysis.replay import program as programs
 from androstep_analysis.replay.read import PROBE as IOREPLAY
 from androstep_analysis.runs import Run
 
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
-
 
 def runner(
-    device: Device, name: str, operands: Sequence[str], *, root: bool, meanwhile: Callable[[], None] | None = None
+    device: Session, name: str, operands: Sequence[str], *, root: bool, meanwhile: Callable[[], None] | None = None
 ) -> Runner:
     """Runs a probe on the device with these operands behind its options (`probe.Runner`).
 
@@ -42,8 +40,8 @@ def runner(
             with device.ending(job):
                 status = job.wait(progress, meanwhile)
             if status == KILLED:  # which not every shell says
-                tell(f"{device.name}: {name} was killed, as when memory is short; run it again")
-            if device.patiently(lambda: device.script(f"[ -f {quoted([records])} ]", root=root)).status == 0:
+                notify(f"{device.name}: {name} was killed, as when memory is short; run it again")
+            if device.holds(f"[ -f {quoted([records])} ]", root=root):
                 device.pull(records, path, root=root)
             else:
                 for line in job.output().splitlines():
@@ -51,19 +49,19 @@ def runner(
             return status
         finally:
             device.forget(job)
-            device.patiently(lambda: device.remove(place, root=root))
+            device.remove(place, root=root)
 
     return run
 
 
-def bench(device: Device, options: Sequence[str], out: Path) -> Run:
+def bench(device: Session, options: Sequence[str], out: Path) -> Run:
     """iobench on the device; its capture at `out` says what is known of the device."""
     return runs.bench(
         options, out, runner=runner(device, IOBENCH, (), root=device.has_root), facts=_facts(device, IOBENCH, options)
     )
 
 
-def replay(device: Device, program: Path, directory: str, out: Path, options: Sequence[str], *, repeats: int) -> Run:
+def replay(device: Session, program: Path, directory: str, out: Path, options: Sequence[str], *, repeats: int) -> Run:
     """ioreplay on the device; its capture at `out` says what is known of the device."""
     is_device = programs.read(program).is_device
     there = f"{device.directory}/program.rec"
@@ -80,5 +78,5 @@ def replay(device: Device, program: Path, directory: str, out: Path, options: Se
     )
 
 
-def _facts(device: Device, name: str, words: Sequence[str]) -> dict[str, Any]:
+def _facts(device: Session, name: str, words: Sequence[str]) -> dict[str, Any]:
     return device.facts() | {"workload": " ".join([name, *words])}

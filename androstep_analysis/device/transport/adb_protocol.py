@@ -1,6 +1,6 @@
 """Devices by adb's own protocol, over TCP (`tcp`) or USB (`usb`), without adb: adb-shell with its gaps closed.
 
-adb-shell (0.4.4) knows no exit status (`shell.framed` brings it), and after a time-out it takes the answer to one
+adb-shell (0.4.4) knows no exit status (`frame.framed` brings it), and after a time-out it takes the answer to one
 question for that to the next: therefore every failure ends the connection, and the next call makes a new one.
 """
 
@@ -16,9 +16,9 @@ from adb_shell.adb_device import AdbDevice
 from adb_shell.constants import MAX_ADB_DATA
 from adb_shell.transport.base_transport import BaseTransport
 
-from androstep_analysis.device.keys import signer
-from androstep_analysis.device.telling import tell
 from androstep_analysis.device.transport import MOST_ANSWER_BYTES, DeviceError, LinkLost, too_long
+from androstep_analysis.device.transport.keys import signer
+from androstep_analysis.device.transport.notices import notify
 
 _CONNECT_S = 10.0
 _ACCEPT_S = 60.0
@@ -125,7 +125,7 @@ class AdbProtocol:
         self._bounded = _Bounded(self.name, self._link())
         device = AdbDevice(self._bounded)
         try:
-            device.connect([signer()], _CONNECT_S, _ACCEPT_S, _CONNECT_S, lambda _: self._ask())
+            device.connect([signer()], _CONNECT_S, _ACCEPT_S, _CONNECT_S, lambda _: self._request_consent())
         except exceptions.DeviceAuthError as error:
             raise DeviceError(f"{self.name}: the device refuses this computer ({error})") from None
         except BaseException:
@@ -134,5 +134,5 @@ class AdbProtocol:
             raise
         return device
 
-    def _ask(self) -> None:
-        tell(f"{self.name}: allow this computer on the device's screen (waiting for {_ACCEPT_S:.0f} s)")
+    def _request_consent(self) -> None:
+        notify(f"{self.name}: allow this computer on the device's screen (waiting for {_ACCEPT_S:.0f} s)")

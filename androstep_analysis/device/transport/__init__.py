@@ -80,12 +80,12 @@ class Transport(Protocol):
     def run(self, line: str, *, timeout_s: float) -> bytes:
         """Runs a line of the device's shell to its end, without input; all that it wrote, both streams mixed.
 
-        `shell.framed` makes lines of which exit status and errors can be told. Raises `DeviceError` for more than
-        `MOST_ANSWER_BYTES`.
+        `frame.framed` makes lines in whose answers exit status and errors can be told apart. Raises `DeviceError` for
+        more than `MOST_ANSWER_BYTES`.
         """
 
     def push(self, source: Path, target: str) -> None:
-        """Copies a file to the device, unverified (`transfer.push` verifies)."""
+        """Copies a file to the device, unverified (`Session.push` verifies)."""
 
     def close(self) -> None:
         """Ends the connection; nothing is removed from the device, and what runs there goes on."""

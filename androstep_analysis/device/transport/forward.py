@@ -5,54 +5,49 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from androstep_analysis.device import adb
-from androstep_analysis.device.transport import DeviceError
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
+from androstep_analysis.device.transport import DeviceError, adb
 
 _SERVICE = re.compile(r"tcp:[0-9]{1,5}|localabstract:[A-Za-z0-9_.:-]{1,100}", re.ASCII)
 _ADB_S = 20.0
 
 
 @contextlib.contextmanager
-def forwarded(device: Device, service: str) -> Iterator[tuple[str, int]]:
+def forwarded(name: str, service: str) -> Iterator[tuple[str, int]]:
     """Address and port here whose connections arrive at `service` there; they end with the block.
 
-    `service` is as adb names it: ``tcp:PORT`` or ``localabstract:NAME``. Raises `DeviceError` for devices that are
-    reached without the program adb: nothing else forwards.
+    `name` is the device's, as for `connect`, `service` as adb names it: ``tcp:PORT`` or ``localabstract:NAME``. Raises
+    `DeviceError` for devices that are reached without the program adb: nothing else forwards.
     """
     if _SERVICE.fullmatch(service) is None:
         raise DeviceError(f"{service!r} is no service; give tcp:PORT or localabstract:NAME")
-    kind, _, serial = device.name.partition(":")
-    if device.name == "local":
+    kind, _, serial = name.partition(":")
+    if name == "local":
         if not service.startswith("tcp:"):
             raise DeviceError("local: only services tcp:PORT can be reached; start the browser with a port")
         yield "127.0.0.1", int(service.removeprefix("tcp:"))
         return
     if kind != "adb":
         raise DeviceError(
-            f"{device.name}: a browser is reached through the program adb only; after `adb connect`, name the device "
+            f"{name}: a browser is reached through the program adb only; after `adb connect`, name the device "
             "adb:SERIAL"
         )
     which = ["-s", serial] if serial else []
-    port = _adb(device, [*which, "forward", "tcp:0", service]).strip()
+    port = _adb(name, [*which, "forward", "tcp:0", service]).strip()
     if not (port.isascii() and port.isdigit()):
-        raise DeviceError(f"{device.name}: adb did not tell the port it forwards; update adb")
+        raise DeviceError(f"{name}: adb did not tell the port it forwards; update adb")
     try:
         yield "127.0.0.1", int(port)
     finally:
         with contextlib.suppress(DeviceError):  # a device that is gone has taken it along
-            _adb(device, [*which, "forward", "--remove", f"tcp:{port}"])
+            _adb(name, [*which, "forward", "--remove", f"tcp:{port}"])
 
 
-def _adb(device: Device, words: list[str]) -> str:
+def _adb(name: str, words: list[str]) -> str:
     done = adb.called(*words, timeout_s=_ADB_S)
     if done is None:
-        raise DeviceError(f"{device.name}: adb did not answer in {_ADB_S:.0f} s; check the cable")
+        raise DeviceError(f"{name}: adb did not answer in {_ADB_S:.0f} s; check the cable")
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise DeviceError(f"{device.name}: adb forward failed ({said}); see `adb devices`")
+        error = done.stderr.decode("utf-8", "replace").strip()
+        raise DeviceError(f"{name}: adb forward failed ({error}); see `adb devices`")
     return done.stdout.decode("utf-8", "replace")

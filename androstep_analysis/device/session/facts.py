@@ -1,7 +1,7 @@
 """What a device says of itself: system, processor, storage, filesystems, applications, screen, heat and clocks.
 
-Everything is read by two commands, one for the clocks alone. What a device does not tell, or tells in another form than
-expected, is left out: nothing that it says can make reading fail, and nothing in it is run or taken for a path here.
+Everything is read by two commands, one for the clocks alone. What a device does not state, or states in another form
+than expected, is left out: nothing in it can make reading fail, and nothing in it is run or taken for a path here.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from androstep_analysis.device.asking import ask
-from androstep_analysis.device.numbers import integer
-
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
+from androstep_analysis.device.session.queries import query_all
+from androstep_analysis.device.session.shell import Shell
+from androstep_analysis.device.transport.parse import integer
 
 USERS_APART = 100_000
 """Android's users have each so many of Linux' (AID_USER_OFFSET); packages are listed with those of the first."""
@@ -57,13 +55,13 @@ class Block:
     @property
     def model(self) -> str | None:
         """Vendor, model and revision of UFS and SCSI; the name of eMMC. Mere numbers, as of virtio, are no names."""
-        told = [self.attributes.get(f"device/{name}", "").strip() for name in ("vendor", "model", "rev", "name")]
-        return " ".join(part for part in told if part and not part.startswith("0x")) or None
+        parts = [self.attributes.get(f"device/{name}", "").strip() for name in ("vendor", "model", "rev", "name")]
+        return " ".join(part for part in parts if part and not part.startswith("0x")) or None
 
 
 @dataclass(frozen=True)
 class Package:
-    """An installed application: user for Android's first user, and file, where the device tells."""
+    """An installed application: user for Android's first user, and file, where the device states it."""
 
     name: str
     uid: int | None
@@ -74,7 +72,7 @@ class Package:
 class Clock:
     """The device's clocks, and how far from ours: what to add to our time to get the device's, in seconds.
 
-    `doubt_s` is half of what asking took: the offset may be wrong by so much.
+    `doubt_s` is half of what the query took: the offset may be wrong by so much.
     """
 
     realtime_s: float
@@ -85,7 +83,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a device says. Empty or None is what it does not tell."""
+    """What a device states. Empty or None is what it does not."""
 
     properties: Mapping[str, str]
     host: str | None
@@ -153,8 +151,8 @@ class Facts:
             mapped = self.data is not None and any(
                 block.dev == self.data.dev and block.slaves for block in self.blocks.values()
             )
-            told = self.properties.get("ro.crypto.metadata.enabled") == "true"
-            return "metadata" if mapped or told else "fbe"
+            is_enabled = self.properties.get("ro.crypto.metadata.enabled") == "true"
+            return "metadata" if mapped or is_enabled else "fbe"
         return kind or None
 
     def package_of(self, uid: int, process: str | None = None) -> str | None:
@@ -170,22 +168,22 @@ class Facts:
 
     @cached_property
     def _packages_by_user(self) -> dict[int, list[Package]]:
-        found: dict[int, list[Package]] = {}
+        by_user: dict[int, list[Package]] = {}
         for package in self.packages:
             if package.uid is not None:
-                found.setdefault(package.uid % USERS_APART, []).append(package)
-        return found
+                by_user.setdefault(package.uid % USERS_APART, []).append(package)
+        return by_user
 
     def manifest(self) -> dict[str, Any]:
         """`manifest.FACTS`; None for what is unknown, and for what only a recording knows."""
-        told = self.properties.get
-        sdk = integer(told("ro.build.version.sdk"))
+        stated = self.properties.get
+        sdk = integer(stated("ro.build.version.sdk"))
         return {
-            "device": told("ro.product.model") or self.host,
-            "soc": told("ro.soc.model") or told("ro.board.platform"),
-            "android_release": told("ro.build.version.release"),
+            "device": stated("ro.product.model") or self.host,
+            "soc": stated("ro.soc.model") or stated("ro.board.platform"),
+            "android_release": stated("ro.build.version.release"),
             "sdk": sdk if sdk is not None and 0 <= sdk < 1 << 31 else None,
-            "build_fingerprint": told("ro.build.fingerprint"),
+            "build_fingerprint": stated("ro.build.fingerprint"),
             "kernel": self.kernel,
             "page_bytes": self.page_bytes,
             "storage_model": self.storage_model,
@@ -197,42 +195,41 @@ class Facts:
         }
 
 
-def facts(device: Device) -> Facts:
-    """Asks the device. Raises `DeviceError` only where no command runs there."""
-    said = ask(device, _ASKED, root=device.has_root)
-    blocks = _blocks(said["blocks"], said["slaves"])
-    properties = _properties(said["properties"])
-    battery = _colons(said["battery"])
-    size = _last_integer(said["page_size"])
+def facts(shell: Shell) -> Facts:
+    """Queries the device. Raises `DeviceError` only where no command runs there."""
+    answers = query_all(shell, _QUERIES, root=shell.has_root)
+    blocks = _blocks(answers["blocks"], answers["slaves"])
+    properties = _properties(answers["properties"])
+    battery = _colons(answers["battery"])
+    size = _last_integer(answers["page_size"])
     return Facts(
         properties=properties,
-        host=_line(said["host"]),
-        kernel=_line(said["kernel"]),
-        machine=_line(said["machine"]),
+        host=_line(answers["host"]),
+        kernel=_line(answers["kernel"]),
+        machine=_line(answers["machine"]),
         page_bytes=size if size is not None and 0 < size < 1 << 31 else None,
-        is_root=device.has_root,
-        mounts=tuple(_mounts(said["mounts"])),
+        is_root=shell.has_root,
+        mounts=tuple(_mounts(answers["mounts"])),
         blocks=blocks,
-        packages=_packages(said["packages"], said["listed"]),
-        users=dict(_users(said["users"])),
-        screen=_screen(said["screen"]),
-        density=_last_integer(said["density"]),
+        packages=_packages(answers["packages"], answers["listed"]),
+        users=dict(_users(answers["users"])),
+        screen=_screen(answers["screen"]),
+        density=_last_integer(answers["density"]),
         battery_percent=integer(battery.get("level")),
         battery_c=_scaled(battery.get("temperature"), 10),
         is_charging=_charging(battery),
-        throttling=integer(_colons(said["thermal"]).get("Thermal Status")),
-        temperatures_c=_temperatures(said["zones"]),
-        clock=clock(device),
+        throttling=integer(_colons(answers["thermal"]).get("Thermal Status")),
+        temperatures_c=_temperatures(answers["zones"]),
+        clock=clock(shell),
     )
 
 
-def clock(device: Device) -> Clock | None:
-    """The device's clocks, asked three times; the answer that came fastest is kept."""
-    asked = "date +%s.%N; cat /proc/uptime"
+def clock(shell: Shell) -> Clock | None:
+    """The device's clocks, queried three times; the answer that came fastest is kept."""
     best: Clock | None = None
     for _ in range(_CLOCK_TRIES):
         began, began_mono = time.time(), time.monotonic()
-        lines = device.patiently(lambda: device.script(asked)).text.splitlines()
+        lines = shell.query("date +%s.%N; cat /proc/uptime").text.splitlines()
         took = time.monotonic() - began_mono
         realtime = _seconds(lines[0]) if lines else None
         if realtime is None:
@@ -240,11 +237,11 @@ def clock(device: Device) -> Clock | None:
         uptime = _seconds(lines[1].split(" ")[0]) if len(lines) > 1 else None
         # A date without fractions is on average half a second older than it says.
         whole = not _HAS_FRACTION.fullmatch(lines[0])
-        found = Clock(
+        read = Clock(
             realtime, uptime, realtime + (0.5 if whole else 0) - (began + took / 2), took / 2 + (0.5 if whole else 0)
         )
-        if best is None or found.doubt_s < best.doubt_s:
-            best = found
+        if best is None or read.doubt_s < best.doubt_s:
+            best = read
     return best
 
 
@@ -259,7 +256,7 @@ _DISK_FILES = (
 _BENEATH_UFS = "device/../../.."
 """From a logical unit to its controller."""
 
-_ASKED: dict[str, str] = {
+_QUERIES: dict[str, str] = {
     "properties": "getprop",
     "host": "uname -n",
     "kernel": "uname -r",
@@ -285,7 +282,7 @@ _ASKED: dict[str, str] = {
     "thermal": "dumpsys thermalservice",
     "zones": "grep -s '' /sys/class/thermal/thermal_zone*/type /sys/class/thermal/thermal_zone*/temp /dev/null",
 }
-"""What is asked for each part; sysfs by one grep, which is one process and not thousands."""
+"""The query for each part; sysfs by one grep, which is one process and not thousands."""
 
 
 # -- what devices say -------------------------------------------------------------------------------------------------
@@ -297,16 +294,16 @@ def _line(lines: list[str]) -> str | None:
 
 def _properties(lines: list[str]) -> dict[str, str]:
     """``[name]: [value]``; a value may go on over more lines."""
-    found = re.finditer(r"^\[([^\[\]\n]+)\]: \[(.*?)\]$", "\n".join(lines), re.MULTILINE | re.DOTALL)
-    return {match[1]: match[2] for match in found}
+    lines_of_one = re.finditer(r"^\[([^\[\]\n]+)\]: \[(.*?)\]$", "\n".join(lines), re.MULTILINE | re.DOTALL)
+    return {match[1]: match[2] for match in lines_of_one}
 
 
 def _mounts(lines: list[str]) -> Iterator[Mount]:
     """Of proc(5): … MAJ:MIN ROOT PLACE OPTIONS [TAGS…] - TYPE SOURCE OPTIONS. The last of one place is on top."""
     for line in lines:
-        of_place, found, of_filesystem = line.partition(" - ")
+        of_place, is_parted, of_filesystem = line.partition(" - ")
         first, second = of_place.split(" "), of_filesystem.split(" ")
-        if found and len(first) >= 6 and len(second) >= 3 and re.fullmatch("[0-9]+:[0-9]+", first[2], re.ASCII):
+        if is_parted and len(first) >= 6 and len(second) >= 3 and re.fullmatch("[0-9]+:[0-9]+", first[2], re.ASCII):
             place, source = _unescaped(first[4]), _unescaped(second[1])
             yield Mount(first[2], place, second[0], source, ",".join((first[5], second[2])))
 
@@ -316,19 +313,19 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)
 
 
-def _found(lines: list[str], top: str) -> Iterator[tuple[list[str], str]]:
+def _below(lines: list[str], top: str) -> Iterator[tuple[list[str], str]]:
     """The parts of a file's path below `top`, and a line in it, from each line of grep."""
     for line in lines:
-        path, found, value = line.partition(":")
-        # Names in sysfs of SCSI have colons, but what is asked for is reached by others.
-        if found and path.startswith(f"{top}/"):
+        path, colon, value = line.partition(":")
+        # Names in sysfs of SCSI have colons, but what is queried is reached by others.
+        if colon and path.startswith(f"{top}/"):
             yield path.removeprefix(f"{top}/").split("/"), value
 
 
 def _blocks(lines: list[str], slaves: list[str]) -> dict[str, Block]:
     disks: dict[str, dict[str, str]] = {}
     parts: dict[tuple[str, str], dict[str, str]] = {}
-    for (name, *below), value in _found(lines, "/sys/block"):
+    for (name, *below), value in _below(lines, "/sys/block"):
         path = "/".join(below)
         if len(below) == 2 and below[1] in {"dev", "size", "start"}:
             parts.setdefault((name, below[0]), {})[below[1]] = value
@@ -345,21 +342,21 @@ def _blocks(lines: list[str], slaves: list[str]) -> dict[str, Block]:
     blocks = {
         name: Block(
             name,
-            told["dev"],
-            integer(told.get("size")),
+            stated["dev"],
+            integer(stated.get("size")),
             None,
             None,
-            told.get("dm/name"),
+            stated.get("dm/name"),
             tuple(sorted(mapped.get(name, []))),
-            {path: value for path, value in told.items() if path not in {"dev", "size"}},
+            {path: value for path, value in stated.items() if path not in {"dev", "size"}},
         )
-        for name, told in disks.items()
-        if "dev" in told
+        for name, stated in disks.items()
+        if "dev" in stated
     }
-    for (disk, name), told in parts.items():
-        if "dev" in told and "start" in told and disk in blocks:
-            sizes = integer(told.get("size")), integer(told["start"])
-            blocks[name] = Block(name, told["dev"], *sizes, disk, told.get("label"), (), {})
+    for (disk, name), stated in parts.items():
+        if "dev" in stated and "start" in stated and disk in blocks:
+            sizes = integer(stated.get("size")), integer(stated["start"])
+            blocks[name] = Block(name, stated["dev"], *sizes, disk, stated.get("label"), (), {})
     return blocks
 
 
@@ -371,17 +368,17 @@ def _packages(lines: list[str], listed: list[str]) -> tuple[Package, ...]:
         uid = integer(rest.split(" ")[0])
         if uid is not None:
             users[name] = uid
-    found: dict[str, Package] = {}
+    packages: dict[str, Package] = {}
     for line in lines:
         match = re.fullmatch(
             r"package:(?:(.*)=)?([^=]*?)(?: uid:([0-9]{1,9})(?:,[0-9,]*)?)?", line.rstrip("\r"), re.ASCII
         )
         if match and match[2]:
-            found[match[2]] = Package(match[2], integer(match[3]), match[1])
+            packages[match[2]] = Package(match[2], integer(match[3]), match[1])
     for name, uid in users.items():
-        known = found.get(name)
-        found[name] = Package(name, uid, known.apk if known else None)
-    return tuple(found[name] for name in sorted(found))
+        known = packages.get(name)
+        packages[name] = Package(name, uid, known.apk if known else None)
+    return tuple(packages[name] for name in sorted(packages))
 
 
 def _users(lines: list[str]) -> Iterator[tuple[int, str]]:
@@ -393,46 +390,46 @@ def _users(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 def _screen(lines: list[str]) -> tuple[int, int] | None:
     """An override stands behind the physical size, and holds."""
-    sizes = [re.search(r"size: ([0-9]{1,6})x([0-9]{1,6})", line, re.ASCII) for line in lines]
-    found = [(int(size[1]), int(size[2])) for size in sizes if size]
-    return found[-1] if found else None
+    matches = [re.search(r"size: ([0-9]{1,6})x([0-9]{1,6})", line, re.ASCII) for line in lines]
+    sizes = [(int(match[1]), int(match[2])) for match in matches if match]
+    return sizes[-1] if sizes else None
 
 
 def _last_integer(lines: list[str]) -> int | None:
-    found = [integer(line.rpartition(":")[2]) for line in lines]
-    return next((number for number in reversed(found) if number is not None), None)
+    numbers = [integer(line.rpartition(":")[2]) for line in lines]
+    return next((number for number in reversed(numbers) if number is not None), None)
 
 
 def _colons(lines: list[str]) -> dict[str, str]:
     """``name: value``; the first of a name holds, which is of the service and not of its history."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if colon:
-            found.setdefault(name.strip(), value.strip())
-    return found
+            values.setdefault(name.strip(), value.strip())
+    return values
 
 
 def _charging(battery: Mapping[str, str]) -> bool | None:
-    told = [battery.get(f"{source} powered") for source in ("AC", "USB", "Wireless", "Dock")]
-    return None if not any(told) else "true" in told
+    sources = [battery.get(f"{source} powered") for source in ("AC", "USB", "Wireless", "Dock")]
+    return None if not any(sources) else "true" in sources
 
 
 def _temperatures(lines: list[str]) -> dict[str, float]:
-    """Zones tell thousandths of a degree, and on some kernels degrees; what no phone has is no temperature."""
+    """Zones state thousandths of a degree, and on some kernels degrees; what no phone has is no temperature."""
     zones: dict[str, dict[str, str]] = {}
-    for (zone, *below), value in _found(lines, "/sys/class/thermal"):
+    for (zone, *below), value in _below(lines, "/sys/class/thermal"):
         zones.setdefault(zone, {})["/".join(below)] = value
-    found: dict[str, float] = {}
-    for zone, told in sorted(zones.items()):
-        raw = integer(told.get("temp"))
+    celsius: dict[str, float] = {}
+    for zone, files in sorted(zones.items()):
+        raw = integer(files.get("temp"))
         if raw is None:
             continue
         degrees = raw / 1000 if abs(raw) >= _MOST_C else float(raw)
         if -_MOST_C < degrees < _MOST_C and raw != 0:
-            name = told.get("type", zone).strip()
-            found[name if name not in found else f"{name}.{zone.removeprefix('thermal_zone')}"] = degrees
-    return found
+            name = files.get("type", zone).strip()
+            celsius[name if name not in celsius else f"{name}.{zone.removeprefix('thermal_zone')}"] = degrees
+    return celsius
 
 
 _MOST_C = 200

@@ -1,7 +1,7 @@
 """Programs that run on a device for long: detached from the link, so that they go on when it is lost.
 
 Each has a directory on the device with ``pid``, ``output`` and ``errors`` (what it writes) and, from its end,
-``status``. They are asked for their progress by short commands, which can be repeated after a link was lost: by
+``status``. Their progress is queried by short commands, which can be repeated after a link was lost: by
 ``begun`` and ``sent-TERM`` the device knows what it has done already.
 """
 
@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from androstep_analysis.device.numbers import count
+from androstep_analysis.device.session.shell import Shell
 from androstep_analysis.device.transport import DeviceError, quoted
+from androstep_analysis.device.transport.parse import count
 
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
-
-_ASK_S = 15.0
+_POLL_S = 15.0
 _STATUS_S = 5.0
 """How long a program's shell has, on a busy device, to write the status of a program that has ended."""
 
@@ -25,7 +22,7 @@ _LINE_BYTES = 1 << 20
 """What is longer without a line's end is a line."""
 
 _OFTEN_S, _SELDOM_S = 0.05, 0.5
-"""How long to wait between questions: at first, and at most. Each costs the device a few processes."""
+"""How long to wait between polls: at first, and at most. Each costs the device a few processes."""
 
 KILLED = 128 + 9
 """The status of a program that was killed with its shell, or with the device."""
@@ -34,8 +31,8 @@ KILLED = 128 + 9
 class Job:
     """A program at work on a device, or its remains: what is in `directory` says all."""
 
-    def __init__(self, device: Device, directory: str, *, root: bool) -> None:
-        self.device = device
+    def __init__(self, shell: Shell, directory: str, *, root: bool) -> None:
+        self.shell = shell
         self.directory = directory
         self.root = root
         self.status: int | None = None
@@ -46,7 +43,7 @@ class Job:
     def start(self, words: Sequence[str]) -> None:
         """Starts a program; its directory is there already, and nothing else uses it.
 
-        May be asked for again where the answer was lost: the program starts once.
+        May be called again where the answer was lost: the program starts once.
         """
         # The first shell becomes the program, so that its number is the program's. SIGHUP is ignored by all of them.
         become = 'echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && exec "$@"'
@@ -54,22 +51,22 @@ class Job:
         ended = 'echo $? >"$D/status.new" && mv "$D/status.new" "$D/status"'
         line = f'(trap "" HUP; {named} >"$D/output" 2>"$D/errors"; {ended}) </dev/null >/dev/null 2>&1 3>&- & shell=$!'
         once = f'shell=$$; if mkdir "$D/begun"; then {line}; elif [ ! -d "$D/begun" ]; then exit 1; fi'
-        # Returns when the number is known, or nobody is left to tell it: a signal sent before would reach nothing.
-        told = '[ -e "$D/pid" ] || [ -e "$D/status" ]'
-        until = f'until {told} || ! kill -0 "$shell" 2>/dev/null; do sleep 0.05; done'
+        # Returns when the number is known, or nobody is left to write it: a signal sent before would reach nothing.
+        is_known = '[ -e "$D/pid" ] || [ -e "$D/status" ]'
+        until = f'until {is_known} || ! kill -0 "$shell" 2>/dev/null; do sleep 0.05; done'
         full = 'echo "nothing can be written to $D; make room there" >&2; false'
-        text = f"D={quoted([self.directory])}; {once}; {until}; {told} || {{ {full}; }}"
-        self.device.patiently(lambda: self.device.checked(text, "start a program", root=self.root))
+        text = f"D={quoted([self.directory])}; {once}; {until}; {is_known} || {{ {full}; }}"
+        self.shell.ensure(text, "start a program", root=self.root)
 
     def poll(self) -> list[str]:
         """The lines it wrote to standard error since the last call; sets `status` when it has ended."""
         ended = 'read s <status && echo $s || { [ ! -d "/proc/${p:-none}" ] && echo gone || echo; }'
-        said = f"[ ! -e errors ] || tail -c +{self._seen + 1} errors"
-        asked = f"cd {quoted([self.directory])} || exit; p=; read p <pid; {ended}; {said}"
-        answer = self.device.patiently(lambda: self.device.script(asked, root=self.root, timeout_s=_ASK_S))
+        rest = f"[ ! -e errors ] || tail -c +{self._seen + 1} errors"
+        text = f"cd {quoted([self.directory])} || exit; p=; read p <pid; {ended}; {rest}"
+        answer = self.shell.query(text, root=self.root, timeout_s=_POLL_S)
         if answer.status:
             raise DeviceError(
-                f"{self.device.name}: {self.directory} is gone, with what ran there ({answer.complaint}); "
+                f"{self.shell.name}: {self.directory} is gone, with what ran there ({answer.complaint}); "
                 "was the device restarted?"
             )
         state, _, new = answer.output.partition(b"\n")
@@ -98,9 +95,9 @@ class Job:
         """
         pause = _OFTEN_S
         while self.status is None:
-            for said in self.poll():
+            for written in self.poll():
                 if line is not None:
-                    line(said)
+                    line(written)
             if meanwhile is not None:
                 meanwhile()
             if self.status is None:
@@ -112,20 +109,20 @@ class Job:
         """Its process."""
         pid = count(self._text("pid"))
         if pid is None:
-            raise DeviceError(f"{self.device.name}: a program could not be started ({self.errors()})")
+            raise DeviceError(f"{self.shell.name}: a program could not be started ({self.errors()})")
         return pid
 
     def end(self, signal: str = "TERM") -> None:
-        """Asks it to end, unless it has ended. Shells start background programs with SIGINT ignored: hence SIGTERM.
+        """Tells it to end, unless it has ended. Shells start background programs with SIGINT ignored: hence SIGTERM.
 
         Each signal is sent once, also where the answer was lost: by a second, iotrace breaks off what it does at last.
         """
         sent = f"sent-{signal}"
-        ask = (
+        text = (
             f"cd {quoted([self.directory])} && [ -e pid ] && [ ! -e status ] && [ ! -e {sent} ] && "
             f'kill -{signal} "$(cat pid)" && : >{sent}'
         )
-        self.device.patiently(lambda: self.device.script(ask, root=self.root))
+        self.shell.query(text, root=self.root)
 
     def output(self) -> str:
         """What it has written to standard output."""
@@ -137,4 +134,4 @@ class Job:
 
     def _text(self, name: str) -> bytes:
         line = f"cat {quoted([f'{self.directory}/{name}'])}"
-        return self.device.patiently(lambda: self.device.script(line, root=self.root)).output
+        return self.shell.query(line, root=self.root).output

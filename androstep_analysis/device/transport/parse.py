@@ -1,4 +1,4 @@
-"""Numbers in what a device says, which may say anything."""
+"""Numbers in the answers of a device, which may be anything."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def integer(text: str | None) -> int | None:
     return int(stripped) if _INTEGER.fullmatch(stripped) else None
 
 
-def count(said: bytes) -> int | None:
+def count(output: bytes) -> int | None:
     """The number that a command wrote, if that is one which counts something."""
-    found = integer(said.decode("ascii", "replace"))
-    return found if found is not None and found >= 0 else None
+    number = integer(output.decode("ascii", "replace"))
+    return number if number is not None and number >= 0 else None
 
 
 def free_bytes(lines: Sequence[str]) -> int | None:

@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from androstep_analysis.device import output
 from androstep_analysis.device.transport import DeviceError, LinkLost
+from androstep_analysis.device.transport.process import communicate
 
 _CONNECT_S = 20.0
 _SERVER_PORT = 5037
@@ -54,7 +54,7 @@ class Adb:
         """The connection is adb's server's, which other programs use, too."""
 
     def _adb(self, *words: str, timeout_s: float) -> bytes:
-        """What adb prints, told what to do with the device; words are passed as they are, not through a shell."""
+        """What adb prints when it is run for the device; words are passed as they are, not through a shell."""
         if self._lost and self._serial is not None and ":" in self._serial:
             called("connect", self._serial, timeout_s=_CONNECT_S)  # adb does so by itself only on USB
         which = [] if self._serial is None else ["-s", self._serial]
@@ -63,9 +63,9 @@ class Adb:
         if done is None:
             raise LinkLost(f"{self.name}: no answer for {timeout_s:.0f} s; check cable or network")
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
-            kind = DeviceError if any(sign in said for sign in _FINAL) else LinkLost
-            raise kind(f"{self.name}: adb failed ({said}); see `adb devices`")
+            error = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
+            kind = DeviceError if any(sign in error for sign in _FINAL) else LinkLost
+            raise kind(f"{self.name}: adb failed ({error}); see `adb devices`")
         self._lost = False
         return done.stdout
 
@@ -103,8 +103,8 @@ def called(*words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes] 
         [adb, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         try:
-            said = output.of(process, "adb", timeout_s)
-            return subprocess.CompletedProcess(process.args, process.returncode, *said)
+            streams = communicate(process, "adb", timeout_s)
+            return subprocess.CompletedProcess(process.args, process.returncode, *streams)
         except subprocess.TimeoutExpired:
             return None
         finally:

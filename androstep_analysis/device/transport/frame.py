@@ -1,4 +1,4 @@
-"""Commands for the device's shell of which exit status, output and errors can be told, over any transport.
+"""Commands for the device's shell of which exit status, output and errors can be told apart, over any transport.
 
 A line that `framed` makes writes a random token before and behind the output, then the errors and the exit status.
 What a command writes cannot be taken for the token, which it does not know; an answer without it did not come whole.
@@ -11,8 +11,8 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from androstep_analysis.device.numbers import count
 from androstep_analysis.device.transport import MOST_BYTES, Answer, DeviceError, quoted
+from androstep_analysis.device.transport.parse import count
 
 _ERROR_BYTES = 65536
 """How much of the errors is kept: a shell without printf of its own passes them as one argument."""
@@ -28,13 +28,13 @@ class Framed:
     def answer(self, raw: bytes) -> Answer | None:
         """The answer in what came back; None where it is not all there. What stands before it is left out."""
         begin, middle, end = (f"{self.token}{mark}".encode() for mark in "bme")
-        _, found, rest = raw.partition(begin)
-        output, parted, rest = rest.rpartition(middle)
-        told, ended, _ = rest.rpartition(end)
-        if not (found and parted and ended):
+        _, has_begun, rest = raw.partition(begin)
+        output, is_parted, rest = rest.rpartition(middle)
+        stated, has_ended, _ = rest.rpartition(end)
+        if not (has_begun and is_parted and has_ended):
             return None
-        errors, _, said = told.rpartition(b"x")
-        status = count(said)
+        errors, _, digits = stated.rpartition(b"x")
+        status = count(digits)
         return None if status is None else Answer(status, output, errors)
 
 

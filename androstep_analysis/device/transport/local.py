@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from androstep_analysis.device import output
 from androstep_analysis.device.transport import DeviceError, LinkLost
+from androstep_analysis.device.transport.process import communicate
 
 
 class Local:
@@ -32,7 +32,7 @@ class Local:
             start_new_session=True,  # without a terminal: su asks nobody, and Ctrl-C is for this program
         ) as process:
             try:
-                return output.of(process, self.name, timeout_s)[0]
+                return communicate(process, self.name, timeout_s)[0]
             except subprocess.TimeoutExpired:
                 raise LinkLost(f"local: a command did not end in {timeout_s:.0f} s, and was killed") from None
             finally:

@@ -8,8 +8,8 @@ from functools import partial
 
 from adb_shell.transport.base_transport import BaseTransport
 
-from androstep_analysis.device.adb_protocol import AdbProtocol
 from androstep_analysis.device.transport import DeviceError
+from androstep_analysis.device.transport.adb_protocol import AdbProtocol
 
 
 def device(address: str) -> AdbProtocol:

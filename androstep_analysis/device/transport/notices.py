@@ -1,4 +1,4 @@
-"""Sentences for the user while something takes its time."""
+"""Sentences for the user while something is at work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tqdm.auto import tqdm
 from androstep_analysis.markup import visible
 
 
-def tell(sentence: str) -> None:
+def notify(sentence: str) -> None:
     """Writes a sentence to standard error, beside bars that show progress."""
     with tqdm.external_write_mode(file=sys.stderr):
         print(f"androstep: {visible(sentence)}", file=sys.stderr)

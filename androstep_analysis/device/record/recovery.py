@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
-from androstep_analysis.device import recording
+from androstep_analysis.device.record import recording
+from androstep_analysis.device.session import Session
+from androstep_analysis.device.session.shell import PREFIX
 from androstep_analysis.device.transport import DeviceError, quoted
 
-if TYPE_CHECKING:
-    from androstep_analysis.device.device import Device
 
-
-def recover(device: Device, out: Path) -> list[Capture]:
+def recover(device: Session, out: Path) -> list[Capture]:
     """Captures of all recordings in the device's memory: at `out`, and where there are more at ``out-2``, ``out-3``, ….
 
     Recordings that still run are ended. Raises `DeviceError` where there is none.
     """
-    found = _left(device)
-    if not found:
+    left = _unfetched(device)
+    if not left:
         raise DeviceError(f"{device.name}: no recording is left there; what was in memory is gone when it restarts")
-    places = [out if number == 1 else out.with_name(f"{out.name}-{number}") for number in range(1, len(found) + 1)]
+    places = [out if number == 1 else out.with_name(f"{out.name}-{number}") for number in range(1, len(left) + 1)]
     for place in places:
         capture.refuse_existing(place)
-    return [recording.fetch(device, directory, place) for directory, place in zip(found, places, strict=True)]
+    return [recording.fetch(device, directory, place) for directory, place in zip(left, places, strict=True)]
 
 
-def _left(device: Device) -> list[str]:
-    from androstep_analysis.device.device import PREFIX
-
+def _unfetched(device: Session) -> list[str]:
     places = dict.fromkeys((*recording.MEMORY, device.scratch))
     names = " ".join(f"{quoted([place])}/{PREFIX}*/{recording.ABOUT}" for place in places)
     # Others may make directories in /dev/shm, too: what they say in one, such as which process to end, does not count.
     kept = '[ -e "$d/recording/trace.dat" ] || [ -e "$d/recording/unfinished" ]'
     began = f'd=${{f%/*}}; [ -O "$d" ] && [ ! -L "$d" ] && {{ {kept}; }} && echo "$d"'
-    asked = f"for f in {names}; do {began}; done; true"
-    said = device.patiently(lambda: device.checked(asked, "look for recordings", root=True))
-    return said.decode("utf-8", "replace").splitlines()
+    text = f"for f in {names}; do {began}; done; true"
+    return device.ensure(text, "look for recordings", root=True).decode("utf-8", "replace").splitlines()

@@ -1,0 +1,114 @@
+"""A session with a device: files and programs there besides commands, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from androstep_analysis import programs
+from androstep_analysis.device.session.facts import facts
+from androstep_analysis.device.session.job import Job
+from androstep_analysis.device.session.shell import Shell
+from androstep_analysis.device.session.transfer import Hasher, Transfer, hasher
+from androstep_analysis.device.transport import Transport
+
+_END_S = 60.0
+
+
+class Session(Shell):
+    """What this program does and keeps on a device; a context manager that ends and removes all that again."""
+
+    def __init__(self, transport: Transport, **choices: Any) -> None:
+        super().__init__(transport, **choices)
+        self._jobs: list[Job] = []
+        self._numbered = 0
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the device (`manifest.FACTS`)."""
+        return {name: value for name, value in facts(self).manifest().items() if value is not None}
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def push(self, source: str | PathLike[str], target: str, *, mode: int = 0o644, root: bool = False) -> None:
+        """Copies a file to the device, where it is whole or not there (`Transfer.push`)."""
+        Transfer(self, self.hasher, root).push(Path(source), target, mode)
+
+    def pull(self, source: str, target: str | PathLike[str], *, root: bool = False) -> None:
+        """Copies a file from the device, where it is whole or not there (`Transfer.pull`)."""
+        Transfer(self, self.hasher, root).pull(source, Path(target))
+
+    @cached_property
+    def hasher(self) -> Hasher:
+        """How files are compared with their copies."""
+        return hasher(self)
+
+    # -- programs --------------------------------------------------------------------------------------------------
+
+    def probe(self, name: str) -> str:
+        """The path on the device of one of our programs, which is copied there when it is first used."""
+        target = f"{self.directory}/{name}"
+        self.push(programs.for_processor(name, self.abi), target, mode=0o755)
+        return target
+
+    def start(self, words: Sequence[str], *, root: bool = False, directory: str | None = None) -> Job:
+        """Starts a program that goes on when the link is lost; `close` ends it.
+
+        `directory`, which must be new, gets what it writes; by default one that is removed with the rest.
+        """
+        if directory is None:
+            self._numbered += 1
+            directory = f"{self.directory}/job-{self._numbered}"
+        self._make_directory(directory, root=root)
+        job = Job(self, directory, root=root)
+        self._jobs.append(job)  # before it starts: who loses the answer does not know whether it runs
+        with self.ending(job):
+            job.start(words)
+        return job
+
+    def stream(self, words: Sequence[str], line: Callable[[str], None], *, root: bool = False) -> int:
+        """Runs a program that goes on when the link is lost, calling `line` with each line of its standard error.
+
+        Its exit status. What is raised meanwhile ends it by SIGTERM, and is raised on when it has ended.
+        """
+        job = self.start(words, root=root)
+        try:
+            with self.ending(job):
+                return job.wait(line)
+        finally:
+            self.forget(job)
+
+    @contextlib.contextmanager
+    def ending(self, job: Job) -> Iterator[Job]:
+        """A program at work; what is raised inside ends it by SIGTERM, and is raised on when it has ended."""
+        try:
+            yield job
+        except BaseException:
+            self.end(job)
+            raise
+
+    def end(self, job: Job, signals: Sequence[str] = ("TERM", "KILL")) -> None:
+        """Ends a program: by the first signal, or where it does not end in a minute by the next."""
+        for signal in signals:
+            job.end(signal)
+            deadline = time.monotonic() + _END_S
+            while job.status is None and time.monotonic() < deadline:
+                job.poll()
+                time.sleep(0.05)
+            if job.status is not None:
+                return
+
+    def forget(self, job: Job) -> None:
+        """Leaves a program to itself: `close` will not end it."""
+        if job in self._jobs:
+            self._jobs.remove(job)
+
+    def _clean_up(self) -> None:
+        for job in list(self._jobs):
+            self.end(job)
+            self.forget(job)
+        super()._clean_up()

@@ -1,0 +1,214 @@
+"""The shell of a device: commands, also as root, that are tried again when the link was lost, and directories."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from androstep_analysis.device.transport import Answer, DeviceError, LinkLost, Transport, quoted
+from androstep_analysis.device.transport.frame import framed
+from androstep_analysis.device.transport.notices import notify
+from androstep_analysis.device.transport.parse import count
+
+T = TypeVar("T")
+
+PREFIX = "androstep-"
+"""Begins the name of each directory that is made on a device."""
+
+_PATIENCE_S = 60.0
+_AGAIN_S = 1.0
+
+_SU = ("su -c", "su 0 sh -c", "su root sh -c")
+"""Magisk and its like; debuggable builds of Android; others. A command as one word follows."""
+
+
+class Shell:
+    """Runs commands on a device, and keeps a directory there; a context manager that removes that again.
+
+    `patience_s` is how long a lost link is tried again before it is an error. Every method raises `DeviceError` with
+    one sentence where the device fails, and its `LinkLost` where it does not answer.
+    """
+
+    def __init__(self, transport: Transport, *, patience_s: float = _PATIENCE_S) -> None:
+        self.patience_s = patience_s
+        self._transport = transport
+        self._directory: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """How the device is named for `connect`."""
+        return self._transport.name
+
+    @property
+    def scratch(self) -> str:
+        """The directory of the device that any of its users may make files and run programs in."""
+        return self._transport.scratch
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this machine, and relative paths mean what they mean here."""
+        return self._transport.is_here
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    def sh(self, words: Sequence[str], *, root: bool = False, timeout_s: float = 60) -> Answer:
+        """Runs a program with exactly these words, without input, to its end.
+
+        A failure of the program is no error but an `Answer.status`. With `root`, by su where the shell is not root.
+        """
+        return self.script(quoted(words), root=root, timeout_s=timeout_s)
+
+    def script(self, text: str, *, root: bool = False, timeout_s: float = 60) -> Answer:
+        """Runs a text for the device's shell; make every name in it with `transport.quoted`."""
+        user = None
+        if root:
+            if not self.has_root:
+                raise DeviceError(f"{self.name}: no root there; root the device, or allow adb's shell to use su")
+            user = self._su
+        return self._framed(text, user, timeout_s)
+
+    def checked(self, text: str, purpose: str, *, root: bool = False, timeout_s: float = 60) -> bytes:
+        """The output of a text for the shell that has to work; raises `DeviceError` naming `purpose` otherwise."""
+        answer = self.script(text, root=root, timeout_s=timeout_s)
+        if answer.status:
+            raise DeviceError(f"{self.name}: cannot {purpose}: {answer.complaint}")
+        return answer.output
+
+    def _framed(self, text: str, user: str | None, timeout_s: float) -> Answer:
+        answer, raw = self._run(text, user, timeout_s)
+        if answer is None:
+            rest = raw.decode("utf-8", "replace").strip()[-200:]
+            raise LinkLost(f"{self.name}: a command was broken off{f' ({rest})' if rest else ''}; is the link lost?")
+        return answer
+
+    def _run(self, text: str, user: str | None, timeout_s: float) -> tuple[Answer | None, bytes]:
+        """The answer, None where it did not come whole, and all that came."""
+        frame = framed(text, user)
+        raw = self._transport.run(frame.line, timeout_s=timeout_s)
+        return frame.answer(raw), raw
+
+    def patiently(self, action: Callable[[], T]) -> T:
+        """What `action` returns; does it again for `patience_s` as long as the link is lost."""
+        deadline: float | None = None
+        while True:
+            try:
+                return action()
+            except LinkLost as lost:
+                now = time.monotonic()
+                if deadline is None:
+                    deadline = now + self.patience_s
+                    if self.patience_s:
+                        notify(f"{lost} (trying again for {self.patience_s:.0f} s; what runs on the device goes on)")
+                if now >= deadline:
+                    raise
+                time.sleep(min(_AGAIN_S, max(0.0, deadline - now)))
+
+    def query(self, text: str, *, root: bool = False, timeout_s: float = 60) -> Answer:
+        """`script` for what may be done twice: again, while the link is lost."""
+        return self.patiently(lambda: self.script(text, root=root, timeout_s=timeout_s))
+
+    def ensure(self, text: str, purpose: str, *, root: bool = False, timeout_s: float = 60) -> bytes:
+        """`checked` for what may be done twice: again, while the link is lost."""
+        return self.patiently(lambda: self.checked(text, purpose, root=root, timeout_s=timeout_s))
+
+    def holds(self, condition: str, *, root: bool = False) -> bool:
+        """Whether a text for the shell, such as a test, ends with status 0."""
+        return self.query(condition, root=root).status == 0
+
+    def answers(self) -> None:
+        """Raises `DeviceError` unless commands run there."""
+        assert self._user >= 0
+
+    @cached_property
+    def _user(self) -> int:
+        """The number of the user that commands run as."""
+        answer = self._framed("id -u", None, 30)
+        user = count(answer.output)
+        if user is None:
+            raise DeviceError(f"{self.name}: the device's shell does not work ({answer.complaint})")
+        return user
+
+    @cached_property
+    def _su(self) -> str | None:
+        """What runs a command as root; None where the shell is root, or nothing works."""
+        if self._user == 0:
+            return None
+        for way in _SU:
+            answer, _ = self.patiently(partial(self._run, "id -u", way, 30))
+            if answer is not None and count(answer.output) == 0:  # who is refused gets no answer: nothing was run
+                return way
+        return None
+
+    @cached_property
+    def has_root(self) -> bool:
+        """Whether commands can run as root: the shell is root, or su lets it."""
+        return self._user == 0 or self._su is not None
+
+    @cached_property
+    def abi(self) -> str:
+        """The processor, by ``ro.product.cpu.abi`` or, where there are no properties, ``uname -m``."""
+        text = 'a=$(getprop ro.product.cpu.abi 2>/dev/null); [ -n "$a" ] && echo "$a" || uname -m'
+        return self.query(text).text.strip()
+
+    # -- directories -----------------------------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> str:
+        """A directory on the device for this program alone; `close` removes it."""
+        if self._directory is None:
+            self._directory = self.new_directory(self.scratch)
+        return self._directory
+
+    def new_directory(self, place: str, *, root: bool = False) -> str:
+        """Makes a directory with a new name in `place`, for its owner only."""
+        directory = f"{place}/{PREFIX}{secrets.token_hex(8)}"
+        self._make_directory(directory, root=root)
+        return directory
+
+    def _make_directory(self, directory: str, *, root: bool) -> None:
+        """Makes a directory that nobody else has: one of ours that is there was made, and the answer lost."""
+        word, place = quoted([directory]), directory.rpartition("/")[0]
+        text = f"umask 077; mkdir {word} || {{ [ -d {word} ] && [ -O {word} ]; }}"
+        self.ensure(text, f"make a directory in {place}", root=root)
+
+    def remove(self, directory: str, *, root: bool = False) -> None:
+        """Removes a directory that `new_directory` made, with all that is in it."""
+        assert directory.rpartition("/")[2].startswith(PREFIX)
+        self.ensure(f"rm -rf {quoted([directory])}", f"remove {directory}", root=root)
+
+    def copy_in(self, source: Path, target: str) -> None:
+        """Copies a file to the device, unverified."""
+        self._transport.push(source, target)
+
+    def close(self) -> None:
+        """Ends and removes what was started and put there, and closes the connection.
+
+        What the device does not let us remove, because it does not answer, is stated.
+        """
+        try:
+            self._clean_up()
+        except DeviceError as error:
+            notify(f"{error}; {self._directory} may be left on the device")
+        finally:
+            self._transport.close()
+
+    def _clean_up(self) -> None:
+        if self._directory is not None:
+            self.remove(self._directory, root=self.has_root)
+            self._directory = None

@@ -1,0 +1,69 @@
+"""What `connect` can be given: how a device is named, and the transport that reaches it."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+from typing import cast
+
+from androstep_analysis.device.transport import DeviceError, Transport, adb
+from androstep_analysis.device.transport.local import Local
+
+VARIABLE = "ANDROSTEP_DEVICE"
+
+
+def transport(address: str | None) -> Transport:
+    """The transport that `address` names, not yet connected: by default that of the variable, or the only one."""
+    address = address or os.environ.get(VARIABLE) or _only()
+    kind, _, serial = address.partition(":")
+    if kind == "local" and not serial:
+        return Local()
+    if kind == "adb":
+        return adb.Adb(serial or None)
+    if kind == "usb":
+        return cast(Transport, _usb().device(serial or None))
+    try:
+        from androstep_analysis.device.transport import tcp
+    except ModuleNotFoundError as error:
+        raise _lacking(address, error) from None
+    return tcp.device(address)
+
+
+def reachable() -> list[str]:
+    """What `connect` can be given without an address: this machine, devices on USB, and those known to adb's server."""
+    by_adb = adb.serials()
+    on_usb = [serial for serial in _on_usb() if serial not in by_adb]  # adb's server holds those that it knows
+    return ["local", *(f"usb:{serial}" for serial in on_usb), *(f"adb:{serial}" for serial in by_adb)]
+
+
+def _only() -> str:
+    phones = reachable()[1:]
+    if len(phones) != 1:
+        which = f"several devices are there: {', '.join(phones)}" if phones else "no device is on USB or known to adb"
+        raise DeviceError(f"{which}; name one, as HOST:PORT, usb:SERIAL, adb:SERIAL or local, or in {VARIABLE}")
+    return phones[0]
+
+
+def _on_usb() -> list[str]:
+    try:
+        serials: list[str] = _usb().serials()
+    except DeviceError:  # a machine without libusb or adb-shell has other devices
+        return []
+    return serials
+
+
+def _usb() -> ModuleType:
+    """Module `usb`; adb-shell opens libusb when it is imported."""
+    try:
+        from androstep_analysis.device.transport import usb
+    except OSError as error:
+        raise DeviceError(f"usb: libusb cannot be used ({error}); install libusb-1.0, or use adb") from None
+    except ModuleNotFoundError as error:
+        raise _lacking("usb", error) from None
+    return usb
+
+
+def _lacking(address: str, error: ModuleNotFoundError) -> DeviceError:
+    return DeviceError(
+        f"{address}: there is no Python package {error.name}; `pip install 'androstep[device]'`, or use adb"
+    )
