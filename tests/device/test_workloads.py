@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import random
 import shutil
 import socket
-import struct
 import subprocess
+import sys
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,13 +21,15 @@ import polars as pl
 import pytest
 from adbd import EMMC, FakePhone, phone
 from support import apk_files, fake_apps
+from websockets.http11 import Request, Response
+from websockets.sync.server import ServerConnection, serve
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, perceived, schema
 from androstep_analysis.device import connect, workloads
 from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.device.workloads import Install, Pages, apk, clock, pages, script
-from androstep_analysis.device.workloads.websocket import WebSocket
+from androstep_analysis.device.workloads.devtools import Load, first_page
 from androstep_analysis.errors import InputError
 
 HOSTILE = "a; rm -rf /"
@@ -385,12 +388,12 @@ def browser(directory: Path) -> Iterator[int]:
         start_new_session=True,
     )
     try:
-        told = directory / "DevToolsActivePort"
+        port_file = directory / "DevToolsActivePort"
         deadline = time.monotonic() + 120
-        while not (told.exists() and "\n" in told.read_text()):
+        while not (port_file.exists() and "\n" in port_file.read_text()):
             assert process.poll() is None and time.monotonic() < deadline, "chromium did not start"
             time.sleep(0.05)
-        yield int(told.read_text().split("\n")[0])
+        yield int(port_file.read_text().split("\n")[0])
     finally:
         os.killpg(process.pid, 9)
         process.wait()
@@ -406,7 +409,7 @@ def test_pages_are_loaded_when_the_browser_says_so(tmp_path: Path) -> None:
             begun = boot_ns()
             ran = Pages(urls, repeats=2, pause_s=0.01, browser=None, service=service).run(device)
             ended = boot_ns()
-            asked = boot_ns()
+            requested = boot_ns()
             never = Pages((f"{site.address}/never",), browser=None, service=service, timeout_s=1).run(device)
             with socket.create_server(("127.0.0.1", 0)) as closed:
                 refused = f"http://127.0.0.1:{closed.getsockname()[1]}/"
@@ -427,8 +430,8 @@ def test_pages_are_loaded_when_the_browser_says_so(tmp_path: Path) -> None:
         assert row["end_ns"] + error >= requests[-1][2], "not loaded before the last of it was on its way"
         assert row["end_ns"] - row["ts_ns"] >= 200_000_000 - 2 * error
     assert never.steps.select("outcome", "detail").row(0) == ("timeout", "not loaded within 1 s")
-    # From when it was asked: a busy browser begins later, and what it has for the page is as much less.
-    assert never.steps["end_ns"][0] - asked >= 1_000_000_000 - never.steps["error_ns"][0]
+    # From when it was requested: a busy browser begins later, and what it has for the page is as much less.
+    assert never.steps["end_ns"][0] - requested >= 1_000_000_000 - never.steps["error_ns"][0]
     assert failed.steps["outcome"].to_list() == ["failed", "completed"]
     assert "ERR_CONNECTION_REFUSED" in failed.steps["detail"][0]
     waits = perceived.windows(ran.steps)
@@ -472,88 +475,78 @@ def test_addresses_of_a_file(tmp_path: Path) -> None:
         assert str(refused.value).isprintable()
 
 
-# --- WebSocket -------------------------------------------------------------------------------------------------------
-
-
-def serve(listener: socket.socket, frames: list[bytes], got: list[bytes], accept: bytes | None = None) -> None:
-    """Answers one client as a WebSocket server (RFC 6455, section 4.2.2): sends these frames, and keeps one of its."""
-    import base64
-    import hashlib
-
-    with listener.accept()[0] as client:
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += client.recv(4096)
-        key = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key:"))
-        digest = hashlib.sha1(key.partition(b":")[2].strip() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
-        told = accept or base64.b64encode(digest)
-        answer = (
-            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: " + told + b"\r\n\r\n"
-        )
-        client.sendall(answer + b"".join(frames))
-        data = b""
-        while more := client.recv(1 << 16):
-            data += more
-        got.append(data)
+# --- browsers that are none ------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def server(frames: list[bytes], accept: bytes | None = None) -> Iterator[tuple[str, list[bytes]]]:
-    got: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=(listener, frames, got, accept), daemon=True)
+def debugged(serve_page: Callable[[ServerConnection], None], *, is_socket: bool = True) -> Iterator[int]:
+    """The port of something like a browser: it lists one page, and `serve_page` has the page's debugging socket."""
+
+    def answer(connection: ServerConnection, request: Request) -> Response | None:
+        listing = [{"type": "page", "webSocketDebuggerUrl": "ws://elsewhere/devtools/page/1"}]
+        is_page = request.path == "/devtools/page/1"
+        return None if is_page and is_socket else connection.respond(200, json.dumps(listing))
+
+    with serve(serve_page, "127.0.0.1", 0, process_request=answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"ws://127.0.0.1:{listener.getsockname()[1]}/x", got
+        yield server.socket.getsockname()[1]
+        server.shutdown()
         thread.join(60)
 
 
-def frame(opcode: int, data: bytes, final: bool = True) -> bytes:
-    size = len(data)
-    head = struct.pack("!B", (0x80 if final else 0) | opcode)
-    if size < 126:
-        return head + bytes([size]) + data
-    return head + (b"\x7e" + struct.pack("!H", size) if size < 1 << 16 else b"\x7f" + struct.pack("!Q", size)) + data
+def answering(*before: str | list[str]) -> Callable[[ServerConnection], None]:
+    """A page that answers each call with its parameters, after these texts; a list is one text in fragments."""
+
+    def serve_page(page: ServerConnection) -> None:
+        for text in page:
+            call = json.loads(text)
+            for other in before:
+                page.send(other)
+            page.ping()
+            page.send(json.dumps({"id": call["id"], "result": call["params"]}))
+
+    return serve_page
 
 
-def unmasked(data: bytes) -> list[tuple[int, bytes]]:
-    """Frames of a client."""
-    found = []
-    while data:
-        opcode, size, place = data[0] & 15, data[1] & 127, 2
-        assert data[1] & 128, "a client masks what it sends"
-        if size > 125:
-            width = 2 if size == 126 else 8
-            size, place = int.from_bytes(data[2 : 2 + width], "big"), 2 + width
-        mask, body = data[place : place + 4], data[place + 4 : place + 4 + size]
-        found.append((opcode, bytes(byte ^ mask[n % 4] for n, byte in enumerate(body))))
-        data = data[place + 4 + size :]
-    return found
+def test_a_page_answers_between_all_that_it_says_besides() -> None:
+    nonsense = ["", "no JSON", "[" * 100_000, "[1]", '{"id": "1"}', '{"method": 3, "params": []}', ["[", '"ä"', "]"]]
+    text = "x" * 100_000 + "ä"
+    with debugged(answering(*nonsense)) as port, first_page("127.0.0.1", port) as page:
+        assert page.call("Echo", text=text) == {"text": text}
+        assert page.load("http://a.example/", timeout_s=0.2) == Load(None, None)
 
 
-def test_texts_in_frames_of_any_length() -> None:
-    texts = ["", "ä" * 10, "x" * 125, "x" * 126, "x" * 70_000]
-    frames = [frame(1, text.encode()) for text in texts]
-    frames += [frame(1, b"in ", final=False), frame(9, b"ping"), frame(0, b"two", final=True)]
-    with server(frames) as (url, got), WebSocket(url, timeout_s=60) as client:
-        deadline = time.monotonic() + 60
-        assert [client.receive(deadline) for _ in texts] == texts
-        assert client.receive(deadline) == "in two"
-        assert client.receive(time.monotonic()) is None
-        for text in texts:
-            client.send(text)
-    assert unmasked(got[0]) == [(10, b"ping"), *((1, text.encode()) for text in texts)]
+@pytest.mark.parametrize(
+    ("serve_page", "message"),
+    [
+        (lambda page: page.close(), "page is gone"),
+        (lambda page: page.send("x" * ((64 << 20) + 1)), "page is gone .*too big"),
+        (lambda page: page.close(reason="\x1b[2J"), "page is gone"),
+    ],
+)
+def test_a_page_that_goes_away_is_one_sentence(serve_page: Callable[[ServerConnection], None], message: str) -> None:
+    with (
+        debugged(serve_page) as port,
+        pytest.raises(DeviceError, match=message) as refused,
+        first_page("127.0.0.1", port),
+    ):
+        pass
+    assert str(refused.value).isprintable()
 
 
-def test_servers_that_are_none() -> None:
-    far = time.monotonic() + 60
-    for frames, message in (([frame(8, b"")], "closed the page"), ([b"\x81\x7f" + b"\xff" * 8], "more than")):
-        with (
-            server(frames) as (url, _),
-            WebSocket(url, timeout_s=60) as client,
-            pytest.raises(DeviceError, match=message),
-        ):
-            client.receive(far)
-    with server([], accept=b"wrong") as (url, _), pytest.raises(DeviceError, match="does not answer as one"):
-        WebSocket(url, timeout_s=60)
-    with pytest.raises(DeviceError, match="no connection"):
-        WebSocket("ws://127.0.0.1:9/", timeout_s=60)
+def test_ports_of_no_browser() -> None:
+    with (
+        debugged(answering(), is_socket=False) as port,
+        pytest.raises(DeviceError, match="no browser's debugging"),
+        first_page("127.0.0.1", port),
+    ):
+        pass
+    with pytest.raises(DeviceError, match="no browser's debugging"), first_page("127.0.0.1", 9):
+        pass
+
+
+def test_without_websockets_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "websockets.sync.client", None)
+    with pytest.raises(DeviceError, match=r"pip install 'androstep\[device\]'"), first_page("127.0.0.1", 9):
+        pass

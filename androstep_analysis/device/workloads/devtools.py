@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from androstep_analysis.device.transport import DeviceError
-from androstep_analysis.device.workloads.websocket import WebSocket
+from androstep_analysis.errors import printable
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
 
 _ANSWER_S = 60.0
+_CLOSE_S = 1.0
 _MAX_BYTES = 16 << 20
+_MAX_MESSAGE_BYTES = 64 << 20
+_MAX_WAITING = 4
+"""Messages that are read before they are wanted: a browser must not be able to fill this machine's memory."""
 
 
 @dataclass(frozen=True)
@@ -27,26 +36,47 @@ class Load:
     error: str | None = None
 
 
-class Page:
-    """The first page of the browser whose debugging port is `host`:`port`; a context manager."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = WebSocket(f"ws://{host}:{port}{_path(host, port)}", timeout_s=_ANSWER_S)
-        self._number = 0
+@contextlib.contextmanager
+def first_page(host: str, port: int) -> Iterator[Page]:
+    """The first page of the browser whose debugging port is `host`:`port`; raises `DeviceError` where it goes away."""
+    try:
+        from websockets.exceptions import ConnectionClosed, WebSocketException
+        from websockets.sync.client import connect
+    except ModuleNotFoundError as error:
+        raise DeviceError(f"there is no Python package {error.name}; `pip install 'androstep[device]'`") from None
+    where = f"{host}:{port}"
+    try:
+        socket = connect(
+            f"ws://{where}{_path(host, port)}",
+            compression=None,
+            proxy=None,
+            open_timeout=_ANSWER_S,
+            ping_interval=None,
+            close_timeout=_CLOSE_S,
+            max_size=_MAX_MESSAGE_BYTES,
+            max_queue=_MAX_WAITING,
+        )
+    except (OSError, WebSocketException) as error:
+        why = printable(str(error))
+        raise DeviceError(f"{where}: no browser's debugging port answers ({why}); is it a browser's?") from None
+    with socket:
         try:
-            for domain in ("Page", "Network"):
-                self.call(f"{domain}.enable")
-            self.call("Page.setLifecycleEventsEnabled", enabled=True)
-            self._frame = str(_inner(self.call("Page.getFrameTree"), "frameTree", "frame").get("id"))
-        except BaseException:
-            self._socket.__exit__()
-            raise
+            yield Page(socket)
+        except ConnectionClosed as closed:
+            why = printable(str(closed))
+            raise DeviceError(f"{where}: the browser's page is gone ({why}); was it closed?") from None
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._socket.__exit__()
+class Page:
+    """A page of a browser, by a connection to its debugging socket."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._number = 0
+        for domain in ("Page", "Network"):
+            self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
+        self._frame = str(_inner(self.call("Page.getFrameTree"), "frameTree", "frame").get("id"))
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """What the browser answers; `DeviceError` where it refuses or does not answer. Events are left out."""
@@ -63,8 +93,9 @@ class Page:
         return self._number
 
     def _next(self, deadline: float) -> dict[str, Any] | None:
-        text = self._socket.receive(deadline)
-        if text is None:
+        try:
+            text = self._socket.recv(deadline - time.monotonic(), decode=False)
+        except TimeoutError:
             return None
         try:
             message = json.loads(text)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.transport.forward import forwarded
 from androstep_analysis.device.workloads import activity
-from androstep_analysis.device.workloads.devtools import Page
+from androstep_analysis.device.workloads.devtools import Page, first_page
 from androstep_analysis.device.workloads.log import Log, Ran
 from androstep_analysis.errors import InputError, printable
 
@@ -57,7 +57,7 @@ class Pages:
         if self.signal == "displayed":
             self._each(log, lambda url: _view(log, "load", url, self.browser))
         else:
-            with forwarded(device.name, self.service) as (host, port), Page(host, port) as page:
+            with forwarded(device.name, self.service) as (host, port), first_page(host, port) as page:
                 self._each(log, lambda url: self._load(log, page, url))
         return log.ran()
 
