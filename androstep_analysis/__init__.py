@@ -2,7 +2,7 @@
 
 >>> import androstep_analysis as androstep
 >>> capture = androstep.open("datasets/demo")
->>> androstep.measures.blocktypes(capture.io)
+>>> androstep.measures.block_types(capture.io)
 """
 
 from __future__ import annotations

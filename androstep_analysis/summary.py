@@ -32,8 +32,8 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         most.counts(lines(capture))
         if compat == "most"
         else {
-            "block_types": _nested(measures.blocktypes(capture.io), "block_type"),
-            "file_types": _nested(measures.filetypes(capture.io), "file_type"),
+            "block_types": _nested(measures.block_types(capture.io), "block_type"),
+            "file_types": _nested(measures.file_types(capture.io), "file_type"),
         }
     )
     return {

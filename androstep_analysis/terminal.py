@@ -51,8 +51,8 @@ def summary(capture: Capture) -> str:
     parts = [
         *told,
         _shares("Requests", measures.mix(requests), ["op"]),
-        _shares("Block types (empty flushes apart)", measures.blocktypes(io), ["op", "block_type"]),
-        _shares("File types of data blocks", measures.filetypes(io), ["op", "file_type"]),
+        _shares("Block types (empty flushes apart)", measures.block_types(io), ["op", "block_type"]),
+        _shares("File types of data blocks", measures.file_types(io), ["op", "file_type"]),
         _volume(f"Processes (top {TOP})", io, "owner_comm"),
         _volume(f"Apps by directory (top {TOP})", data, "package"),
         _volume(f"Files (top {TOP})", data, "path"),

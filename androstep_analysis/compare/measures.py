@@ -18,8 +18,8 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
-from androstep_analysis.measures.blocktypes import blocktypes
-from androstep_analysis.measures.filetypes import filetypes
+from androstep_analysis.measures.block_types import block_types
+from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.mix import mix
@@ -323,10 +323,10 @@ def measures() -> dict[str, Measure]:
             "sequential and random", requests, lambda t, by: locality(t["requests"], by=(*by, "op")), within=("op",)
         ),
         "sync": Measure("synchronous and buffered writes", io, _sync, within=()),
-        "blocktypes": Measure(
-            "data, directory, journal, metadata", io, lambda t, by: blocktypes(t["io"], by=by), within=("op",)
+        "block_types": Measure(
+            "data, directory, journal, metadata", io, lambda t, by: block_types(t["io"], by=by), within=("op",)
         ),
-        "filetypes": Measure("types of files", io, lambda t, by: filetypes(t["io"], by=by), within=("op",)),
+        "file_types": Measure("types of files", io, lambda t, by: file_types(t["io"], by=by), within=("op",)),
         "latency": Measure("latency of requests", requests, _latency),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),

@@ -176,9 +176,9 @@ _DESCRIBING = ("capture_id", "device", "android_release", "kernel", "fs_type", "
 
 
 def _block_types(captures: Sequence[str], io: pl.LazyFrame) -> str:
-    """Requests and bytes of all captures together, each counted by itself (`measures.blocktypes`)."""
+    """Requests and bytes of all captures together, each counted by itself (`measures.block_types`)."""
     dimensions = ["op", "block_type", "metric"]
-    counted = pl.concat([measures.blocktypes(io.filter(pl.col("capture_id") == capture)) for capture in captures])
+    counted = pl.concat([measures.block_types(io.filter(pl.col("capture_id") == capture)) for capture in captures])
     added = counted.filter(pl.col("metric").is_in(["count", "bytes"])).group_by(dimensions).agg(pl.col("value").sum())
     wide = added.sort(dimensions).pivot("metric", index=["op", "block_type"], values="value", maintain_order=True)
     rows = [

@@ -10,11 +10,11 @@ What each measure counts stands in `schemas/definitions.toml`.
 Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
 """
 
-from androstep_analysis.measures.blocktypes import blocktypes, metadata_fraction
+from androstep_analysis.measures.block_types import block_types, metadata_fraction
 from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
 from androstep_analysis.measures.evidence import evidence
-from androstep_analysis.measures.filetypes import filetypes
+from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.latency import latency, latency_distribution
 from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.mix import mix, rwbs, sizes
@@ -34,7 +34,7 @@ from androstep_analysis.measures.tables import counted, coverage, population
 from androstep_analysis.measures.volume import cumulative, rate, volume
 
 __all__ = [
-    "blocktypes",
+    "block_types",
     "busyness",
     "called_paths",
     "calls",
@@ -48,7 +48,7 @@ __all__ = [
     "cpu_by_process",
     "cumulative",
     "evidence",
-    "filetypes",
+    "file_types",
     "latency",
     "latency_distribution",
     "levels",

@@ -12,15 +12,15 @@ from androstep_analysis.plot.bars import (
     file_types,
     locality,
     mix,
-    rwbs_bars,
-    size_histogram,
-    sync_bars,
-    top_volume,
+    rwbs,
+    sizes,
+    sync,
+    volume,
 )
 from androstep_analysis.plot.bench import (
     bench_devices,
+    bench_distribution,
     bench_journal_modes,
-    bench_latency,
     bench_series,
     bench_sizes,
     bench_sync_modes,
@@ -31,17 +31,17 @@ from androstep_analysis.plot.compare import compare_differences, compare_groups,
 from androstep_analysis.plot.output import save
 from androstep_analysis.plot.paper import png, style
 from androstep_analysis.plot.perceived import perceived_breakdown, perceived_in_flight, perceived_responses
-from androstep_analysis.plot.replay import replay_io_time, replay_lateness, replay_timeline
-from androstep_analysis.plot.samples import samples_cpu, samples_over_time
+from androstep_analysis.plot.replay import replay_io_time, replay_lateness_distribution, replay_timeline
+from androstep_analysis.plot.samples import cpu, samples_over_time
 from androstep_analysis.plot.scatter import sector_over_time, size_over_time
-from androstep_analysis.plot.series import cumulative, latency_cdf, rate
+from androstep_analysis.plot.series import cumulative, latency_distribution, rate
 from androstep_analysis.plot.table import table
 from androstep_analysis.plot.whatif import whatif_accuracy
 
 __all__ = [
     "bench_devices",
+    "bench_distribution",
     "bench_journal_modes",
-    "bench_latency",
     "bench_series",
     "bench_sizes",
     "bench_sync_modes",
@@ -52,9 +52,10 @@ __all__ = [
     "compare_groups",
     "compare_pairs",
     "compare_ranking",
+    "cpu",
     "cumulative",
     "file_types",
-    "latency_cdf",
+    "latency_distribution",
     "locality",
     "mix",
     "perceived_breakdown",
@@ -63,18 +64,17 @@ __all__ = [
     "png",
     "rate",
     "replay_io_time",
-    "replay_lateness",
+    "replay_lateness_distribution",
     "replay_timeline",
-    "rwbs_bars",
-    "samples_cpu",
+    "rwbs",
     "samples_over_time",
     "save",
     "sector_over_time",
-    "size_histogram",
     "size_over_time",
+    "sizes",
     "style",
-    "sync_bars",
+    "sync",
     "table",
-    "top_volume",
+    "volume",
     "whatif_accuracy",
 ]

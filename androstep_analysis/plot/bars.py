@@ -16,7 +16,7 @@ Basis = Literal["count", "bytes"]
 
 
 def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
-    """Stacked bars: what the blocks of reads and of writes held (table of `measures.blocktypes`).
+    """Stacked bars: what the blocks of reads and of writes held (table of `measures.block_types`).
 
     `basis` and `relative` give the four graphs of the MOST Viewer: requests or bytes, as they are or in per cent of
     their operation. Empty flushes, which have no block type, are not drawn.
@@ -25,7 +25,7 @@ def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool =
 
 
 def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
-    """Stacked bars: the types of the files whose data was read and written (table of `measures.filetypes`).
+    """Stacked bars: the types of the files whose data was read and written (table of `measures.file_types`).
 
     Every type that occurs is in the legend. `basis` and `relative` as in `block_types`.
     """
@@ -37,7 +37,7 @@ def mix(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     return _shares(table, "op", paper.OPS, ax)
 
 
-def sync_bars(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
+def sync(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Two bars of 100 %: synchronous and buffered writes by count and by bytes (table of `measures.sync`)."""
     return _shares(table, "class", paper.SYNC, ax)
 
@@ -68,7 +68,7 @@ def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = N
         return ax
 
 
-def rwbs_bars(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
+def rwbs(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
     """Bars: requests by the letters the kernel prints for operation and flags (table of `measures.rwbs`).
 
     The `top` most frequent combinations are drawn, the most frequent first, and the rest counted in a note.
@@ -91,7 +91,7 @@ def rwbs_bars(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> 
         return ax
 
 
-def size_histogram(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
+def sizes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Histogram of request sizes by operation, in bins that double (table of `measures.sizes`).
 
     The bin labelled 4 KiB holds sizes from 4 KiB to just below 8 KiB. Empty requests have no size and are not drawn.
@@ -121,7 +121,7 @@ def size_histogram(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         return ax
 
 
-def top_volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
+def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
     """Horizontal bars: who or what moved most bytes, reads and writes stacked (table of `measures.volume`).
 
     The one dimension beside `op` names the bars; a null in it stands for what is unknown. Other operations than
@@ -129,7 +129,7 @@ def top_volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) ->
     """
     names = [name for name in table.columns if name not in (*paper.MEASURES, "op")]
     if len(names) != 1:
-        raise ValueError(f"top_volume takes one dimension beside op, not {len(names)}: {', '.join(names) or 'none'}")
+        raise ValueError(f"volume takes one dimension beside op, not {len(names)}: {', '.join(names) or 'none'}")
     name = names[0]
     data = paper.rows(table, "bytes", (name, "op")).filter(pl.col("op").is_in(["read", "write"]), pl.col("value") > 0)
     totals = data.group_by(name).agg(pl.col("value").sum()).sort(["value", name], descending=[True, False])

@@ -132,7 +132,7 @@ def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "
         return ax
 
 
-def bench_latency(table: pl.DataFrame, *, part: str = "op", series: str = "test", ax: Axes | None = None) -> Axes:
+def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "test", ax: Axes | None = None) -> Axes:
     """Latency by percentile, a line for each value of column `series` (table of `bench.distribution`).
 
     The axis of percentiles is stretched towards 100 %: each further nine has the same width, as in Gil Tene's

@@ -61,7 +61,7 @@ def replay_io_time(table: pl.DataFrame, *, top: int = 4, ax: Axes | None = None)
         return ax
 
 
-def replay_lateness(table: pl.DataFrame, *, series: str = "part", ax: Axes | None = None) -> Axes:
+def replay_lateness_distribution(table: pl.DataFrame, *, series: str = "part", ax: Axes | None = None) -> Axes:
     """Cumulative distribution of lateness (table of `replay.lateness_distribution`), a line for each value of `series`.
 
     By `part`: lateness of one replay and what it is made of. By ``run_id`` or ``fs_type``: lateness as a whole of

@@ -32,7 +32,7 @@ _LINES: Final = 8
 """More lines than there are colours tell a reader nothing."""
 
 
-def samples_cpu(
+def cpu(
     table: pl.DataFrame,
     *,
     bar: str = "storage",

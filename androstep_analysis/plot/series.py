@@ -21,7 +21,9 @@ WAITING = "#F3DCE8"
 _DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
 
 
-def latency_cdf(table: pl.DataFrame, *, step: Literal["Q2D", "D2C", "Q2C"] = "D2C", ax: Axes | None = None) -> Axes:
+def latency_distribution(
+    table: pl.DataFrame, *, step: Literal["Q2D", "D2C", "Q2C"] = "D2C", ax: Axes | None = None
+) -> Axes:
     """Cumulative distribution of one latency, a line per operation (table of `measures.latency_distribution`).
 
     Time is logarithmic; requests of latency 0 (a clock too coarse for them) are the height at which a line starts.

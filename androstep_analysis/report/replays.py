@@ -95,7 +95,7 @@ _OF_REPLAYS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
 
 def _lateness(table: pl.DataFrame) -> Axes:
     """Of one replay the parts of its lateness, of several the lateness of each."""
-    return plot.replay_lateness(table, series="part" if table["run_id"].n_unique() == 1 else "run_id")
+    return plot.replay_lateness_distribution(table, series="part" if table["run_id"].n_unique() == 1 else "run_id")
 
 
 SECTION: Final = Section(

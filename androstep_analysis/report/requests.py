@@ -33,9 +33,9 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]:
         "mix": measures.mix(requests),
         "rwbs": measures.rwbs(requests),
         "sizes": measures.sizes(requests),
-        "blocktypes": measures.blocktypes(io),
+        "block_types": measures.block_types(io),
         "metadata_fraction": measures.metadata_fraction(io),
-        "filetypes": measures.filetypes(io),
+        "file_types": measures.file_types(io),
         "apps": apps if apps["package"].count() else apps.clear(),
         "processes": measures.volume(io, by=("owner_comm",)),
         "files": measures.volume(of_files, by=("path",)),
@@ -91,14 +91,14 @@ SECTIONS: Final = (
             Figure(
                 "rwbs",
                 "rwbs",
-                plot.rwbs_bars,
+                plot.rwbs,
                 "Requests by operation and flag letters as the kernel prints them (rwbs): R read, W write, D discard, "
                 "a leading F preflush, a trailing F FUA, S sync, M meta, A readahead; FF is an empty flush.",
             ),
             Figure(
                 "sizes",
                 "sizes",
-                plot.size_histogram,
+                plot.sizes,
                 "Requests by size. A bin holds the sizes from its own to just below that of the next one.",
             ),
         ),
@@ -106,14 +106,14 @@ SECTIONS: Final = (
     Section(
         "Block types",
         ("block_type", "metadata_fraction", "image"),
-        (("blocktypes", layouts.shares("op", "block_type")), ("metadata_fraction", layouts.fraction)),
-        _four("block_types", "blocktypes", plot.block_types, "block type"),
+        (("block_types", layouts.shares("op", "block_type")), ("metadata_fraction", layouts.fraction)),
+        _four("block_types", "block_types", plot.block_types, "block type"),
     ),
     Section(
         "File types",
         ("file_type",),
-        (("filetypes", layouts.shares("op", "file_type")),),
-        _four("file_types", "filetypes", plot.file_types, "type of the file whose data moved"),
+        (("file_types", layouts.shares("op", "file_type")),),
+        _four("file_types", "file_types", plot.file_types, "type of the file whose data moved"),
     ),
     Section(
         "Processes",
@@ -123,7 +123,7 @@ SECTIONS: Final = (
             Figure(
                 "top_processes",
                 "processes",
-                plot.top_volume,
+                plot.volume,
                 "Bytes read and written on behalf of each process, by its name (the kernel keeps 15 characters); the "
                 "filesystem's own threads stand under theirs.",
             ),
@@ -137,7 +137,7 @@ SECTIONS: Final = (
             Figure(
                 "top_apps",
                 "apps",
-                plot.top_volume,
+                plot.volume,
                 "Bytes of data in the directories of each Android package; files of none, such as shared media, and "
                 "deleted files without a name are unknown here.",
             ),
@@ -151,7 +151,7 @@ SECTIONS: Final = (
             Figure(
                 "top_files",
                 "files",
-                plot.top_volume,
+                plot.volume,
                 "Bytes of data read from and written to each file; data blocks only. Long paths lose their middle, "
                 "and characters the font lacks are boxes.",
             ),
@@ -191,7 +191,7 @@ SECTIONS: Final = (
         "Synchronous and buffered writes",
         ("sync",),
         (("sync", layouts.shares("class")),),
-        (Figure("sync", "sync", plot.sync_bars, "Shares of synchronous and buffered writes, by requests and bytes."),),
+        (Figure("sync", "sync", plot.sync, "Shares of synchronous and buffered writes, by requests and bytes."),),
     ),
     Section(
         "Latency",
@@ -201,7 +201,7 @@ SECTIONS: Final = (
             Figure(
                 f"latency_{step.lower()}",
                 "latency_distribution",
-                plot.latency_cdf,
+                plot.latency_distribution,
                 f"Cumulative distribution of latency {step}: {words}. Time is logarithmic.",
                 {"step": step},
             )

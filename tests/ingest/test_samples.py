@@ -403,7 +403,7 @@ def test_bars_of_cpu_time_are_stacked_by_workload_and_storage() -> None:
         states(1, 1, 1, storage="Internal", workload="AppInstall"),
         states(4, 2, 3, storage="$Kingston$", workload="WebBench"),
     ]
-    ax = plot.samples_cpu(pl.concat(parts), group="workload", unit="ticks")
+    ax = plot.cpu(pl.concat(parts), group="workload", unit="ticks")
     drawn = {
         str(container.get_label()): [(bar.get_y(), bar.get_height()) for bar in container.patches]
         for container in ax.containers
@@ -418,7 +418,7 @@ def test_bars_of_cpu_time_are_stacked_by_workload_and_storage() -> None:
     assert {text.get_text() for text in ax.texts} == {"WebBench", "AppInstall"}
     assert plot.png(ax)
     with pytest.raises(ValueError, match="the figure does not show workload"):
-        plot.samples_cpu(pl.concat(parts))
+        plot.cpu(pl.concat(parts))
 
 
 def test_lines_over_time_are_the_bins() -> None:

@@ -309,8 +309,8 @@ READ, WRITE = 0.0, 1.0
 """Shares of the bytes that the image maps: of the last write, which reached no device, nothing counts."""
 
 
-def test_blocktypes():
-    result = measures.blocktypes(IO)
+def test_block_types():
+    result = measures.block_types(IO)
     assert metrics(result) == FOUR
     assert tidy(result, "count") == [
         ("read", "data", 1.0, 1, READ), ("read", "unknown", 1.0, 1, READ), ("write", "data", 1.0, 1, WRITE),
@@ -326,8 +326,8 @@ def test_blocktypes():
     ]  # fmt: skip
 
 
-def test_blocktypes_with_subtypes():
-    result = measures.blocktypes(IO, subtypes=True)
+def test_block_types_with_subtypes():
+    result = measures.block_types(IO, subtypes=True)
     assert metrics(result) == FOUR
     assert tidy(result, "bytes_ratio") == [
         ("read", "data", None, 0.25, 1, READ), ("read", "unknown", None, 0.75, 1, READ),
@@ -341,7 +341,7 @@ def test_a_request_counts_once_in_each_block_type_it_touches():
         "io", "request_id piece op sector nr_sectors block_type complete_ns",
         (0, 0, "read", 0, 8, "data", 1), (0, 1, "read", 8, 8, "data", 1), (0, 2, "read", 16, 8, "metadata", 1),
     )  # fmt: skip
-    assert tidy(measures.blocktypes(io), "count") == [("read", "data", 1.0, 1, 0.0), ("read", "metadata", 1.0, 1, 0.0)]
+    assert tidy(measures.block_types(io), "count") == [("read", "data", 1.0, 1, 0.0), ("read", "metadata", 1.0, 1, 0.0)]
 
 
 def test_metadata_fraction():
@@ -354,8 +354,8 @@ def test_metadata_fraction():
     ])  # fmt: skip
 
 
-def test_filetypes():
-    result = measures.filetypes(IO)
+def test_file_types():
+    result = measures.file_types(IO)
     assert metrics(result) == FOUR
     assert tidy(result, "count") == [("read", "unknown", 1.0, 1, READ), ("write", "sqlite_db", 1.0, 1, WRITE)]
     assert tidy(result, "bytes") == [("read", "unknown", 4096.0, 1, READ), ("write", "sqlite_db", 4096.0, 1, WRITE)]
@@ -443,7 +443,7 @@ def test_mapped_is_what_has_a_file_or_a_type_and_no_discard_hides_it():
         ("read", "mapped", 0.5), ("read", "inferred", 0.25), ("read", "owned", 0.0),
         ("discard", "mapped", 0.0), ("discard", "inferred", 0.0), ("discard", "owned", 0.0),
     ]  # fmt: skip
-    known = measures.blocktypes(io).filter(op="read", metric="bytes")["coverage"].unique().to_list()
+    known = measures.block_types(io).filter(op="read", metric="bytes")["coverage"].unique().to_list()
     assert known == [0.25], "of one read in four it is a fact what the blocks hold"
 
 
@@ -529,8 +529,8 @@ OF_REQUESTS: dict[str, tuple[Callable[..., pl.DataFrame], Callable[..., oracle.F
 }
 
 OF_IO: dict[str, tuple[Callable[..., pl.DataFrame], Callable[..., oracle.Facts]]] = {
-    "blocktypes": (measures.blocktypes, partial(oracle.blocktypes, subtypes=False)),
-    "subtypes": (partial(measures.blocktypes, subtypes=True), partial(oracle.blocktypes, subtypes=True)),
+    "block_types": (measures.block_types, partial(oracle.block_types, subtypes=False)),
+    "subtypes": (partial(measures.block_types, subtypes=True), partial(oracle.block_types, subtypes=True)),
     "metadata_fraction": (measures.metadata_fraction, oracle.metadata_fraction),
     "evidence of place": (
         partial(measures.evidence, column="map_source"),
@@ -540,7 +540,7 @@ OF_IO: dict[str, tuple[Callable[..., pl.DataFrame], Callable[..., oracle.Facts]]
         partial(measures.evidence, column="owner_via"),
         partial(oracle.evidence, column="owner_via"),
     ),
-    "filetypes": (measures.filetypes, oracle.filetypes),
+    "file_types": (measures.file_types, oracle.file_types),
     "sync": (measures.sync, partial(oracle.sync, by=())),
     "sync by": (
         partial(measures.sync, by=("dev", "block_type")),
@@ -595,9 +595,9 @@ MEASURES = {
 DIMENSIONS = {
     "mix": ["op"], "sizes": ["op", "size_bytes"], "rwbs": ["rwbs"], "latency": ["step", "op", "quantile"],
     "latency_distribution": ["step", "op", "latency_ns"], "rate": ["ts_ns", "op"], "locality": ["op", "class"],
-    "locality of all": ["class"], "blocktypes": ["op", "block_type"], "subtypes": ["op", "block_type", "subtype"],
+    "locality of all": ["class"], "block_types": ["op", "block_type"], "subtypes": ["op", "block_type", "subtype"],
     "metadata_fraction": ["op"], "evidence of place": ["op", "map_source"],
-    "evidence of owner": ["op", "owner_via"], "filetypes": ["op", "file_type"], "sync": ["class"],
+    "evidence of owner": ["op", "owner_via"], "file_types": ["op", "file_type"], "sync": ["class"],
     "sync by": ["dev", "block_type", "class"], "volume": ["owner_comm", "op"],
     "volume by": ["ino", "file_type", "op"], "cumulative": ["ts_ns", "op", "class"],
 }  # fmt: skip
@@ -710,7 +710,7 @@ def test_most_counts_and_bytes(most, most_capture):
 
 def test_most_block_types(most, most_capture):
     done = most["completions_by_dir"]
-    result = measures.blocktypes(completed(most_capture.io))
+    result = measures.block_types(completed(most_capture.io))
     for metric, key, scale in (("count", "count_by_block_nonzero", 1), ("bytes", "KB_by_block", 1024)):
         stated = {(d, t): value for d in "RW" for t, value in done[d][key].items() if value}
         got = {(LETTERS[op], LETTERS[t]): v / scale for (op, t), v in values(result, metric).items() if t is not None}

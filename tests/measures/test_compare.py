@@ -247,7 +247,7 @@ def test_captures_of_one_name_are_told_apart() -> None:
 
 def test_an_empty_capture_has_no_rows_and_a_single_one_no_comparison() -> None:
     one, empty = capture("one", [request(0), request(1)], workload="x"), capture("empty", [])
-    for measure in ("mix", "rate", "locality", "sync", "blocktypes", "filetypes", "latency", "samples"):
+    for measure in ("mix", "rate", "locality", "sync", "block_types", "file_types", "latency", "samples"):
         for window in (None, MS):
             table = compare.measure_all([one, empty], measure, window_ns=window)
             assert set(table["capture"]) <= {"one"}
@@ -395,7 +395,7 @@ def test_a_difference_in_coverage_and_in_clocks_is_shown() -> None:
         return Capture(name, replace(plain.manifest, sources=(source,), facts=facts), plain.tables, plain.about)
 
     captures = [half("one", 10, "mono"), half("two", 4, "boot")]
-    row = compare.compare(shares(captures, "blocktypes"), by=["capture"]).to_dicts()[0]
+    row = compare.compare(shares(captures, "block_types"), by=["capture"]).to_dicts()[0]
     assert (row["coverage_first"], row["coverage_second"]) == (1.0, 0.4)
     assert row["note"] == "known of 100% and 40% of the bytes"
     rates = compare.measure_all(captures, "rate", window_ns=MS)
@@ -551,7 +551,7 @@ def test_a_released_dataset_gives_what_its_captures_give(tmp_path: Path, capsys:
     run(capsys, "release", *paths, "-o", tmp_path / "dataset", "--name", "three apps")
     captures, released = [androstep.open(path) for path in paths], compare.of_release(tmp_path / "dataset")
     assert [one.facts for one in released] == sorted((one.facts for one in captures), key=lambda f: f["capture_id"])
-    for measure in ("mix", "locality", "blocktypes"):
+    for measure in ("mix", "locality", "block_types"):
         for window in (None, 100 * MS):
             ours, theirs = (compare.measure_all(these, measure, window_ns=window) for these in (captures, released))
             order = ["capture_id", "metric", *dimensions(ours), "repeat"]

@@ -47,7 +47,7 @@ def test_measures_are_of_the_same_requests(partial: capture.Capture) -> None:
     requests, io = partial.requests, partial.io
     found = {
         "mix": by_op(measures.mix(requests)),
-        "blocktypes": by_op(measures.blocktypes(io)),
+        "block_types": by_op(measures.block_types(io)),
         "volume": by_op(measures.volume(io)),
         "evidence": by_op(measures.evidence(io, "map_source")),
         "rate": {op: value / 1000 for op, value in by_op(measures.rate(requests, bin_ns=10**6), "bandwidth").items()},

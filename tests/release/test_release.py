@@ -127,7 +127,7 @@ def test_the_summary_is_that_of_the_captures(plain: Path) -> None:
     total = counts.filter((pl.col("metric") == "count") & pl.col("op").is_not_null())["value"].sum()
     line = next(line for line in page.splitlines() if line.startswith(f"| {demo.facts['capture_id']}"))
     assert line.split(" | ")[6] == f"{total:,.0f}"
-    types = androstep.measures.blocktypes(demo.io)
+    types = androstep.measures.block_types(demo.io)
     journal = types.filter((pl.col("block_type") == "journal") & (pl.col("metric") == "count"))["value"].sum()
     assert f"| write | journal | {journal:,.0f} |" in page
     assert "# Some &lt;b&gt;captures&lt;/b&gt; \\| of \\`mine\\`" in page

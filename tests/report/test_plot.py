@@ -163,7 +163,7 @@ def test_mix_and_sync_are_bars_of_one_hundred_per_cent() -> None:
     mix = tidy(("op",), *counts, *((m, op, v) for (m, v), op in zip(ratios, ["read", "write"] * 2, strict=True)))
     assert widths(plot.mix(mix)) == {"read": [(0, 25), (0, 50)], "write": [(25, 75), (50, 50)]}
     sync = tidy(("class",), *((m, kind, v) for (m, v), kind in zip(ratios, ["buffered", "sync"] * 2, strict=True)))
-    assert widths(plot.sync_bars(sync)) == {"sync": [(0, 75), (0, 50)], "buffered": [(75, 25), (50, 50)]}
+    assert widths(plot.sync(sync)) == {"sync": [(0, 75), (0, 50)], "buffered": [(75, 25), (50, 50)]}
 
 
 def test_locality_is_not_stacked_because_forward_includes_consecutive() -> None:
@@ -183,7 +183,7 @@ def test_a_share_is_never_rounded_to_all_or_to_nothing() -> None:
 
 def test_sizes_fall_into_bins_that_double() -> None:
     sizes = {512: 1, 4096: 10, 8191: 20, 8192: 40, 65536: 80, 0: 99}
-    ax = plot.size_histogram(tidy(("op", "size_bytes"), *(("count", "write", s, n) for s, n in sizes.items())))
+    ax = plot.sizes(tidy(("op", "size_bytes"), *(("count", "write", s, n) for s, n in sizes.items())))
     expected = Counter[int]()
     for size, number in sizes.items():
         if size:
@@ -194,13 +194,13 @@ def test_sizes_fall_into_bins_that_double() -> None:
 
 def test_every_power_of_two_is_the_lower_end_of_its_bin() -> None:
     powers = range(9, 45)
-    ax = plot.size_histogram(tidy(("op", "size_bytes"), *(("count", "read", 1 << p, p) for p in powers)))
+    ax = plot.sizes(tidy(("op", "size_bytes"), *(("count", "read", 1 << p, p) for p in powers)))
     assert [height for _, height in bars(ax)["read"]] == list(powers)
 
 
 def test_rwbs_shows_the_most_frequent_and_says_what_it_left_out() -> None:
     table = tidy(("rwbs",), *(("count", f"W{number:02}", 100 - number) for number in range(20)), ("count", "R", 1000))
-    ax = plot.rwbs_bars(table, top=3)
+    ax = plot.rwbs(table, top=3)
     assert tick_labels(ax.xaxis) == ["R", "W00", "W01"]
     assert [bar.get_height() for bar in ax.containers[0].patches] == [1000, 100, 99]
     assert ax.get_title(loc="left") == "18 further combinations (1,611 requests) not shown"  # 98 + 97 + … + 81
@@ -211,17 +211,17 @@ def test_rwbs_shows_the_most_frequent_and_says_what_it_left_out() -> None:
     [("RA", "read"), ("WFS", "write"), ("FWFSM", "write"), ("FF", "flush"), ("F", "flush"), ("DS", "discard")],
 )
 def test_rwbs_bars_have_the_colour_of_their_operation(letters: str, op: str) -> None:
-    ax = plot.rwbs_bars(tidy(("rwbs",), ("count", letters, 1)))
+    ax = plot.rwbs(tidy(("rwbs",), ("count", letters, 1)))
     assert to_hex(ax.containers[0].patches[0].get_facecolor()).upper() == paper.OPS[op]
 
 
 # -- who --------------------------------------------------------------------------------------------------------------
 
 
-def test_top_volume_stacks_reads_and_writes_of_the_largest() -> None:
+def test_volume_stacks_reads_and_writes_of_the_largest() -> None:
     rows = [("app", "read", 2048), ("app", "write", 4096), (None, "write", 5120), ("small", "read", 1024)]
     table = tidy(("owner_comm", "op"), *(("bytes", *row) for row in rows), ("bytes", "app", "discard", 1 << 30))
-    ax = plot.top_volume(table, top=2)
+    ax = plot.volume(table, top=2)
     assert tick_labels(ax.yaxis) == ["app", "(unknown)"]
     assert widths(ax) == {"read": [(0, 2), (0, 0)], "write": [(2, 4), (0, 5)]}
     assert ax.get_xlabel() == "Bytes [KiB]"
@@ -230,16 +230,16 @@ def test_top_volume_stacks_reads_and_writes_of_the_largest() -> None:
     assert legend.get_title().get_text() == "2 of 3: 92 % of the bytes"  # 11 of 12 KiB
 
 
-def test_top_volume_takes_one_dimension() -> None:
+def test_volume_takes_one_dimension() -> None:
     table = tidy(("owner_comm", "path", "op"), ("bytes", "a", "b", "read", 1))
     with pytest.raises(ValueError, match="not 2: owner_comm, path"):
-        plot.top_volume(table)
+        plot.volume(table)
 
 
 def test_hostile_names_are_drawn_as_they_are_and_never_interpreted() -> None:
     table = tidy(("path", "op"), *(("bytes", name, "write", 100 - n) for n, name in enumerate(HOSTILE)))
     with matplotlib.rc_context({"text.usetex": True, "text.parse_math": True}):  # what a session may have set
-        ax = plot.top_volume(table)
+        ax = plot.volume(table)
         assert plot.png(ax).startswith(b"\x89PNG")
     labels = ax.get_yticklabels()
     assert [label.get_text() for label in labels[:7]] == [
@@ -278,11 +278,11 @@ def value_at(ax: Axes, label: str, x: float) -> float:
     return float(ys[np.searchsorted(xs, x, "right") - 1])
 
 
-def test_latency_cdf_is_the_table() -> None:
+def test_latency_distribution_is_the_table() -> None:
     points = [(1000, 0.25), (50_000, 0.5), (2_000_000, 1.0)]
     rows = [("cumulative_ratio", "D2C", "read", *point) for point in points]
     table = tidy(("step", "op", "latency_ns"), *rows, ("cumulative_ratio", "Q2C", "read", 7, 1.0))
-    ax = plot.latency_cdf(table, step="D2C")
+    ax = plot.latency_distribution(table, step="D2C")
     for latency_ns, ratio in points:
         assert value_at(ax, "read", latency_ns / 1e9) == ratio * 100
     assert value_at(ax, "read", 49_999 / 1e9) == 25
@@ -292,7 +292,7 @@ def test_latency_cdf_is_the_table() -> None:
 
 def test_latency_zero_is_the_height_at_which_the_line_begins() -> None:
     rows = [("cumulative_ratio", "D2C", "read", 0, 0.4), ("cumulative_ratio", "D2C", "read", 1000, 1.0)]
-    ax = plot.latency_cdf(tidy(("step", "op", "latency_ns"), *rows))
+    ax = plot.latency_distribution(tidy(("step", "op", "latency_ns"), *rows))
     assert value_at(ax, "read", ax.get_xlim()[0]) == 40
     assert plot.png(ax)
 
@@ -303,7 +303,7 @@ def test_a_thinned_line_is_the_line() -> None:
     table = pl.DataFrame({"latency_ns": latency, "value": ratio}).with_columns(
         metric=pl.lit("cumulative_ratio"), step=pl.lit("D2C"), op=pl.lit("write")
     )
-    ax = plot.latency_cdf(table)
+    ax = plot.latency_distribution(table)
     assert len(ax.lines[0].get_xdata()) <= 2 * series.STEPS + 2  # type: ignore[arg-type]
     # A drawn height may be late by one column of the figure, and by no more.
     column = (math.log(latency[-1]) - math.log(latency[0])) / series.STEPS
@@ -573,7 +573,7 @@ def test_the_latency_curve_ends_at_the_slowest_operation() -> None:
             "n": [50, 49, 1],
         }
     )
-    ax = plot.bench_latency(table)
+    ax = plot.bench_distribution(table)
     (points,) = curves(ax).values()
     # Half of the operations took 1 µs, so the median and all below it; only the last of 100 took 5 ms.
     assert [(round(x, 6), y) for x, y in points] == [(1, 1e-6), (2, 2e-6), (100, 5e-3), (100, 5e-3)]
@@ -637,7 +637,7 @@ def test_io_time_has_a_group_for_each_filesystem_and_the_longest_calls() -> None
 
 def test_lateness_is_a_rising_line_for_each_part() -> None:
     due = [replayed.operation(number, start_ns=number * 1000 + late) for number, late in enumerate((0, 50_000, 2_000))]
-    ax = plot.replay_lateness(replay.lateness_distribution(replayed.tables(due)))
+    ax = plot.replay_lateness_distribution(replay.lateness_distribution(replayed.tables(due)))
     legend = ax.get_legend()
     assert legend is not None
     assert [words.get_text() for words in legend.get_texts()] == ["lateness", "busy", "waited", "own"]
@@ -651,16 +651,16 @@ def test_lateness_of_several_replays() -> None:
     ]
     both = {name: pl.concat([part[name] for part in parts]) for name in parts[0]}
     curve = replay.lateness_distribution(both)
-    legend = plot.replay_lateness(curve, series="fs_type").get_legend()
+    legend = plot.replay_lateness_distribution(curve, series="fs_type").get_legend()
     assert legend is not None
     assert [words.get_text() for words in legend.get_texts()] == ["ext4", "f2fs"]
     with pytest.raises(ValueError, match="run_id"):
-        plot.replay_lateness(curve)
+        plot.replay_lateness_distribution(curve)
     same = replay.lateness_distribution(
         {name: pl.concat([table, table.with_columns(run_id=pl.lit("c"))]) for name, table in parts[0].items()}
     )
     with pytest.raises(ValueError, match="several replays have the same fs_type"):
-        plot.replay_lateness(same, series="fs_type")
+        plot.replay_lateness_distribution(same, series="fs_type")
 
 
 def test_the_timeline_has_a_row_for_each_thread(tmp_path: Path) -> None:
@@ -698,24 +698,24 @@ def empty() -> dict[str, Axes]:
     return {
         "bench_devices": plot.bench_devices(medians),
         "bench_journal_modes": plot.bench_journal_modes(medians),
-        "bench_latency": plot.bench_latency(bench.distribution(results)),
+        "bench_distribution": plot.bench_distribution(bench.distribution(results)),
         "bench_series": plot.bench_series(bench.series(results)),
         "bench_sizes": plot.bench_sizes(medians),
         "bench_sync_modes": plot.bench_sync_modes(medians),
         "bench_synchronous": plot.bench_synchronous(medians),
         "bench_threads": plot.bench_threads(medians),
-        "block_types": plot.block_types(measures.blocktypes(io)),
-        "file_types": plot.file_types(measures.filetypes(io), basis="bytes", relative=True),
+        "block_types": plot.block_types(measures.block_types(io)),
+        "file_types": plot.file_types(measures.file_types(io), basis="bytes", relative=True),
         "mix": plot.mix(measures.mix(requests)),
-        "sync_bars": plot.sync_bars(measures.sync(io)),
+        "sync": plot.sync(measures.sync(io)),
         "locality": plot.locality(measures.locality(requests)),
         "replay_io_time": plot.replay_io_time(replay.over_repetitions(measured)),
-        "replay_lateness": plot.replay_lateness(replay.lateness_distribution(replays)),
+        "replay_lateness_distribution": plot.replay_lateness_distribution(replay.lateness_distribution(replays)),
         "replay_timeline": plot.replay_timeline(replay.timeline(replays, nothing)),
-        "rwbs_bars": plot.rwbs_bars(measures.rwbs(requests)),
-        "size_histogram": plot.size_histogram(measures.sizes(requests)),
-        "top_volume": plot.top_volume(measures.volume(io)),
-        "latency_cdf": plot.latency_cdf(measures.latency_distribution(requests)),
+        "rwbs": plot.rwbs(measures.rwbs(requests)),
+        "sizes": plot.sizes(measures.sizes(requests)),
+        "volume": plot.volume(measures.volume(io)),
+        "latency_distribution": plot.latency_distribution(measures.latency_distribution(requests)),
         "rate": plot.rate(measures.rate(requests, bin_ns=10**9)),
         "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
         "compare_groups": plot.compare_groups(ranked, metric="count_ratio", group="device"),
@@ -727,7 +727,7 @@ def empty() -> dict[str, Axes]:
         ),
         "perceived_in_flight": plot.perceived_in_flight(perceived.in_flight(io, perceived.windows(answered))),
         "perceived_responses": plot.perceived_responses(perceived.responses(answered)),
-        "samples_cpu": plot.samples_cpu(measures.cpu(schema.empty("samples")), bar="unit"),
+        "cpu": plot.cpu(measures.cpu(schema.empty("samples")), bar="unit"),
         "samples_over_time": plot.samples_over_time(
             measures.cpu(schema.empty("samples"), bin_ns=10**9), metric="cpu_share", line="state"
         ),

@@ -96,7 +96,7 @@ def rwbs(requests: list[Row]) -> Facts:
     return {key: fact for key, fact in sums(grouped(rows, ["rwbs"]), coverage).items() if key[0] == "count"}
 
 
-def blocktypes(io: list[Row], subtypes: bool) -> Facts:
+def block_types(io: list[Row], subtypes: bool) -> Facts:
     rows = counted(io)
     names = ["op", "block_type", *(["subtype"] if subtypes else [])]
     facts = by_op(sums(grouped(rows, names), None), rows, typed)
@@ -123,7 +123,7 @@ def metadata_fraction(io: list[Row]) -> Facts:
     return by_op(facts, rows, typed)
 
 
-def filetypes(io: list[Row]) -> Facts:
+def file_types(io: list[Row]) -> Facts:
     rows = counted(io)
     data = [row | {"file_type": row["file_type"] or "unknown"} for row in rows if row["block_type"] == "data"]
     return with_ratios(by_op(sums(grouped(data, ["op", "file_type"]), None), rows, typed), lambda key: key[0])

@@ -18,7 +18,7 @@ from androstep_analysis.measures.tables import (
 )
 
 
-def blocktypes(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) -> pl.DataFrame:
+def block_types(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) -> pl.DataFrame:
     """Requests and bytes by operation and block type; dimensions `by`, `op`, `block_type` (and `subtype`).
 
     Takes table `io`. Metrics count (requests that touch the type), bytes, count_ratio and bytes_ratio (within `by`

@@ -10,7 +10,7 @@ from androstep_analysis import schema
 from androstep_analysis.measures.tables import Table, counted, known_type, shares, tidy, with_known_share
 
 
-def filetypes(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
+def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     """Requests and bytes by operation and file type, data blocks only; dimensions `by`, `op`, `file_type`.
 
     Takes table `io`. Metrics count, bytes, count_ratio and bytes_ratio (within `by` group and operation). Data whose
