@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -238,6 +238,13 @@ class Capture:
     def population(self) -> dict[str, int]:
         """Of which requests all numbers are, and how many of them completed (`measures.population`)."""
         return dict(self.about["population"]) if self._window is None else measures.population(self.requests)
+
+    def table(self, name: str, as_: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:
+        """Table `name`: a LazyFrame, or read, as a pandas frame or a pyarrow table. `KeyError` where there is none."""
+        rows = self.tables[name]
+        if as_ == "polars":
+            return rows
+        return rows.collect().to_pandas() if as_ == "pandas" else rows.collect().to_arrow()
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
         """The requests (and their pieces and the events) that were issued in ``[start_ns, end_ns)`` of the clock."""

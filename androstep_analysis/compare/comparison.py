@@ -13,6 +13,7 @@ import polars as pl
 from androstep_analysis.compare.measures import dimensions
 from androstep_analysis.errors import InputError
 from androstep_analysis.manifest import FACTS
+from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.stats import blocks, exact
 from androstep_analysis.stats.blocks import Resampled, Series
 
@@ -31,7 +32,7 @@ LEVEL: Final = 0.05
 """How often a difference may be shown where there is none."""
 
 
-def summarise(measured: pl.DataFrame, *, by: Sequence[str]) -> pl.DataFrame:
+def summarise(measured: Table, *, by: Sequence[str]) -> pl.DataFrame:
     """The value of every group with its interval.
 
     Takes a table of `measure_all`; groups are those of equal `by` (facts, or capture). Columns: metric, the measure's
@@ -41,6 +42,7 @@ def summarise(measured: pl.DataFrame, *, by: Sequence[str]) -> pl.DataFrame:
     windows it is the weighted mean, and there is no interval where they are too few (`blocks.LEAST_BLOCKS`).
     Raises `InputError` for a capture that does not have a fact.
     """
+    measured = frame(measured)
     groups = _Groups.of(measured, by)
     rows = [
         {
@@ -66,7 +68,7 @@ def summarise(measured: pl.DataFrame, *, by: Sequence[str]) -> pl.DataFrame:
 
 
 def compare(
-    measured: pl.DataFrame,
+    measured: Table,
     *,
     by: Sequence[str],
     paired_by: Sequence[str] = (),
@@ -91,6 +93,7 @@ def compare(
 
     Raises `InputError` for a capture that does not have a fact, and `ValueError` for pairs of windows.
     """
+    measured = frame(measured)
     if paired_by and measured["kind"].is_in(["window"]).any():
         raise ValueError("pairs are of captures: measure without windows")
     groups = _Groups.of(measured, by, paired_by)
@@ -104,7 +107,7 @@ def compare(
     return pl.DataFrame(rows, schema=_schema(measured), orient="row")
 
 
-def ranking(measured: pl.DataFrame, *, by: Sequence[str] = ("device", "android_release")) -> pl.DataFrame:
+def ranking(measured: Table, *, by: Sequence[str] = ("device", "android_release")) -> pl.DataFrame:
     """The groups by rank in every metric, the highest value first; those that no comparison tells apart share ranks.
 
     Takes a table of `measure_all`. By default a device with another Android release is another device, as on the
@@ -114,6 +117,7 @@ def ranking(measured: pl.DataFrame, *, by: Sequence[str] = ("device", "android_r
     for all groups at once with 95 % (Mogstad, Romano, Shaikh and Wilhelm, Review of Economic Studies 91(1), 2024; here
     by Holm's correction within each metric and dimension).
     """
+    measured = frame(measured)
     summary = summarise(measured, by=by)
     keys = ["metric", *dimensions(measured)]
     parts = []

@@ -35,6 +35,13 @@ def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
     )
 
 
+def frame(table: Table) -> pl.DataFrame:
+    """A result, or any other table without a schema, as a DataFrame; categories (pandas) are strings."""
+    rows = lazy(table, ()).collect()
+    is_own = isinstance(table, pl.DataFrame | pl.LazyFrame)
+    return rows if is_own else rows.cast({pl.Categorical: pl.String, pl.Enum: pl.String})
+
+
 @functools.cache
 def _types(names: tuple[str, ...]) -> dict[str, pl.DataType]:
     """The type of every column of these tables; a name that several have is of one type."""

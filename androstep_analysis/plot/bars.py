@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
-from androstep_analysis.plot import paper, text
+from androstep_analysis.plot import intervals, paper, text
 
 Basis = Literal["count", "bytes"]
 
 
+@paper.of_any_table
 def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
     """Stacked bars: what the blocks of reads and of writes held (table of `measures.block_types`).
 
@@ -24,6 +26,7 @@ def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool =
     return _stacked(table, "block_type", paper.BLOCK_TYPES, {}, basis, relative, ax, paper.HEIGHT)
 
 
+@paper.of_any_table
 def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
     """Stacked bars: the types of the files whose data was read and written (table of `measures.file_types`).
 
@@ -32,16 +35,19 @@ def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = 
     return _stacked(table, "file_type", paper.FILE_TYPES, paper.FILE_TYPE_HATCHES, basis, relative, ax, 2.6)
 
 
+@paper.of_any_table
 def mix(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Two bars of 100 %: the operations' shares of all requests and of all bytes (table of `measures.mix`)."""
     return _shares(table, "op", paper.OPS, ax)
 
 
+@paper.of_any_table
 def sync(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Two bars of 100 %: synchronous and buffered writes by count and by bytes (table of `measures.sync`)."""
     return _shares(table, "class", paper.SYNC, ax)
 
 
+@paper.of_any_table
 def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = None) -> Axes:
     """Bars side by side: consecutive, forward and random share of every operation (table of `measures.locality`).
 
@@ -53,14 +59,14 @@ def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = N
             return paper.no_data(ax)
         ops = paper.ordered(data["op"], paper.OPS)
         classes = paper.ordered(data["class"], paper.LOCALITY)
-        width = 0.8 / len(classes)
-        for number, kind in enumerate(classes):
-            heights = _heights(data, "class", kind, ops) * 100
-            left = np.arange(len(ops)) + (number - (len(classes) - 1) / 2) * width
-            bars = ax.bar(
-                left, heights, width * 0.92, color=paper.colour(kind, paper.LOCALITY), label=paper.words(kind)
-            )
-            ax.bar_label(bars, [paper.per_cent(height / 100) for height in heights], fontsize=6, padding=1)
+        every = pl.DataFrame({"op": ops}).join(pl.DataFrame({"class": classes}), how="cross")
+        shown = every.join(data, on=["op", "class"], how="left").with_columns(pl.col("value").fill_null(0))
+        palette = {kind: paper.colour(kind, paper.LOCALITY) for kind in classes}
+        intervals.bars(ax, shown, "op", ops, "class", palette, 0.01)
+        for bars in ax.containers:
+            numbered = cast(BarContainer, bars)
+            ax.bar_label(numbered, fmt=lambda height: paper.per_cent(height / 100), fontsize=6, padding=1)
+        ax.set_xlabel("")
         _categories(ax, ops)
         _per_cent(ax, f"Share of {_noun(table, basis)} [%]")
         ax.set_ylim(0, 108)  # room for the number above a bar of 100 %
@@ -68,6 +74,7 @@ def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = N
         return ax
 
 
+@paper.of_any_table
 def rwbs(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
     """Bars: requests by the letters the kernel prints for operation and flags (table of `measures.rwbs`).
 
@@ -91,6 +98,7 @@ def rwbs(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
         return ax
 
 
+@paper.of_any_table
 def sizes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Histogram of request sizes by operation, in bins that double (table of `measures.sizes`).
 
@@ -105,13 +113,8 @@ def sizes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         bins = bins.group_by("op", "bin").agg(pl.col("value").sum())
         first, last = paper.span(bins["bin"])
         exponents = list(range(int(first), int(last) + 1))
-        ops = paper.ordered(bins["op"], paper.OPS)
-        width = 0.85 / len(ops)
-        for number, op in enumerate(ops):
-            value = dict(bins.filter(pl.col("op") == op).select("bin", "value").iter_rows())
-            left = np.arange(len(exponents)) + (number - (len(ops) - 1) / 2) * width
-            heights = [value.get(exponent, 0.0) for exponent in exponents]
-            ax.bar(left, heights, width, color=paper.colour(op, paper.OPS), label=paper.words(op))
+        palette = {op: paper.colour(op, paper.OPS) for op in paper.ordered(bins["op"], paper.OPS)}
+        intervals.bars(ax, bins, "bin", exponents, "op", palette)
         _categories(ax, [paper.size(1 << exponent) for exponent in exponents], rotation=90 if len(exponents) > 7 else 0)
         paper.count_axis(ax, "y")
         paper.grid(ax, "y")
@@ -121,6 +124,7 @@ def sizes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         return ax
 
 
+@paper.of_any_table
 def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
     """Horizontal bars: who or what moved most bytes, reads and writes stacked (table of `measures.volume`).
 

@@ -15,7 +15,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from androstep_analysis.plot import paper, text
+from androstep_analysis.plot import intervals, paper, text
 
 Metric = Literal["iops", "tps", "bandwidth"]
 
@@ -42,15 +42,13 @@ TESTS: Final = {
     "postmark": "#777777",
 }
 
-_MARKERS: Final = "osD^vPX*"
-"""Series differ in their marker as well: colours alone do not stay apart for every eye, nor in print."""
-
 _WIDE: Final = 20
 """Where the largest value is this many times the least, bars from zero show nothing of the least."""
 
 _LABELS: Final = {"iops": "Operations per second", "tps": "Transactions per second", "bandwidth": "Throughput [MB/s]"}
 
 
+@paper.of_any_table
 def bench_sync_modes(
     table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
 ) -> Axes:
@@ -62,16 +60,19 @@ def bench_sync_modes(
     return _categories(table, "sync_mode", SYNC_MODES, metric, series, "Synchronisation", ax)
 
 
+@paper.of_any_table
 def bench_journal_modes(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
     """SQLite's transactions per second by journal mode (ME13, Figure 9); otherwise as `bench_sync_modes`."""
     return _categories(table, "journal_mode", JOURNAL_MODES, "tps", series, "Journal mode", ax)
 
 
+@paper.of_any_table
 def bench_synchronous(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
     """SQLite's transactions per second by PRAGMA synchronous (ME13, Figure 10); otherwise as `bench_sync_modes`."""
     return _categories(table, "synchronous", SYNCHRONOUS, "tps", series, "PRAGMA synchronous", ax)
 
 
+@paper.of_any_table
 def bench_devices(
     table: pl.DataFrame,
     *,
@@ -84,6 +85,7 @@ def bench_devices(
     return _categories(table, device, tuple(paper.FILESYSTEMS), metric, series, "", ax)
 
 
+@paper.of_any_table
 def bench_threads(
     table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
 ) -> Axes:
@@ -95,8 +97,8 @@ def bench_threads(
     with paper.drawing(ax) as ax:
         if data.is_empty() and invalid.is_empty():
             return paper.no_data(ax)
+        intervals.lines(ax, data, "threads", series, _palette(data, series), _scale(metric))
         ax.set_xscale("log", base=2)
-        _lines(ax, data, "threads", series, _scale(metric))
         counts = sorted({*data["threads"], *invalid["threads"]})
         _ticks(ax, counts, [f"{count:,}" for count in counts])
         ax.set_xlim(counts[0] / 1.2, counts[-1] * 1.2)
@@ -108,6 +110,7 @@ def bench_threads(
         return ax
 
 
+@paper.of_any_table
 def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None) -> Axes:
     """Rate by the size of an operation, both on logarithmic axes (EasyCo's figure), a line for each `series`.
 
@@ -118,9 +121,9 @@ def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "
     with paper.drawing(ax) as ax:
         if data.is_empty() and invalid.is_empty():
             return paper.no_data(ax)
+        intervals.lines(ax, data, "block_bytes", series, _palette(data, series), _scale(metric))
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        _lines(ax, data, "block_bytes", series, _scale(metric))
         sizes = sorted({*data["block_bytes"], *invalid["block_bytes"]})
         step = math.ceil(len(sizes) / 6)
         _ticks(ax, sizes[::step], [paper.size(size) for size in sizes[::step]])
@@ -132,6 +135,7 @@ def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "
         return ax
 
 
+@paper.of_any_table
 def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "test", ax: Axes | None = None) -> Axes:
     """Latency by percentile, a line for each value of column `series` (table of `bench.distribution`).
 
@@ -146,7 +150,7 @@ def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "
         ax.set_xscale("log")
         ax.set_yscale("log")
         furthest = 10.0
-        for number, name in enumerate(paper.first_known(data[series], _known(series))):
+        for name, colour in _palette(data, series).items():
             line = data.filter(pl.col(series) == name).sort("latency_ns")
             below = np.concatenate([[0.0], line["value"].to_numpy()[:-1]])
             # A bucket holds the percentiles from those of all before it on; the last operation has none above it.
@@ -157,7 +161,7 @@ def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "
                 np.maximum(x, 1.0),
                 np.append(y, y[-1]),
                 drawstyle="steps-post",
-                color=_colour(name, series, number),
+                color=colour,
                 label=paper.words(name),
             )
         nines = range(math.ceil(math.log10(furthest)) + 1)
@@ -173,6 +177,7 @@ def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "
         return ax
 
 
+@paper.of_any_table
 def bench_series(table: pl.DataFrame, *, metric: Literal["iops", "bandwidth"] = "iops", ax: Axes | None = None) -> Axes:
     """Rate over time, a line for each repetition of one run (table of `bench.series`); invalid ones are dashed.
 
@@ -243,8 +248,10 @@ def _known(series: str) -> Mapping[str, str]:
     }.get(series, {})
 
 
-def _colour(value: str, series: str, number: int) -> str:
-    return _known(series).get(value) or paper.SERIES[number % len(paper.SERIES)]
+def _palette(data: pl.DataFrame, series: str) -> dict[str, str]:
+    """The values of a column in order, each with its colour."""
+    known = _known(series)
+    return intervals.colours(paper.first_known(data[series], known), known)
 
 
 def _scale(metric: str) -> float:
@@ -269,28 +276,9 @@ def _categories(
         if data.is_empty() and invalid.is_empty():
             return paper.no_data(ax)
         names = paper.first_known([*data[category], *invalid[category]], dict.fromkeys(known, ""))
-        place = {name: float(number) for number, name in enumerate(names)}
         wide = not data.is_empty() and _is_wide(data["value"])
-        kinds = paper.first_known(data[series], _known(series))
-        width = 0.8 / max(1, len(kinds))
-        for number, kind in enumerate(kinds):
-            line = data.filter(pl.col(series) == kind)
-            x = np.array([place[name] for name in line[category]]) + (number - (len(kinds) - 1) / 2) * width
-            y = line["value"].to_numpy() / _scale(metric)
-            colour = _colour(kind, series, number)
-            if wide:
-                ax.plot(x, y, linestyle="", marker=_MARKERS[number % len(_MARKERS)], markersize=4, color=colour)
-            else:
-                ax.bar(x, y, width * 0.92, color=colour)
-            paper.error_bars(ax, x, line, _scale(metric), "#222222" if not wide else colour)
-            ax.plot(
-                [],
-                [],
-                linestyle="",
-                marker=_MARKERS[number % len(_MARKERS)] if wide else "s",
-                color=colour,
-                label=paper.words(kind),
-            )
+        draw = intervals.points if wide else intervals.bars
+        draw(ax, data, category, names, series, _palette(data, series), _scale(metric))
         if wide:
             ax.set_yscale("log")
         else:
@@ -298,7 +286,7 @@ def _categories(
         _rate_axis(ax, metric)
         shown = [text.label(name, 16) for name in names]
         crowded = len(shown) * max(map(len, shown)) > 40
-        ax.set_xticks(list(place.values()), shown, rotation=40 if crowded else 0, parse_math=False, usetex=False)
+        ax.set_xticks(range(len(names)), shown, rotation=40 if crowded else 0, parse_math=False, usetex=False)
         if crowded:
             for tick in ax.get_xticklabels():
                 tick.set(ha="right", rotation_mode="anchor")
@@ -306,26 +294,13 @@ def _categories(
         ax.set_xlim(-0.6, len(names) - 0.4)
         ax.set_xlabel(label)
         paper.grid(ax, "y")
-        _explained(ax, series, data, invalid, [(at, name) for name, at in place.items()], category)
+        _explained(ax, series, data, invalid, list(enumerate(names)), category)
         return ax
 
 
 def _is_wide(values: pl.Series) -> bool:
     least, most = paper.span(values)
     return 0 < least * _WIDE < most
-
-
-def _lines(ax: Axes, data: pl.DataFrame, x: str, series: str, scale: float) -> None:
-    """A line with markers and intervals for each value of `series`."""
-    for number, kind in enumerate(paper.first_known(data[series], _known(series))):
-        line = data.filter(pl.col(series) == kind).sort(x)
-        colour = _colour(kind, series, number)
-        at = line[x].to_numpy().astype(float)
-        marker = _MARKERS[number % len(_MARKERS)]
-        ax.plot(
-            at, line["value"].to_numpy() / scale, color=colour, marker=marker, markersize=3, label=paper.words(kind)
-        )
-        paper.error_bars(ax, at, line, scale, colour)
 
 
 def _rate_axis(ax: Axes, metric: str) -> None:

@@ -10,11 +10,12 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+import seaborn
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from androstep_analysis.compare.measures import dimensions
-from androstep_analysis.plot import paper, text
+from androstep_analysis.plot import intervals, paper, text
 
 _VERDICTS: Final = {
     "higher": "#D55E00",
@@ -30,8 +31,6 @@ _PALETTES: Final[Mapping[str, Mapping[str, str]]] = {
     "file_type": paper.FILE_TYPES,
     "fs_type": paper.FILESYSTEMS,
 }
-
-_MARKERS: Final = "osD^vPX*"
 
 _UNITS: Final = {"ns": (1e6, "ms"), "B": (1e6, "MB"), "B/s": (1e6, "MB/s"), "1": (0.01, "%")}
 """What values are divided by, and the unit then."""
@@ -52,6 +51,7 @@ _WORDS: Final = {
 _DROPPED: Final = ("place", "rank_from", "rank_to", "repeats")
 
 
+@paper.of_any_table
 def compare_groups(
     table: pl.DataFrame, *, metric: str, group: str, series: str | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -74,7 +74,7 @@ def compare_groups(
             line = data.filter(pl.col(series) == kind) if series else data
             x = np.array([groups.index(name) for name in line[group]]) + (number - (len(kinds) - 1) / 2) * width
             colour = palette.get(kind, paper.SERIES[number % len(paper.SERIES)])
-            marker = _MARKERS[number % len(_MARKERS)]
+            marker = intervals.MARKERS[number % len(intervals.MARKERS)]
             paper.error_bars(ax, x, line, scale, colour)
             _points(ax, x, line["value"].to_numpy() / scale, line["lo"].is_not_null().to_numpy(), colour, marker)
             ax.plot([], [], linestyle="", marker=marker, markersize=4, color=colour, label=paper.words(kind))
@@ -99,6 +99,7 @@ def compare_groups(
         return ax
 
 
+@paper.of_any_table
 def compare_ranking(table: pl.DataFrame, *, metric: str, group: Sequence[str], ax: Axes | None = None) -> Axes:
     """The groups in order with their intervals and ranks, from a table of `ranking` for one metric and dimensions.
 
@@ -125,6 +126,7 @@ def compare_ranking(table: pl.DataFrame, *, metric: str, group: Sequence[str], a
         return ax
 
 
+@paper.of_any_table
 def compare_differences(table: pl.DataFrame, *, metric: str, ax: Axes | None = None) -> Axes:
     """The difference of every two groups with its interval (forest plot), from a table of `compare`.
 
@@ -155,6 +157,7 @@ def compare_differences(table: pl.DataFrame, *, metric: str, ax: Axes | None = N
         return ax
 
 
+@paper.of_any_table
 def compare_pairs(
     measured: pl.DataFrame, *, metric: str, by: str, paired_by: Sequence[str], ax: Axes | None = None
 ) -> Axes:
@@ -165,25 +168,24 @@ def compare_pairs(
     chosen = measured.filter(pl.col("metric") == metric)
     if varying := [name for name in dimensions(measured) if chosen[name].n_unique() > 1]:
         raise ValueError(f"the figure does not show {', '.join(varying)}: keep one value of each")
-    values = pl.col("value").median(), pl.col("unit").first()
-    data = chosen.group_by(by, *paired_by, maintain_order=True).agg(values)
+    pair = pl.concat_str(pl.col(paired_by).cast(pl.String).fill_null("None"), separator=" / ")
+    data = chosen.select("unit", "value", group=pl.col(by).cast(pl.String), pair=pair)
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
         scale, unit = _unit(data["unit"][0])
-        groups = list(dict.fromkeys(data[by].cast(pl.String)))
-        pairs = data.group_by(paired_by, maintain_order=True)
-        for number, (pair, line) in enumerate(pairs):
-            x = [groups.index(str(name)) for name in line[by]]
-            order = np.argsort(x)
-            ax.plot(
-                np.array(x)[order],
-                line["value"].to_numpy()[order] / scale,
-                marker=_MARKERS[number % len(_MARKERS)],
-                markersize=4,
-                color=paper.SERIES[number % len(paper.SERIES)],
-                label=text.label(" / ".join(map(str, pair)), 28),
-            )
+        groups = data["group"].unique(maintain_order=True).to_list()
+        pairs = data["pair"].unique(maintain_order=True).to_list()
+        seaborn.pointplot(
+            data.with_columns(pl.col("value") / scale).to_pandas(),
+            **{"x": "group", "y": "value", "hue": "pair", "order": groups, "hue_order": pairs},
+            **{"palette": intervals.colours(pairs), "markers": intervals.markers(pairs), "markersize": 4},
+            **{"estimator": "median", "errorbar": None, "linewidth": paper.RC["lines.linewidth"]},
+            ax=ax,
+        )
+        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            handle.set_label(text.label(name, 28))
+        ax.set_xlabel("")
         ax.set_xticks(np.arange(len(groups)), [text.label(name, 24) for name in groups], parse_math=False)
         ax.set_xlim(-0.3, len(groups) - 0.7)
         _value_axis(ax, "y", metric, unit)

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from matplotlib.axes import Axes
 
 from androstep_analysis import csvfile
+from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.plot import paper
 
 DPI = 300
 
 
-def save(ax: Axes, stem: Path, *, table: pl.DataFrame, provenance: Mapping[str, Any]) -> list[Path]:
+def save(ax: Axes, stem: Path, *, table: Table, provenance: Mapping[str, Any]) -> list[Path]:
     """Write the figure of `ax` as `stem`.pdf and .png (300 dpi), what it shows as .csv, and its origin as .json.
 
     `table` is the table the figure was drawn from, `provenance` anything JSON can hold. Existing files are
@@ -28,6 +28,6 @@ def save(ax: Axes, stem: Path, *, table: pl.DataFrame, provenance: Mapping[str, 
     with paper.style():
         paper.settled(ax).savefig(pdf, metadata={"CreationDate": None}, **paper.TIGHT)
     image.write_bytes(paper.png(ax, DPI))
-    csvfile.write(table, csv)
+    csvfile.write(frame(table), csv)
     origin.write_text(json.dumps(provenance, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     return [pdf, image, csv, origin]

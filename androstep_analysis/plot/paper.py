@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, Literal, cast
+from typing import Any, Concatenate, Final, Literal, ParamSpec, cast
 
 import matplotlib.style
 import numpy as np
@@ -15,7 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.plot import text
+
+P = ParamSpec("P")
 
 COLUMN: Final = 3.5
 """Width of a figure in inches: one column of a two-column page (IEEE, ACM, USENIX: 3.3 to 3.5)."""
@@ -171,6 +175,16 @@ def drawing(ax: Axes | None, height: float = HEIGHT) -> Iterator[Axes]:
         yield ax
 
 
+def of_any_table(draw: Callable[Concatenate[pl.DataFrame, P], Axes]) -> Callable[Concatenate[Table, P], Axes]:
+    """`draw` for a table of polars, pandas or Arrow in place of a polars DataFrame."""
+
+    @functools.wraps(draw)
+    def draw_any(table: Table, /, *args: P.args, **kwargs: P.kwargs) -> Axes:
+        return draw(frame(table), *args, **kwargs)
+
+    return draw_any
+
+
 def no_data(ax: Axes) -> Axes:
     """`ax`, saying that there is nothing to draw."""
     ax.set_xticks([])
@@ -203,7 +217,8 @@ def legend(ax: Axes, *, above: bool = False, columns: int = 4, **options: Any) -
         if above
         else {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
     )
-    ax.legend(**place, borderaxespad=0.0, **options)
+    for label in ax.legend(**place, borderaxespad=0.0, **options).get_texts():
+        label.set_parse_math(False)
 
 
 def error_bars(ax: Axes, x: np.ndarray, line: pl.DataFrame, scale: float, colour: str) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from androstep_analysis.perceived import LIMITS
-from androstep_analysis.plot import paper, text
+from androstep_analysis.plot import intervals, paper, text
 
 _TRACKS: Final = {
     "input": "#222222",
@@ -29,6 +29,7 @@ _UPRIGHT: Final = 4
 _KINDS: Final = ("read", "write", "sync_write")
 
 
+@paper.of_any_table
 def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     """What happened from an input on, a line for each track (Luo et al., Figure 1).
 
@@ -59,6 +60,7 @@ def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         return ax
 
 
+@paper.of_any_table
 def perceived_responses(
     table: pl.DataFrame, *, by: str = "label", series: str | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -72,18 +74,14 @@ def perceived_responses(
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
-        groups = list(dict.fromkeys(data[by].cast(pl.String)))
-        kinds = [""] if series is None else list(dict.fromkeys(data[series].cast(pl.String)))
+        data = data.with_columns(pl.col(dims).cast(pl.String), one=pl.lit(""))
+        kinds = data[series or "one"].unique(maintain_order=True).to_list()
+        groups = data[by].unique(maintain_order=True).to_list()
         _, largest = paper.span(data["value"])
         divisor, unit = paper.time_unit(2 * largest)
-        width = 0.8 / len(kinds)
-        for number, kind in enumerate(kinds):
-            line = data if series is None else data.filter(pl.col(series).cast(pl.String) == kind)
-            middle = np.array([groups.index(group) for group in line[by].cast(pl.String)], float)
-            x = middle + (number - (len(kinds) - 1) / 2) * width
-            fill = paper.SERIES[number % len(paper.SERIES)]
-            ax.bar(x, line["value"].to_numpy() / divisor, width * 0.92, color=fill, label=text.label(kind, 24))
-            paper.error_bars(ax, x, line, divisor, "#222222")
+        palette = intervals.colours(kinds)
+        intervals.bars(ax, data, by, groups, series or "one", palette, divisor)
+        ax.set_xlabel("")
         top = ax.get_ylim()[1]
         for name, limit in LIMITS.items():
             if limit / divisor < top:
@@ -110,6 +108,7 @@ def perceived_responses(
         return ax
 
 
+@paper.of_any_table
 def perceived_in_flight(table: pl.DataFrame, *, whose: str = "any", ax: Axes | None = None) -> Axes:
     """How much of each window had reads, writes and synchronous writes in flight.
 
@@ -122,13 +121,8 @@ def perceived_in_flight(table: pl.DataFrame, *, whose: str = "any", ax: Axes | N
         if data.is_empty():
             return paper.no_data(ax)
         windows = data.select("window", "label").unique(maintain_order=True).sort("window")
-        places = {number: place for place, number in enumerate(windows["window"])}
-        fills = {"read": paper.OPS["read"], "write": paper.OPS["write"], "sync_write": paper.SYNC["sync"]}
-        width = 0.8 / len(_KINDS)
-        for number, kind in enumerate(_KINDS):
-            line = data.filter(pl.col("kind") == kind)
-            x = np.array([places[window] for window in line["window"]], float) + (number - 1) * width
-            ax.bar(x, line["value"].to_numpy() * 100, width * 0.92, color=fills[kind], label=paper.words(kind))
+        palette = {"read": paper.OPS["read"], "write": paper.OPS["write"], "sync_write": paper.SYNC["sync"]}
+        intervals.bars(ax, data, "window", windows["window"].to_list(), "kind", palette, 0.01)
         few = windows.height <= 12
         names = [text.label(label, 14) for label in windows["label"]] if few else None
         if names is not None:

@@ -10,7 +10,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-from androstep_analysis.plot import paper, text
+from androstep_analysis.plot import intervals, paper, text
 
 SOURCES: Final = {"recorded": "#777777", "replayed": "#0072B2"}
 LATENESS: Final = {
@@ -27,6 +27,7 @@ _LEAST_NS: Final = 1000.0
 """Where the axis of lateness begins; what is earlier, or exact, stands there."""
 
 
+@paper.of_any_table
 def replay_io_time(table: pl.DataFrame, *, top: int = 4, ax: Axes | None = None) -> Axes:
     """Total I/O time by filesystem (paper, Figure 16), from a table of `replay.summarise`.
 
@@ -40,14 +41,9 @@ def replay_io_time(table: pl.DataFrame, *, top: int = 4, ax: Axes | None = None)
         places = paper.first_known(data["place"], paper.FILESYSTEMS)
         calls = _longest(data, top)
         divisor, unit = paper.time_unit(paper.span(data["value"])[1])
-        width = 0.84 / len(calls)
-        for number, call in enumerate(calls):
-            line = data.filter(call=call)
-            left = np.array([places.index(place) for place in line["place"]])
-            x = left + (number - (len(calls) - 1) / 2) * width
-            fill = "#444444" if call == _ALL else paper.SERIES[(number - 1) % len(paper.SERIES)]
-            ax.bar(x, line["value"].to_numpy() / divisor, width * 0.92, color=fill, label=paper.words(call))
-            paper.error_bars(ax, x, line, divisor, "#222222")
+        palette = {_ALL: "#444444"} | intervals.colours(calls[1:])
+        intervals.bars(ax, data, "place", places, "call", palette, divisor)
+        ax.set_xlabel("")
         ax.set_xticks(range(len(places)), [text.label(place, 16) for place in places], parse_math=False, usetex=False)
         ax.tick_params(axis="x", length=0)
         ax.set_xlim(-0.6, len(places) - 0.4)
@@ -61,6 +57,7 @@ def replay_io_time(table: pl.DataFrame, *, top: int = 4, ax: Axes | None = None)
         return ax
 
 
+@paper.of_any_table
 def replay_lateness_distribution(table: pl.DataFrame, *, series: str = "part", ax: Axes | None = None) -> Axes:
     """Cumulative distribution of lateness (table of `replay.lateness_distribution`), a line for each value of `series`.
 
@@ -108,6 +105,7 @@ _PARTS: Final = {
 }
 
 
+@paper.of_any_table
 def replay_timeline(table: pl.DataFrame, *, top: int = 24, ax: Axes | None = None) -> Axes:
     """When operations were done, recorded above and replayed below, a row for each thread (table of `replay.timeline`).
 

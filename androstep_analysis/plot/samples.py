@@ -32,6 +32,7 @@ _LINES: Final = 8
 """More lines than there are colours tell a reader nothing."""
 
 
+@paper.of_any_table
 def cpu(
     table: pl.DataFrame,
     *,
@@ -80,6 +81,7 @@ def cpu(
         return ax
 
 
+@paper.of_any_table
 def samples_over_time(
     table: pl.DataFrame, *, metric: str, line: str, origin_ns: int | None = None, ax: Axes | None = None
 ) -> Axes:

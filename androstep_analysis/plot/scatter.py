@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter
 
 from androstep_analysis import measures, units
+from androstep_analysis.measures.tables import Table, lazy
 from androstep_analysis.plot import paper
 
 MARKS = 20_000
@@ -26,7 +27,7 @@ _PALETTES: Mapping[str, Mapping[str, str]] = {"op": paper.OPS, "block_type": pap
 
 
 def size_over_time(
-    requests: pl.LazyFrame | pl.DataFrame,
+    requests: Table,
     *,
     by: By = "op",
     origin_ns: int | None = None,
@@ -57,7 +58,7 @@ def size_over_time(
 
 
 def sector_over_time(
-    requests: pl.LazyFrame | pl.DataFrame,
+    requests: Table,
     *,
     by: By = "op",
     origin_ns: int | None = None,
@@ -68,7 +69,7 @@ def sector_over_time(
     The rows must be of one device: `ValueError` otherwise, for two devices share no axis of sectors. The rest as in
     `size_over_time`.
     """
-    devices = requests.lazy().select(pl.col("dev").unique().sort()).collect()["dev"].to_list()
+    devices = lazy(requests).select(pl.col("dev").unique().sort()).collect()["dev"].to_list()
     if len(devices) > 1:
         named = ", ".join(units.format_dev(dev) for dev in devices)
         raise ValueError(f"sectors of several devices ({named}) share no axis; filter the table by dev")
@@ -82,7 +83,7 @@ def sector_over_time(
         return ax
 
 
-def _points(requests: pl.LazyFrame | pl.DataFrame, y: pl.Expr, by: By) -> pl.DataFrame:
+def _points(requests: Table, y: pl.Expr, by: By) -> pl.DataFrame:
     """Columns x (ns, Int64), y, kind of the rows that have all three; issue time, else queue or completion time."""
     return (
         measures.counted(requests)

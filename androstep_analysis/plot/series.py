@@ -10,6 +10,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator
 
+from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.plot import paper
 
 STEPS = 1500
@@ -21,6 +22,7 @@ WAITING = "#F3DCE8"
 _DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
 
 
+@paper.of_any_table
 def latency_distribution(
     table: pl.DataFrame, *, step: Literal["Q2D", "D2C", "Q2C"] = "D2C", ax: Axes | None = None
 ) -> Axes:
@@ -52,11 +54,12 @@ def latency_distribution(
         return ax
 
 
+@paper.of_any_table
 def rate(
     table: pl.DataFrame,
     *,
     metric: Literal["iops", "bandwidth"] = "iops",
-    windows: pl.DataFrame | None = None,
+    windows: Table | None = None,
     origin_ns: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -75,7 +78,7 @@ def rate(
         divisor, time = paper.time_unit(int(starts[-1]) + width - origin)
         _, largest = paper.span(data["value"])
         scale, unit = paper.byte_unit(largest) if metric == "bandwidth" else (1, "")
-        for start, end in () if windows is None else windows.select("start_ns", "end_ns").iter_rows():
+        for start, end in () if windows is None else frame(windows).select("start_ns", "end_ns").iter_rows():
             ax.axvspan((start - origin) / divisor, (end - origin) / divisor, color=WAITING, lw=0, zorder=0)
         for op in paper.ordered(data["op"], paper.OPS):
             line = data.filter(pl.col("op") == op)
@@ -94,6 +97,7 @@ def rate(
         return ax
 
 
+@paper.of_any_table
 def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | None = None) -> Axes:
     """Bytes moved so far, sequentially and randomly, over time (table of `measures.cumulative`).
 

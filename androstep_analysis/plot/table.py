@@ -18,6 +18,7 @@ _GAP: Final = 3
 """Characters between two columns."""
 
 
+@paper.of_any_table
 def table(data: pl.DataFrame, *, wrap: int = 30, ax: Axes | None = None) -> Axes:
     """The rows of a table, as text under the names of its columns. Text longer than `wrap` goes on below.
 

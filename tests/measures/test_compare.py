@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,17 @@ def stream(
 
 def shares(captures: Sequence[Capture], measure: str = "locality", **given: Any) -> pl.DataFrame:
     return compare.measure_all(captures, measure, **given).filter(metric="count_ratio")
+
+
+@pytest.mark.parametrize("function", [compare.summarise, compare.compare, compare.ranking])
+def test_results_do_not_depend_on_the_library_that_holds_the_table(function: Callable[..., pl.DataFrame]) -> None:
+    hits = ([True, False] * 3, [True] * 6)
+    measured = shares(
+        [capture(f"{name}{n}", stream(hits[name == "b"]), workload=name) for name in "ab" for n in (1, 2)]
+    )
+    expected = function(measured, by=["workload"])
+    result = function(measured.to_pandas(), by=["workload"])
+    assert result.cast({pl.Enum: pl.String}).equals(expected.cast({pl.Enum: pl.String}))
 
 
 # -- the table --------------------------------------------------------------------------------------------------------

@@ -23,8 +23,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
 from support import made, replayed
+from support.tree import ROOT
 
+import androstep_analysis as androstep
 from androstep_analysis import bench, compare, measures, perceived, plot, replay, schema
+from androstep_analysis.capture import Capture
 from androstep_analysis.plot import bench as plot_bench
 from androstep_analysis.plot import paper, scatter, series, text
 from androstep_analysis.plot.whatif import SIDES
@@ -57,9 +60,15 @@ def tidy(dims: tuple[str, ...], *rows: tuple[Any, ...]) -> pl.DataFrame:
 def bars(ax: Axes) -> dict[str, list[tuple[float, float]]]:
     """Of each series of vertical bars, where each bar begins and how high it is."""
     return {
-        str(container.get_label()): [(bar.get_y(), bar.get_height()) for bar in container.patches]
-        for container in ax.containers
+        name: [(bar.get_y(), bar.get_height()) for bar in container.patches]
+        for name, container in zip(ax.get_legend_handles_labels()[1], ax.containers, strict=True)
     }
+
+
+def drawn(ax: Axes) -> list[tuple[float, float]]:
+    """Where each bar stands, and how high it is; those in the legend have no height."""
+    middles = ((round(bar.get_x() + bar.get_width() / 2, 3), bar.get_height()) for bar in ax.patches)
+    return sorted((x, height) for x, height in middles if height)
 
 
 def widths(ax: Axes) -> dict[str, list[tuple[float, float]]]:
@@ -112,8 +121,7 @@ def test_block_types_are_the_four_stacked_bars_of_the_most_viewer(
     basis: Any, relative: bool, data: list[float], journal: list[float], metadata: list[float], label: str
 ) -> None:
     ax = plot.block_types(BLOCK_TYPES, basis=basis, relative=relative)
-    drawn = bars(ax)
-    assert drawn == {
+    assert bars(ax) == {
         "data": [(0, data[0]), (0, data[1])],
         "journal": [(data[0], journal[0]), (data[1], journal[1])],
         "metadata": [(data[0] + journal[0], metadata[0]), (data[1] + journal[1], metadata[1])],
@@ -143,8 +151,7 @@ def test_every_value_of_the_schema_has_a_colour_of_its_own() -> None:
 def test_file_types_shows_every_type_that_occurs() -> None:
     kinds = schema.table("io").column("file_type").values
     table = tidy(("op", "file_type"), *(("count", "write", kind, number) for number, kind in enumerate(kinds, 1)))
-    drawn = bars(plot.file_types(table))
-    assert {label: bar[0][1] for label, bar in drawn.items()} == {
+    assert {label: bar[0][1] for label, bar in bars(plot.file_types(table)).items()} == {
         paper.words(kind): number for number, kind in enumerate(kinds, 1)
     }
 
@@ -169,8 +176,7 @@ def test_mix_and_sync_are_bars_of_one_hundred_per_cent() -> None:
 def test_locality_is_not_stacked_because_forward_includes_consecutive() -> None:
     rows = [("read", "consecutive", 0.2), ("read", "forward", 0.6), ("read", "random", 0.8), ("write", "random", 1.0)]
     ax = plot.locality(tidy(("op", "class"), *(("count_ratio", *row) for row in rows)))
-    drawn = bars(ax)
-    assert drawn == {"consecutive": [(0, 20), (0, 0)], "forward": [(0, 60), (0, 0)], "random": [(0, 80), (0, 100)]}
+    assert bars(ax) == {"consecutive": [(0, 20), (0, 0)], "forward": [(0, 60), (0, 0)], "random": [(0, 80), (0, 100)]}
     left = [bar.get_x() for container in ax.containers for bar in container.patches]
     assert len(set(left)) == 6, "no bar hides another one"
 
@@ -188,14 +194,14 @@ def test_sizes_fall_into_bins_that_double() -> None:
     for size, number in sizes.items():
         if size:
             expected[size.bit_length() - 1] += number
-    assert [height for _, height in bars(ax)["write"]] == [expected[power] for power in range(9, 17)]
+    assert drawn(ax) == [(power - 9, expected[power]) for power in range(9, 17) if expected[power]]
     assert tick_labels(ax.xaxis)[:4] == ["512 B", "1 KiB", "2 KiB", "4 KiB"]
 
 
 def test_every_power_of_two_is_the_lower_end_of_its_bin() -> None:
     powers = range(9, 45)
     ax = plot.sizes(tidy(("op", "size_bytes"), *(("count", "read", 1 << p, p) for p in powers)))
-    assert [height for _, height in bars(ax)["read"]] == list(powers)
+    assert [height for _, height in drawn(ax)] == list(powers)
 
 
 def test_rwbs_shows_the_most_frequent_and_says_what_it_left_out() -> None:
@@ -470,15 +476,19 @@ def intervals(ax: Axes) -> list[tuple[float, float, float]]:
     segments = [
         segment for lines in ax.collections if isinstance(lines, LineCollection) for segment in lines.get_segments()
     ]
-    return sorted((float(s[0][0]), float(s[0][1]), float(s[1][1])) for s in map(np.asarray, segments))
+    # seaborn draws a cap, the bar and the other cap in one line.
+    segments += [np.transpose(line.get_data())[3:5] for line in ax.lines if len(line.get_xdata()) == 8]
+    ends = ((round(float(s[0][0]), 3), float(s[0][1]), float(s[1][1])) for s in segments if len(s))
+    return sorted((x, lo, hi) for x, lo, hi in ends if not math.isnan(lo))
 
 
 def curves(ax: Axes) -> dict[str, list[tuple[float, float]]]:
-    """The points of each line that is in the legend."""
+    """The points of each line that is in the legend, where it has its colour."""
+    names = {handle.get_color(): name for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)}
     return {
-        str(line.get_label()): [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)]
+        names[line.get_color()]: [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)]
         for line in ax.lines
-        if not str(line.get_label()).startswith("_")
+        if line.get_linestyle() != "None" and len(line.get_xdata())
     }
 
 
@@ -493,10 +503,8 @@ def test_sync_modes_are_bars_with_their_intervals() -> None:
         ("invalid_runs", "fsync", "seq_write", 0, None, None),
     )
     ax = plot.bench_sync_modes(table)
-    assert sorted((round(bar.get_x() + bar.get_width() / 2, 3), bar.get_height()) for bar in ax.patches) == [
-        *((-0.2, 100), (0.2, 50), (0.8, 200)),
-    ]
-    assert [(round(x, 3), lo, hi) for x, lo, hi in intervals(ax)] == [(-0.2, 90, 120), (0.2, 40, 55)]
+    assert drawn(ax) == [(-0.2, 100), (0.2, 50), (0.8, 200)]
+    assert intervals(ax) == [(-0.2, 90, 120), (0.2, 40, 55)]
     assert tick_labels(ax.xaxis) == ["fsync", "osync"] and ax.get_ylim()[0] == 0
     legend = ax.get_legend()
     assert legend is not None
@@ -504,13 +512,13 @@ def test_sync_modes_are_bars_with_their_intervals() -> None:
     assert legend.get_title().get_text() == "×: 2 repetitions invalid and left out"
     (marks,) = [line for line in ax.lines if line.get_marker() == "x"]
     assert list(marks.get_xdata()) == [1.0]
-    assert [bar.get_height() for bar in plot.bench_sync_modes(table, metric="bandwidth").patches] == [4]
+    assert drawn(plot.bench_sync_modes(table, metric="bandwidth")) == [(0, 4)]
 
 
 def test_values_far_apart_are_points_on_a_logarithmic_axis() -> None:
     rows = [("iops", "buffered", "seq_write", 90_000, 80_000, 95_000), ("iops", "fsync", "seq_write", 300, 200, 400)]
     ax = plot.bench_sync_modes(medians("sync_mode", *rows))
-    assert ax.get_yscale() == "log" and not ax.patches
+    assert ax.get_yscale() == "log" and not drawn(ax)
     assert [tuple(line.get_data()[1]) for line in ax.lines if line.get_marker() == "o"] == [(90_000, 300), ()]
     assert intervals(ax) == [(0, 80_000, 95_000), (1, 200, 400)]
 
@@ -527,9 +535,7 @@ def test_categories_stand_in_their_own_order(draw: Callable[..., Axes], dim: str
     rows = [("tps", value, "sqlite_insert", 10 + at, None, None) for at, value in enumerate(values)]
     ax = draw(medians(dim, *reversed(rows)))
     assert tick_labels(ax.xaxis) == values
-    assert [bar.get_height() for bar in sorted(ax.patches, key=lambda bar: bar.get_x())] == [
-        10 + n for n in range(len(values))
-    ]
+    assert drawn(ax) == [(n, 10 + n) for n in range(len(values))]
     assert ax.get_legend() is None, "one series needs no legend"
 
 
@@ -628,8 +634,7 @@ def test_io_time_has_a_group_for_each_filesystem_and_the_longest_calls() -> None
     assert legend is not None
     assert [words.get_text() for words in legend.get_texts()] == ["all calls", "fsync", "read"]
     assert legend.get_title().get_text() == "1 further calls are part of the first bar only"
-    heights = {round(bar.get_x() + bar.get_width() / 2, 2): bar.get_height() for bar in ax.patches}
-    assert [height for _, height in sorted(heights.items())] == [30, 22, 6, 20, 12, 5]
+    assert [height for _, height in drawn(ax)] == [30, 22, 6, 20, 12, 5]
     assert ax.get_ylabel() == "Total I/O time [ms]"
     with pytest.raises(ValueError, match="one value for each place and call"):
         plot.replay_io_time(io_times(*rows[:1], *rows[:1]))
@@ -749,6 +754,33 @@ def test_an_empty_table_gives_axes_that_say_so() -> None:
     for name, ax in figures.items():
         assert [words.get_text() for words in ax.texts] == ["no data"], name
         assert plot.png(ax)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Capture:
+    return androstep.open(ROOT / "datasets" / "demo")
+
+
+@pytest.mark.parametrize("name", sorted(set(plot.__all__) & set(measures.__all__)))
+def test_a_figure_does_not_depend_on_the_library_that_holds_the_table(name: str, demo: Capture) -> None:
+    """A figure has the name of its measure, and takes its result from pandas as well."""
+    of = {"cpu": demo.samples} | dict.fromkeys(("block_types", "file_types", "sync", "volume"), demo.io)
+    result = getattr(measures, name)(of.get(name, demo.requests))
+    options = {"bar": "unit"} if name == "cpu" else {}
+    as_is, from_pandas = (getattr(plot, name)(held, **options) for held in (result, result.to_pandas()))
+    assert plot.png(as_is, 50) == plot.png(from_pandas, 50)
+
+
+def test_figures_of_requests_take_pandas(demo: Capture) -> None:
+    held = demo.table("requests", as_="pandas")
+    assert demo.table("requests", as_="pyarrow").num_rows == len(held) == demo.table("requests").collect().height
+    assert points(plot.size_over_time(held)) == points(plot.size_over_time(demo.requests))
+    assert points(plot.sector_over_time(held)) == points(plot.sector_over_time(demo.requests))
+
+
+def test_an_interval_that_does_not_hold_its_value_is_refused() -> None:
+    with pytest.raises(ValueError, match="interval of append at fsync"):
+        plot.bench_sync_modes(medians("sync_mode", ("iops", "fsync", "append", 100, 110, 120)))
 
 
 def test_nothing_is_left_behind_in_the_session() -> None:
