@@ -1,10 +1,10 @@
 """Figures: one function per result, tidy table in, matplotlib Axes out.
 
 Every function takes a result table of `androstep_analysis.measures` (or the table `requests` or `io`), those whose name
-begins with bench, replay or compare one of that part of `androstep_analysis`, and `ax`, the axes to draw in; without
-it, it makes a figure one column wide. Nothing is shown and no global style is changed. A notebook displays what a
-function returns. An empty table gives axes that say "no data"; a table whose dimensions are not those of the figure is
-refused with `ValueError`.
+begins with bench, replay or compare one of that part of `androstep_analysis`, held by polars, pandas or Arrow, and
+`ax`, the axes to draw in; without it, it makes a figure one column wide. What draws one measure has the name of it.
+Nothing is shown and no global style is changed. A notebook displays what a function returns. An empty table gives axes
+that say "no data"; a table whose dimensions are not those of the figure is refused with `ValueError`.
 """
 
 from androstep_analysis.plot.bars import (
