@@ -14,7 +14,7 @@ from androstep_analysis import (
 )
 from androstep_analysis.capture import tool_results
 from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import procmon, record
+from androstep_analysis.ingest import procmon
 from androstep_analysis.ingest.source import head
 from androstep_analysis.manifest import Manifest
 from androstep_analysis.replay import program
@@ -66,7 +66,7 @@ def _recorded_with(paths: Sequence[Path]) -> Manifest:
 
 def _role(path: Path) -> str:
     """What a file is: results, a replay program, or else a trace."""
-    if record.is_of(head(path), program.PROBE):
+    if program.sniff(head(path)):
         return "program"
     if procmon.sniff(head(path)):
         return "samples"

@@ -1,29 +1,30 @@
 """A replay program: what threads did to files, closed so that `ioreplay` can do it again, in memory and as a file.
 
-A program's file is a record stream (probes/FORMAT.md, “Programs”). The same program makes the same bytes. Nothing of
-the contents of files is in it.
+probes/FORMAT.md, “Programs”, states what its file is. The same program makes the same bytes. Nothing of the contents of
+files is in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.errors import InputError, printable
-from androstep_analysis.ingest import record
+from androstep_analysis.ingest.source import load
 from androstep_analysis.replay import names as hashed_names
 from androstep_analysis.replay.dependencies import dependencies
-from androstep_analysis.replay.record_writer import Field, Type, write
 
-PROBE = "androstep-program"
-"""What the header of a program's file names as its writer."""
-
-VERSION = "1"
+MAGIC = b"\xa7PROGRAM"
+VERSION = 1
 
 PATH_BYTES = 4095
 """The longest path that Linux takes (PATH_MAX, without the NUL that ends it)."""
@@ -86,130 +87,166 @@ class Program:
         Raises `schema.SchemaError` where a table is not as its schema says, and `InputError` for a path that no system
         can have.
         """
-        numbers = _numbered(self)
         tables = {
-            "program": self._about(numbers.height),
-            "path": numbers,
-            "thread": schema.conform(self.threads, "replay_threads"),
-            "file": _with_numbers(schema.conform(self.files, "replay_files"), numbers, "path", "target"),
-            "operation": _with_numbers(schema.conform(self.operations, "operations"), numbers, "path", "path2"),
-            "dependency": schema.conform(self.dependencies, "replay_dependencies"),
+            "operations": _threaded(schema.conform(self.operations, "operations")),
+            "dependencies": schema.conform(self.dependencies, "replay_dependencies").sort("after", "operation"),
+            "files": _with_first_names(schema.conform(self.files, "replay_files")),
+            "threads": schema.conform(self.threads, "replay_threads"),
         }
-        write(Path(path), PROBE, VERSION, [(TYPES[name], _as_stored(table)) for name, table in tables.items()])
-
-    def _about(self, paths: int) -> pl.DataFrame:
+        strings = _strings(self)
+        stored = [_stored(table, _ROWS[name], strings).tobytes() for name, table in tables.items()]
+        for name, column in (("operations", "operation"), ("threads", "thread")):
+            if not (tables[name][column] == pl.int_range(tables[name].height, eager=True)).all():
+                raise InputError(f"{name} of a program are numbered from 0 on, in their order; these are not")
         last = pl.max_horizontal(pl.col("descriptor", "descriptor2").max(), pl.lit(-1))
-        return pl.DataFrame(
-            {
-                "kind": "device" if self.is_device else "files",
-                "names": self.names,
-                "duration_ns": self.duration_ns,
-                "source_sha256": self.source_sha256,
-                "operations": self.operations.height,
-                "inserted": int(self.operations["inserted"].sum()),
-                "dependencies": self.dependencies.height,
-                "threads": self.threads.height,
-                "files": self.files.height,
-                "paths": paths,
-                "descriptors": int(self.operations.select(last).item()) + 1,
-            },
-            schema={
-                field.name: pl.String if field.dtype == "string" else pl.Int64 for field in TYPES["program"].fields
-            },
+        fields = (
+            *(self.duration_ns, self.is_device, self.names == "hashed", *(table.height for table in tables.values())),
+            *(strings.height, int(self.operations.select(last).item()) + 1, (self.source_sha256 or "").encode()),
         )
+        texts = "".join(f"{text}\0" for text in strings["text"]).encode()
+        rest = b"".join((_HEADER.pack(*fields), *stored, texts))
+        Path(path).write_bytes(_START.pack(MAGIC, VERSION, zlib.crc32(rest)) + rest)
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a program's."""
+    return head.startswith(MAGIC)
 
 
 def read(path: str | Path) -> Program:
-    """The program in a file. Raises `InputError` for what is none, and where not all of it can be read."""
+    """The program in a file, plain or compressed. Raises `InputError` for what is none, and for one that is damaged."""
+    source = load(Path(path))
+    data = source.data
+    if not sniff(data):
+        raise InputError(f"{source.name}: no replay program; one is made by `androstep program`")
+    whole = len(data) >= _START.size + _HEADER.size and not source.losses
+    _, version, crc = _START.unpack_from(data) if whole else (MAGIC, VERSION, 0)
+    if version != VERSION:
+        raise InputError(f"{source.name}: a program of version {version}, not {VERSION}; make it again")
+    if not whole or zlib.crc32(memoryview(data)[_START.size :]) != crc:
+        raise InputError(f"{source.name}: the program is cut or damaged; make it again, or get another copy")
     try:
-        records = record.read(path)
-    except InputError as error:
-        raise InputError(f"{error}; a program is made by `androstep program`") from None
-    if records.header.get("probe") != PROBE:
-        probe = printable(str(records.header.get("probe")))
-        raise InputError(f"{path}: a record stream of {probe}; a program is made by `androstep program`")
-    if not records.complete:
-        what = records.losses[0].message if records.losses else "the file is damaged"
-        raise InputError(f"{path}: {what}; a program must be whole: make it again, or get another copy")
-    tables = {name: _stored(path, records.tables, record_type) for name, record_type in TYPES.items()}
-    about = _about(path, tables)
-    paths = tables["path"]["name"]
-    if not (tables["path"]["path"] == pl.int_range(paths.len(), eager=True)).all():
-        raise _bad(path, "paths with numbers from 0 on")
+        return _program(data)
+    except (ValueError, IndexError, pl.exceptions.PolarsError, schema.SchemaError) as error:
+        what = printable(str(error).partition("\n")[0])
+        raise InputError(f"{source.name}: a program that contradicts itself ({what}); make it again") from error
+
+
+# -- the file ---------------------------------------------------------------------------------------------------------
+
+_START = struct.Struct("<8sII")
+_HEADER = struct.Struct("<qII6I64s")
+_NONE, _NO_VALUE = -(1 << 31), 255
+"""Null of 32-bit numbers, and of the numbers of enums."""
+
+_ROWS: dict[str, Any] = {
+    "operations": [
+        *((name, "<i8") for name in ("ts_ns", "duration_ns", "offset_bytes", "offset2_bytes", "bytes", "result")),
+        *(("flags", "<i8"), ("thread", "<i4"), ("index", "<u4"), ("descriptor", "<i4"), ("descriptor2", "<i4")),
+        *((name, "<i4") for name in ("file", "file2", "path", "path2", "request", "mode")),
+        *(("call", "u1"), ("inserted", "u1"), ("failed", "i1"), ("reserved", "V5")),
+    ],
+    "dependencies": [("operation", "<u4"), ("after", "<u4")],
+    "files": [
+        *(("size_bytes", "<i8"), ("path", "<i4"), ("target", "<i4"), ("file", "<i4"), ("first", "<i4")),
+        *(("mode", "<i4"), ("inode_type", "u1"), ("size_from", "u1"), ("reserved", "V2")),
+    ],
+    "threads": [("pid", "<i4"), ("tid", "<i4"), ("comm", "<i4")],
+}
+"""The rows of each table in the file, in its order; the structures of probes/ioreplay/program.h."""
+
+_NULLS = {"<i8": -(1 << 63), "<i4": _NONE, "u1": _NO_VALUE, "i1": -1}
+
+
+def _threaded(operations: pl.DataFrame) -> pl.DataFrame:
+    """With `index`, which of its thread's operations each is."""
+    return operations.with_columns(index=pl.int_range(pl.len()).over("thread"))
+
+
+def _with_first_names(files: pl.DataFrame) -> pl.DataFrame:
+    """With `first`, where a row is another name of a file: the row of its first one."""
+    is_name = (pl.col("inode_type") == "file") & pl.col("file").is_not_null()
+    first = pl.col("row").min().over("inode_type", "file")
+    return files.with_row_index("row").with_columns(first=pl.when(is_name & (first < pl.col("row"))).then(first))
+
+
+def _strings(program: Program) -> pl.DataFrame:
+    """Columns number, text: every path, target of a link and name of a thread once, in the order of their first use."""
+    texts = pl.concat([_texts(program), program.threads["comm"].drop_nulls()]).unique(maintain_order=True)
+    for text in texts.filter((texts.str.len_bytes() > PATH_BYTES) | texts.str.contains("\0", literal=True)).head(1):
+        shown = printable(text[:80])
+        raise InputError(f"name “{shown}…”: Linux has none longer than {PATH_BYTES} bytes or with a NUL; leave it out")
+    return texts.rename("text").to_frame().with_row_index("number")
+
+
+def _stored(table: pl.DataFrame, fields: Sequence[tuple[str, str]], strings: pl.DataFrame) -> npt.NDArray[np.void]:
+    """A table as it lies in the file."""
+    rows = np.zeros(table.height, np.dtype(list(fields)))
+    for name, dtype in fields:
+        if name in table.columns:
+            column = table[name]
+            if column.dtype == pl.String:
+                column = _looked_up(table.select(name), name, strings, "text", "number")[name].cast(pl.Int32)
+            elif isinstance(column.dtype, pl.Enum):
+                column = column.to_physical()
+            elif column.dtype == pl.Boolean:
+                column = column.cast(pl.Int8)
+            rows[name] = column.fill_null(_NULLS[dtype]).to_numpy() if column.null_count() else column.to_numpy()
+    return rows
+
+
+def _program(data: bytes) -> Program:
+    """What a file with the right checksum holds; any error for what cannot be."""
+    duration_ns, is_device, is_hashed, *counts, nr_strings, _, source = _HEADER.unpack_from(data, _START.size)
+    place = _START.size + _HEADER.size
+    rows = {}
+    for (name, fields), count in zip(_ROWS.items(), counts, strict=True):
+        rows[name] = np.frombuffer(data, np.dtype(list(fields)), count, place)
+        place += rows[name].nbytes
+    *strings, end = data[place:].decode().split("\0")
+    if len(strings) != nr_strings or end:
+        raise ValueError(f"{len(strings)} strings, and {nr_strings} were expected")
+    texts = pl.Series(strings, dtype=pl.String)
     return Program(
-        operations=_restored(path, tables["operation"], "operations", paths),
-        files=_restored(path, tables["file"], "replay_files", paths),
-        threads=_restored(path, tables["thread"], "replay_threads", paths),
-        dependencies=_restored(path, tables["dependency"], "replay_dependencies", paths),
-        duration_ns=about["duration_ns"],
-        is_device=about["kind"] == "device",
-        names=about["names"],
-        source_sha256=about["source_sha256"],
+        operations=_restored("operations", rows["operations"], texts, "operation"),
+        files=_restored("replay_files", rows["files"], texts),
+        threads=_restored("replay_threads", rows["threads"], texts, "thread"),
+        dependencies=_restored("replay_dependencies", rows["dependencies"], texts).sort("operation", "after"),
+        duration_ns=duration_ns,
+        is_device=bool(is_device),
+        names="hashed" if is_hashed else "kept",
+        source_sha256=source.rstrip(b"\0").decode() or None,
     )
 
 
-# -- record types -----------------------------------------------------------------------------------------------------
-
-_POLARS = {"int32": pl.Int32, "int64": pl.Int64, "string": pl.String}
-_STORED = {"int32": "int32", "int64": "int64", "string": "string", "enum": "string", "bool": "int32"}
-
-
-def _of_table(name: str, meaning: str, table: str, *paths: str) -> Type:
-    """The record type of a table of schemas/, with numbers of `path` records for its columns `paths`."""
-    fields = []
-    for column in schema.table(table).columns:
-        if column.name in paths:
-            numbered = f"Number of the `path` record. {column.meaning}"
-            fields.append(Field(f"{column.name}_number", "int32", numbered, column.nullable))
+def _restored(name: str, rows: npt.NDArray[np.void], texts: pl.Series, number: str = "") -> pl.DataFrame:
+    """Table `name` of its rows, which column `number` counts."""
+    dtypes: Mapping[str, Any] = rows.dtype.fields or {}
+    columns = []
+    for column in schema.table(name).columns:
+        if column.name == number:
+            values = pl.int_range(len(rows), eager=True)
         else:
-            dtype = _STORED[column.dtype]
-            fields.append(Field(column.name, dtype, column.meaning, column.nullable, column.unit))
-    return Type(name, meaning, tuple(fields), table)
+            values = pl.Series(column.name, np.ascontiguousarray(rows[column.name]))
+            null = _NULLS.get(dtypes[column.name][0].str.replace("|", ""))
+            if column.nullable:
+                values = values.set(values == null, None)
+            if column.dtype == "string":
+                values = texts.gather(_numbers(values, len(texts)))
+            elif column.dtype == "enum":
+                values = pl.Series(column.values, dtype=pl.String).gather(_numbers(values, len(column.values)))
+        columns.append(values.cast(column.polars).alias(column.name))
+    return schema.conform(pl.DataFrame(columns), name)
 
 
-_ABOUT = Type(
-    "program",
-    "The program as a whole: one record.",
-    (
-        Field("kind", "string", "files, or device: made from the requests of a block device."),
-        Field("names", "string", "kept, or hashed: names are hashes of what they were."),
-        Field("duration_ns", "int64", "From the start to the end of the last operation, as recorded.", unit="ns"),
-        Field("source_sha256", "string", "SHA-256 of the recording, where it was one file.", nullable=True),
-        Field("operations", "int64", "Records of type operation.", unit="operations"),
-        Field("inserted", "int64", "How many of them the cleaner inserted.", unit="operations"),
-        Field("dependencies", "int64", "Records of type dependency."),
-        Field("threads", "int64", "Records of type thread."),
-        Field("files", "int64", "Records of type file.", unit="files"),
-        Field("paths", "int64", "Records of type path."),
-        Field("descriptors", "int64", "More than any number of a descriptor."),
-    ),
-)
-
-_PATH = Type(
-    "path",
-    "A path, or what a link says.",
-    (
-        Field("path", "int32", "Number, from 0, in this order."),
-        Field("name", "string", "The path without leading slash, or what the link says."),
-    ),
-)
-
-TYPES = {
-    "program": _ABOUT,
-    "path": _PATH,
-    "thread": _of_table("thread", schema.table("replay_threads").description, "replay_threads"),
-    "file": _of_table("file", schema.table("replay_files").description, "replay_files", "path", "target"),
-    "operation": _of_table("operation", schema.table("operations").description, "operations", "path", "path2"),
-    "dependency": _of_table("dependency", schema.table("replay_dependencies").description, "replay_dependencies"),
-}
-"""The record types of a program's file, in their order."""
+def _numbers(values: pl.Series, count: int) -> pl.Series:
+    """Of one of `count` things, or null."""
+    if not values.drop_nulls().is_between(0, count - 1).all():
+        raise ValueError(f"{values.name} from 0 to {count - 1} was expected")
+    return values.cast(pl.UInt32)
 
 
-def _as_stored(table: pl.DataFrame) -> pl.DataFrame:
-    return table.with_columns(pl.col(pl.Boolean).cast(pl.Int32))
-
-
-# -- paths ------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------------------------
 
 
 def _texts(program: Program) -> pl.Series:
@@ -218,71 +255,8 @@ def _texts(program: Program) -> pl.Series:
     return pl.concat([column.rename("name") for column in columns]).drop_nulls().unique(maintain_order=True)
 
 
-def _numbered(program: Program) -> pl.DataFrame:
-    """Columns path: Int32 (a number), name: String."""
-    texts = _texts(program)
-    for name in texts.filter((texts.str.len_bytes() > PATH_BYTES) | texts.str.contains("\0", literal=True)).head(1):
-        shown = printable(name[:80])
-        raise InputError(f"path “{shown}…”: Linux has none longer than {PATH_BYTES} bytes or with a NUL; leave it out")
-    return pl.DataFrame({"path": pl.int_range(texts.len(), dtype=pl.Int32, eager=True), "name": texts})
-
-
-def _with_numbers(table: pl.DataFrame, numbers: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    for column in columns:
-        table = _looked_up(table, column, numbers, "name", "path").rename({column: f"{column}_number"})
-    return table
-
-
 def _looked_up(table: pl.DataFrame, column: str, given: pl.DataFrame, key: str, value: str) -> pl.DataFrame:
     """`table` with what `given` has as `value` where its `key` is what stood in `column`; null stays null."""
-    asked = table.select(pl.col(column).alias(key))
-    found = asked.join(given.select(key, value), on=key, how="left", maintain_order="left")
-    return table.with_columns(found[value].alias(column))
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
-def _bad(path: str | Path, expected: str) -> InputError:
-    return InputError(f"{path}: a program was expected to have {expected}; make it again with `androstep program`")
-
-
-def _stored(path: str | Path, tables: Mapping[str, pl.DataFrame], record_type: Type) -> pl.DataFrame:
-    """The records of one type, with the fields that a program has; others are of no concern."""
-    table = tables.get(record_type.name)
-    fields = {field.name: _POLARS[field.dtype] for field in record_type.fields}
-    if table is None or any(table.schema.get(name) != dtype for name, dtype in fields.items()):
-        raise _bad(path, f"records of type {record_type.name} with {', '.join(fields)}")
-    required = [field.name for field in record_type.fields if not field.nullable]
-    if any(table[name].null_count() for name in required):
-        raise _bad(path, f"no {record_type.name} without one of {', '.join(required)}")
-    return table.select(list(fields))
-
-
-def _about(path: str | Path, tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
-    """The one record of type program, whose counts are right."""
-    if tables["program"].height != 1:
-        raise _bad(path, "one record of type program")
-    about: dict[str, Any] = tables["program"].row(0, named=True)
-    for name in ("operation", "thread", "file", "path"):
-        if about[f"{name}s"] != tables[name].height:
-            raise _bad(path, f"{about[f'{name}s']} records of type {name}, as it says")
-    if about["dependencies"] != tables["dependency"].height:
-        raise _bad(path, f"{about['dependencies']} records of type dependency, as it says")
-    return about
-
-
-def _restored(path: str | Path, stored: pl.DataFrame, name: str, paths: pl.Series) -> pl.DataFrame:
-    """Table `name` of its records."""
-    for column in schema.table(name).columns:
-        if column.name not in stored.columns:
-            numbers = stored[f"{column.name}_number"]
-            if not numbers.drop_nulls().is_between(0, paths.len() - 1).all():
-                raise _bad(path, f"numbers of paths from 0 to {paths.len() - 1}")
-            stored = stored.with_columns(paths.gather(numbers).alias(column.name))
-        elif column.dtype == "enum":
-            words = stored[column.name]
-            if not words.drop_nulls().is_in(list(column.values)).all():
-                raise _bad(path, f"{column.name} that is one of {', '.join(column.values)}")
-        stored = stored.with_columns(pl.col(column.name).cast(column.polars))
-    return schema.conform(stored.select([column.name for column in schema.table(name).columns]), name)
+    keys = table.select(pl.col(column).alias(key))
+    values = keys.join(given.select(key, value), on=key, how="left", maintain_order="left")[value]
+    return table.with_columns(values.alias(column))

@@ -28,7 +28,7 @@ static int check_component(const char *name, size_t length)
     return length > NAME_MAX ? -ENAMETOOLONG : 0;
 }
 
-static int check(const char *path)
+int beneath_check(const char *path)
 {
     size_t length;
     int error;
@@ -84,17 +84,17 @@ static bool is_here(const struct beneath *beneath, int fd, const struct stat *ab
 /* An entry of an open directory. */
 static int step(const struct beneath *beneath, int from, const char *name, struct stat *about)
 {
-    int found = openat(from, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = 0;
+    int node = openat(from, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = 0;
 
-    if (found < 0)
+    if (node < 0)
         return -errno;
-    if (fstat(found, about) < 0)
+    if (fstat(node, about) < 0)
         error = -errno;
-    else if (!is_here(beneath, found, about))
+    else if (!is_here(beneath, node, about))
         error = -EXDEV;
     if (!error)
-        return found;
-    close(found);
+        return node;
+    close(node);
     return error;
 }
 
@@ -116,19 +116,19 @@ static int walk(const struct beneath *beneath, const char *path, size_t length, 
         char name[NAME_MAX + 1] = {0};
         size_t part = strcspn(path, "/");
         bool last = path + part >= end;
-        int found, error;
+        int node, error;
 
         memcpy(name, path, part);
-        found = step(beneath, from, name, &about);
+        node = step(beneath, from, name, &about);
         beneath_release(beneath, from);
-        if (found < 0)
-            return found;
+        if (node < 0)
+            return node;
         error = check_kind(&about, link && last, directory || !last);
         if (error) {
-            close(found);
+            close(node);
             return error;
         }
-        from = found;
+        from = node;
         path += part + 1;
     }
     return from;
@@ -139,27 +139,27 @@ static int walk(const struct beneath *beneath, const char *path, size_t length, 
 int beneath_begin(struct beneath *beneath, int directory)
 {
     struct stat about;
-    int found = open_whole(directory, ".", 0);
+    int node = open_whole(directory, ".", 0);
 
     if (fstat(directory, &about) < 0)
         return -errno;
     *beneath = (struct beneath){
-        .directory = directory, .walks = found < 0, .device = about.st_dev, .mount = mount_of(directory)};
-    if (found >= 0)
-        close(found);
+        .directory = directory, .walks = node < 0, .device = about.st_dev, .mount = mount_of(directory)};
+    if (node >= 0)
+        close(node);
     return 0;
 }
 
 static int find_top(const struct beneath *beneath)
 {
-    int found = openat(beneath->directory, ".", O_PATH | O_CLOEXEC);
+    int node = openat(beneath->directory, ".", O_PATH | O_CLOEXEC);
 
-    return found < 0 ? -errno : found;
+    return node < 0 ? -errno : node;
 }
 
 int beneath_find(const struct beneath *beneath, const char *path, bool link)
 {
-    int error = check(path);
+    int error = beneath_check(path);
 
     if (error)
         return error;
@@ -184,7 +184,7 @@ static int find_directory(const struct beneath *beneath, const char *path, size_
 int beneath_parent(const struct beneath *beneath, const char *path, const char **name)
 {
     const char *slash = strrchr(path, '/');
-    int error = check(path);
+    int error = beneath_check(path);
 
     if (error)
         return error;

@@ -23,6 +23,9 @@ struct beneath {
     int64_t mount; /* for walks: of the directory; -1: the kernel does not tell, and the device has to do */
 };
 
+/* Whether a path is as it must be: 0, or the error of all that is asked of it. */
+int beneath_check(const char *path);
+
 /* Chooses the way. A walk that knows no mount takes bind mounts of the same filesystem for a part of it. */
 int beneath_begin(struct beneath *beneath, int directory);
 

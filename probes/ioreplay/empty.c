@@ -51,15 +51,15 @@ static int move_permitted(const struct emptying *emptying, int from, const char 
 {
     struct beneath here = emptying->sandbox->beneath;
     char number[12];
-    int found;
+    int node;
 
     here.directory = from;
-    found = beneath_find(&here, name, false);
-    if (found < 0)
-        return found;
-    snprintf(number, sizeof number, "%d", found);
+    node = beneath_find(&here, name, false);
+    if (node < 0)
+        return node;
+    snprintf(number, sizeof number, "%d", node);
     fchmodat(emptying->sandbox->descriptors, number, 0700, 0);
-    close(found);
+    close(node);
     return renameat(from, name, emptying->sandbox->beneath.directory, new_name) < 0 ? -errno : 0;
 }
 

@@ -41,7 +41,7 @@ static const char more[] =
     "the rest of lateness is the replay's own. Threads sleep until they have something to do.\n"
     "\n"
     "examples:\n"
-    "  ioreplay --dry-run app.rec                        what it would do\n"
+    "  ioreplay --dry-run app.rec                        what it needs\n"
     "  ioreplay -o ext4.rec app.rec /mnt/ext4/replay     when and in the order that it was recorded\n"
     "  ioreplay --mode as-fast app.rec /mnt/f2fs/replay  as fast as the order allows\n"
     "  ioreplay --mode scaled --scale 2.5 app.rec /mnt/f2fs/replay\n"
@@ -50,7 +50,7 @@ static const char more[] =
     "\n"
     "FILE is a record stream (probes/FORMAT.md): tables replay_runs and replay_ops.\n"
     "Exit status: 0 when all operations were done, else 1. SIGINT, SIGTERM and SIGHUP end it early: what\n"
-    "was done until then is told, and the files are removed.";
+    "was done until then is reported, and the files are removed.";
 
 /* -- what is shown meanwhile -------------------------------------------------------------------------------------- */
 
@@ -78,7 +78,7 @@ static void show_end(void)
 static bool show_files(int64_t done, int64_t all)
 {
     show(done, all, "making files");
-    return !replay_stop_asked(0);
+    return !replay_stop_requested(0);
 }
 
 static void show_operations(uint64_t done, uint64_t all)
@@ -108,7 +108,7 @@ static int enter(struct stage *stage, const struct command *command, const struc
         failed = !stage->sandbox || sandbox_populate(stage->sandbox, program, show_files);
     }
     show_end();
-    if (failed && replay_stop_asked(0))
+    if (failed && replay_stop_requested(0))
         complain("a signal ended it while files were being made; nothing was replayed");
     return failed ? -1 : 0;
 }
@@ -122,24 +122,16 @@ static int leave(struct stage *stage, bool keep)
     return failed;
 }
 
-static int32_t cold_of_target(const struct replay_target *target)
-{
-    struct cache_found found = {.by = "none"};
-
-    if (target->is_device)
-        return RECORD_NULL_INT32;
-    cache_look(target->file, lseek(target->file, 0, SEEK_END), &found);
-    return found.resident_bytes < 0 ? RECORD_NULL_INT32 : found.resident_bytes == 0;
-}
-
 static int32_t cold_of(const struct stage *stage, const struct replay_program *program)
 {
-    int cold;
+    struct cache_found cache = {0};
 
-    if (!stage->sandbox)
-        return cold_of_target(&stage->target);
-    cold = sandbox_is_cold(stage->sandbox, program);
-    return cold < 0 ? RECORD_NULL_INT32 : cold;
+    if (stage->sandbox)
+        return sandbox_is_cold(stage->sandbox, program);
+    if (stage->target.is_device)
+        return RECORD_NULL_INT32;
+    cache_look(stage->target.file, lseek(stage->target.file, 0, SEEK_END), &cache);
+    return cache.resident_bytes < 0 ? RECORD_NULL_INT32 : cache.resident_bytes == 0;
 }
 
 static void describe_place(struct replay_report *report, const struct stage *stage, const struct replay_plan *plan,
@@ -153,7 +145,7 @@ static void describe_place(struct replay_report *report, const struct stage *sta
 
 /* -- replaying ---------------------------------------------------------------------------------------------------- */
 
-static int tell(struct replay_report *report, struct record *record)
+static int report_results(struct replay_report *report, struct record *record)
 {
     int failed = replay_tally_make(&report->tally, report->run);
 
@@ -187,7 +179,7 @@ static int replay_in(const struct stage *stage, const struct command *command, c
     failed = replay_run(&run, &place, show_operations);
     show_end();
     replay_place_close(&place);
-    if (run.outcomes && run.done && tell(&report, record))
+    if (run.outcomes && run.done && report_results(&report, record))
         failed = -1;
     if (!failed && run.interrupted)
         failed = complain("a signal ended it early: %" PRId64 " of %" PRId64 " operations were done", report.tally.done,
@@ -280,13 +272,7 @@ static int act(const struct command *command, const struct replay_program *progr
 {
     struct replay_plan plan;
 
-    if (replay_plan_make(&plan, program))
-        return -1;
-    if (program->is_device) {
-        plan.files_bytes = replay_target_needs(program);
-        if (plan.files_bytes < 0)
-            return complain("no memory for what %s reaches", command->program);
-    }
+    replay_plan_make(&plan, program);
     if (command->dry_run)
         return replay_plan_print(stdout, &plan, program, command->program);
     if (check_place(command, program) || replay_plan_allow_descriptors(&plan, program->nr_threads))
@@ -319,7 +305,7 @@ int main(int argc, char **argv)
         {0, "scale", "X", "the divisor, from 0.001 to 1000000: 2.5 is faster, 0.5 slower", OPT_TEXT, &command.scale, 0,
          0},
         {'k', "keep", NULL, "leave the files where they are at the end", OPT_FLAG, &command.keep, 0, 0},
-        {'n', "dry-run", NULL, "check PROGRAM and print what it would do; touch nothing", OPT_FLAG, &command.dry_run, 0,
+        {'n', "dry-run", NULL, "check PROGRAM and print what it needs; touch nothing", OPT_FLAG, &command.dry_run, 0,
          0},
         {0, "target", "PATH", "file to make, and to remove at the end, or block device", OPT_TEXT, &command.target, 0,
          0},

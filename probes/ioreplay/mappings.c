@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ioreplay/flags.h"
+#include "ioreplay/shapes.h"
 
 struct mapping {
     struct mapping *next;
@@ -97,11 +98,6 @@ static int64_t reach(char *memory, int64_t bytes, int64_t page, const char *data
 
 /* -- finding ------------------------------------------------------------------------------------------------------ */
 
-static struct mapped *mapped_by(struct replay_mappings *mappings, int32_t descriptor)
-{
-    return descriptor < 0 ? NULL : mappings->items[descriptor];
-}
-
 /* The mapping that has all of [offset, offset + bytes), or NULL. */
 static struct mapping *find(const struct mapped *mapped, int64_t offset, int64_t bytes)
 {
@@ -126,35 +122,26 @@ static int64_t to_pages(const struct replay_mappings *mappings, int64_t bytes)
 /* Executable or not is nothing to the file, and a mount may forbid it. */
 static int protection_of(const struct replay_operation *operation)
 {
-    int asked = operation->request == RECORD_NULL_INT32 ? PROT_READ : operation->request;
-
-    return (asked & (PROT_READ | PROT_WRITE)) | (asked & PROT_EXEC ? PROT_READ : 0);
+    return (operation->request & (PROT_READ | PROT_WRITE)) | (operation->request & PROT_EXEC ? PROT_READ : 0);
 }
 
-static int map_flags_of(const struct replay_operation *operation)
+static int map(const struct replay_mappings *mappings, const struct replay_operation *operation, int file,
+               struct mapping *made)
 {
-    return operation->flags == RECORD_NULL_INT64 ? MAP_SHARED : replay_map_flags(operation->flags);
-}
+    int flags = operation->flags == RECORD_NULL_INT64 ? MAP_SHARED : replay_map_flags(operation->flags);
 
-static int map(struct replay_mappings *mappings, const struct replay_operation *operation, int file,
-               struct mapping *into)
-{
-    int64_t bytes = to_pages(mappings, operation->bytes);
-    int protection = protection_of(operation);
-    void *memory;
-
-    if (bytes < 0)
+    made->protection = protection_of(operation);
+    made->offset = operation->offset_bytes;
+    made->bytes = to_pages(mappings, operation->bytes);
+    if (made->bytes < 0)
         return -EINVAL;
-    memory = mmap(NULL, (size_t)bytes, protection, map_flags_of(operation), file, operation->offset_bytes);
-    if (memory == MAP_FAILED)
-        return -errno;
-    *into = (struct mapping){NULL, memory, operation->offset_bytes, bytes, protection};
-    return 0;
+    made->memory = mmap(NULL, (size_t)made->bytes, made->protection, flags, file, made->offset);
+    return made->memory == MAP_FAILED ? -errno : 0;
 }
 
 int replay_mappings_map(struct replay_mappings *mappings, const struct replay_operation *operation, int file)
 {
-    struct mapped *mapped = mapped_by(mappings, operation->descriptor);
+    struct mapped *mapped = mappings->items[operation->descriptor];
     struct mapping *made = malloc(sizeof *made);
     int error;
 
@@ -208,89 +195,74 @@ static int cut(struct mapped *mapped, struct mapping *mapping, int64_t skip, int
     return 0;
 }
 
-static int unmap(const struct replay_mappings *mappings, struct mapped *mapped,
-                 const struct replay_operation *operation)
+/* Where in a mapping the page begins that an operation begins in. */
+static int64_t skip_of(const struct replay_mappings *mappings, const struct mapping *mapping,
+                       const struct replay_operation *operation)
 {
-    int64_t bytes = to_pages(mappings, operation->bytes);
-    struct mapping *mapping = bytes < 0 ? NULL : find(mapped, operation->offset_bytes, 1);
-    struct mapping *rest = mapping ? malloc(sizeof *rest) : NULL;
-    int64_t skip, left;
-
-    if (!rest)
-        return mapping ? -ENOMEM : -EINVAL;
-    skip = (operation->offset_bytes - mapping->offset) / mappings->page * mappings->page;
-    left = mapping->bytes - skip;
-    return cut(mapped, mapping, skip, bytes < left ? bytes : left, rest);
+    return (operation->offset_bytes - mapping->offset) / mappings->page * mappings->page;
 }
 
-int replay_mappings_unmap(struct replay_mappings *mappings, const struct replay_operation *operation)
+static int64_t least(int64_t one, int64_t other)
 {
-    struct mapped *mapped = mapped_by(mappings, operation->descriptor);
-    int result;
+    return one < other ? one : other;
+}
 
-    if (!mapped)
-        return -EINVAL;
-    pthread_rwlock_wrlock(&mapped->lock);
-    result = unmap(mappings, mapped, operation);
-    pthread_rwlock_unlock(&mapped->lock);
-    return result;
+static int unmap(const struct replay_mappings *mappings, struct mapped *mapped, struct mapping *mapping,
+                 const struct replay_operation *operation)
+{
+    int64_t bytes = to_pages(mappings, operation->bytes), skip = skip_of(mappings, mapping, operation);
+    struct mapping *rest = bytes < 0 ? NULL : malloc(sizeof *rest);
+
+    if (!rest)
+        return bytes < 0 ? -EINVAL : -ENOMEM;
+    return cut(mapped, mapping, skip, least(bytes, mapping->bytes - skip), rest);
 }
 
 static int sync_part(const struct replay_mappings *mappings, const struct mapping *mapping,
                      const struct replay_operation *operation)
 {
-    int64_t skip = (operation->offset_bytes - mapping->offset) / mappings->page * mappings->page;
-    int64_t bytes = operation->bytes, left = mapping->bytes - skip;
+    int64_t skip = skip_of(mappings, mapping, operation);
     int flags = operation->flags == RECORD_NULL_INT64 ? MS_SYNC : (int)operation->flags;
 
-    return msync(mapping->memory + skip, (size_t)(bytes < left ? bytes : left), flags) ? -errno : 0;
+    return msync(mapping->memory + skip, (size_t)least(operation->bytes, mapping->bytes - skip), flags) ? -errno : 0;
 }
 
-int replay_mappings_sync(struct replay_mappings *mappings, const struct replay_operation *operation)
+static int64_t do_within(const struct replay_mappings *mappings, struct mapped *mapped,
+                         const struct replay_operation *operation, const struct replay_buffer *buffer)
 {
-    struct mapped *mapped = mapped_by(mappings, operation->descriptor);
-    const struct mapping *mapping;
-    int result = -EINVAL;
+    bool accesses = operation->call == CALL_MAPPED_READ || operation->call == CALL_MAPPED_WRITE;
+    const char *data = operation->call == CALL_MAPPED_WRITE ? buffer->memory : NULL;
+    struct mapping *mapping = find(mapped, operation->offset_bytes, accesses ? operation->bytes : 1);
 
-    if (!mapped || operation->bytes < 0)
-        return result;
-    pthread_rwlock_rdlock(&mapped->lock);
-    mapping = find(mapped, operation->offset_bytes, 1);
-    if (mapping)
-        result = sync_part(mappings, mapping, operation);
+    if (!mapping)
+        return -EINVAL;
+    if (operation->call == CALL_MUNMAP)
+        return unmap(mappings, mapped, mapping, operation);
+    if (operation->call == CALL_MSYNC)
+        return sync_part(mappings, mapping, operation);
+    if (!(mapping->protection & (data ? PROT_WRITE : PROT_READ | PROT_WRITE)))
+        return -EACCES;
+    return reach(mapping->memory + (operation->offset_bytes - mapping->offset), operation->bytes, mappings->page, data,
+                 buffer->room);
+}
+
+int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct replay_operation *operation,
+                           const struct replay_buffer *buffer)
+{
+    struct mapped *mapped = mappings->items[operation->descriptor];
+    int64_t result;
+
+    if (operation->bytes == 0 && replay_shapes[operation->call].moves)
+        return 0;
+    if (!mapped)
+        return -EINVAL;
+    if (operation->call == CALL_MUNMAP)
+        pthread_rwlock_wrlock(&mapped->lock);
+    else
+        pthread_rwlock_rdlock(&mapped->lock);
+    result = do_within(mappings, mapped, operation, buffer);
     pthread_rwlock_unlock(&mapped->lock);
     return result;
-}
-
-static int64_t access_mapped(struct replay_mappings *mappings, const struct replay_operation *operation,
-                             const char *data, size_t size)
-{
-    struct mapped *mapped = mapped_by(mappings, operation->descriptor);
-    const struct mapping *mapping;
-    int64_t result = -EINVAL;
-
-    if (!mapped || operation->bytes <= 0)
-        return operation->bytes ? result : 0;
-    pthread_rwlock_rdlock(&mapped->lock);
-    mapping = find(mapped, operation->offset_bytes, operation->bytes);
-    if (mapping && !(mapping->protection & (data ? PROT_WRITE : PROT_READ | PROT_WRITE)))
-        result = -EACCES;
-    else if (mapping)
-        result = reach(mapping->memory + (operation->offset_bytes - mapping->offset), operation->bytes, mappings->page,
-                       data, size);
-    pthread_rwlock_unlock(&mapped->lock);
-    return result;
-}
-
-int64_t replay_mappings_read(struct replay_mappings *mappings, const struct replay_operation *operation)
-{
-    return access_mapped(mappings, operation, NULL, 0);
-}
-
-int64_t replay_mappings_write(struct replay_mappings *mappings, const struct replay_operation *operation,
-                              const char *data, size_t size)
-{
-    return access_mapped(mappings, operation, data, size);
 }
 
 /* -- all of them -------------------------------------------------------------------------------------------------- */

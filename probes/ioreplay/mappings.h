@@ -7,6 +7,7 @@
 #define ANDROSTEP_IOREPLAY_MAPPINGS_H
 
 #include "ioreplay/program.h"
+#include "ioreplay/transfer.h"
 
 struct replay_mappings;
 
@@ -20,13 +21,9 @@ void replay_mappings_free(struct replay_mappings *mappings);
 /* Maps `file` as the operation (CALL_MMAP) says. */
 int replay_mappings_map(struct replay_mappings *mappings, const struct replay_operation *operation, int file);
 
-/* What CALL_MUNMAP, CALL_MSYNC and CALL_MAPPED_READ say. EINVAL: nothing is mapped there. */
-int replay_mappings_unmap(struct replay_mappings *mappings, const struct replay_operation *operation);
-int replay_mappings_sync(struct replay_mappings *mappings, const struct replay_operation *operation);
-int64_t replay_mappings_read(struct replay_mappings *mappings, const struct replay_operation *operation);
-
-/* CALL_MAPPED_WRITE, with the bytes of `data` over and over. */
-int64_t replay_mappings_write(struct replay_mappings *mappings, const struct replay_operation *operation,
-                              const char *data, size_t size);
+/* Does what CALL_MUNMAP, CALL_MSYNC, CALL_MAPPED_READ and CALL_MAPPED_WRITE say; writes the bytes of `buffer` over and
+ * over. EINVAL: nothing is mapped there. */
+int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct replay_operation *operation,
+                           const struct replay_buffer *buffer);
 
 #endif

@@ -10,42 +10,21 @@
 /* Beside the number of pending operations: a thread sleeps until it is 0. */
 #define SLEEPS 0x80000000u
 
-static void count(struct replay_order *order, const struct replay_program *program)
-{
-    for (uint32_t index = 0; index < program->nr_dependencies; index++) {
-        const struct replay_dependency *dependency = &program->dependencies[index];
-
-        order->pending[dependency->operation]++;
-        order->first[dependency->after + 1]++;
-    }
-    for (uint32_t operation = 0; operation < program->nr_operations; operation++)
-        order->first[operation + 1] += order->first[operation];
-}
-
-/* Leaves each `first` where the next one's begin, which is one too far: they are moved back afterwards. */
-static void list(struct replay_order *order, const struct replay_program *program)
-{
-    for (uint32_t index = 0; index < program->nr_dependencies; index++) {
-        const struct replay_dependency *dependency = &program->dependencies[index];
-
-        order->waiting[order->first[dependency->after]++] = dependency->operation;
-    }
-    for (uint32_t operation = program->nr_operations; operation > 0; operation--)
-        order->first[operation] = order->first[operation - 1];
-    order->first[0] = 0;
-}
-
 int replay_order_make(struct replay_order *order, const struct replay_program *program)
 {
+    order->dependencies = program->dependencies;
     order->pending = calloc(program->nr_operations + (size_t)1, sizeof *order->pending);
     order->first = calloc(program->nr_operations + (size_t)1, sizeof *order->first);
-    order->waiting = calloc(program->nr_dependencies + (size_t)1, sizeof *order->waiting);
-    if (!order->pending || !order->first || !order->waiting) {
+    if (!order->pending || !order->first) {
         replay_order_free(order);
         return -1;
     }
-    count(order, program);
-    list(order, program);
+    for (uint32_t index = 0; index < program->nr_dependencies; index++) {
+        order->pending[program->dependencies[index].operation]++;
+        order->first[program->dependencies[index].after + 1]++;
+    }
+    for (uint32_t operation = 0; operation < program->nr_operations; operation++)
+        order->first[operation + 1] += order->first[operation];
     return 0;
 }
 
@@ -53,7 +32,6 @@ void replay_order_free(struct replay_order *order)
 {
     free(order->pending);
     free(order->first);
-    free(order->waiting);
     *order = (struct replay_order){0};
 }
 
@@ -73,7 +51,7 @@ void replay_order_sleep(struct replay_order *order, uint32_t operation)
 void replay_order_ended(struct replay_order *order, uint32_t operation)
 {
     for (uint32_t index = order->first[operation]; index < order->first[operation + 1]; index++) {
-        atomic_uint *pending = &order->pending[order->waiting[index]];
+        atomic_uint *pending = &order->pending[order->dependencies[index].operation];
 
         if (atomic_fetch_sub(pending, 1) == (SLEEPS | 1))
             syscall(SYS_futex, pending, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

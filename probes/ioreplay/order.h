@@ -11,8 +11,8 @@
 
 struct replay_order {
     atomic_uint *pending; /* of each operation: how many that it waits for have not ended, and whether it sleeps */
-    uint32_t *first;      /* of each operation: where those that wait for it begin in `waiting`; one more is the end */
-    uint32_t *waiting;
+    uint32_t *first; /* of each operation: where those that wait for it begin in `dependencies`; one more is the end */
+    const struct replay_dependency *dependencies;
 };
 
 /* 0, or -1 where there is no memory. */

@@ -43,61 +43,82 @@ static int answer(int result)
     return result < 0 ? -errno : result;
 }
 
-/* The result of a call on `found`, which is closed. */
-static int answer_and_close(int found, int result)
+/* The result of a call on `node`, which is closed. */
+static int answer_and_close(int node, int result)
 {
     int error = answer(result);
 
-    close(found);
+    close(node);
     return error;
 }
 
-static int reopen(const struct sandbox *sandbox, int found, int flags, mode_t mode)
+static int reopen(const struct sandbox *sandbox, int node, int flags, mode_t mode)
 {
     int opened;
 
     do {
-        opened = openat(sandbox->descriptors, number(found).text, flags | O_CLOEXEC, mode & PERMISSIONS);
+        opened = openat(sandbox->descriptors, number(node).text, flags | O_CLOEXEC, mode & PERMISSIONS);
     } while (opened < 0 && errno == EINTR);
     return answer(opened);
 }
 
+/* What a new name is made in, or an old one removed from. */
+struct place {
+    int parent;
+    const char *name;
+};
+
+/* `of_top`: the error where the path is the top itself. */
+static int find_place(const struct sandbox *sandbox, const char *path, int of_top, struct place *place)
+{
+    place->parent = beneath_parent(&sandbox->beneath, path, &place->name);
+    if (place->parent == -EBUSY)
+        return of_top;
+    return place->parent < 0 ? place->parent : 0;
+}
+
+/* The result of a call in `place`. */
+static int answer_and_release(const struct sandbox *sandbox, const struct place *place, int result)
+{
+    int error = answer(result);
+
+    beneath_release(&sandbox->beneath, place->parent);
+    return error;
+}
+
 /* -- open --------------------------------------------------------------------------------------------------------- */
 
-static int check_kind(int found, int flags)
+static int check_kind(int node, int flags)
 {
     struct stat about;
 
-    if (fstat(found, &about) < 0)
+    if (fstat(node, &about) < 0)
         return -errno;
     if (S_ISDIR(about.st_mode))
         return flags & O_CREAT ? -EISDIR : 0;
     return S_ISREG(about.st_mode) ? 0 : -ENXIO;
 }
 
-static int open_found(const struct sandbox *sandbox, const char *path, int flags, mode_t mode)
+static int open_node(const struct sandbox *sandbox, const char *path, int flags, mode_t mode)
 {
-    int found = beneath_find(&sandbox->beneath, path, false), result;
+    int node = beneath_find(&sandbox->beneath, path, false), result;
 
-    if (found < 0)
-        return found;
-    result = check_kind(found, flags);
+    if (node < 0)
+        return node;
+    result = check_kind(node, flags);
     if (!result)
-        result = reopen(sandbox, found, flags & OPENING, mode);
-    close(found);
+        result = reopen(sandbox, node, flags & OPENING, mode);
+    close(node);
     return result;
 }
 
 static int open_new(const struct sandbox *sandbox, const char *path, int flags, mode_t mode)
 {
-    const char *name;
-    int parent = beneath_parent(&sandbox->beneath, path, &name), made;
+    struct place at;
+    int error = find_place(sandbox, path, -EISDIR, &at);
 
-    if (parent < 0)
-        return parent == -EBUSY ? -EISDIR : parent;
-    made = answer(openat(parent, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & PERMISSIONS));
-    beneath_release(&sandbox->beneath, parent);
-    return made;
+    flags |= O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    return error ? error : answer_and_release(sandbox, &at, openat(at.parent, at.name, flags, mode & PERMISSIONS));
 }
 
 int sandbox_open(const struct sandbox *sandbox, const char *path, int flags, mode_t mode)
@@ -107,11 +128,11 @@ int sandbox_open(const struct sandbox *sandbox, const char *path, int flags, mod
     if (flags & ~(OPENING | O_CREAT | O_EXCL | O_NOFOLLOW))
         return -EINVAL;
     if (flags & O_PATH || !(flags & O_CREAT))
-        return open_found(sandbox, path, flags & ~O_CREAT, mode);
+        return open_node(sandbox, path, flags & ~O_CREAT, mode);
     if (flags & O_EXCL)
         return open_new(sandbox, path, flags, mode);
     for (int tries = 0; tries < TRIES && opened == -EEXIST; tries++) {
-        opened = open_found(sandbox, path, flags, mode);
+        opened = open_node(sandbox, path, flags, mode);
         if (opened == -ENOENT)
             opened = open_new(sandbox, path, flags, mode);
     }
@@ -129,57 +150,56 @@ int sandbox_truncate(const struct sandbox *sandbox, const char *path, off_t leng
 
 int sandbox_stat(const struct sandbox *sandbox, const char *path, struct stat *about)
 {
-    int found = beneath_find(&sandbox->beneath, path, true);
+    int node = beneath_find(&sandbox->beneath, path, true);
 
-    return found < 0 ? found : answer_and_close(found, fstat(found, about));
+    return node < 0 ? node : answer_and_close(node, fstat(node, about));
 }
 
 /* Before Linux 5.8 the file has to be named. */
 int sandbox_access(const struct sandbox *sandbox, const char *path, int mode)
 {
-    int found = beneath_find(&sandbox->beneath, path, false), result;
+    int node = beneath_find(&sandbox->beneath, path, false), result;
 
-    if (found < 0)
-        return found;
-    result = (int)syscall(SYS_faccessat2, found, "", mode, AT_EMPTY_PATH);
+    if (node < 0)
+        return node;
+    result = (int)syscall(SYS_faccessat2, node, "", mode, AT_EMPTY_PATH);
     if (result < 0 && errno == ENOSYS)
-        result = faccessat(sandbox->descriptors, number(found).text, mode, 0);
-    return answer_and_close(found, result);
+        result = faccessat(sandbox->descriptors, number(node).text, mode, 0);
+    return answer_and_close(node, result);
 }
 
 /* Without a path readlinkat says ENOENT of what is no link. */
 ssize_t sandbox_readlink(const struct sandbox *sandbox, const char *path, char *target, size_t room)
 {
-    int found = beneath_find(&sandbox->beneath, path, true);
+    int node = beneath_find(&sandbox->beneath, path, true);
     ssize_t length;
 
-    if (found < 0)
-        return found;
-    length = readlinkat(found, "", target, room);
+    if (node < 0)
+        return node;
+    length = readlinkat(node, "", target, room);
     if (length < 0)
         length = errno == ENOENT ? -EINVAL : -errno;
-    close(found);
+    close(node);
     return length;
 }
 
 /* Before Linux 3.12 fstatfs takes no O_PATH descriptor; what is beneath the directory is of its filesystem. */
 int sandbox_statfs(const struct sandbox *sandbox, const char *path, struct statfs *about)
 {
-    int found = beneath_find(&sandbox->beneath, path, false);
+    int node = beneath_find(&sandbox->beneath, path, false);
 
-    return found < 0 ? found : answer_and_close(found, fstatfs(sandbox->beneath.directory, about));
+    return node < 0 ? node : answer_and_close(node, fstatfs(sandbox->beneath.directory, about));
 }
 
 int sandbox_chmod(const struct sandbox *sandbox, const char *path, mode_t mode)
 {
-    int found;
+    int node;
 
     if (!strcmp(path, "."))
         return -EPERM;
-    found = beneath_find(&sandbox->beneath, path, false);
-    return found < 0
-               ? found
-               : answer_and_close(found, fchmodat(sandbox->descriptors, number(found).text, mode & PERMISSIONS, 0));
+    node = beneath_find(&sandbox->beneath, path, false);
+    return node < 0 ? node
+                    : answer_and_close(node, fchmodat(sandbox->descriptors, number(node).text, mode & PERMISSIONS, 0));
 }
 
 int sandbox_fchmod(const struct sandbox *sandbox, int descriptor, mode_t mode)
@@ -195,35 +215,27 @@ int sandbox_fchmod(const struct sandbox *sandbox, int descriptor, mode_t mode)
 
 int sandbox_utimens(const struct sandbox *sandbox, const char *path, const struct timespec times[2])
 {
-    int found = beneath_find(&sandbox->beneath, path, true);
+    int node = beneath_find(&sandbox->beneath, path, true);
 
-    return found < 0 ? found : answer_and_close(found, utimensat(sandbox->descriptors, number(found).text, times, 0));
+    return node < 0 ? node : answer_and_close(node, utimensat(sandbox->descriptors, number(node).text, times, 0));
 }
 
 /* -- of its name -------------------------------------------------------------------------------------------------- */
 
 int sandbox_mkdir(const struct sandbox *sandbox, const char *path, mode_t mode)
 {
-    const char *name;
-    int parent = beneath_parent(&sandbox->beneath, path, &name), result;
+    struct place at;
+    int error = find_place(sandbox, path, -EEXIST, &at);
 
-    if (parent < 0)
-        return parent == -EBUSY ? -EEXIST : parent;
-    result = answer(mkdirat(parent, name, mode & PERMISSIONS));
-    beneath_release(&sandbox->beneath, parent);
-    return result;
+    return error ? error : answer_and_release(sandbox, &at, mkdirat(at.parent, at.name, mode & PERMISSIONS));
 }
 
 static int remove_name(const struct sandbox *sandbox, const char *path, int flags)
 {
-    const char *name;
-    int parent = beneath_parent(&sandbox->beneath, path, &name), result;
+    struct place at;
+    int error = find_place(sandbox, path, -EBUSY, &at);
 
-    if (parent < 0)
-        return parent;
-    result = answer(unlinkat(parent, name, flags));
-    beneath_release(&sandbox->beneath, parent);
-    return result;
+    return error ? error : answer_and_release(sandbox, &at, unlinkat(at.parent, at.name, flags));
 }
 
 int sandbox_rmdir(const struct sandbox *sandbox, const char *path)
@@ -238,71 +250,46 @@ int sandbox_unlink(const struct sandbox *sandbox, const char *path)
 
 int sandbox_symlink(const struct sandbox *sandbox, const char *target, const char *path)
 {
-    const char *name;
-    int parent = beneath_parent(&sandbox->beneath, path, &name), result;
+    struct place at;
+    int error = find_place(sandbox, path, -EEXIST, &at);
 
-    if (parent < 0)
-        return parent == -EBUSY ? -EEXIST : parent;
-    result = answer(symlinkat(target, parent, name));
-    beneath_release(&sandbox->beneath, parent);
-    return result;
-}
-
-struct pair {
-    int parent, parent2;
-    const char *name, *name2;
-};
-
-static int find_pair(const struct sandbox *sandbox, const char *path, const char *path2, struct pair *pair)
-{
-    pair->parent = beneath_parent(&sandbox->beneath, path, &pair->name);
-    if (pair->parent < 0)
-        return pair->parent;
-    pair->parent2 = beneath_parent(&sandbox->beneath, path2, &pair->name2);
-    if (pair->parent2 >= 0)
-        return 0;
-    beneath_release(&sandbox->beneath, pair->parent);
-    return pair->parent2;
-}
-
-static int release_pair(const struct sandbox *sandbox, const struct pair *pair, int result)
-{
-    int error = answer(result);
-
-    beneath_release(&sandbox->beneath, pair->parent);
-    beneath_release(&sandbox->beneath, pair->parent2);
-    return error;
+    return error ? error : answer_and_release(sandbox, &at, symlinkat(target, at.parent, at.name));
 }
 
 /* RENAME_WHITEOUT would make a device. Kernels before 3.15 have renameat only. */
 int sandbox_rename(const struct sandbox *sandbox, const char *path, const char *path2, unsigned int flags)
 {
-    struct pair pair;
-    int error = flags & ~RENAMING ? -EINVAL : find_pair(sandbox, path, path2, &pair);
+    struct place from, to;
+    int error = flags & ~RENAMING ? -EINVAL : find_place(sandbox, path, -EBUSY, &from), result;
 
     if (error)
         return error;
-    if (!flags)
-        return release_pair(sandbox, &pair, renameat(pair.parent, pair.name, pair.parent2, pair.name2));
-    return release_pair(sandbox, &pair,
-                        (int)syscall(SYS_renameat2, pair.parent, pair.name, pair.parent2, pair.name2, flags));
+    error = find_place(sandbox, path2, -EBUSY, &to);
+    if (error) {
+        beneath_release(&sandbox->beneath, from.parent);
+        return error;
+    }
+    if (flags)
+        result = (int)syscall(SYS_renameat2, from.parent, from.name, to.parent, to.name, flags);
+    else
+        result = renameat(from.parent, from.name, to.parent, to.name);
+    result = answer_and_release(sandbox, &from, result);
+    beneath_release(&sandbox->beneath, to.parent);
+    return result;
 }
 
 /* The kernel, too, looks for the file before the place of its new name. */
 int sandbox_link(const struct sandbox *sandbox, const char *path, const char *path2)
 {
-    const char *name;
-    int found = beneath_find(&sandbox->beneath, path, true), parent, result;
+    struct place at;
+    int node = beneath_find(&sandbox->beneath, path, true), error;
 
-    if (found < 0)
-        return found;
-    parent = beneath_parent(&sandbox->beneath, path2, &name);
-    if (parent < 0) {
-        close(found);
-        return parent == -EBUSY ? -EEXIST : parent;
-    }
-    result = linkat(sandbox->descriptors, number(found).text, parent, name, AT_SYMLINK_FOLLOW);
-    result = answer_and_close(found, result);
-    beneath_release(&sandbox->beneath, parent);
-    return result;
+    if (node < 0)
+        return node;
+    error = find_place(sandbox, path2, -EEXIST, &at);
+    if (!error)
+        error = answer_and_release(
+            sandbox, &at, linkat(sandbox->descriptors, number(node).text, at.parent, at.name, AT_SYMLINK_FOLLOW));
+    close(node);
+    return error;
 }

@@ -3,14 +3,13 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/complain.h"
 #include "common/utf8.h"
 #include "common/words.h"
-#include "ioreplay/moves.h"
+#include "ioreplay/target.h"
 
 /* Beside the program's own: what the process has anyway. */
 #define OTHER_DESCRIPTORS 64
@@ -18,66 +17,28 @@
 /* What a call takes for a moment to find its paths, in each thread. */
 #define CALL_DESCRIPTORS 2
 
-static int64_t moved_by(const struct replay_operation *operation)
+static int64_t most_open(const struct replay_program *program)
 {
-    if (operation->failed != 1 && operation->result != RECORD_NULL_INT64)
-        return operation->result;
-    return operation->failed == 1 || operation->bytes < 0 ? 0 : operation->bytes;
+    int64_t open_now = 0, most = 0;
+
+    for (uint32_t number = 0; number < program->nr_operations; number++) {
+        const struct replay_operation *operation = &program->operations[number];
+
+        open_now += operation->call == CALL_OPEN && operation->descriptor != REPLAY_NONE;
+        open_now += operation->call == CALL_DUP && operation->descriptor2 != REPLAY_NONE;
+        open_now -= operation->call == CALL_CLOSE;
+        if (open_now > most)
+            most = open_now;
+    }
+    return most;
 }
 
-/* What a program tells may be more than any number holds. */
-static int64_t add(int64_t sum, int64_t bytes)
+void replay_plan_make(struct replay_plan *plan, const struct replay_program *program)
 {
-    return __builtin_add_overflow(sum, bytes, &sum) ? INT64_MAX : sum;
-}
-
-static void add_operation(struct replay_plan *plan, const struct replay_operation *operation, int64_t *open_now)
-{
-    struct replay_moved moved = replay_moved(operation, moved_by(operation));
-
-    plan->operations[operation->call]++;
-    plan->read = add(plan->read, moved.read);
-    plan->written = add(plan->written, moved.written);
-    if (operation->call == CALL_FALLOCATE && operation->bytes > 0)
-        plan->allocated = add(plan->allocated, operation->bytes);
-    *open_now += operation->call == CALL_OPEN && operation->descriptor != REPLAY_NONE;
-    *open_now += operation->call == CALL_DUP && operation->descriptor2 != REPLAY_NONE;
-    *open_now -= operation->call == CALL_CLOSE;
-    if (*open_now > plan->descriptors)
-        plan->descriptors = *open_now;
-}
-
-static void add_file(struct replay_plan *plan, const struct replay_file *file, bool *seen)
-{
-    plan->directories += file->kind == KIND_DIRECTORY;
-    plan->links += file->kind == KIND_SYMLINK;
-    if (file->kind != KIND_FILE || (file->file >= 0 && seen[file->file]))
-        return;
-    if (file->file >= 0)
-        seen[file->file] = true;
-    plan->files++;
-    plan->files_bytes = add(plan->files_bytes, file->size_bytes);
-}
-
-int replay_plan_make(struct replay_plan *plan, const struct replay_program *program)
-{
-    int32_t most = 0;
-    int64_t open_now = 0;
-    bool *seen;
-
-    *plan = (struct replay_plan){0};
+    *plan = (struct replay_plan){.descriptors = most_open(program)};
     for (uint32_t index = 0; index < program->nr_files; index++)
-        if (program->files[index].file > most)
-            most = program->files[index].file;
-    seen = calloc((size_t)most + 1, sizeof *seen);
-    if (!seen)
-        return complain("no memory for %" PRIu32 " files", program->nr_files);
-    for (uint32_t index = 0; index < program->nr_files; index++)
-        add_file(plan, &program->files[index], seen);
-    free(seen);
-    for (uint32_t number = 0; number < program->nr_operations; number++)
-        add_operation(plan, &program->operations[number], &open_now);
-    return 0;
+        plan->files += replay_is_file(&program->files[index]);
+    plan->files_bytes = program->is_device ? replay_target_needs(program) : replay_files_bytes(program);
 }
 
 /* Root may raise what others may not exceed. */
@@ -133,14 +94,6 @@ int replay_plan_print(FILE *out, const struct replay_plan *plan, const struct re
     fprintf(out, "descriptors     %" PRId64 " at once\n", plan->descriptors);
     fprintf(out, "made before     %" PRId64 " files", plan->files);
     words_print_bytes(out, " of ", plan->files_bytes);
-    fprintf(out, ", %" PRId64 " directories, %" PRId64 " links\n", plan->directories, plan->links);
-    words_print_bytes(out, "bytes           ", plan->read);
-    words_print_bytes(out, " read, ", plan->written);
-    fputs(" written\n", out);
-    words_print_bytes(out, "room needed     at most ", add(add(plan->files_bytes, plan->written), plan->allocated));
-    fputs(", and what the filesystem needs for itself\n\noperations\n", out);
-    for (int call = 0; call < REPLAY_CALLS; call++)
-        if (plan->operations[call])
-            fprintf(out, "  %-15s %10" PRId64 "\n", replay_call_names[call], plan->operations[call]);
+    fprintf(out, " and %" PRId64 " other names\n", program->nr_files - plan->files);
     return fflush(out) || ferror(out) ? -1 : 0;
 }

@@ -1,4 +1,4 @@
-/* What a program would do, found out without doing it. */
+/* What a program needs, without doing it. */
 #ifndef ANDROSTEP_IOREPLAY_PLAN_H
 #define ANDROSTEP_IOREPLAY_PLAN_H
 
@@ -7,15 +7,11 @@
 #include "ioreplay/program.h"
 
 struct replay_plan {
-    int64_t operations[REPLAY_CALLS];
-    int64_t read, written; /* bytes, as far as the recording tells what came of it; else as asked for */
-    int64_t allocated;     /* by fallocate */
-    int64_t descriptors;   /* most that are open at once, in the recorded order */
-    int64_t files, directories, links, files_bytes;
+    int64_t descriptors; /* most that are open at once, in the recorded order */
+    int64_t files, files_bytes;
 };
 
-/* 0, or -1 after it complained that there is no memory. */
-int replay_plan_make(struct replay_plan *plan, const struct replay_program *program);
+void replay_plan_make(struct replay_plan *plan, const struct replay_program *program);
 
 /* Lets this process have as many files open as the program needs and the system allows. To be called while there are no
  * other threads. Returns 0, or -1 after it complained that these are too few. */

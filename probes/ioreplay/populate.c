@@ -14,70 +14,21 @@
 #include "common/complain.h"
 #include "common/files.h"
 #include "common/page_cache.h"
-#include "common/payload.h"
-
-#define CHUNK_BYTES (1 << 20)
-
-/* The same files in each replay, and other contents than what any writes. */
-#define SEED 0
 
 struct populating {
     const struct sandbox *sandbox;
     const struct replay_program *program;
-    const struct replay_file **first; /* of each row the first one of the same file; NULL: itself */
-    struct payload payload;
-    unsigned char *chunk;
-    int64_t done, all; /* bytes */
-    bool (*show)(int64_t done, int64_t all);
+    struct replay_filling filling;
 };
 
 static const char *path_of(const struct populating *populating, const struct replay_file *file)
 {
-    return populating->program->paths[file->path];
+    return populating->program->strings[file->path];
 }
 
 static int fail(const struct populating *populating, const struct replay_file *file, const char *what, int error)
 {
     return complain("%s/%s: %s; %s", populating->sandbox->shown, path_of(populating, file), strerror(-error), what);
-}
-
-/* -- rows of the same file ---------------------------------------------------------------------------------------- */
-
-static int by_file(const void *left, const void *right)
-{
-    const struct replay_file *one = *(const struct replay_file *const *)left;
-    const struct replay_file *other = *(const struct replay_file *const *)right;
-
-    if (one->file != other->file)
-        return one->file < other->file ? -1 : 1;
-    return (one > other) - (one < other);
-}
-
-static void find_first(struct populating *populating)
-{
-    const struct replay_file *files = populating->program->files;
-    uint32_t nr_files = populating->program->nr_files;
-    const struct replay_file **sorted = grow(NULL, nr_files, sizeof(*sorted));
-
-    populating->first = grow(NULL, nr_files, sizeof(*populating->first));
-    for (uint32_t index = 0; index < nr_files; index++)
-        sorted[index] = &files[index];
-    qsort(sorted, nr_files, sizeof(*sorted), by_file);
-    for (uint32_t index = 0; index < nr_files; index++) {
-        bool same = index && sorted[index]->file != REPLAY_NONE && sorted[index]->file == sorted[index - 1]->file;
-        const struct replay_file *before = same ? sorted[index - 1] : NULL;
-
-        if (before && populating->first[before - files])
-            before = populating->first[before - files];
-        populating->first[sorted[index] - files] = before;
-    }
-    free(sorted);
-}
-
-/* A regular file, and not only another name of one. */
-static bool is_file(const struct populating *populating, uint32_t index)
-{
-    return populating->program->files[index].kind == KIND_FILE && !populating->first[index];
 }
 
 /* -- room --------------------------------------------------------------------------------------------------------- */
@@ -87,11 +38,6 @@ static int64_t rounded(int64_t bytes, int64_t block)
     int64_t up;
 
     return __builtin_add_overflow(bytes, block - 1, &up) ? INT64_MAX : up / block * block;
-}
-
-static int64_t add(int64_t sum, int64_t bytes)
-{
-    return __builtin_add_overflow(sum, bytes, &sum) ? INT64_MAX : sum;
 }
 
 /* Of the flags those that free or move what a file has. */
@@ -124,8 +70,10 @@ static int64_t room_needed(const struct populating *populating, int64_t block)
     int64_t needed = largest_allocation(program);
 
     for (uint32_t index = 0; index < program->nr_files; index++)
-        needed = add(needed, is_file(populating, index) ? rounded(program->files[index].size_bytes, block) : block);
-    return add(needed, needed / 20);
+        needed = replay_sum(needed, replay_is_file(&program->files[index])
+                                        ? rounded(replay_file_bytes(&program->files[index]), block)
+                                        : block);
+    return replay_sum(needed, needed / 20);
 }
 
 /* Filesystems without a limit of files say that they have 0. */
@@ -150,28 +98,6 @@ static int check_room(const struct populating *populating)
 
 /* -- making them -------------------------------------------------------------------------------------------------- */
 
-/* Whether to go on. */
-static bool advance(struct populating *populating, int64_t bytes)
-{
-    populating->done += bytes;
-    return !populating->show || populating->show(populating->done, populating->all);
-}
-
-static int fill(struct populating *populating, const struct replay_file *file, int descriptor)
-{
-    for (int64_t left = file->size_bytes; left > 0;) {
-        size_t chunk = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
-
-        payload_fill(&populating->payload, populating->chunk, chunk);
-        if (write_all(descriptor, populating->chunk, chunk) < 0)
-            return fail(populating, file, "it cannot be written", -errno);
-        if (!advance(populating, (int64_t)chunk))
-            return -1;
-        left -= (int64_t)chunk;
-    }
-    return 0;
-}
-
 static int make_file(struct populating *populating, const struct replay_file *file)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_LARGEFILE;
@@ -179,35 +105,32 @@ static int make_file(struct populating *populating, const struct replay_file *fi
 
     if (descriptor < 0)
         return fail(populating, file, "it cannot be made", descriptor);
-    result = fill(populating, file, descriptor);
+    result = replay_fill(&populating->filling, descriptor, replay_file_bytes(file));
     close(descriptor);
-    return result;
+    return result < 0 ? fail(populating, file, "it cannot be written", result) : -result;
 }
 
-static int make_name(const struct populating *populating, const struct replay_file *file,
-                     const struct replay_file *first)
+static int make_name(const struct populating *populating, const struct replay_file *file)
 {
-    const char *const *paths = populating->program->paths;
+    const struct replay_program *program = populating->program;
+    const char *path = path_of(populating, file);
     int error = 0;
 
     if (file->kind == KIND_SYMLINK)
-        error = sandbox_symlink(populating->sandbox, paths[file->target], paths[file->path]);
-    else if (first)
-        error = sandbox_link(populating->sandbox, paths[first->path], paths[file->path]);
-    else if (strcmp(paths[file->path], "."))
-        error = sandbox_mkdir(populating->sandbox, paths[file->path], 0700);
+        error = sandbox_symlink(populating->sandbox, program->strings[file->target], path);
+    else if (file->kind == KIND_FILE)
+        error = sandbox_link(populating->sandbox, path_of(populating, &program->files[file->first]), path);
+    else if (strcmp(path, "."))
+        error = sandbox_mkdir(populating->sandbox, path, 0700);
     return error < 0 ? fail(populating, file, "it cannot be made", error) : 0;
 }
 
 static int make_all(struct populating *populating)
 {
-    const struct replay_file *files = populating->program->files;
-
     for (uint32_t index = 0; index < populating->program->nr_files; index++) {
-        if (is_file(populating, index) ? make_file(populating, &files[index]) < 0
-                                       : make_name(populating, &files[index], populating->first[index]) < 0)
-            return -1;
-        if (!advance(populating, 0))
+        const struct replay_file *file = &populating->program->files[index];
+
+        if ((replay_is_file(file) ? make_file(populating, file) : make_name(populating, file)) < 0)
             return -1;
     }
     return 0;
@@ -252,9 +175,9 @@ static int finish_all(const struct populating *populating)
     if (sync_all(populating) < 0)
         return -1;
     for (uint32_t index = program->nr_files; index--;) {
-        if (is_file(populating, index) && drop(populating, &program->files[index]) < 0)
-            return -1;
-        if (give_mode(populating, &program->files[index]) < 0)
+        const struct replay_file *file = &program->files[index];
+
+        if ((replay_is_file(file) && drop(populating, file) < 0) || give_mode(populating, file) < 0)
             return -1;
     }
     return sync_all(populating);
@@ -262,56 +185,32 @@ static int finish_all(const struct populating *populating)
 
 /* -- all of it ---------------------------------------------------------------------------------------------------- */
 
-static int64_t sum_sizes(const struct populating *populating)
+int sandbox_populate(const struct sandbox *sandbox, const struct replay_program *program, replay_show *show)
 {
-    int64_t sum = 0;
+    struct populating populating = {.sandbox = sandbox, .program = program};
+    int failed;
 
-    for (uint32_t index = 0; index < populating->program->nr_files; index++)
-        if (is_file(populating, index))
-            sum = add(sum, populating->program->files[index].size_bytes);
-    return sum;
+    replay_filling_open(&populating.filling, replay_files_bytes(program), show);
+    failed = check_room(&populating) < 0 || make_all(&populating) < 0 || finish_all(&populating) < 0;
+    replay_filling_close(&populating.filling);
+    return failed ? -1 : 0;
 }
 
-static int populate(struct populating *populating)
+int32_t sandbox_is_cold(const struct sandbox *sandbox, const struct replay_program *program)
 {
-    if (payload_open(&populating->payload, CHUNK_BYTES, 0, 0, SEED, RNG_LAYOUT, 0) < 0)
-        return complain("no memory for the contents of files");
-    if (check_room(populating) < 0 || make_all(populating) < 0)
-        return -1;
-    return finish_all(populating);
-}
+    struct cache_found cache = {0};
 
-int sandbox_populate(const struct sandbox *sandbox, const struct replay_program *program,
-                     bool (*show)(int64_t done, int64_t all))
-{
-    struct populating populating = {.sandbox = sandbox, .program = program, .show = show};
-    int result;
-
-    find_first(&populating);
-    populating.chunk = grow(NULL, CHUNK_BYTES, 1);
-    populating.all = sum_sizes(&populating);
-    result = populate(&populating);
-    payload_close(&populating.payload);
-    free(populating.chunk);
-    free(populating.first);
-    return result;
-}
-
-int sandbox_is_cold(const struct sandbox *sandbox, const struct replay_program *program)
-{
-    struct cache_found found = {0};
-
-    for (uint32_t index = 0; index < program->nr_files && found.resident_bytes == 0; index++) {
+    for (uint32_t index = 0; index < program->nr_files && cache.resident_bytes == 0; index++) {
         const struct replay_file *file = &program->files[index];
         int descriptor;
 
-        if (file->kind != KIND_FILE)
+        if (!replay_is_file(file))
             continue;
-        descriptor = sandbox_open(sandbox, program->paths[file->path], O_RDONLY | O_LARGEFILE, 0);
+        descriptor = sandbox_open(sandbox, program->strings[file->path], O_RDONLY | O_LARGEFILE, 0);
         if (descriptor < 0)
-            return -1;
-        cache_look(descriptor, file->size_bytes, &found);
+            return RECORD_NULL_INT32;
+        cache_look(descriptor, replay_file_bytes(file), &cache);
         close(descriptor);
     }
-    return found.resident_bytes < 0 ? -1 : found.resident_bytes == 0;
+    return cache.resident_bytes < 0 ? RECORD_NULL_INT32 : cache.resident_bytes == 0;
 }

@@ -1,13 +1,9 @@
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <string.h>
 
 #include "common/utf8.h"
 #include "common/words.h"
 #include "ioreplay/results.h"
-
-/* How many divergences are shown; a record of the results has them all. */
-#define SHOWN 5
 
 static void print_text(FILE *out, const char *before, const char *text)
 {
@@ -79,47 +75,6 @@ static void print_lateness(FILE *out, const struct replay_tally *tally)
     print_percentiles(out, "  of it own     ", &tally->own);
 }
 
-static void print_result(FILE *out, const char *before, int64_t result)
-{
-    if (result == RECORD_NULL_INT64)
-        fprintf(out, "%sunknown", before);
-    else if (result < 0)
-        fprintf(out, "%s%s", before, strerror((int)-result));
-    else
-        fprintf(out, "%s%" PRId64, before, result);
-}
-
-static void print_divergence(FILE *out, const struct replay_program *program, uint32_t number, int64_t result)
-{
-    const struct replay_operation *operation = &program->operations[number];
-
-    fprintf(out, "  %-9s operation %" PRIu32 " of thread %" PRId32 ": %s",
-            replay_divergence_names[replay_compare(operation, result)], number, operation->thread,
-            replay_call_names[operation->call]);
-    if (operation->path != REPLAY_NONE)
-        print_text(out, " ", program->paths[operation->path]);
-    else if (operation->descriptor != REPLAY_NONE)
-        fprintf(out, " descriptor %" PRId32, operation->descriptor);
-    print_result(out, "; recorded: ", operation->result);
-    print_result(out, ", now: ", result);
-    fputc('\n', out);
-}
-
-static void print_first(FILE *out, const struct replay_run *run)
-{
-    const struct replay_program *program = run->program;
-
-    for (uint32_t number = 0, shown = 0; number < program->nr_operations && shown < SHOWN; number++) {
-        const struct replay_outcome *outcome = replay_outcome(run, number);
-
-        if (!outcome || program->operations[number].inserted ||
-            !replay_diverged(replay_compare(&program->operations[number], outcome->result)))
-            continue;
-        print_divergence(out, program, number, outcome->result);
-        shown++;
-    }
-}
-
 static void print_divergences(FILE *out, const struct replay_report *report)
 {
     const char *comma = " (";
@@ -131,7 +86,6 @@ static void print_divergences(FILE *out, const struct replay_report *report)
             comma = ", ";
         }
     fputs(*comma == ',' ? ")\n" : "\n", out);
-    print_first(out, report->run);
 }
 
 int replay_print(FILE *out, const struct replay_report *report)

@@ -1,388 +1,372 @@
 #define _GNU_SOURCE
 #include "ioreplay/program.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/complain.h"
+#include "common/crc.h"
 #include "common/files.h"
-#include "ioreplay/check.h"
-#include "ioreplay/record_reader.h"
+#include "ioreplay/beneath.h"
+#include "ioreplay/sha256.h"
+#include "ioreplay/shapes.h"
 
-#define PROBE      "androstep-program"
-#define PATH_BYTES 4095 /* PATH_MAX without the NUL */
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "programs are little-endian and used as they lie in the file"
+#endif
 
-/* -- records: the fields of which a program consists --------------------------------------------------------------- */
+#define VERSION   1
+#define MOST_MODE 07777
 
-struct about_row {
-    int64_t duration_ns, operations, inserted, dependencies, threads, files, paths, descriptors;
-    struct record_string kind;
+#define MOVED_BYTES (INT64_C(1) << 30) /* Linux moves no more than 2 GiB in one call, a buffer holds less */
+
+struct header {
+    char magic[8];
+    uint32_t version;
+    uint32_t crc; /* of all that follows */
+    int64_t duration_ns;
+    uint32_t is_device, is_hashed;
+    uint32_t nr_operations, nr_dependencies, nr_files, nr_threads, nr_strings, nr_descriptors;
+    char source_sha256[64];
 };
 
-#define ABOUT(member) RECORD_FIELD(about_row, member, RECORD_INT64, false, NULL, NULL)
-
-static const struct record_field about_fields[] = {
-    ABOUT(duration_ns),  ABOUT(operations),  ABOUT(inserted),
-    ABOUT(dependencies), ABOUT(threads),     ABOUT(files),
-    ABOUT(paths),        ABOUT(descriptors), RECORD_FIELD(about_row, kind, RECORD_STRING, false, NULL, NULL),
+/* Of use to the host only. */
+struct thread {
+    int32_t pid, tid, comm;
 };
 
-struct path_row {
-    int32_t path;
-    struct record_string name;
-};
+static_assert(sizeof(struct header) == 120 && sizeof(struct replay_operation) == 104 &&
+                  sizeof(struct replay_dependency) == 8 && sizeof(struct replay_file) == 32 &&
+                  sizeof(struct thread) == 12,
+              "FORMAT.md");
 
-static const struct record_field path_fields[] = {
-    RECORD_FIELD(path_row, path, RECORD_INT32, false, NULL, NULL),
-    RECORD_FIELD(path_row, name, RECORD_STRING, false, NULL, NULL),
-};
-
-struct thread_row {
-    int32_t thread;
-};
-
-static const struct record_field thread_fields[] = {
-    RECORD_FIELD(thread_row, thread, RECORD_INT32, false, NULL, NULL),
-};
-
-struct file_row {
-    int64_t size_bytes;
-    int32_t path_number, target_number, file, mode;
-    struct record_string inode_type;
-};
-
-static const struct record_field file_fields[] = {
-    RECORD_FIELD(file_row, size_bytes, RECORD_INT64, true, NULL, NULL),
-    RECORD_FIELD(file_row, path_number, RECORD_INT32, false, NULL, NULL),
-    RECORD_FIELD(file_row, target_number, RECORD_INT32, true, NULL, NULL),
-    RECORD_FIELD(file_row, file, RECORD_INT32, true, NULL, NULL),
-    RECORD_FIELD(file_row, mode, RECORD_INT32, true, NULL, NULL),
-    RECORD_FIELD(file_row, inode_type, RECORD_STRING, false, NULL, NULL),
-};
-
-struct operation_row {
-    int64_t operation, ts_ns, flags, offset_bytes, offset2_bytes, bytes, result;
-    int32_t thread, inserted, descriptor, descriptor2, path_number, path2_number, request, mode, failed;
-    struct record_string call;
-};
-
-#define WIDE(member, nullable)   RECORD_FIELD(operation_row, member, RECORD_INT64, nullable, NULL, NULL)
-#define NARROW(member, nullable) RECORD_FIELD(operation_row, member, RECORD_INT32, nullable, NULL, NULL)
-
-static const struct record_field operation_fields[] = {
-    WIDE(operation, false),
-    WIDE(ts_ns, false),
-    WIDE(flags, true),
-    WIDE(offset_bytes, true),
-    WIDE(offset2_bytes, true),
-    WIDE(bytes, true),
-    WIDE(result, true),
-    NARROW(thread, false),
-    NARROW(inserted, false),
-    NARROW(descriptor, true),
-    NARROW(descriptor2, true),
-    NARROW(path_number, true),
-    NARROW(path2_number, true),
-    NARROW(request, true),
-    NARROW(mode, true),
-    NARROW(failed, true),
-    RECORD_FIELD(operation_row, call, RECORD_STRING, false, NULL, NULL),
-};
-
-struct dependency_row {
-    int64_t operation, after;
-};
-
-static const struct record_field dependency_fields[] = {
-    RECORD_FIELD(dependency_row, operation, RECORD_INT64, false, NULL, NULL),
-    RECORD_FIELD(dependency_row, after, RECORD_INT64, false, NULL, NULL),
-};
-
-#define TYPE(type, list) {.name = type, .fields = list, .nr_fields = sizeof(list) / sizeof *(list)}
-
-static const struct record_type about_type = TYPE("program", about_fields);
-static const struct record_type path_type = TYPE("path", path_fields);
-static const struct record_type thread_type = TYPE("thread", thread_fields);
-static const struct record_type file_type = TYPE("file", file_fields);
-static const struct record_type operation_type = TYPE("operation", operation_fields);
-static const struct record_type dependency_type = TYPE("dependency", dependency_fields);
-
-/* -- loading ------------------------------------------------------------------------------------------------------- */
+static const char magic[8] = {'\xA7', 'P', 'R', 'O', 'G', 'R', 'A', 'M'};
 
 struct loader {
     const char *path;
-    const struct recordread *in;
     struct replay_program *program;
-    struct about_row about;
-    char *texts; /* what `paths` points into */
-    size_t texts_bytes, texts_room;
+    struct contents file;
+    size_t place; /* how much of the file was read */
 };
 
-/* What is wrong with record `number` of a type. Always -1. */
-static int wrong(const struct loader *loader, const char *type, uint64_t number, const char *expected)
+/* -- what cannot be ------------------------------------------------------------------------------------------------ */
+
+/* Always -1. */
+static int damaged(const struct loader *loader, const char *expected)
 {
-    return complain("%s: %s %" PRIu64 ": %s was expected; make the program again with androstep program", loader->path,
-                    type, number, expected);
+    return complain("%s: %s was expected; the file is damaged: get another copy, or make it again", loader->path,
+                    expected);
 }
 
-static bool is_word(const struct record_text *text, const char *word)
+/* Of row `number` of a table; -1 where there is something `wrong`. */
+static int check(const struct loader *loader, const char *table, uint32_t number, const char *wrong)
 {
-    return text->length == strlen(word) && !memcmp(text->bytes, word, text->length);
+    return wrong ? complain("%s: %s %" PRIu32 ": %s was expected; make the program again with androstep program",
+                            loader->path, table, number, wrong)
+                 : 0;
 }
 
 /* A number of one of `count` things, or none. */
 static bool is_number(int32_t number, uint32_t count)
 {
-    return number == RECORD_NULL_INT32 || (number >= 0 && (uint32_t)number < count);
+    return number == REPLAY_NONE || (number >= 0 && (uint32_t)number < count);
 }
 
-static int32_t or_none(int32_t number)
+static bool is_mode(int32_t mode)
 {
-    return number == RECORD_NULL_INT32 ? REPLAY_NONE : number;
+    return mode == RECORD_NULL_INT32 || (mode >= 0 && mode <= MOST_MODE);
 }
 
-static int take_about(void *context, uint64_t number, const void *row, const struct record_text *texts)
+/* A path from the root, or none. One that is too long is an error of the call. */
+static bool is_path(const struct replay_program *program, int32_t path)
 {
-    struct loader *loader = context;
+    int error = path == REPLAY_NONE ? 0 : beneath_check(program->strings[path]);
 
-    memcpy(&loader->about, row, sizeof loader->about);
-    loader->program->is_device = is_word(texts, "device");
-    loader->program->duration_ns = loader->about.duration_ns;
-    if (!loader->program->is_device && !is_word(texts, "files"))
-        return wrong(loader, "program", number, "kind files or device");
-    return 0;
+    return !error || error == -ENAMETOOLONG;
 }
 
-static int take_path(void *context, uint64_t number, const void *row, const struct record_text *texts)
-{
-    struct loader *loader = context;
-    const struct path_row *path = row;
-    char *text = loader->texts + loader->texts_bytes;
+/* -- files --------------------------------------------------------------------------------------------------------- */
 
-    if (path->path < 0 || (uint64_t)path->path != number)
-        return wrong(loader, "path", number, "its number");
-    if (texts->length == 0 || texts->length > PATH_BYTES || memchr(texts->bytes, 0, texts->length))
-        return wrong(loader, "path", number, "1 to 4095 bytes without NUL");
-    if (texts->length >= loader->texts_room - loader->texts_bytes)
-        return wrong(loader, "path", number, "text of its own");
-    memcpy(text, texts->bytes, texts->length);
-    text[texts->length] = 0;
-    loader->texts_bytes += texts->length + 1;
-    loader->program->paths[number] = text;
-    return 0;
+static const char *wrong_in_name(const struct replay_program *program, const struct replay_file *file)
+{
+    const struct replay_file *first;
+
+    if (file->first < 0 || file->first >= file - program->files)
+        return "an earlier row with the first name of the file";
+    first = &program->files[file->first];
+    if (file->kind != KIND_FILE || first->kind != KIND_FILE || first->first != REPLAY_NONE)
+        return "an earlier row with the first name of the file";
+    return file->size_bytes == first->size_bytes ? NULL : "the size that it has under its first name";
 }
 
-static int take_thread(void *context, uint64_t number, const void *row, const struct record_text *texts)
+static const char *wrong_in_file(const struct replay_program *program, const struct replay_file *file)
 {
-    const struct thread_row *thread = row;
-
-    (void)texts;
-    if (thread->thread < 0 || (uint64_t)thread->thread != number)
-        return wrong(context, "thread", number, "its number");
-    return 0;
-}
-
-static int take_file(void *context, uint64_t number, const void *row, const struct record_text *texts)
-{
-    static const char *const kinds[] = {"file", "directory", "symlink"};
-    const struct loader *loader = context;
-    const struct file_row *from = row;
-    struct replay_file *file = &loader->program->files[number];
-
-    while (file->kind < 3 && !is_word(texts, kinds[file->kind]))
-        file->kind++;
-    if (file->kind == 3)
-        return wrong(loader, "file", number, "inode_type file, directory or symlink");
-    if (from->path_number == RECORD_NULL_INT32 || !is_number(from->path_number, loader->program->nr_paths) ||
-        !is_number(from->target_number, loader->program->nr_paths))
-        return wrong(loader, "file", number, "the number of a path");
-    file->path = from->path_number;
-    file->target = or_none(from->target_number);
-    /* Only of regular files can there be several names. */
-    file->file = file->kind == KIND_FILE ? or_none(from->file) : REPLAY_NONE;
-    file->mode = from->mode;
-    file->size_bytes = from->size_bytes == RECORD_NULL_INT64 ? 0 : from->size_bytes;
-    return 0;
-}
-
-/* The numbers of an operation that refer to something. */
-static const char *unknown_in(const struct loader *loader, const struct operation_row *row)
-{
-    const struct replay_program *program = loader->program;
-
-    if (row->thread < 0 || (uint32_t)row->thread >= program->nr_threads)
-        return "the number of a thread";
-    if (!is_number(row->path_number, program->nr_paths) || !is_number(row->path2_number, program->nr_paths))
+    if (file->kind >= REPLAY_KINDS)
+        return "a file, a directory or a link";
+    if (file->path == REPLAY_NONE || !is_number(file->path, program->nr_strings) ||
+        !is_number(file->target, program->nr_strings))
         return "the number of a path";
-    if (!is_number(row->descriptor, program->nr_descriptors) || !is_number(row->descriptor2, program->nr_descriptors))
+    if (!is_path(program, file->path))
+        return "a path from the root without “..” and empty parts";
+    if ((file->target != REPLAY_NONE) != (file->kind == KIND_SYMLINK))
+        return "a target of each link, and of nothing else";
+    if (file->size_bytes != RECORD_NULL_INT64 &&
+        (file->size_bytes < 0 || (file->size_bytes > 0 && file->kind != KIND_FILE)))
+        return "a size of 0 or more, and of files only";
+    if (!is_mode(file->mode))
+        return "a mode from 0 to 07777";
+    return file->first == REPLAY_NONE ? NULL : wrong_in_name(program, file);
+}
+
+/* -- operations ---------------------------------------------------------------------------------------------------- */
+
+static const char *wrong_in_references(const struct replay_program *program, const struct replay_operation *operation)
+{
+    const struct replay_shape *shape = &replay_shapes[operation->call];
+
+    if (!is_number(operation->path, program->nr_strings) || !is_number(operation->path2, program->nr_strings))
+        return "the number of a path";
+    if (!is_number(operation->descriptor, program->nr_descriptors) ||
+        !is_number(operation->descriptor2, program->nr_descriptors))
         return "the number of a descriptor";
-    if (row->inserted < 0 || row->inserted > 1 ||
-        (row->failed != RECORD_NULL_INT32 && (row->failed < 0 || row->failed > 1)))
-        return "0 or 1 for inserted and failed";
+    if (shape->descriptor >= MUST && operation->descriptor == REPLAY_NONE)
+        return "a descriptor of such a call";
+    if ((shape->path == MUST && operation->path == REPLAY_NONE) || !is_path(program, operation->path))
+        return "a path from the root without “..” and empty parts";
+    if (shape->path2 == MUST && operation->path2 == REPLAY_NONE)
+        return "a second path of such a call";
+    if (operation->call != CALL_SYMLINK && !is_path(program, operation->path2))
+        return "a second path from the root without “..” and empty parts";
+    if (shape->descriptor == MAY && operation->descriptor == REPLAY_NONE &&
+        (shape->path == MAY ? operation->path : operation->descriptor2) == REPLAY_NONE)
+        return "a file of such a call";
     return NULL;
 }
 
-static int take_operation(void *context, uint64_t number, const void *row, const struct record_text *texts)
+/* A place and a length of a file, of which neither can be negative, and that do not lead beyond what can be told. */
+static bool is_range(int64_t offset, int64_t bytes)
 {
-    const struct loader *loader = context;
-    const struct operation_row *from = row;
-    struct replay_operation *operation = &loader->program->operations[number];
-    const char *unknown = unknown_in(loader, from);
+    int64_t end;
 
-    while (operation->call < REPLAY_CALLS && !is_word(texts, replay_call_names[operation->call]))
-        operation->call++;
-    if (operation->call == REPLAY_CALLS)
-        return wrong(loader, "operation", number, "a known call");
-    if (from->operation < 0 || (uint64_t)from->operation != number)
-        return wrong(loader, "operation", number, "its number");
-    if (unknown)
-        return wrong(loader, "operation", number, unknown);
-    operation->ts_ns = from->ts_ns;
-    operation->offset_bytes = from->offset_bytes;
-    operation->offset2_bytes = from->offset2_bytes;
-    operation->bytes = from->bytes;
-    operation->result = from->result;
-    operation->flags = from->flags;
-    operation->thread = from->thread;
-    operation->descriptor = or_none(from->descriptor);
-    operation->descriptor2 = or_none(from->descriptor2);
-    operation->path = or_none(from->path_number);
-    operation->path2 = or_none(from->path2_number);
-    operation->request = from->request;
-    operation->mode = from->mode;
-    operation->inserted = from->inserted;
-    operation->failed = (int8_t)or_none(from->failed);
-    loader->program->nr_inserted += operation->inserted;
-    return 0;
+    if (offset == RECORD_NULL_INT64)
+        return true;
+    return offset >= 0 && !__builtin_add_overflow(offset, bytes == RECORD_NULL_INT64 ? 0 : bytes, &end);
 }
 
-static int take_dependency(void *context, uint64_t number, const void *row, const struct record_text *texts)
+static const char *wrong_in_values(const struct replay_operation *operation)
 {
-    const struct loader *loader = context;
-    const struct dependency_row *from = row;
-    struct replay_dependency *dependency = &loader->program->dependencies[number];
+    const struct replay_shape *shape = &replay_shapes[operation->call];
 
-    (void)texts;
-    if (from->after < 0 || from->operation <= from->after || from->operation >= loader->program->nr_operations)
-        return wrong(loader, "dependency", number, "the number of an operation and that of one before it");
-    dependency->operation = (uint32_t)from->operation;
-    dependency->after = (uint32_t)from->after;
-    return 0;
+    if (shape->size != SIZE_NONE && operation->bytes == RECORD_NULL_INT64)
+        return "bytes of such a call";
+    if (operation->bytes != RECORD_NULL_INT64 &&
+        (operation->bytes < 0 || (shape->size == SIZE_MOVED && operation->bytes > MOVED_BYTES)))
+        return "bytes from 0 on, and up to 1 GiB of what is read or written";
+    if (shape->offset == MUST && operation->offset_bytes == RECORD_NULL_INT64)
+        return "an offset of such a call";
+    if (operation->call != CALL_LSEEK &&
+        (!is_range(operation->offset_bytes, operation->bytes) || !is_range(operation->offset2_bytes, operation->bytes)))
+        return "an offset of 0 or more that ends before 2^63";
+    if (operation->flags != RECORD_NULL_INT64 && (operation->flags & ~shape->flags) != 0)
+        return "no flags but those of such a call";
+    if (shape->request && (operation->request < 0 || operation->request > shape->request))
+        return "a request of such a call";
+    if (!is_mode(operation->mode))
+        return "a mode from 0 to 07777";
+    return NULL;
 }
 
-/* Takes how many records of a type there are, which the file has room for, into `count`. */
-static int count_type(const struct loader *loader, const char *type, int64_t told, uint32_t *count)
+static const char *wrong_in_operation(const struct replay_program *program, uint32_t number)
 {
-    uint64_t found = recordread_count(loader->in, type);
+    const struct replay_operation *operation = &program->operations[number];
+    const char *wrong;
 
-    if (told < 0 || found != (uint64_t)told || found > INT32_MAX)
-        return complain("%s: %" PRIu64 " records of type %s, where the program tells of %" PRId64
-                        " and can have %d at most; make the program again with androstep program",
-                        loader->path, found, type, told, INT32_MAX);
-    *count = (uint32_t)found;
-    return 0;
+    if (operation->call >= REPLAY_CALLS)
+        return "a known call";
+    if (program->is_device && !replay_shapes[operation->call].is_for_device)
+        return "what a block device can do";
+    if (operation->inserted > 1 || operation->failed < -1 || operation->failed > 1)
+        return "0 or 1 for inserted and failed";
+    if (operation->ts_ns < (number ? operation[-1].ts_ns : 0) || operation->ts_ns > program->duration_ns)
+        return "a time from that of the operation before to the end";
+    wrong = wrong_in_references(program, operation);
+    return wrong ? wrong : wrong_in_values(operation);
 }
 
-static int count_all(const struct loader *loader)
-{
-    const struct about_row *about = &loader->about;
-    struct replay_program *program = loader->program;
+/* -- threads and their order --------------------------------------------------------------------------------------- */
 
-    if (count_type(loader, "operation", about->operations, &program->nr_operations) ||
-        count_type(loader, "dependency", about->dependencies, &program->nr_dependencies) ||
-        count_type(loader, "thread", about->threads, &program->nr_threads) ||
-        count_type(loader, "file", about->files, &program->nr_files) ||
-        count_type(loader, "path", about->paths, &program->nr_paths))
-        return -1;
-    if (about->descriptors < 0 || about->descriptors > program->nr_operations)
-        return wrong(loader, "program", 0, "no more descriptors than operations");
-    program->nr_descriptors = (uint32_t)about->descriptors;
-    return 0;
-}
-
-static void make_room(struct loader *loader)
+static int group_by_thread(const struct loader *loader)
 {
     struct replay_program *program = loader->program;
+    uint32_t *first = program->thread_first = zeroed((size_t)program->nr_threads + 1, sizeof *first);
 
-    program->operations = zeroed(program->nr_operations, sizeof *program->operations);
-    program->dependencies = zeroed(program->nr_dependencies, sizeof *program->dependencies);
-    program->files = zeroed(program->nr_files, sizeof *program->files);
-    program->paths = zeroed((size_t)program->nr_paths + 1, sizeof *program->paths);
     program->thread_operations = zeroed(program->nr_operations, sizeof *program->thread_operations);
-    program->thread_first = zeroed((size_t)program->nr_threads + 1, sizeof *program->thread_first);
-    loader->texts_room = recordread_bytes(loader->in);
-    loader->texts = zeroed(loader->texts_room, 1);
-    program->texts = loader->texts;
-}
+    for (uint32_t number = 0; number < program->nr_operations; number++) {
+        const struct replay_operation *operation = &program->operations[number];
 
-static void group_by_thread(struct replay_program *program)
-{
-    uint32_t *first = program->thread_first;
-
-    for (uint32_t index = 0; index < program->nr_operations; index++) {
-        struct replay_operation *operation = &program->operations[index];
-
-        operation->index = first[operation->thread + 1]++;
+        if (operation->thread < 0 || (uint32_t)operation->thread >= program->nr_threads)
+            return check(loader, "operation", number, "the number of a thread");
+        if (operation->index != first[operation->thread + 1]++)
+            return check(loader, "operation", number, "its number among those of its thread");
     }
     for (uint32_t thread = 0; thread < program->nr_threads; thread++)
         first[thread + 1] += first[thread];
-    for (uint32_t index = 0; index < program->nr_operations; index++) {
-        const struct replay_operation *operation = &program->operations[index];
+    for (uint32_t number = 0; number < program->nr_operations; number++) {
+        const struct replay_operation *operation = &program->operations[number];
 
-        program->thread_operations[first[operation->thread] + operation->index] = index;
+        program->thread_operations[first[operation->thread] + operation->index] = number;
     }
+    return 0;
 }
 
-static int load(struct loader *loader)
+static const char *wrong_in_dependency(const struct replay_program *program, uint32_t number)
 {
-    const char *probe = jsonread_string(recordread_header(loader->in), "probe");
+    const struct replay_dependency *dependency = &program->dependencies[number];
 
-    if (!probe || strcmp(probe, PROBE) != 0)
+    if (dependency->operation >= program->nr_operations || dependency->after >= dependency->operation)
+        return "the number of an operation and that of one before it";
+    return number && dependency[-1].after > dependency->after ? "a place behind the dependency before it" : NULL;
+}
+
+static int check_rows(const struct loader *loader)
+{
+    struct replay_program *program = loader->program;
+
+    for (uint32_t number = 0; number < program->nr_files; number++)
+        if (check(loader, "file", number, wrong_in_file(program, &program->files[number])))
+            return -1;
+    for (uint32_t number = 0; number < program->nr_operations; number++) {
+        if (check(loader, "operation", number, wrong_in_operation(program, number)))
+            return -1;
+        program->nr_inserted += program->operations[number].inserted;
+    }
+    for (uint32_t number = 0; number < program->nr_dependencies; number++)
+        if (check(loader, "dependency", number, wrong_in_dependency(program, number)))
+            return -1;
+    return 0;
+}
+
+/* -- the file ------------------------------------------------------------------------------------------------------ */
+
+/* A pipe, or a device that never ends, is not what a program is in. */
+static int read_file(struct loader *loader)
+{
+    struct stat about;
+
+    if (stat(loader->path, &about) || (S_ISREG(about.st_mode) && file_read(AT_FDCWD, loader->path, &loader->file)))
+        return complain("%s: cannot be read (%s)", loader->path, strerror(errno));
+    if (!S_ISREG(about.st_mode))
+        return complain("%s: is no regular file; give a .rec file", loader->path);
+    loader->program->data = loader->file.data;
+    sha256_of(loader->file.data, loader->file.size, loader->program->sha256);
+    return 0;
+}
+
+static int read_header(struct loader *loader)
+{
+    const struct header *header = (const struct header *)loader->file.data;
+    const size_t checked = offsetof(struct header, duration_ns);
+    struct replay_program *program = loader->program;
+
+    if (loader->file.size < sizeof magic || memcmp(header->magic, magic, sizeof magic) != 0)
         return complain("%s: is no replay program; make one with androstep program", loader->path);
-    if (recordread_count(loader->in, "program") != 1)
-        return complain("%s: one record of type program was expected; make it again with androstep program",
-                        loader->path);
-    if (recordread_each(loader->in, &about_type, take_about, loader) || count_all(loader))
-        return -1;
-    make_room(loader);
-    if (recordread_each(loader->in, &path_type, take_path, loader) ||
-        recordread_each(loader->in, &thread_type, take_thread, loader) ||
-        recordread_each(loader->in, &file_type, take_file, loader) ||
-        recordread_each(loader->in, &operation_type, take_operation, loader) ||
-        recordread_each(loader->in, &dependency_type, take_dependency, loader))
-        return -1;
-    if (loader->program->nr_inserted != loader->about.inserted)
-        return wrong(loader, "program", 0, "the number of inserted operations");
-    group_by_thread(loader->program);
-    memcpy(loader->program->sha256, recordread_sha256(loader->in), sizeof loader->program->sha256);
-    return replay_check(loader->path, loader->program);
+    if (loader->file.size < sizeof *header)
+        return damaged(loader, "a whole header");
+    if (header->version != VERSION)
+        return complain("%s: version %" PRIu32 " of the format, where %d was expected; make the program again with "
+                        "androstep program",
+                        loader->path, header->version, VERSION);
+    if (crc32_of(0, loader->file.data + checked, loader->file.size - checked) != header->crc)
+        return damaged(loader, "another checksum");
+    if (header->is_device > 1 || header->duration_ns < 0 || header->nr_descriptors > header->nr_operations)
+        return damaged(loader, "a kind, a time and no more descriptors than operations");
+    program->duration_ns = header->duration_ns;
+    program->is_device = header->is_device;
+    program->nr_operations = header->nr_operations;
+    program->nr_dependencies = header->nr_dependencies;
+    program->nr_files = header->nr_files;
+    program->nr_threads = header->nr_threads;
+    program->nr_strings = header->nr_strings;
+    program->nr_descriptors = header->nr_descriptors;
+    loader->place = sizeof *header;
+    return 0;
+}
+
+/* The next table; NULL where the file has no room for it. */
+static void *next_table(struct loader *loader, uint32_t rows, size_t row_bytes)
+{
+    char *table = loader->file.data + loader->place;
+
+    if (rows > (loader->file.size - loader->place) / row_bytes)
+        return NULL;
+    loader->place += rows * row_bytes;
+    return table;
+}
+
+static int find_tables(struct loader *loader)
+{
+    struct replay_program *program = loader->program;
+
+    program->operations = next_table(loader, program->nr_operations, sizeof *program->operations);
+    program->dependencies = next_table(loader, program->nr_dependencies, sizeof *program->dependencies);
+    program->files = next_table(loader, program->nr_files, sizeof *program->files);
+    if (!program->operations || !program->dependencies || !program->files ||
+        !next_table(loader, program->nr_threads, sizeof(struct thread)) ||
+        program->nr_strings > loader->file.size - loader->place)
+        return damaged(loader, "room for as many rows as the header tells of");
+    return 0;
+}
+
+/* One after the other, each with a NUL behind it, up to the end. */
+static int find_strings(struct loader *loader)
+{
+    struct replay_program *program = loader->program;
+
+    program->strings = zeroed((size_t)program->nr_strings + 1, sizeof *program->strings);
+    for (uint32_t number = 0; number < program->nr_strings; number++) {
+        const char *string = loader->file.data + loader->place;
+        size_t length = strnlen(string, loader->file.size - loader->place);
+
+        if (length == loader->file.size - loader->place)
+            return damaged(loader, "a string that ends");
+        program->strings[number] = string;
+        loader->place += length + 1;
+    }
+    return loader->place == loader->file.size ? 0 : damaged(loader, "the end of the file behind the last string");
 }
 
 int replay_load(const char *path, struct replay_program *program)
 {
-    struct recordread *in = recordread_open(path);
-    struct loader loader = {.path = path, .in = in, .program = program};
-    int failed;
+    struct loader loader = {.path = path, .program = program};
 
     memset(program, 0, sizeof *program);
-    if (!in)
-        return -1;
-    failed = load(&loader);
-    recordread_close(in);
-    if (failed)
+    if (read_file(&loader) || read_header(&loader) || find_tables(&loader) || find_strings(&loader) ||
+        group_by_thread(&loader) || check_rows(&loader)) {
         replay_unload(program);
-    return failed;
+        return -1;
+    }
+    return 0;
 }
 
 void replay_unload(struct replay_program *program)
 {
-    free(program->operations);
     free(program->thread_operations);
     free(program->thread_first);
-    free(program->paths);
-    free(program->texts);
-    free(program->files);
-    free(program->dependencies);
+    free(program->strings);
+    free(program->data);
     memset(program, 0, sizeof *program);
+}
+
+int64_t replay_files_bytes(const struct replay_program *program)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t number = 0; number < program->nr_files; number++)
+        bytes = replay_sum(bytes, replay_file_bytes(&program->files[number]));
+    return bytes;
 }

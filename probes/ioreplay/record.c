@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "ioreplay/moves.h"
 #include "ioreplay/results.h"
+#include "ioreplay/shapes.h"
 
 /* Columns of table replay_runs, so called and in these units. */
 struct run_row {
@@ -85,7 +85,7 @@ static int add_operation(struct record *out, const struct replay_run *run, uint3
 {
     const struct replay_operation *operation = &run->program->operations[number];
     const struct record_text texts[] = {
-        text(replay_call_names[operation->call]),
+        text(replay_shapes[operation->call].name),
         text(replay_divergence_names[replay_compare(operation, outcome->result)]),
     };
     const struct op_row row = {.operation = number,

@@ -1,4 +1,4 @@
-/* What a replay found, as records and for people. */
+/* What a replay came to: beside what was recorded, summed up, as records, and for people. */
 #ifndef ANDROSTEP_IOREPLAY_RESULTS_H
 #define ANDROSTEP_IOREPLAY_RESULTS_H
 
@@ -6,7 +6,42 @@
 
 #include "common/record.h"
 #include "ioreplay/run.h"
-#include "ioreplay/tally.h"
+
+enum replay_divergence {
+    DIVERGENCE_NONE,
+    DIVERGENCE_UNKNOWN,
+    DIVERGENCE_FAILED,
+    DIVERGENCE_SUCCEEDED,
+    DIVERGENCE_ERROR,
+    DIVERGENCE_BYTES,
+    REPLAY_DIVERGENCES
+};
+
+/* As schemas/replay_ops.json has them. */
+extern const char *const replay_divergence_names[REPLAY_DIVERGENCES];
+
+/* What schemas/replay_ops.json says of this result. Bytes of getdents are not compared: how many entries fit and which
+ * others are in a directory is not the program's. */
+enum replay_divergence replay_compare(const struct replay_operation *operation, int64_t result);
+
+/* Of the operations that were due at some time: nearest ranks. */
+struct replay_lateness {
+    int64_t p50_ns, p99_ns, most_ns;
+};
+
+/* Without the operations that the cleaner inserted, but for their number. */
+struct replay_tally {
+    int64_t operations, done, inserted;
+    int64_t divergences[REPLAY_DIVERGENCES], diverged;
+    int64_t read, written; /* bytes */
+    int64_t io_ns;         /* sum of the latencies */
+    int64_t nr_due;
+    struct replay_lateness late;
+    struct replay_lateness own; /* the part of it that is the replayer's (schemas/definitions.toml, replay_lateness) */
+};
+
+/* tally.c: 0, or -1 after it complained that there is no memory. */
+int replay_tally_make(struct replay_tally *tally, const struct replay_run *run);
 
 /* Where and how it was done. */
 struct replay_report {

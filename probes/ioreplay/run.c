@@ -40,10 +40,10 @@
 const char *const replay_mode_names[REPLAY_MODES] = {
     [REPLAY_AS_RECORDED] = "as_recorded", [REPLAY_AS_FAST] = "as_fast", [REPLAY_SCALED] = "scaled"};
 
-struct crew {
+struct workers {
     struct replay_run *run;
     struct replay_order order;
-    struct worker *workers;
+    struct worker *each;
     uint32_t made;
     pthread_t main;
     int64_t start_ns;    /* CLOCK_MONOTONIC, behind `go` */
@@ -55,7 +55,7 @@ struct crew {
 
 /* Each has cache lines of its own. */
 struct worker {
-    alignas(128) struct crew *crew;
+    alignas(128) struct workers *workers;
     pthread_t thread;
     uint32_t number;
     atomic_uint done;
@@ -65,9 +65,9 @@ struct worker {
 
 /* -- one thread --------------------------------------------------------------------------------------------------- */
 
-static bool is_stopping(struct crew *crew)
+static bool is_stopping(struct workers *workers)
 {
-    return atomic_load_explicit(&crew->stopping, memory_order_relaxed);
+    return atomic_load_explicit(&workers->stopping, memory_order_relaxed);
 }
 
 static int64_t scaled(int64_t ts_ns, int64_t scale_ppm)
@@ -90,62 +90,62 @@ int64_t replay_due_ns(const struct replay_run *run, const struct replay_operatio
     return due_ns < MOST_NS ? due_ns : MOST_NS;
 }
 
-static void sleep_until(struct crew *crew, int64_t when_ns)
+static void sleep_until(struct workers *workers, int64_t when_ns)
 {
     struct timespec when = {.tv_sec = when_ns / SECOND_NS, .tv_nsec = when_ns % SECOND_NS};
 
     if (clock_now(CLOCK_MONOTONIC) >= when_ns)
         return;
-    while (!is_stopping(crew) && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
+    while (!is_stopping(workers) && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
         ;
 }
 
 /* Returns how long it waited. The clock is read only where there is something to wait for. */
-static int64_t wait_for_others(struct crew *crew, uint32_t operation)
+static int64_t wait_for_others(struct workers *workers, uint32_t operation)
 {
     int64_t since_ns;
 
-    if (replay_order_ready(&crew->order, operation))
+    if (replay_order_ready(&workers->order, operation))
         return 0;
     since_ns = clock_now(CLOCK_MONOTONIC);
-    while (!is_stopping(crew) && !replay_order_ready(&crew->order, operation))
-        replay_order_sleep(&crew->order, operation);
+    while (!is_stopping(workers) && !replay_order_ready(&workers->order, operation))
+        replay_order_sleep(&workers->order, operation);
     return clock_now(CLOCK_MONOTONIC) - since_ns;
 }
 
 /* Returns whether it was done, and not left because the replay is stopping. */
 static bool do_next(struct worker *worker, uint32_t number, struct replay_outcome *outcome)
 {
-    struct crew *crew = worker->crew;
-    const struct replay_operation *operation = &crew->run->program->operations[number];
-    int64_t due_ns = replay_due_ns(crew->run, operation), start_ns;
+    struct workers *workers = worker->workers;
+    const struct replay_operation *operation = &workers->run->program->operations[number];
+    int64_t due_ns = replay_due_ns(workers->run, operation), start_ns;
 
     replay_buffer_prepare(&worker->caller.buffer, operation);
     if (due_ns != RECORD_NULL_INT64)
-        sleep_until(crew, crew->start_ns + due_ns);
-    outcome->waited_ns = wait_for_others(crew, number);
-    if (is_stopping(crew))
+        sleep_until(workers, workers->start_ns + due_ns);
+    outcome->waited_ns = wait_for_others(workers, number);
+    if (is_stopping(workers))
         return false;
     start_ns = clock_now(CLOCK_MONOTONIC);
     outcome->result = replay_do(&worker->caller, operation);
     outcome->latency_ns = clock_now(CLOCK_MONOTONIC) - start_ns;
-    outcome->start_ns = start_ns - crew->start_ns;
-    return outcome->result != -EINTR || !is_stopping(crew);
+    outcome->start_ns = start_ns - workers->start_ns;
+    return outcome->result != -EINTR || !is_stopping(workers);
 }
 
 static void do_all(struct worker *worker)
 {
-    struct crew *crew = worker->crew;
-    const struct replay_program *program = crew->run->program;
+    struct workers *workers = worker->workers;
+    const struct replay_program *program = workers->run->program;
     uint32_t first = program->thread_first[worker->number], count = program->thread_first[worker->number + 1] - first;
 
-    sleep_until(crew, crew->start_ns);
+    sleep_until(workers, workers->start_ns);
     for (uint32_t index = 0; index < count; index++) {
         uint32_t number = program->thread_operations[first + index];
 
-        if (!do_next(worker, number, &crew->run->outcomes[first + index]))
+        if (!do_next(worker, number, &workers->run->outcomes[first + index]))
             return;
-        replay_order_ended(&crew->order, number);
+        replay_order_ended(&workers->order, number);
         atomic_store_explicit(&worker->done, index + 1, memory_order_relaxed);
     }
 }
@@ -153,93 +153,93 @@ static void do_all(struct worker *worker)
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-    struct crew *crew = worker->crew;
+    struct workers *workers = worker->workers;
 
-    atomic_fetch_add(&crew->ready, 1);
-    while (!atomic_load(&crew->go))
-        syscall(SYS_futex, &crew->go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    atomic_fetch_add(&workers->ready, 1);
+    while (!atomic_load(&workers->go))
+        syscall(SYS_futex, &workers->go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
     do_all(worker);
     atomic_store(&worker->ended, true);
-    if (atomic_fetch_sub(&crew->working, 1) == 1)
-        pthread_kill(crew->main, REPLAY_NEWS);
+    if (atomic_fetch_sub(&workers->working, 1) == 1)
+        pthread_kill(workers->main, REPLAY_NEWS);
     return NULL;
 }
 
 /* -- all of them -------------------------------------------------------------------------------------------------- */
 
-static int make_threads(struct crew *crew)
+static int make_threads(struct workers *workers)
 {
-    uint32_t threads = crew->run->program->nr_threads;
+    uint32_t threads = workers->run->program->nr_threads;
     pthread_attr_t attributes;
     int error = 0;
 
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    for (; crew->made < threads && !error; crew->made += !error) {
-        struct worker *worker = &crew->workers[crew->made];
+    for (; workers->made < threads && !error; workers->made += !error) {
+        struct worker *worker = &workers->each[workers->made];
 
-        atomic_fetch_add(&crew->working, 1);
+        atomic_fetch_add(&workers->working, 1);
         error = pthread_create(&worker->thread, &attributes, work, worker);
         if (error)
-            atomic_fetch_sub(&crew->working, 1);
+            atomic_fetch_sub(&workers->working, 1);
     }
     pthread_attr_destroy(&attributes);
     if (!error)
         return 0;
-    crew->run->result = -error;
+    workers->run->result = -error;
     return complain("thread %" PRIu32 " of %" PRIu32
                     " could not be made: %s; see ulimit -u and -v, and threads-max and "
                     "pid_max in /proc/sys/kernel",
-                    crew->made + 1, threads, strerror(error));
+                    workers->made + 1, threads, strerror(error));
 }
 
-static void release(struct crew *crew)
+static void release(struct workers *workers)
 {
-    atomic_store(&crew->go, 1);
-    syscall(SYS_futex, &crew->go, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    atomic_store(&workers->go, 1);
+    syscall(SYS_futex, &workers->go, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void stop(struct crew *crew)
+static void stop(struct workers *workers)
 {
-    atomic_store(&crew->stopping, true);
-    for (uint32_t number = 0; number < crew->made; number++)
-        if (!atomic_load(&crew->workers[number].ended))
-            pthread_kill(crew->workers[number].thread, REPLAY_WAKE);
+    atomic_store(&workers->stopping, true);
+    for (uint32_t number = 0; number < workers->made; number++)
+        if (!atomic_load(&workers->each[number].ended))
+            pthread_kill(workers->each[number].thread, REPLAY_WAKE);
 }
 
-static uint64_t count_done(const struct crew *crew)
+static uint64_t count_done(const struct workers *workers)
 {
     uint64_t done = 0;
 
-    for (uint32_t number = 0; number < crew->made; number++)
-        done += atomic_load_explicit(&crew->workers[number].done, memory_order_relaxed);
+    for (uint32_t number = 0; number < workers->made; number++)
+        done += atomic_load_explicit(&workers->each[number].done, memory_order_relaxed);
     return done;
 }
 
-static void watch(struct crew *crew, void (*show)(uint64_t done, uint64_t all))
+static void watch(struct workers *workers, void (*show)(uint64_t done, uint64_t all))
 {
-    while (atomic_load(&crew->working)) {
-        if (replay_stop_asked(is_stopping(crew) ? WAKE_NS : SHOW_NS)) {
-            crew->run->interrupted = true;
-            stop(crew);
+    while (atomic_load(&workers->working)) {
+        if (replay_stop_requested(is_stopping(workers) ? WAKE_NS : SHOW_NS)) {
+            workers->run->interrupted = true;
+            stop(workers);
         } else if (show) {
-            show(count_done(crew), crew->run->program->nr_operations);
+            show(count_done(workers), workers->run->program->nr_operations);
         }
     }
 }
 
-static void begin(struct crew *crew)
+static void begin(struct workers *workers)
 {
-    struct replay_run *run = crew->run;
+    struct replay_run *run = workers->run;
 
-    while (atomic_load(&crew->ready) < crew->made)
+    while (atomic_load(&workers->ready) < workers->made)
         usleep(1000);
     run->ts_ns = -clock_offset(CLOCK_MONOTONIC);
     run->realtime_ns = clock_offset(CLOCK_REALTIME);
-    crew->start_ns = clock_now(CLOCK_MONOTONIC) + HEAR_NS + (int64_t)crew->made * HEAR_EACH_NS;
-    run->ts_ns += crew->start_ns;
+    workers->start_ns = clock_now(CLOCK_MONOTONIC) + HEAR_NS + (int64_t)workers->made * HEAR_EACH_NS;
+    run->ts_ns += workers->start_ns;
     run->realtime_ns += run->ts_ns;
-    release(crew);
+    release(workers);
 }
 
 static int64_t ns_of(const struct timeval *time)
@@ -256,15 +256,15 @@ static void measure(struct replay_run *run, const struct rusage *before)
     run->cpu_system_ns = ns_of(&after.ru_stime) - ns_of(&before->ru_stime);
 }
 
-static void gather(struct crew *crew)
+static void gather(struct workers *workers)
 {
-    struct replay_run *run = crew->run;
+    struct replay_run *run = workers->run;
 
-    for (uint32_t number = 0; number < crew->made; number++) {
+    for (uint32_t number = 0; number < workers->made; number++) {
         const struct replay_outcome *outcomes = run->outcomes + run->program->thread_first[number];
 
-        pthread_join(crew->workers[number].thread, NULL);
-        run->done[number] = atomic_load(&crew->workers[number].done);
+        pthread_join(workers->each[number].thread, NULL);
+        run->done[number] = atomic_load(&workers->each[number].done);
         if (run->done[number]) {
             const struct replay_outcome *last = &outcomes[run->done[number] - 1];
 
@@ -274,21 +274,21 @@ static void gather(struct crew *crew)
     }
 }
 
-static int run_crew(struct crew *crew, void (*show)(uint64_t done, uint64_t all))
+static int run_workers(struct workers *workers, void (*show)(uint64_t done, uint64_t all))
 {
     struct rusage before;
-    int failed = make_threads(crew);
+    int failed = make_threads(workers);
 
     getrusage(RUSAGE_SELF, &before);
     if (failed) {
-        stop(crew);
-        release(crew);
+        stop(workers);
+        release(workers);
     } else {
-        begin(crew);
+        begin(workers);
     }
-    watch(crew, failed ? NULL : show);
-    measure(crew->run, &before);
-    gather(crew);
+    watch(workers, failed ? NULL : show);
+    measure(workers->run, &before);
+    gather(workers);
     return failed;
 }
 
@@ -303,19 +303,19 @@ static void *touched(size_t bytes)
     return memory;
 }
 
-static int make_workers(struct crew *crew, const struct replay_place *place)
+static int make_workers(struct workers *workers, const struct replay_place *place)
 {
-    const struct replay_program *program = crew->run->program;
-    size_t bytes = (program->nr_threads + (size_t)1) * sizeof *crew->workers;
+    const struct replay_program *program = workers->run->program;
+    size_t bytes = (program->nr_threads + (size_t)1) * sizeof *workers->each;
 
-    crew->workers = aligned_alloc(alignof(struct worker), bytes);
-    if (!crew->workers)
+    workers->each = aligned_alloc(alignof(struct worker), bytes);
+    if (!workers->each)
         return -1;
-    memset(crew->workers, 0, bytes);
+    memset(workers->each, 0, bytes);
     for (uint32_t number = 0; number < program->nr_threads; number++) {
-        struct worker *worker = &crew->workers[number];
+        struct worker *worker = &workers->each[number];
 
-        worker->crew = crew;
+        worker->workers = workers;
         worker->number = number;
         worker->caller.place = place;
         if (replay_buffer_open(&worker->caller.buffer, program, number, place->most_buffer))
@@ -324,30 +324,30 @@ static int make_workers(struct crew *crew, const struct replay_place *place)
     return 0;
 }
 
-static int take_memory(struct crew *crew, const struct replay_place *place)
+static int take_memory(struct workers *workers, const struct replay_place *place)
 {
-    struct replay_run *run = crew->run;
+    struct replay_run *run = workers->run;
     const struct replay_program *program = run->program;
 
     run->outcomes = touched((program->nr_operations + (size_t)1) * sizeof *run->outcomes);
     run->done = calloc(program->nr_threads + (size_t)1, sizeof *run->done);
-    if (!run->outcomes || !run->done || replay_order_make(&crew->order, program))
+    if (!run->outcomes || !run->done || replay_order_make(&workers->order, program))
         return -1;
-    return make_workers(crew, place);
+    return make_workers(workers, place);
 }
 
-static void free_memory(struct crew *crew)
+static void free_memory(struct workers *workers)
 {
-    for (uint32_t number = 0; crew->workers && number < crew->run->program->nr_threads; number++)
-        replay_buffer_close(&crew->workers[number].caller.buffer);
-    replay_order_free(&crew->order);
-    free(crew->workers);
+    for (uint32_t number = 0; workers->each && number < workers->run->program->nr_threads; number++)
+        replay_buffer_close(&workers->each[number].caller.buffer);
+    replay_order_free(&workers->order);
+    free(workers->each);
 }
 
 int replay_run(struct replay_run *run, const struct replay_place *place, void (*show)(uint64_t done, uint64_t all))
 {
-    struct crew crew = {.run = run, .main = pthread_self()};
-    int failed = take_memory(&crew, place);
+    struct workers workers = {.run = run, .main = pthread_self()};
+    int failed = take_memory(&workers, place);
 
     if (failed) {
         run->result = -ENOMEM;
@@ -355,19 +355,19 @@ int replay_run(struct replay_run *run, const struct replay_place *place, void (*
                  run->program->nr_threads, run->program->nr_operations);
     } else {
         prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        failed = run_crew(&crew, show);
+        failed = run_workers(&workers, show);
     }
-    free_memory(&crew);
+    free_memory(&workers);
     return failed;
 }
 
 const struct replay_outcome *replay_outcome(const struct replay_run *run, uint32_t operation)
 {
-    const struct replay_operation *found = &run->program->operations[operation];
+    const struct replay_operation *of = &run->program->operations[operation];
 
-    if (found->index >= run->done[found->thread])
+    if (of->index >= run->done[of->thread])
         return NULL;
-    return &run->outcomes[run->program->thread_first[found->thread] + found->index];
+    return &run->outcomes[run->program->thread_first[of->thread] + of->index];
 }
 
 void replay_run_free(struct replay_run *run)

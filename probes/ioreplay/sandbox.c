@@ -64,7 +64,7 @@ static int open_directory(struct sandbox *sandbox)
 /* Whether directory `name` of the open one has other entries than `ignored`: 1, 0, or -1 with errno. */
 static int has_entries(int directory, const char *name, const char *ignored)
 {
-    int opened = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), found = 0;
+    int opened = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), others = 0;
     DIR *entries = opened < 0 ? NULL : fdopendir(opened);
 
     if (!entries && opened >= 0)
@@ -73,32 +73,32 @@ static int has_entries(int directory, const char *name, const char *ignored)
         return -1;
     for (struct dirent *entry; (entry = readdir(entries));)
         if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, ignored))
-            found = 1;
+            others = 1;
     closedir(entries);
-    return found;
+    return others;
 }
 
 /* The filesystem's, where that begins here; only while nothing was found and put into it. */
 static bool has_lost_and_found(const struct sandbox *sandbox)
 {
     struct stat above;
-    int found;
+    int others;
 
     if (fstat(sandbox->parent, &above) < 0 || above.st_dev == sandbox->about.st_dev)
         return false;
-    found = has_entries(sandbox->beneath.directory, LOST_AND_FOUND, "");
-    return found == 0 || (found < 0 && errno == EACCES);
+    others = has_entries(sandbox->beneath.directory, LOST_AND_FOUND, "");
+    return others == 0 || (others < 0 && errno == EACCES);
 }
 
 static int check_empty(struct sandbox *sandbox)
 {
-    int found;
+    int others;
 
     sandbox->has_lost_and_found = has_lost_and_found(sandbox);
-    found = has_entries(sandbox->beneath.directory, ".", sandbox->has_lost_and_found ? LOST_AND_FOUND : "");
-    if (found < 0)
+    others = has_entries(sandbox->beneath.directory, ".", sandbox->has_lost_and_found ? LOST_AND_FOUND : "");
+    if (others < 0)
         return complain("%s: %s; its entries cannot be read", sandbox->shown, strerror(errno));
-    if (found)
+    if (others)
         return complain("%s is not empty; give an empty directory, or the name of a new one", sandbox->shown);
     return 0;
 }

@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "ioreplay/beneath.h"
+#include "ioreplay/filling.h"
 #include "ioreplay/program.h"
 
 struct sandbox {
@@ -58,10 +59,10 @@ int sandbox_directory(const struct sandbox *sandbox);
  */
 int sandbox_open(const struct sandbox *sandbox, const char *path, int flags, mode_t mode);
 
-int sandbox_stat(const struct sandbox *sandbox, const char *path, struct stat *found);
+int sandbox_stat(const struct sandbox *sandbox, const char *path, struct stat *about);
 int sandbox_access(const struct sandbox *sandbox, const char *path, int mode);
 ssize_t sandbox_readlink(const struct sandbox *sandbox, const char *path, char *target, size_t room);
-int sandbox_statfs(const struct sandbox *sandbox, const char *path, struct statfs *found);
+int sandbox_statfs(const struct sandbox *sandbox, const char *path, struct statfs *about);
 int sandbox_truncate(const struct sandbox *sandbox, const char *path, off_t length);
 int sandbox_mkdir(const struct sandbox *sandbox, const char *path, mode_t mode);
 int sandbox_rmdir(const struct sandbox *sandbox, const char *path);
@@ -91,13 +92,12 @@ int sandbox_empty(const struct sandbox *sandbox);
 
 /*
  * Makes the files that the program needs at its start, with contents that do not compress, syncs them and drops them
- * from the page cache. `show` (NULL: nobody looks) gets the bytes done and to do, and says false to end it early.
- * Returns 0, or -1 after it complained (also where the filesystem has no room for them), or was told to end.
+ * from the page cache. Returns 0, or -1 after it complained (also where the filesystem has no room for them), or was
+ * told to end.
  */
-int sandbox_populate(const struct sandbox *sandbox, const struct replay_program *program,
-                     bool (*show)(int64_t done, int64_t all));
+int sandbox_populate(const struct sandbox *sandbox, const struct replay_program *program, replay_show *show);
 
-/* Whether the page cache holds nothing of these files: 1, 0, or -1 where that is not known. */
-int sandbox_is_cold(const struct sandbox *sandbox, const struct replay_program *program);
+/* Whether the page cache holds nothing of these files: 1, 0, or null where that is not known. */
+int32_t sandbox_is_cold(const struct sandbox *sandbox, const struct replay_program *program);
 
 #endif

@@ -5,7 +5,7 @@
 #include <time.h>
 
 static sigset_t awaited;
-static bool asked;
+static bool requested;
 
 static void wake(int number)
 {
@@ -29,12 +29,12 @@ void replay_stop_prepare(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-bool replay_stop_asked(int64_t wait_ns)
+bool replay_stop_requested(int64_t wait_ns)
 {
     struct timespec wait = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
     int number = sigtimedwait(&awaited, NULL, &wait);
 
     if (number > 0 && number != REPLAY_NEWS)
-        asked = true;
-    return asked;
+        requested = true;
+    return requested;
 }

@@ -16,6 +16,6 @@
 void replay_stop_prepare(void);
 
 /* Waits up to `wait_ns` for one of them; returns whether one that asks to stop has ever come. */
-bool replay_stop_asked(int64_t wait_ns);
+bool replay_stop_requested(int64_t wait_ns);
 
 #endif

@@ -1,10 +1,39 @@
-#include "ioreplay/tally.h"
+#include "ioreplay/results.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/complain.h"
-#include "ioreplay/moves.h"
+#include "ioreplay/shapes.h"
+
+const char *const replay_divergence_names[REPLAY_DIVERGENCES] = {
+    [DIVERGENCE_NONE] = "none",           [DIVERGENCE_UNKNOWN] = "unknown", [DIVERGENCE_FAILED] = "failed",
+    [DIVERGENCE_SUCCEEDED] = "succeeded", [DIVERGENCE_ERROR] = "error",     [DIVERGENCE_BYTES] = "bytes",
+};
+
+/* A number of bytes or a position is returned; else only whether it succeeded. */
+static bool returns_number(const struct replay_operation *operation)
+{
+    return operation->call == CALL_LSEEK || operation->call == CALL_READLINK ||
+           replay_moves(operation) != MOVES_NOTHING;
+}
+
+enum replay_divergence replay_compare(const struct replay_operation *operation, int64_t result)
+{
+    if (operation->failed < 0)
+        return DIVERGENCE_UNKNOWN;
+    if (operation->failed && result >= 0)
+        return DIVERGENCE_SUCCEEDED;
+    if (!operation->failed && result < 0)
+        return DIVERGENCE_FAILED;
+    if (!operation->failed && !returns_number(operation))
+        return DIVERGENCE_NONE;
+    if (operation->result == RECORD_NULL_INT64)
+        return DIVERGENCE_UNKNOWN;
+    if (operation->result == result)
+        return DIVERGENCE_NONE;
+    return operation->failed ? DIVERGENCE_ERROR : DIVERGENCE_BYTES;
+}
 
 /* Of the operations that were due. */
 struct late {
@@ -31,7 +60,8 @@ static void add(struct replay_tally *tally, const struct replay_run *run, const 
 {
     int64_t due_ns = replay_due_ns(run, operation);
     enum replay_divergence divergence = replay_compare(operation, outcome->result);
-    struct replay_moved moved = replay_moved(operation, outcome->result);
+    enum replay_moves moves = replay_moves(operation);
+    int64_t bytes = outcome->result > 0 ? outcome->result : 0;
 
     if (operation->inserted) {
         tally->inserted++;
@@ -39,9 +69,9 @@ static void add(struct replay_tally *tally, const struct replay_run *run, const 
     }
     tally->done++;
     tally->divergences[divergence]++;
-    tally->diverged += replay_diverged(divergence);
-    tally->read += moved.read;
-    tally->written += moved.written;
+    tally->diverged += divergence != DIVERGENCE_NONE && divergence != DIVERGENCE_UNKNOWN;
+    tally->read += moves & MOVES_READ ? bytes : 0;
+    tally->written += moves & MOVES_WRITTEN ? bytes : 0;
     tally->io_ns += outcome->latency_ns;
     if (due_ns != RECORD_NULL_INT64) {
         late->all[tally->nr_due] = outcome->start_ns - due_ns;

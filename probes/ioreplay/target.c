@@ -15,11 +15,8 @@
 
 #include "common/complain.h"
 #include "common/files.h"
-#include "common/payload.h"
 
 #define RANGE_BYTES (INT64_C(1) << 20)
-#define SHOW_EACH   8 /* MiB */
-#define SEED        0 /* the same contents in each replay, and others than what any writes */
 
 /* -- what a program reaches --------------------------------------------------------------------------------------- */
 
@@ -60,14 +57,12 @@ static int64_t merge(struct range *ranges, int64_t count)
     return count ? merged + 1 : 0;
 }
 
-/* In order and none touching the next, for the caller to free; -1: there is no memory. */
+/* In order and none touching the next, for the caller to free. */
 static int64_t ranges_of(const struct replay_program *program, struct range **ranges)
 {
     int64_t count = 0;
 
-    *ranges = malloc((program->nr_operations + (size_t)1) * sizeof **ranges);
-    if (!*ranges)
-        return -1;
+    *ranges = grow(NULL, program->nr_operations + (size_t)1, sizeof **ranges);
     for (uint32_t number = 0; number < program->nr_operations; number++)
         count += range_of(&program->operations[number], *ranges + count);
     qsort(*ranges, (size_t)count, sizeof **ranges, by_start);
@@ -86,59 +81,13 @@ static int64_t sum(const struct range *ranges, int64_t count)
 int64_t replay_target_needs(const struct replay_program *program)
 {
     struct range *ranges;
-    int64_t count = ranges_of(program, &ranges), bytes = count < 0 ? -1 : sum(ranges, count);
+    int64_t count = ranges_of(program, &ranges), bytes = sum(ranges, count);
 
     free(ranges);
     return bytes;
 }
 
 /* -- a file ------------------------------------------------------------------------------------------------------- */
-
-struct filling {
-    struct replay_target *target;
-    struct payload payload;
-    unsigned char *data; /* RANGE_BYTES */
-    int64_t all;
-    bool (*show)(int64_t done, int64_t all);
-};
-
-static int cannot_fill(const struct filling *filling)
-{
-    return complain("%s: %s; not all of the file could be made", filling->target->path, strerror(errno));
-}
-
-static int fill_piece(struct filling *filling, int64_t offset)
-{
-    struct replay_target *target = filling->target;
-
-    payload_fill(&filling->payload, filling->data, RANGE_BYTES);
-    if (lseek(target->file, offset, SEEK_SET) < 0 || write_all(target->file, filling->data, RANGE_BYTES))
-        return cannot_fill(filling);
-    target->bytes += RANGE_BYTES;
-    return target->bytes / RANGE_BYTES % SHOW_EACH || !filling->show || filling->show(target->bytes, filling->all) ? 0
-                                                                                                                   : -1;
-}
-
-static int fill_range(struct filling *filling, const struct range *range)
-{
-    for (int64_t offset = range->start; offset < range->end; offset += RANGE_BYTES)
-        if (fill_piece(filling, offset))
-            return -1;
-    return 0;
-}
-
-static int fill_ranges(struct filling *filling, const struct range *ranges, int64_t count)
-{
-    filling->data = malloc(RANGE_BYTES);
-    if (!filling->data || payload_open(&filling->payload, RANGE_BYTES, 0, 0, SEED, RNG_LAYOUT, 0))
-        return complain("%s: no memory for its contents", filling->target->path);
-    for (int64_t index = 0; index < count; index++)
-        if (fill_range(filling, &ranges[index]))
-            return -1;
-    if (fsync(filling->target->file) || posix_fadvise(filling->target->file, 0, 0, POSIX_FADV_DONTNEED))
-        return cannot_fill(filling);
-    return 0;
-}
 
 static int check_room(const struct replay_target *target, int64_t bytes)
 {
@@ -150,22 +99,35 @@ static int check_room(const struct replay_target *target, int64_t bytes)
     return 0;
 }
 
-static int fill(struct replay_target *target, const struct replay_program *program,
-                bool (*show)(int64_t done, int64_t all))
+/* 0, a negative errno, or 1 where `show` ended it. */
+static int fill_ranges(struct replay_filling *filling, int file, const struct range *ranges, int64_t count)
 {
-    struct filling filling = {.target = target, .show = show};
+    int error = 0;
+
+    for (int64_t index = 0; index < count && !error; index++)
+        error = lseek(file, ranges[index].start, SEEK_SET) < 0
+                    ? -errno
+                    : replay_fill(filling, file, ranges[index].end - ranges[index].start);
+    if (!error && fsync(file))
+        error = -errno;
+    return error ? error : -posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+static int fill(struct replay_target *target, const struct replay_program *program, replay_show *show)
+{
+    struct replay_filling filling;
     struct range *ranges;
     int64_t count = ranges_of(program, &ranges);
-    int failed;
+    int error;
 
-    if (count < 0)
-        return complain("%s: no memory for what the program reaches", target->path);
-    filling.all = sum(ranges, count);
-    failed = check_room(target, filling.all) || fill_ranges(&filling, ranges, count);
-    payload_close(&filling.payload);
-    free(filling.data);
+    replay_filling_open(&filling, sum(ranges, count), show);
+    error = check_room(target, filling.all) ? 1 : fill_ranges(&filling, target->file, ranges, count);
+    if (error < 0)
+        complain("%s: %s; not all of the file could be made", target->path, strerror(-error));
+    target->bytes = filling.done;
+    replay_filling_close(&filling);
     free(ranges);
-    return failed ? -1 : 0;
+    return error ? -1 : 0;
 }
 
 static int make_file(struct replay_target *target)
@@ -272,7 +234,7 @@ static void find_out_direct(struct replay_target *target)
 }
 
 static int prepare(struct replay_target *target, const char *allowed, const struct replay_program *program,
-                   bool (*show)(int64_t done, int64_t all))
+                   replay_show *show)
 {
     struct stat about;
 
@@ -285,7 +247,7 @@ static int prepare(struct replay_target *target, const char *allowed, const stru
 }
 
 int replay_target_enter(struct replay_target *target, const char *path, const char *allowed,
-                        const struct replay_program *program, bool (*show)(int64_t done, int64_t all))
+                        const struct replay_program *program, replay_show *show)
 {
     *target = (struct replay_target){.path = path, .file = -1};
     if (prepare(target, allowed, program, show)) {

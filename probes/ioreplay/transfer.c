@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "ioreplay/transfer.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "ioreplay/moves.h"
-#include "ioreplay/numbers.h"
+#include "ioreplay/shapes.h"
 
 /* Memory and lengths that direct I/O takes on any device. */
 #define ALIGNMENT 4096
@@ -85,7 +83,7 @@ static int64_t move_pieces(int file, bool writes, const struct iovec *list, int 
 
     if (flags)
         return syscall(writes ? SYS_pwritev2 : SYS_preadv2, number, list, length, low, high, (int)flags);
-    if (is_null(offset))
+    if (offset == RECORD_NULL_INT64)
         return writes ? writev(file, list, count) : readv(file, list, count);
     return syscall(writes ? SYS_pwritev : SYS_preadv, number, list, length, low, high);
 }
@@ -96,7 +94,8 @@ static int64_t move_many(const struct replay_buffer *buffer, int file, bool writ
 {
     struct iovec list[IOV_MAX];
     int count = pieces(buffer, bytes, list);
-    int64_t result = or_errno(move_pieces(file, writes, list, count, flags && is_null(offset) ? -1 : offset, flags));
+    int64_t result =
+        or_errno(move_pieces(file, writes, list, count, flags && offset == RECORD_NULL_INT64 ? -1 : offset, flags));
 
     return result == -ENOSYS && flags ? -EOPNOTSUPP : result;
 }
@@ -105,7 +104,7 @@ static int64_t move_one(const struct replay_buffer *buffer, int file, bool write
 {
     size_t size = (size_t)bytes;
 
-    if (is_null(offset))
+    if (offset == RECORD_NULL_INT64)
         return or_errno(writes ? write(file, buffer->memory, size) : read(file, buffer->memory, size));
     return or_errno(writes ? pwrite(file, buffer->memory, size, offset) : pread(file, buffer->memory, size, offset));
 }
@@ -120,7 +119,7 @@ int64_t replay_transfer(const struct replay_buffer *buffer, const struct replay_
                         bool writes, int64_t offset)
 {
     int64_t bytes = replay_moves_bytes(operation),
-            flags = is_vector(operation) && !is_null(operation->flags) ? operation->flags : 0;
+            flags = is_vector(operation) && operation->flags != RECORD_NULL_INT64 ? operation->flags : 0;
 
     if (is_vector(operation) || bytes > (int64_t)buffer->room)
         return move_many(buffer, file, writes, bytes, offset, flags);

@@ -2,10 +2,17 @@
 #ifndef ANDROSTEP_IOREPLAY_TRANSFER_H
 #define ANDROSTEP_IOREPLAY_TRANSFER_H
 
+#include <errno.h>
 #include <stddef.h>
 
 #include "common/rng.h"
 #include "ioreplay/program.h"
+
+/* What a system call returned, as results have it. */
+static inline int64_t or_errno(int64_t result)
+{
+    return result < 0 ? -errno : result;
+}
 
 /* Of one thread, and as large as its largest operation needs. What does not fit goes through it in several pieces of
  * the same call. */

@@ -12,15 +12,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support import built, made
+from support import built, made, record_writer
+from support.record_writer import Field, Type
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, ingest, measures, plot, schema
 from androstep_analysis.capture import derivation
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest import record
-from androstep_analysis.replay import record_writer
-from androstep_analysis.replay.record_writer import Field, Type
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the probe counted:androstep_analysis.errors.LossWarning")
 """Processes that may not be read, also by root, and ticks that a busy machine misses; test_procmon.py is about them."""

@@ -110,9 +110,8 @@ def test_a_dry_run_touches_nothing(tmp_path: Path) -> None:
     program(rows, [{"path": "a", "inode_type": "file", "size_bytes": 8192}]).write(tmp_path / "program.rec")
     done = built.run(*command(), "--dry-run", tmp_path / "program.rec", tmp_path / "box")
     told = done.stdout.decode()
-    for line in ("2 operations, 0 of them inserted", "1 files of 8 KiB", "0 B read, 4 KiB written", "at most 12 KiB"):
+    for line in ("2 operations, 0 of them inserted", "1 files of 8 KiB and 0 other names", "1 at once"):
         assert line in told
-    assert [line.split() for line in told.splitlines()[-2:]] == [["open", "1"], ["write", "1"]]
     assert [path.name for path in tmp_path.iterdir()] == ["program.rec"]
 
 
@@ -300,7 +299,6 @@ def test_divergences_are_told_and_are_no_failure(tmp_path: Path) -> None:
     told = {name: found.run[name] for name in ("operations", "done", "inserted", "diverged")}
     assert told == {"operations": 7, "done": 7, "inserted": 1, "diverged": 4}
     assert "divergences     4 (unknown 2, failed 1, succeeded 1, error 1, bytes 1)" in found.stdout
-    assert r"stat \x1b[31m; recorded: 0, now: No such file or directory" in found.stdout and "\x1b" not in found.stdout
 
 
 def test_files_of_a_program_are_there_before_and_gone_afterwards(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.replay.program import Program
 from androstep_analysis.replay.read import PROBE
-from androstep_analysis.replay.record_writer import Field, Type
-from androstep_analysis.replay.record_writer import write as write_records
 from support.made import table
+from support.record_writer import Field, Type
+from support.record_writer import write as write_records
 
 _STORED = {"int32": "int32", "int64": "int64", "string": "string", "enum": "string", "bool": "int32"}
 

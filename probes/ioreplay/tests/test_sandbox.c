@@ -48,124 +48,45 @@ static int close_if_open(int descriptor)
     return descriptor < 0 ? descriptor : 0;
 }
 
-static int call_read(const char *path)
-{
-    return close_if_open(sandbox_open(box, path, O_RDONLY, 0));
-}
-
-static int call_write(const char *path)
-{
-    return close_if_open(sandbox_open(box, path, O_WRONLY | O_CREAT | O_TRUNC, 0666));
-}
-
-static int call_exclusive(const char *path)
-{
-    return close_if_open(sandbox_open(box, path, O_RDWR | O_CREAT | O_EXCL, 0666));
-}
-
-static int call_directory(const char *path)
-{
-    return close_if_open(sandbox_open(box, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0));
-}
-
-static int call_path(const char *path)
-{
-    return close_if_open(sandbox_open(box, path, O_PATH | O_NOFOLLOW, 0));
-}
-
-static int call_unnamed(const char *path)
-{
-    return close_if_open(sandbox_open(box, path, O_TMPFILE | O_RDWR, 0600));
-}
-
-static int call_stat(const char *path)
-{
+/* What calls find, which nobody looks at. */
+static struct {
     struct stat about;
-
-    return sandbox_stat(box, path, &about);
-}
-
-static int call_access(const char *path)
-{
-    return sandbox_access(box, path, R_OK);
-}
-
-static int call_readlink(const char *path)
-{
+    struct statfs filesystem;
     char target[100];
-    ssize_t length = sandbox_readlink(box, path, target, sizeof target);
+} scratch;
 
-    return length < 0 ? (int)length : 0;
-}
+static const struct timespec some_times[2] = {{1, 2}, {3, 4}};
 
-static int call_statfs(const char *path)
-{
-    struct statfs about;
+#define CALL(name, call)                                                                                               \
+    static int name(const char *path)                                                                                  \
+    {                                                                                                                  \
+        int result = (int)(call);                                                                                      \
+                                                                                                                       \
+        return result < 0 ? result : 0;                                                                                \
+    }
 
-    return sandbox_statfs(box, path, &about);
-}
-
-static int call_truncate(const char *path)
-{
-    return sandbox_truncate(box, path, 3);
-}
-
-static int call_mkdir(const char *path)
-{
-    return sandbox_mkdir(box, path, 0777);
-}
-
-static int call_rmdir(const char *path)
-{
-    return sandbox_rmdir(box, path);
-}
-
-static int call_unlink(const char *path)
-{
-    return sandbox_unlink(box, path);
-}
-
-static int call_rename(const char *path)
-{
-    return sandbox_rename(box, path, "moved", 0);
-}
-
-static int call_rename_to(const char *path)
-{
-    return sandbox_rename(box, "spare", path, RENAME_NOREPLACE);
-}
-
-static int call_exchange(const char *path)
-{
-    return sandbox_rename(box, path, "spare", RENAME_EXCHANGE);
-}
-
-static int call_link(const char *path)
-{
-    return sandbox_link(box, path, "another");
-}
-
-static int call_link_to(const char *path)
-{
-    return sandbox_link(box, "spare", path);
-}
-
-static int call_symlink(const char *path)
-{
-    return sandbox_symlink(box, "../outside", path);
-}
-
-static int call_chmod(const char *path)
-{
-    return sandbox_chmod(box, path, 07777);
-}
-
-static int call_utimens(const char *path)
-{
-    static const struct timespec times[2] = {{1, 2}, {3, 4}};
-
-    return sandbox_utimens(box, path, times);
-}
+CALL(call_read, close_if_open(sandbox_open(box, path, O_RDONLY, 0)))
+CALL(call_write, close_if_open(sandbox_open(box, path, O_WRONLY | O_CREAT | O_TRUNC, 0666)))
+CALL(call_exclusive, close_if_open(sandbox_open(box, path, O_RDWR | O_CREAT | O_EXCL, 0666)))
+CALL(call_directory, close_if_open(sandbox_open(box, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)))
+CALL(call_path, close_if_open(sandbox_open(box, path, O_PATH | O_NOFOLLOW, 0)))
+CALL(call_unnamed, close_if_open(sandbox_open(box, path, O_TMPFILE | O_RDWR, 0600)))
+CALL(call_stat, sandbox_stat(box, path, &scratch.about))
+CALL(call_access, sandbox_access(box, path, R_OK))
+CALL(call_readlink, sandbox_readlink(box, path, scratch.target, sizeof scratch.target))
+CALL(call_statfs, sandbox_statfs(box, path, &scratch.filesystem))
+CALL(call_truncate, sandbox_truncate(box, path, 3))
+CALL(call_mkdir, sandbox_mkdir(box, path, 0777))
+CALL(call_rmdir, sandbox_rmdir(box, path))
+CALL(call_unlink, sandbox_unlink(box, path))
+CALL(call_rename, sandbox_rename(box, path, "moved", 0))
+CALL(call_rename_to, sandbox_rename(box, "spare", path, RENAME_NOREPLACE))
+CALL(call_exchange, sandbox_rename(box, path, "spare", RENAME_EXCHANGE))
+CALL(call_link, sandbox_link(box, path, "another"))
+CALL(call_link_to, sandbox_link(box, "spare", path))
+CALL(call_symlink, sandbox_symlink(box, "../outside", path))
+CALL(call_chmod, sandbox_chmod(box, path, 07777))
+CALL(call_utimens, sandbox_utimens(box, path, some_times))
 
 static const struct call {
     const char *name;
@@ -775,19 +696,20 @@ static void test_way(void)
 
 /* -- the program's files ------------------------------------------------------------------------------------------ */
 
-static const char *paths[] = {"d", "d/file", "d/second", "link", "empty", "d/inner", "d/inner/big", "/etc/passwd", "."};
+static const char *strings[] = {"d",       "d/file",      "d/second",    "link", "empty",
+                                "d/inner", "d/inner/big", "/etc/passwd", "."};
 static struct replay_file files[] = {
-    {.path = 8, .target = -1, .file = -1, .mode = 0755, .kind = KIND_DIRECTORY},
-    {.path = 0, .target = -1, .file = -1, .mode = 0500, .kind = KIND_DIRECTORY},
-    {.path = 1, .target = -1, .file = 7, .mode = 0400, .size_bytes = 10001, .kind = KIND_FILE},
-    {.path = 3, .target = 7, .file = -1, .mode = 0777, .kind = KIND_SYMLINK},
-    {.path = 4, .target = -1, .file = 9, .mode = RECORD_NULL_INT32, .kind = KIND_FILE},
-    {.path = 2, .target = -1, .file = 7, .mode = 0400, .size_bytes = 10001, .kind = KIND_FILE},
-    {.path = 5, .target = -1, .file = -1, .mode = RECORD_NULL_INT32, .kind = KIND_DIRECTORY},
-    {.path = 6, .target = -1, .file = -1, .mode = 04777, .size_bytes = 3 << 20, .kind = KIND_FILE},
+    {.path = 8, .target = REPLAY_NONE, .first = REPLAY_NONE, .mode = 0755, .kind = KIND_DIRECTORY},
+    {.path = 0, .target = REPLAY_NONE, .first = REPLAY_NONE, .mode = 0500, .kind = KIND_DIRECTORY},
+    {.path = 1, .target = REPLAY_NONE, .first = REPLAY_NONE, .mode = 0400, .size_bytes = 10001, .kind = KIND_FILE},
+    {.path = 3, .target = 7, .first = REPLAY_NONE, .mode = 0777, .kind = KIND_SYMLINK},
+    {.path = 4, .target = REPLAY_NONE, .first = REPLAY_NONE, .mode = RECORD_NULL_INT32, .kind = KIND_FILE},
+    {.path = 2, .target = REPLAY_NONE, .first = 2, .mode = 0400, .size_bytes = 10001, .kind = KIND_FILE},
+    {.path = 5, .target = REPLAY_NONE, .first = REPLAY_NONE, .mode = RECORD_NULL_INT32, .kind = KIND_DIRECTORY},
+    {.path = 6, .target = REPLAY_NONE, .first = REPLAY_NONE, .mode = 04777, .size_bytes = 3 << 20, .kind = KIND_FILE},
 };
 static struct replay_program program = {
-    .paths = paths, .nr_paths = COUNT(paths), .files = files, .nr_files = COUNT(files)};
+    .strings = strings, .nr_strings = COUNT(strings), .files = files, .nr_files = COUNT(files)};
 
 static int64_t shown_done, shown_all;
 
@@ -844,16 +766,16 @@ static void test_closed(void)
 {
     const char *names[] = {"closed", "closed/file"};
     struct replay_file closed[] = {
-        {.path = 0, .target = -1, .file = -1, .mode = 0, .kind = KIND_DIRECTORY},
-        {.path = 1, .target = -1, .file = -1, .mode = 0, .size_bytes = 5, .kind = KIND_FILE},
+        {.path = 0, .target = REPLAY_NONE, .first = REPLAY_NONE, .mode = 0, .kind = KIND_DIRECTORY},
+        {.path = 1, .target = REPLAY_NONE, .first = REPLAY_NONE, .mode = 0, .size_bytes = 5, .kind = KIND_FILE},
     };
     struct replay_program program_closed = {
-        .paths = names, .nr_paths = COUNT(names), .files = closed, .nr_files = COUNT(closed)};
+        .strings = names, .nr_strings = COUNT(names), .files = closed, .nr_files = COUNT(closed)};
 
     enter();
     tap_ok(sandbox_populate(box, &program_closed, NULL) == 0 && mode_of("closed") == 0,
            "a closed directory with a file");
-    tap_ok(sandbox_is_cold(box, &program_closed) == (geteuid() ? -1 : 1), "which only root can look at");
+    tap_ok(sandbox_is_cold(box, &program_closed) == (geteuid() ? RECORD_NULL_INT32 : 1), "which only root can look at");
     tap_ok(leave(false) == 0 && !is_there("box"), "but all can remove");
 }
 
