@@ -15,7 +15,7 @@ from androstep_analysis.errors import InputError
 from androstep_analysis.probe import Runner
 from androstep_analysis.replay import program as programs
 from androstep_analysis.replay.read import PROBE as IOREPLAY
-from androstep_analysis.replay.read import tells_of_none
+from androstep_analysis.replay.read import has_no_run
 
 _COMPLAINED = 1
 """The exit status of a probe that said why it failed."""
@@ -95,7 +95,7 @@ def replay(
             record = place / ("replay.rec" if repeats == 1 else f"replay-{number}.rec")
             of = f" {number + 1}/{repeats}" if repeats > 1 else ""
             status = probe.record(IOREPLAY, options, record, runner, of=of)
-            if record.exists() and not (status == _COMPLAINED and tells_of_none(record)):
+            if record.exists() and not (status == _COMPLAINED and has_no_run(record)):
                 records.append(record)
             if status:
                 break

@@ -160,10 +160,10 @@ def clean(
     pids = np.array(sorted(set(processes or ())), np.int32)
     if processes is not None and not len(pids):
         raise InputError("processes: none is named; leave it out to keep all")
-    told, texts = _told(rows, columns)
-    told.page_bytes = page_bytes or _SMALLEST_PAGE
+    given, texts = _input(rows, columns)
+    given.page_bytes = page_bytes or _SMALLEST_PAGE
     state = _library().calls_clean(
-        ctypes.byref(told), strings.handle, reasons.ctypes.data, pids.ctypes.data, len(pids), unknown == "files"
+        ctypes.byref(given), strings.handle, reasons.ctypes.data, pids.ctypes.data, len(pids), unknown == "files"
     )
     if not state:
         raise MemoryError
@@ -212,7 +212,7 @@ def _with_descriptors(rows: pl.DataFrame) -> pl.DataFrame:
 def _columns(rows: pl.DataFrame, tasks: pl.DataFrame) -> dict[str, npt.NDArray[np.generic]]:
     """The columns of ``struct calls_input`` but for the texts."""
     failed = pl.col("error").is_not_null() | pl.col("result").is_between(-_LAST_ERRNO, -1)
-    told = failed | pl.col("result").is_not_null()
+    is_known = failed | pl.col("result").is_not_null()
     prepared = rows.select(
         *(_filled(name, pl.Int64, _NO_INT64) for name in ("ts_ns", "duration_ns", "bytes", "address", "ino", "size")),
         *(_filled(name, pl.Int64, _NO_INT64) for name in ("offset_bytes", "offset2_bytes", "result")),
@@ -221,7 +221,7 @@ def _columns(rows: pl.DataFrame, tasks: pl.DataFrame) -> dict[str, npt.NDArray[n
         _filled("dev", pl.UInt32, _NO_STRING),
         pl.col("state").to_physical().cast(pl.UInt8),
         pl.col("fd_kind").to_physical().cast(pl.UInt8).fill_null(_NO_CODE),
-        pl.when(told).then(failed.cast(pl.UInt8)).otherwise(_NO_CODE).cast(pl.UInt8).alias("failed"),
+        pl.when(is_known).then(failed.cast(pl.UInt8)).otherwise(_NO_CODE).cast(pl.UInt8).alias("failed"),
     )
     columns = {name: prepared[name].to_numpy() for name in prepared.columns}
     columns["pid"] = _pids(rows, tasks)
@@ -252,23 +252,23 @@ def _codes(texts: pl.Series, words: pl.Series, none: int) -> npt.NDArray[np.uint
 
 def _pids(rows: pl.DataFrame, tasks: pl.DataFrame) -> npt.NDArray[np.generic]:
     """The process of each row, where the row or table `tasks` tells it of its thread."""
-    told = tasks.drop_nulls(["pid", "tid"]).group_by("tid").agg(pl.col("pid").unique())
-    of_threads = told.filter(pl.col("pid").list.len() == 1)
+    known = tasks.drop_nulls(["pid", "tid"]).group_by("tid").agg(pl.col("pid").unique())
+    of_threads = known.filter(pl.col("pid").list.len() == 1)
     pids = of_threads.select(pl.col("tid").cast(pl.Int32), known=pl.col("pid").list.first().cast(pl.Int32))
     joined = rows.select("tid", "pid").join(pids, on="tid", how="left", maintain_order="left")
     return joined.select(pl.coalesce("pid", "known").fill_null(pl.lit(_NO_INT32, pl.Int32)))["pid"].to_numpy()
 
 
-def _told(rows: pl.DataFrame, columns: dict[str, npt.NDArray[np.generic]]) -> tuple[_CInput, list[object]]:
+def _input(rows: pl.DataFrame, columns: dict[str, npt.NDArray[np.generic]]) -> tuple[_CInput, list[object]]:
     """``struct calls_input``, and what must live as long as it does."""
     texts = pl.concat([rows[name].rename("text").unique() for name in _PATHS]).drop_nulls().unique().sort()
     columns |= {name: _codes(rows[name], texts, _NO_STRING) for name in _PATHS}
     letters = np.frombuffer("".join(texts).encode() or b"\0", np.uint8)
     starts = np.concatenate(([0], texts.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy())).astype(np.int64)
-    told = _CInput(rows=rows.height, nr_texts=len(texts), text=letters.ctypes.data, text_starts=starts.ctypes.data)
+    given = _CInput(rows=rows.height, nr_texts=len(texts), text=letters.ctypes.data, text_starts=starts.ctypes.data)
     for name, values in columns.items():
-        setattr(told, name, values.ctypes.data)
-    return told, [letters, starts, columns]
+        setattr(given, name, values.ctypes.data)
+    return given, [letters, starts, columns]
 
 
 def _tables(state: int, strings: Strings) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, int]:

@@ -83,14 +83,14 @@ _MEASURED: Final[Mapping[str, Any]] = {
 
 def _measured(sides: Mapping[str, Paths]) -> pl.DataFrame:
     """The metrics of every replay, with column place; all of one program and mode."""
-    found = {name: read(*paths).tables for name, paths in sides.items()}
-    if not found:
+    by_side = {name: read(*paths).tables for name, paths in sides.items()}
+    if not by_side:
         raise ValueError("nothing to compare: name at least one side")
-    runs = pl.concat([tables["replay_runs"] for tables in found.values()])
+    runs = pl.concat([tables["replay_runs"] for tables in by_side.values()])
     for column in ALIKE:
         if runs[column].n_unique() > 1:
             raise ValueError(f"the replays differ in {column}: compare those of one program, replayed in one way")
-    return pl.concat([metrics(tables).with_columns(place=pl.lit(name)) for name, tables in found.items()])
+    return pl.concat([metrics(tables).with_columns(place=pl.lit(name)) for name, tables in by_side.items()])
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
     texts = np.frombuffer("".join(paths).encode(), np.uint8)
     offsets = np.concatenate(([0], paths.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy()))
     columns = _columns(operations, paths)
-    told = _COperations(
+    given = _COperations(
         operations.height,
         *(columns[name].ctypes.data for name in _COLUMNS),
         operations["thread"].n_unique(),
@@ -141,15 +141,15 @@ def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
         texts.ctypes.data,
         offsets.ctypes.data,
     )
-    found = _library().dependencies_new(ctypes.byref(told))
-    if not found:
+    orders = _library().dependencies_new(ctypes.byref(given))
+    if not orders:
         raise MemoryError
     try:
-        rows = int(_library().dependencies_count(found))
+        rows = int(_library().dependencies_count(orders))
         operation, after = np.empty(rows, np.int64), np.empty(rows, np.int64)
-        _library().dependencies_copy(found, operation.ctypes.data, after.ctypes.data)
+        _library().dependencies_copy(orders, operation.ctypes.data, after.ctypes.data)
     finally:
-        _library().dependencies_free(found)
+        _library().dependencies_free(orders)
     numbers = operations["operation"].to_numpy()
     table = pl.DataFrame({"operation": numbers[operation], "after": numbers[after]}).sort("operation", "after")
     return schema.conform(table, "replay_dependencies")

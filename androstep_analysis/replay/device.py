@@ -63,15 +63,15 @@ def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
     What is left out, `left_out` says. Raises `InputError` for several devices, one that is not there, and where nothing
     is left.
     """
-    asked = _asked(requests, _device(requests, dev)).filter(pl.col("reason").is_null()).drop("reason")
-    if asked.is_empty():
+    requested = _requested(requests, _device(requests, dev)).filter(pl.col("reason").is_null()).drop("reason")
+    if requested.is_empty():
         raise InputError("the capture has no request that can be replayed; record block events with iotrace")
-    lanes = _lanes(asked)
-    operations = _operations(asked.with_columns(thread=pl.Series(lanes.on)))
+    lanes = _lanes(requested)
+    operations = _operations(requested.with_columns(thread=pl.Series(lanes.on)))
     end_ns = pl.max_horizontal(pl.col("ts_ns"), pl.col("ts_ns") + pl.col("duration_ns"))
     return Program(
         operations=schema.conform(operations.drop("row", "is_last"), "operations"),
-        files=_files(asked),
+        files=_files(requested),
         threads=schema.complete(pl.DataFrame({"thread": np.arange(lanes.count, dtype=np.int32)}), "replay_threads"),
         dependencies=_dependencies(operations, lanes),
         duration_ns=int(operations.select(end_ns.max()).item()),
@@ -82,7 +82,7 @@ def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
 def left_out(requests: pl.LazyFrame, *, dev: int | None = None) -> pl.DataFrame:
     """What of the requests is not in their `program`: columns reason, call (the operation), count, bytes."""
     return (
-        _asked(requests, _device(requests, dev))
+        _requested(requests, _device(requests, dev))
         .filter(pl.col("reason").is_not_null())
         .group_by("reason", call="op")
         .agg(count=pl.len().cast(pl.Int64), bytes=pl.col("bytes").sum())
@@ -102,7 +102,7 @@ def _device(requests: pl.LazyFrame, dev: int | None) -> int:
     return int(devices[0]) if dev is None else dev
 
 
-def _asked(requests: pl.LazyFrame, dev: int) -> pl.DataFrame:
+def _requested(requests: pl.LazyFrame, dev: int) -> pl.DataFrame:
     """Columns op, call, flags, is_preflushed, start_ns, end_ns (null: unknown), offset_bytes, bytes, error, reason.
 
     In the order in which they began; `reason` says why one is left out.
@@ -175,26 +175,26 @@ class _Lanes:
     after: npt.NDArray[np.int64]
 
 
-def _lanes(asked: pl.DataFrame) -> _Lanes:
+def _lanes(requested: pl.DataFrame) -> _Lanes:
     op, is_known = pl.col("op"), pl.col("end_ns").is_not_null()
     writes = op.is_in(["write", *_DISCARDS]) & is_known
     flushes = ((op == "flush") | pl.col("is_preflushed")) & is_known
-    does = asked.select((writes.cast(pl.UInt8) * _DOES_WRITE + flushes.cast(pl.UInt8) * _DOES_FLUSH).cast(pl.UInt8))
-    start = np.ascontiguousarray(asked["start_ns"].to_numpy())
-    end = np.ascontiguousarray(asked.select(pl.coalesce("end_ns", "start_ns")).to_series().to_numpy())
+    does = requested.select((writes.cast(pl.UInt8) * _DOES_WRITE + flushes.cast(pl.UInt8) * _DOES_FLUSH).cast(pl.UInt8))
+    start = np.ascontiguousarray(requested["start_ns"].to_numpy())
+    end = np.ascontiguousarray(requested.select(pl.coalesce("end_ns", "start_ns")).to_series().to_numpy())
     bits = np.ascontiguousarray(does.to_series().to_numpy())
-    on = np.empty(asked.height, np.int32)
+    on = np.empty(requested.height, np.int32)
     library = _library()
-    found = library.lanes_new(asked.height, start.ctypes.data, end.ctypes.data, bits.ctypes.data, on.ctypes.data)
-    if not found:
+    lanes = library.lanes_new(requested.height, start.ctypes.data, end.ctypes.data, bits.ctypes.data, on.ctypes.data)
+    if not lanes:
         raise MemoryError
     try:
-        rows = int(library.lanes_orders(found))
+        rows = int(library.lanes_orders(lanes))
         request, after = np.empty(rows, np.int64), np.empty(rows, np.int64)
-        library.lanes_copy(found, request.ctypes.data, after.ctypes.data)
-        return _Lanes(on, int(library.lanes_count(found)), request, after)
+        library.lanes_copy(lanes, request.ctypes.data, after.ctypes.data)
+        return _Lanes(on, int(library.lanes_count(lanes)), request, after)
     finally:
-        library.lanes_free(found)
+        library.lanes_free(lanes)
 
 
 @functools.cache
@@ -212,14 +212,14 @@ def _library() -> ctypes.CDLL:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _operations(asked: pl.DataFrame) -> pl.DataFrame:
+def _operations(requested: pl.DataFrame) -> pl.DataFrame:
     """Table `operations`, with columns row (of its request; null: of none) and is_last (of its request).
 
     The first one opens the device for all threads.
     """
-    first_ns = int(asked["start_ns"][0])
+    first_ns = int(requested["start_ns"][0])
     failed = pl.col("error") < 0
-    numbered = asked.select(
+    numbered = requested.select(
         "thread",
         "call",
         "flags",
@@ -252,8 +252,8 @@ def _operations(asked: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(rows["row"], rows["is_last"])
 
 
-def _files(asked: pl.DataFrame) -> pl.DataFrame:
-    end = int(asked.select((pl.col("offset_bytes") + pl.col("bytes")).max().fill_null(0)).item())
+def _files(requested: pl.DataFrame) -> pl.DataFrame:
+    end = int(requested.select((pl.col("offset_bytes") + pl.col("bytes")).max().fill_null(0)).item())
     row = pl.DataFrame(
         {"path": [PATH], "inode_type": ["file"], "file": [0], "size_bytes": [end], "size_from": ["reads"]}
     )

@@ -57,7 +57,7 @@ def metrics(tables: Mapping[str, pl.DataFrame], program: Program | None = None) 
     kinds = _kinds(ops)
     dimensions: list[tuple[str, ...]] = [(), ("call",)]
     if program is not None:
-        kinds = kinds.join(_told(kinds, program), on="operation", how="left", maintain_order="left")
+        kinds = kinds.join(_stated(kinds, program), on="operation", how="left", maintain_order="left")
         dimensions.append(("file_type",))
     parts = [
         *(_sums(kinds, dims) for dims in dimensions),
@@ -66,13 +66,13 @@ def metrics(tables: Mapping[str, pl.DataFrame], program: Program | None = None) 
         *(_divergences(ops, dims) for dims in dimensions[:2]),
         _of_runs(runs, tables["replay_ops"]),
     ]
-    found = pl.concat([_whole(part) for part in parts]).join(
+    measured = pl.concat([_whole(part) for part in parts]).join(
         runs.select("run_id", "fs_type"), on="run_id", how="left", maintain_order="left"
     )
     order = pl.col("metric").cast(pl.Enum(list(UNITS)))
     unit = pl.col("metric").replace_strict(UNITS, return_dtype=pl.String)
     return (
-        found.sort(order, *DIMENSIONS, nulls_last=False)
+        measured.sort(order, *DIMENSIONS, nulls_last=False)
         .with_columns(unit=unit)
         .select("metric", *DIMENSIONS, "value", "unit", "n")
     )
@@ -143,11 +143,11 @@ def _kinds(ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _told(ops: pl.DataFrame, program: Program) -> pl.DataFrame:
+def _stated(ops: pl.DataFrame, program: Program) -> pl.DataFrame:
     """What the program says of its operations: columns operation, recorded_io_time, file_type."""
     known = program.operations.select("operation", "call", "file", "path", recorded_io_time="duration_ns")
-    asked = ops.select("operation", "call").unique()
-    if asked.join(known, on=["operation", "call"], how="anti").height:
+    done = ops.select("operation", "call").unique()
+    if done.join(known, on=["operation", "call"], how="anti").height:
         raise ValueError("the replay did other operations than this program has; give the one that was replayed")
     types = file_types(program)
     unknown = pl.lit("unknown", types.schema["file_type"])

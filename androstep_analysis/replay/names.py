@@ -50,8 +50,8 @@ def _component(name: str, salt: bytes, kept: re.Pattern[str] | None) -> str:
 
 def split(name: str) -> tuple[str, str]:
     """What identifies a file, and the suffixes that only say what it is."""
-    found = _at_the_end().search(name)
-    return (name[: found.start()], found[0]) if found else (name, "")
+    at_the_end = _at_the_end().search(name)
+    return (name[: at_the_end.start()], at_the_end[0]) if at_the_end else (name, "")
 
 
 def suffixes() -> str:

@@ -34,7 +34,7 @@ def read(*paths: str | os.PathLike[str]) -> Results:
 
 
 def read_file(path: Path) -> Results:
-    """The replay in one file; like `read`, but losses are told in the answer only.
+    """The replay in one file; like `read`, but losses are in the answer only.
 
     Raises `InputError` also where the file does not tell what was replayed: ioreplay writes that at the end.
     """
@@ -63,13 +63,13 @@ def read_file(path: Path) -> Results:
     )
 
 
-def tells_of_none(path: Path) -> bool:
+def has_no_run(path: Path) -> bool:
     """Whether ioreplay found before the first operation that it could not replay: its file is made before that."""
     records = record.read(path)
     return records.complete and records.tables["replay_run"].is_empty()
 
 
-def _told(runs: pl.DataFrame) -> dict[str, Any]:
+def _stated(runs: pl.DataFrame) -> dict[str, Any]:
     return {
         "runs": runs.height,
         "fs_types": sorted(runs["fs_type"].fill_null("unknown").unique()),
@@ -86,5 +86,5 @@ KIND = Kind(
     facts={"fs_type": "fs_type"},
     sniff=sniff,
     read_file=read_file,
-    told=_told,
+    told=_stated,
 )

@@ -59,7 +59,7 @@ def _program(operations: pl.LazyFrame) -> pl.LazyFrame:
 
 def _stage(stage: str, lines: pl.LazyFrame) -> pl.DataFrame:
     end = (pl.col("ts_ns") + pl.col("duration_ns").fill_null(0)).max()
-    told = lines.select(
+    measured = lines.select(
         run_time=(end - pl.col("ts_ns").min()) / _NS,
         lines=pl.len(),
         threads=pl.col("thread").n_unique(),
@@ -68,7 +68,7 @@ def _stage(stage: str, lines: pl.LazyFrame) -> pl.DataFrame:
         writes=(pl.col("written").is_not_null() & pl.col("failed").not_()).sum(),
         reads=(pl.col("read").is_not_null() & pl.col("failed").not_()).sum(),
     ).collect()
-    values = told.row(0, named=True)
+    values = measured.row(0, named=True)
     units = {"run_time": "s", "lines": "1", "threads": "1", "written": "B", "read": "B"}
     counts = {"written": values["writes"], "read": values["reads"]}
     return pl.DataFrame(
