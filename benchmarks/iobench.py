@@ -30,6 +30,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import polars as pl
+
+from androstep_analysis import bench
+
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from support import loops
 
@@ -65,9 +69,18 @@ def output(*command: str | Path, cwd: Path | None = None) -> str:
 
 
 def rate(printed: str) -> float:
-    """Operations per second in the JSON of fio and iobench: reads and writes, of all jobs."""
+    """Operations per second in the JSON of fio: reads and writes, of all jobs."""
     jobs = json.loads(printed)["jobs"]
     return float(sum(job[kind]["iops"] for job in jobs for kind in ("read", "write")))
+
+
+def recorded(command: Sequence[str | Path], top: Path) -> float:
+    """Operations per second of a run of iobench, of any workload."""
+    with tempfile.TemporaryDirectory(prefix="androstep-bench-") as name:
+        path = Path(name) / "run.rec"
+        output(*command, "--record", path, cwd=top)
+        (found,) = bench.measures(bench.read(path).tables).filter(pl.col("metric").is_in(["iops", "tps"]))["value"]
+    return float(found)
 
 
 def mobibench(repository: Path, directory: Path) -> Path:
@@ -203,7 +216,7 @@ def versus_fio(top: Path, scratch: Path, options: argparse.Namespace) -> None:
         if not wanted(case.title, options.only):
             continue
         timed = [*asked(case, top), f"--runtime={options.seconds * 1000:.0f}ms"]
-        one = partial(measured, [*timed, "--json"], top)
+        one = partial(recorded, timed, top)
         remark = difference(case, top, scratch)
         job = output(*timed, "--to-fio")
         show(case.title, rounds(one, partial(fio_measured, job, top, scratch), options.repeats), remark)
@@ -235,7 +248,7 @@ def cold_versus_fio(top: Path, scratch: Path, options: argparse.Namespace) -> No
             command = [IOBENCH, "file", "-p", top, f"--size={COLD_BYTES}", f"--rw={rw}", f"--mode={mode}", "-q"]
             job = scratch / "cold.fio"
             job.write_text(output(*command, "--to-fio").replace("unlink=1", "unlink=0"))
-            one = partial(measured, [*command, "--json"], top)
+            one = partial(recorded, command, top)
             show(title, rounds(one, partial(cold_fio, job, top), options.repeats))
             empty(top)
 
@@ -290,8 +303,8 @@ def versus_mobibench(top: Path, original: Path, options: argparse.Namespace) -> 
             continue
         kib = SLOW_KIB if mode in SLOW_MODES else DIRECT_KIB if mode == 3 else FAST_KIB
         words = ("-p", "./mobi", *f"-f {kib} -r 4 -a {access} -y {mode} -t {threads} -q".split())
-        one = partial(afresh, [IOBENCH, *words, "--json"], top, rate)
-        other = partial(afresh, [original, *words], top, mobibench_rate)
+        one = partial(afresh, [IOBENCH, *words], top, recorded)
+        other = partial(afresh, [original, *words], top, original_rate)
         show(title, rounds(one, other, options.repeats))
         empty(top)
 
@@ -305,11 +318,15 @@ def mobibench_cases() -> Iterator[tuple[int, int, int]]:
     yield from ((1, 2, 4), (1, 2, 32), (3, 3, 4))
 
 
-def afresh(command: Sequence[str | Path], top: Path, read: Callable[[str], float]) -> float:
+def afresh(command: Sequence[str | Path], top: Path, measure: Callable[[Sequence[str | Path], Path], float]) -> float:
     """The rate in a new directory: the original leaves its files."""
     empty(top)
     (top / "mobi").mkdir()
-    return read(output(*command, cwd=top))
+    return measure(command, top)
+
+
+def original_rate(command: Sequence[str | Path], top: Path) -> float:
+    return mobibench_rate(output(*command, cwd=top))
 
 
 def versus_mobibench_sqlite(top: Path, original: Path, options: argparse.Namespace) -> None:
@@ -320,16 +337,10 @@ def versus_mobibench_sqlite(top: Path, original: Path, options: argparse.Namespa
         if not wanted(title, options.only):
             continue
         words = ("-p", "./mobi", *f"-d 0 -n {SQLITE_TRANSACTIONS} -j {journal} -s 2 -T 1 -q".split())
-        one = partial(afresh, [IOBENCH, *words, "--sqlite-library=libsqlite3.so.0", "--json"], top, transactions)
-        other = partial(afresh, [original, *words], top, mobibench_rate)
+        one = partial(afresh, [IOBENCH, *words, "--sqlite-library=libsqlite3.so.0"], top, recorded)
+        other = partial(afresh, [original, *words], top, original_rate)
         show(title, rounds(one, other, options.repeats))
         empty(top)
-
-
-def transactions(printed: str) -> float:
-    """Operations per second in the JSON of iobench, of any workload."""
-    (job,) = json.loads(printed)["jobs"]
-    return float(job["iobench"]["iops"])
 
 
 # -- what it takes ----------------------------------------------------------------------------------------------------

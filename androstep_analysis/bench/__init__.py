@@ -8,10 +8,21 @@
 """
 
 from androstep_analysis.bench.compare import compare
-from androstep_analysis.bench.measures import measures
+from androstep_analysis.bench.measures import measures, write_amplification
 from androstep_analysis.bench.read import read
 from androstep_analysis.bench.summarise import distribution, latencies, series, summarise
 from androstep_analysis.bench.tables import TABLES
 from androstep_analysis.results import Results
 
-__all__ = ["TABLES", "Results", "compare", "distribution", "latencies", "measures", "read", "series", "summarise"]
+__all__ = [
+    "TABLES",
+    "Results",
+    "compare",
+    "distribution",
+    "latencies",
+    "measures",
+    "read",
+    "series",
+    "summarise",
+    "write_amplification",
+]

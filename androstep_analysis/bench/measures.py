@@ -18,6 +18,11 @@ UNITS: Final = {"iops": "1/s", "tps": "1/s", "bandwidth": "B/s"} | dict.fromkeys
 """The metrics of a repetition and their units."""
 
 
+_DURABLE: Final = ("osync", "odsync", "direct", "direct_osync", "rwf_dsync")
+_DURABLE_AFTER: Final = ("fsync", "fdatasync", "mmap_sync")
+"""Words of sync_mode: writes reach the device by themselves, or by what follows them."""
+
+
 def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """A row for each repetition and metric: the columns of bench_runs, then metric, value (Float64), unit.
 
@@ -48,6 +53,21 @@ def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     long = runs.unpivot(list(UNITS), index=index, variable_name="metric", value_name="value")
     long = long.filter(pl.col("value").is_not_null())
     return long.with_columns(unit=pl.col("metric").replace_strict(UNITS, return_dtype=pl.String))
+
+
+def write_amplification(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Bytes that the device wrote, for whoever, for each byte that the operations of a repetition wrote.
+
+    Takes tables bench_runs and bench. The columns of bench_runs, then value (Float64). There is a row only where what
+    was written had to be on the device when the last worker ended, and the device's bytes are known.
+    """
+    whole = tables["bench"].filter(thread=-1)
+    written = whole.group_by(RUN).agg(
+        written=pl.col("bytes").filter(part="op").sum() - pl.col("bytes").filter(part="read").sum()
+    )
+    runs = tables["bench_runs"].join(written, on=RUN, maintain_order="left")
+    known = runs.filter(_reaches_device(), pl.col("written") > 0, pl.col("device_write_bytes").is_not_null())
+    return known.with_columns(value=pl.col("device_write_bytes") / pl.col("written")).drop("written")
 
 
 def quantile(counts: pl.DataFrame, by: Sequence[str], millionths: int) -> pl.DataFrame:
@@ -108,3 +128,16 @@ def _latencies(whole: pl.DataFrame) -> pl.DataFrame:
         )
         wide = wide.join(pl.concat([of_histogram, of_print]), on=RUN, how="left", maintain_order="left")
     return wide
+
+
+def _reaches_device() -> pl.Expr:
+    """Whether all that a run wrote is on the device when its last worker ends."""
+    words = pl.col("sync_mode").cast(pl.String).str.split("+").list
+    followed = (words.set_intersection(_DURABLE_AFTER).list.len() > 0) & (pl.col("after_every") == 1)
+    of_file = (words.set_intersection(_DURABLE).list.len() > 0) | followed
+    synchronous = pl.col("synchronous").cast(pl.String)
+    # A WAL at NORMAL is synced by checkpoints only.
+    at_checkpoints = (pl.col("journal_mode").cast(pl.String) == "WAL") & (synchronous == "NORMAL")
+    of_sqlite = (synchronous != "OFF") & (~at_checkpoints | pl.col("final_sync"))
+    otherwise = pl.col("final_sync") | of_file.fill_null(value=False)
+    return pl.when(pl.col("workload") == "sqlite").then(of_sqlite).otherwise(otherwise)

@@ -33,7 +33,7 @@ struct asked {
     bool log_ops;
     int64_t output;
     const char *record, *latency_log, *iops_log, *script;
-    bool json, quiet, to_fio, describe, version, help;
+    bool quiet, to_fio, describe, version, help;
 };
 
 /* options.c: the table of all options. */

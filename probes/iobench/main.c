@@ -142,22 +142,10 @@ static int check(const struct bench_plan *plan)
     return 0;
 }
 
-static int print(const struct bench_plan *plan, const struct bench_results *results)
-{
-    switch (plan->output) {
-    case OUTPUT_HUMAN:
-        return results_print(stdout, results);
-    case OUTPUT_JSON:
-        return results_print_json(stdout, results);
-    case OUTPUT_MOBIBENCH:
-        break;
-    }
-    return results_print_mobibench(stdout, results);
-}
-
 static int output(const struct bench_plan *plan, const struct bench_results *results)
 {
-    int failed = print(plan, results);
+    int failed =
+        plan->output == OUTPUT_MOBIBENCH ? results_print_mobibench(stdout, results) : results_print(stdout, results);
 
     if (plan->record && results_record(plan->record, results))
         failed = -1;
@@ -170,7 +158,7 @@ static int output(const struct bench_plan *plan, const struct bench_results *res
 
 static int run(const struct bench_plan *plan, int argc, char **argv)
 {
-    struct bench_results results = {.argc = argc, .argv = argv, .nr_points = plan->nr_jobs};
+    struct bench_results results = {.argc = argc, .argv = argv};
     int failed;
 
     if (check(plan))

@@ -133,8 +133,7 @@ static const struct opt table[] = {
     {0, "unbuffered", NULL, "read(2) and write(2) instead of stdio", OPT_FLAG, &asked.unbuffered, 0, 0},
 
     {0, NO_JOB, NULL, "statistics", OPT_HEADING, NULL, 0, 0},
-    {0, "repeats", "N", "repeat each measurement; results are medians with 95 % intervals; default: 1", OPT_NUMBER,
-     &asked.repeats, 1, 1000000},
+    {0, "repeats", "N", "repeat each measurement; default: 1", OPT_NUMBER, &asked.repeats, 1, 1000000},
     {0, "sweep", "NAME=V1,V2",
      "measure with each value of option NAME; NAME=LOW..HIGH doubles; may be given again:\n"
      "every value with every other",
@@ -143,9 +142,8 @@ static const struct opt table[] = {
     {0, "log-ops", NULL, "keep the latency of each single operation, for --record", OPT_FLAG, &asked.log_ops, 0, 0},
 
     {0, NO_JOB, NULL, "output", OPT_HEADING, NULL, 0, 0},
-    {0, "output", "human|json|mobibench", "tables (the default), fio's json+, or Mobibench's lines", OPT_CHOICE,
+    {0, "output", "human|mobibench", "a line for each repetition (the default), or Mobibench's lines", OPT_CHOICE,
      &asked.output, 0, 0},
-    {0, "json", NULL, "the same as --output json", OPT_FLAG, &asked.json, 0, 0},
     {'o', "record", "FILE", "write all that was found to FILE as well (probes/FORMAT.md)", OPT_TEXT, &asked.record, 0,
      0},
     {'L', NULL, "FILE", "append the latency of each operation to FILE, as in Mobibench", OPT_TEXT, &asked.latency_log,
@@ -173,7 +171,7 @@ static const char more[] =
     "  iobench -p /mnt --rw randread --size 1g --direct 1 --runtime 10 --sweep bs=512..1m\n"
     "  iobench -p /mnt --rw randwrite --size 256m --direct 1 --ioengine io_uring --sweep iodepth=1..64\n"
     "  iobench sqlite -p /mnt -n 1000 --sweep journal-mode=TRUNCATE,WAL --sweep synchronous=NORMAL,FULL\n"
-    "  iobench postmark -p /mnt --files 1000 -n 10000 --json\n"
+    "  iobench postmark -p /mnt --files 1000 -n 10000 -o results.rec\n"
     "  iobench -p /mnt -f 10240 -r 4 -a 1 -y 2 --output mobibench\n"
     "\n"
     "Exit status: 0 when every repetition of every measurement is valid; else 1, and what was found\n"

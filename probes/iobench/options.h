@@ -6,7 +6,7 @@
 
 #include "iobench/bench.h"
 
-enum bench_output { OUTPUT_HUMAN, OUTPUT_JSON, OUTPUT_MOBIBENCH };
+enum bench_output { OUTPUT_HUMAN, OUTPUT_MOBIBENCH };
 
 /* The whole command line: the points of a sweep are jobs, and what to do with them. */
 struct bench_plan {
@@ -29,9 +29,5 @@ void plan_free(struct bench_plan *plan);
 /* Prints jobs as a fio job file. Returns 0, -1 where it cannot be written, or -1 after it complained that fio has no
  * such thing. */
 int plan_to_fio(FILE *out, const struct bench_plan *plan);
-
-/* Gives the options of fio that mean the same as `job`; false, and none, where fio has no such thing. */
-bool fio_options(const struct bench_job *job, void (*option)(void *context, const char *name, const char *value),
-                 void *context);
 
 #endif

@@ -91,8 +91,6 @@ static int make_job(struct bench_plan *plan, int point, int argc, char **argv)
 static void take_plan(struct bench_plan *plan, const struct asked *asked)
 {
     plan->output = given(asked->output) ? (enum bench_output)asked->output : OUTPUT_HUMAN;
-    if (asked->json)
-        plan->output = OUTPUT_JSON;
     plan->record = asked->record;
     plan->latency_log = asked->latency_log;
     plan->iops_log = asked->iops_log;
@@ -114,8 +112,6 @@ static int make_plan(struct bench_plan *plan, int argc, char **argv)
     take_plan(plan, &asked);
     if (plan->help || plan->describe || plan->version)
         return 0;
-    if (asked.json && given(asked.output) && plan->output != asked.output)
-        return complain("--json and --output: give one of them");
     if (make_sweeps(plan, &asked.sweeps))
         return -1;
     plan->jobs = calloc((size_t)plan->nr_jobs, sizeof *plan->jobs);

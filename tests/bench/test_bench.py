@@ -396,6 +396,59 @@ def made(*points: tuple[dict[str, Any], Sequence[float | None]]) -> dict[str, pl
     return foreign("made", runs, parts, ()).tables
 
 
+# -- write amplification -----------------------------------------------------------------------------------------------
+
+
+def amplified(configuration: dict[str, Any], written: int = 4096, read: int = 0) -> list[float]:
+    known = {"run_id": "r", "tool": "iobench", "test": "seq_write", "threads": 1, "valid": True}
+    run = known | {"device_write_bytes": 8192} | configuration
+    parts = [Part("op", ops=1, bytes=written), *([Part("read", ops=1, bytes=read)] if read else [])]
+    return bench.write_amplification(foreign("made", [run], [parts], ()).tables)["value"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("sync_mode", "after_every", "final_sync", "known"),
+    [
+        *(
+            ("fsync", 1, False, True),
+            ("fsync", 2, False, False),
+            ("fsync", 2, True, True),
+            ("mmap_sync", 1, False, True),
+        ),
+        *(("buffered", None, False, False), ("buffered", None, True, True), ("sync_file_range", 1, False, False)),
+        *(
+            ("io_uring+direct", None, False, True),
+            ("direct+odsync+fsync", 8, False, True),
+            ("rwf_dsync", None, False, True),
+        ),
+    ],
+)
+def test_write_amplification_of_files(sync_mode: str, after_every: int, final_sync: bool, known: bool) -> None:
+    """Without all writes on the device a quotient says nothing."""
+    asked = {"workload": "file", "sync_mode": sync_mode, "after_every": after_every, "final_sync": final_sync}
+    assert amplified(asked) == [2.0] * known
+    assert amplified(asked, read=2048) == [4.0] * known
+    assert amplified(asked, read=4096) == []
+    assert amplified(asked | {"device_write_bytes": None}) == []
+
+
+@pytest.mark.parametrize(
+    ("journal_mode", "synchronous", "final_sync", "known"),
+    [
+        *(("DELETE", "OFF", True, False), ("DELETE", "NORMAL", False, True), ("WAL", "FULL", False, True)),
+        *(("WAL", "NORMAL", False, False), ("WAL", "NORMAL", True, True), ("WAL", "OFF", True, False)),
+    ],
+)
+def test_write_amplification_of_sqlite(journal_mode: str, synchronous: str, final_sync: bool, known: bool) -> None:
+    modes = {"journal_mode": journal_mode, "synchronous": synchronous, "final_sync": final_sync}
+    assert amplified({"workload": "sqlite"} | modes) == [2.0] * known
+
+
+def test_write_amplification_of_postmark_needs_its_sync() -> None:
+    assert amplified({"workload": "postmark", "final_sync": True}) == [2.0]
+    assert amplified({"workload": "postmark", "final_sync": False}) == []
+
+
 # -- medians -----------------------------------------------------------------------------------------------------------
 
 

@@ -67,21 +67,11 @@ def test_a_run_is_a_capture(place: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 def test_the_rates_are_those_that_iobench_prints(place: Path, tmp_path: Path) -> None:
     record = tmp_path / "x.rec"
-    command = [
-        built.program("iobench", "native"),
-        *SMALL,
-        "--thinktime",
-        "500",
-        "--directory",
-        place,
-        "--record",
-        record,
-        "--json",
-    ]
-    printed = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
-    jobs = [job["write"]["iops"] for job in printed["jobs"]]
+    command = [built.program("iobench", "native"), *SMALL, "--thinktime", "500", "--directory", place, "-o", record]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    rates = [float(line.split()[0]) for line in printed.splitlines() if line.endswith("rand_write")]
     values = bench.measures(bench.read(record).tables).filter(metric="iops")["value"].to_list()
-    assert values == pytest.approx(jobs, rel=1e-5)
+    assert values == pytest.approx(rates, abs=0.5)
 
 
 def test_an_invalid_run_is_kept_and_said_to_be_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support import built
+from support import benched, built
 from support.tree import ROOT
 
 STATIC = {"aarch64-linux-musl": (2, 183), "arm-linux-musleabihf": (1, 40), "x86_64-linux-musl": (2, 62)}
@@ -66,12 +64,11 @@ def emulated(target: str) -> list[str | Path]:
     return [emulator, built.program("iobench", target)]
 
 
-def job(directory: Path, *command: str | Path, **options: Any) -> dict[str, Any]:
-    """The one job of a run that ended well and left nothing."""
-    done = built.run(*command, "-p", directory, "-q", "--json", **options)
+def job(directory: Path, *command: str | Path) -> dict[str, tuple[int, int]]:
+    """Operations and bytes of each part of a run that ended well and left nothing."""
+    (found,), _ = benched.measured(*command, "-p", directory, "-q")
     assert list(directory.iterdir()) == []
-    (found,) = json.loads(done.stdout)["jobs"]
-    return dict(found)
+    return {name: (part["ops"], part["bytes"]) for name, part in found["parts"].items()}
 
 
 FILE_RUNS = {
@@ -88,9 +85,7 @@ FILE_RUNS = {
 @pytest.mark.parametrize("run", FILE_RUNS)
 def test_file_runs_emulated(tmp_path: Path, target: str, run: str) -> None:
     asked = ("file", "--size=256k", "--number_ios=64", "--cache=any", *FILE_RUNS[run])
-    found = job(tmp_path, *emulated(target), *asked)
-    assert found["read"]["total_ios"] + found["write"]["total_ios"] == 64
-    assert found["read"]["io_bytes"] + found["write"]["io_bytes"] == 64 * 4096
+    assert job(tmp_path, *emulated(target), *asked)["op"] == (64, 64 * 4096)
 
 
 @pytest.mark.parametrize("target", EMULATORS)
@@ -103,19 +98,20 @@ def test_direct_io_emulated(tmp_path: Path, target: str) -> None:
     finally:
         probe.unlink(missing_ok=True)
     found = job(tmp_path, *emulated(target), "file", "--rw=randwrite", "--mode=direct", "--size=256k", "--cache=any")
-    assert found["write"]["total_ios"] == 64
+    assert found["write"] == (64, 64 * 4096)
 
 
 @pytest.mark.parametrize("target", EMULATORS)
 def test_io_uring_emulated_is_measured_or_refused(tmp_path: Path, target: str) -> None:
     asked = ("file", "--rw=randread", "--ioengine=io_uring", "--iodepth=8", "--size=256k", "--cache=any")
-    command = (*emulated(target), *asked, "-p", tmp_path, "-q", "--json")
+    out, top = tmp_path / "run.rec", tmp_path / "top"
+    command = (*emulated(target), *asked, "-p", top, "-q", "--record", out)
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode == 0:
-        assert json.loads(done.stdout)["jobs"][0]["read"]["total_ios"] == 64
+        assert benched.tallies(out)["read"][0] == 64
     else:
         assert done.returncode == 1 and "io_uring" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert not top.exists()
 
 
 @pytest.mark.parametrize("target", EMULATORS)
@@ -123,8 +119,7 @@ def test_io_uring_emulated_is_measured_or_refused(tmp_path: Path, target: str) -
 @pytest.mark.parametrize("op", ["insert", "update", "delete"])
 def test_sqlite_runs_emulated(tmp_path: Path, target: str, journal_mode: str, op: str) -> None:
     asked = ("sqlite", "--sqlite-op", op, "-n", "20", "-j", journal_mode, "--cache=any")
-    found = job(tmp_path, *emulated(target), *asked)
-    assert found["iobench"]["parts"]["op"]["ops"] == 20
+    assert job(tmp_path, *emulated(target), *asked)["op"][0] == 20
 
 
 # -- races ------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import mmap
 import os
 import re
@@ -29,10 +28,9 @@ PATIENCE = 120
 
 def iobench(*arguments: str | Path, status: int = 0, variant: str = "sanitized", **options: Any) -> dict[str, Any]:
     """Runs a job and gives what it says of its (last) repetition."""
-    done = benched.run(*arguments, "--json", variant=variant, status=status, **options)
-    answer: dict[str, Any] = json.loads(done.stdout)["jobs"][-1]
-    answer["stderr"] = done.stderr.decode("utf-8", "replace")
-    assert answer["iobench"]["valid"] is (status == 0)
+    repetitions, err = benched.measured(*benched.program(variant), *arguments, status=status, **options)
+    answer = repetitions[-1] | {"stderr": err}
+    assert answer["valid"] is (status == 0)
     return answer
 
 
@@ -181,24 +179,23 @@ def test_cold_means_that_all_comes_from_the_device(public: Path, who: dict[str, 
     program = shutil.copy(built.program("iobench", "native"), public)
     with ext4(public) as disk:
         before = device_read_bytes(disk.device)
-        done = built.run(program, "-p", disk.top, "--size=16m", f"--rw={rw}", "--numjobs=2", "--json", **who)
+        (job,), _ = benched.measured(program, "-p", disk.top, "--size=16m", f"--rw={rw}", "--numjobs=2", **who)
         moved = device_read_bytes(disk.device) - before
-        job = json.loads(done.stdout)["jobs"][0]
         assert left_in(disk.top) == []
-    assert job["iobench"]["cache_found"] == "cold"
-    assert job["iobench"]["cache_resident_bytes"] == 0
-    assert job["iobench"]["cache_bytes"] == 32 * MIB
-    assert job["iobench"]["cache_dropped"] is (not who)
-    assert job["read"]["io_bytes"] == 32 * MIB
+    assert job["cache_found"] == "cold"
+    assert job["cache_resident_bytes"] == 0
+    assert job["cache_bytes"] == 32 * MIB
+    assert job["cache_dropped"] is (not who)
+    assert job["parts"]["read"]["bytes"] == 32 * MIB
     assert moved >= 32 * MIB
-    assert 32 * MIB <= job["iobench"]["device_read_bytes"] <= moved
+    assert 32 * MIB <= job["device_read_bytes"] <= moved
 
 
 def check_warm(directory: Path) -> None:
     job = iobench("-p", directory, "--size=16m", "--rw=randread", "--cache=warm")
-    assert job["iobench"]["cache_found"] == "warm"
-    assert job["iobench"]["cache_resident_bytes"] == 16 * MIB
-    assert job["iobench"]["device_read_bytes"] == 0
+    assert job["cache_found"] == "warm"
+    assert job["cache_resident_bytes"] == 16 * MIB
+    assert job["device_read_bytes"] == 0
 
 
 @pytest.mark.root
@@ -214,7 +211,7 @@ def test_warm_means_that_nothing_comes_from_the_device(public: Path) -> None:
 def test_what_is_read_again_is_not_cold(tmp_path: Path, job: str) -> None:
     """16 records, some of which are read twice: the page cache has them by then."""
     words = ("-p", tmp_path, "--size=64k", *job.split())
-    found = iobench(*words, status=1)["iobench"]
+    found = iobench(*words, status=1)
     assert "read more than once, and from the page cache after the first time" in found["invalid"]
     assert found["cache_found"] == "unknown"
     iobench(*words, "--cache=any")
@@ -222,12 +219,12 @@ def test_what_is_read_again_is_not_cold(tmp_path: Path, job: str) -> None:
 
 
 def test_what_is_read_once_is_cold(tmp_path: Path) -> None:
-    assert iobench("-p", tmp_path, "--size=64k", "--rw=randread", "--number_ios=16")["iobench"]["cache_found"] == "cold"
+    assert iobench("-p", tmp_path, "--size=64k", "--rw=randread", "--number_ios=16")["cache_found"] == "cold"
 
 
 def test_what_comes_from_the_device_is_not_warm(tmp_path: Path) -> None:
     def attempt() -> None:
-        found = iobench("-p", tmp_path, "--size=64k", "--rw=read", "--direct=1", "--cache=warm", status=1)["iobench"]
+        found = iobench("-p", tmp_path, "--size=64k", "--rw=read", "--direct=1", "--cache=warm", status=1)
         assert found["invalid"].startswith("the page cache was warm, but 65536 bytes came from the device all the same")
 
     undisturbed(attempt)
@@ -242,14 +239,13 @@ def test_what_cannot_be_cold_is_not_measured_as_cold(public: Path, who: dict[str
     top.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=1777", "none", top], check=True)
     try:
-        done = built.run(program, "-p", top, "--size=4m", "--rw=read", "--json", status=1, **who)
-        job = json.loads(done.stdout)["jobs"][0]
+        (job,), _ = benched.measured(program, "-p", top, "--size=4m", "--rw=read", status=1, **who)
         assert left_in(top) == []
     finally:
         subprocess.run(["umount", top], check=True)
-    assert job["iobench"]["valid"] is False
-    assert "page cache should be cold, but holds 4194304 of 4194304 bytes" in job["iobench"]["invalid"]
-    assert job["read"]["total_ios"] == 0
+    assert job["valid"] is False
+    assert "page cache should be cold, but holds 4194304 of 4194304 bytes" in job["invalid"]
+    assert job["parts"]["op"]["ops"] == 0
 
 
 @pytest.mark.parametrize("pages", [[], [0], [3, 4, 5, 100], range(256)], ids=["none", "first", "some", "all"])
@@ -269,8 +265,8 @@ def test_the_resident_part_is_what_mincore_says_here(tmp_path: Path, pages: list
             pytest.skip("what is in tmp_path cannot be evicted")
         assert expected >= len(pages) * PAGE
         job = iobench("--filename", path, f"--size={256 * PAGE}", "--rw=read", "--cache=any")
-        assert job["iobench"]["cache_resident_bytes"] == expected
-        assert job["iobench"]["cache_found"] == {0: "cold", 256 * PAGE: "warm"}.get(expected, "unknown")
+        assert job["cache_resident_bytes"] == expected
+        assert job["cache_found"] == {0: "cold", 256 * PAGE: "warm"}.get(expected, "unknown")
 
     undisturbed(attempt)
 
@@ -287,8 +283,8 @@ def test_what_mincore_does_not_tell_of_other_peoples_files_is_unknown(public: Pa
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         reading = ("--filename", path, f"--size={256 * PAGE}", "--rw=read", "--cache=any", "--number_ios=1")
-        done = built.run(program, *reading, "--json", **NOBODY)
-        assert json.loads(done.stdout)["jobs"][0]["iobench"]["cache_found"] != "warm"
+        (job,), _ = benched.measured(program, *reading, **NOBODY)
+        assert job["cache_found"] != "warm"
 
     undisturbed(attempt)
 
@@ -307,9 +303,9 @@ def test_the_cache_of_an_overlay_is_that_of_the_filesystem_below(public: Path) -
         undisturbed(lambda: check_warm(merged))
         cold = iobench("-p", merged, "--size=8m", "--rw=read")
         assert left_in(merged) == []
-    assert cold["iobench"]["fs_type"] == "overlay"
-    assert cold["iobench"]["device"] == Path(disk.device).name
-    assert cold["iobench"]["device_read_bytes"] >= 8 * MIB
+    assert cold["fs_type"] == "overlay"
+    assert cold["device"] == Path(disk.device).name
+    assert cold["device_read_bytes"] >= 8 * MIB
 
 
 # -- which device -----------------------------------------------------------------------------------------------------
@@ -328,13 +324,13 @@ def test_the_device_is_found_and_its_traffic_counted(public: Path, kind: str) ->
     with loops.mounted(image) as disk:
         job = iobench("-p", disk.top, "--size=8m", "--rw=read")
         text = Path("/proc/self/mountinfo").read_text()
-    assert job["iobench"]["device"] == Path(disk.device).name
-    assert job["iobench"]["fs_type"] == kind
-    assert job["iobench"]["mount_point"] == str(disk.top)
+    assert job["device"] == Path(disk.device).name
+    assert job["fs_type"] == kind
+    assert job["mount_point"] == str(disk.top)
     line = next(line.split() for line in text.splitlines() if line.split()[4] == str(disk.top))
-    assert job["iobench"]["mount_options"] == f"{line[5]},{line[-1]}"
-    assert job["iobench"]["device_read_bytes"] >= 8 * MIB
-    assert ("filesystem_write_bytes" in job["iobench"]) is (kind == "ext4")
+    assert job["mount_options"] == f"{line[5]},{line[-1]}"
+    assert job["device_read_bytes"] >= 8 * MIB
+    assert ("filesystem_write_bytes" in job) is (kind == "ext4")
 
 
 @pytest.mark.root
@@ -343,8 +339,8 @@ def test_the_traffic_of_the_process_is_that_of_its_workers(public: Path, thread:
     """Loading and preparing are not part of it."""
     with ext4(public) as disk:
         where = ("-p", disk.top, "--size=8m", "--numjobs=2", f"--thread={thread}")
-        read = iobench(*where, "--rw=read")["iobench"]
-        written = iobench(*where, "--mode=direct", "--rw=write")["iobench"]
+        read = iobench(*where, "--rw=read")
+        written = iobench(*where, "--mode=direct", "--rw=write")
     assert read["process_read_bytes"] >= 16 * MIB
     assert read["process_write_bytes"] < MIB
     assert written["process_write_bytes"] == 16 * MIB
@@ -358,8 +354,8 @@ def test_what_a_worker_cost_is_its_own(tmp_path: Path, thread: str) -> None:
         *("-p", tmp_path, "--size=1m", "--rw=read", "--number_ios=60", "--numjobs=2", f"--thread={thread}"),
         *("--thinktime=1000", "--cache=any"),
     )
-    assert [worker["thread"] for worker in job["iobench"]["workers"]] == [0, 1]
-    for worker in job["iobench"]["workers"]:
+    assert [worker["thread"] for worker in job["workers"]] == [0, 1]
+    for worker in job["workers"]:
         assert worker["ctx_voluntary"] >= 29
         assert 29_000_000 <= worker["paused_ns"] < worker["duration_ns"]
         assert 0 < worker["cpu_user_ns"] + worker["cpu_system_ns"] < worker["duration_ns"]
@@ -522,8 +518,8 @@ def test_a_record_counts_once_when_all_of_it_was_moved(tmp_path: Path, rw: str) 
         variant="native",
         env=between(tmp_path, LEAST=1000),
     )
-    found = job["write" if "write" in rw else "read"]
-    assert (found["total_ios"], found["io_bytes"]) == (128, MIB)
+    found = job["parts"]["write" if "write" in rw else "read"]
+    assert (found["ops"], found["bytes"]) == (128, MIB)
 
 
 @pytest.mark.parametrize("rw", ["read", "write"])
@@ -536,9 +532,9 @@ def test_a_record_of_which_nothing_more_is_moved_is_an_error(tmp_path: Path, rw:
         status=1,
         env=between(tmp_path, ENDS=60),
     )
-    found = job["write" if rw == "write" else "read"]
-    assert 0 < found["total_ios"] < 128
-    assert found["io_bytes"] == found["total_ios"] * 8192
+    found = job["parts"][rw]
+    assert 0 < found["ops"] < 128
+    assert found["bytes"] == found["ops"] * 8192
     assert left_in(where) == []
 
 
@@ -572,7 +568,7 @@ def test_a_device_that_fails_ends_the_run(tmp_path: Path, mode: str) -> None:
             status=1,
         )
     assert "Input/output error" in job["stderr"] or "SIGBUS" in job["stderr"]
-    assert 0 < job["read"]["total_ios"] <= 128
+    assert 0 < job["parts"]["read"]["ops"] <= 128
 
 
 # -- signals and deaths -----------------------------------------------------------------------------------------------
@@ -596,17 +592,16 @@ def test_a_signal_while_files_are_laid_out_leaves_nothing(tmp_path: Path, number
 @pytest.mark.parametrize("thread", ["0", "1"])
 @pytest.mark.parametrize("number", ENDINGS, ids=lambda number: number.name)
 def test_a_signal_while_workers_work_leaves_nothing(tmp_path: Path, number: signal.Signals, thread: str) -> None:
-    where = ("-p", tmp_path, "--size=2m", "--rw=randwrite", "--numjobs=3", f"--thread={thread}")
-    with started(*where, "--runtime=100", "--cache=any", "--json") as process:
+    out, top = tmp_path / "run.rec", tmp_path / "top"
+    where = ("-p", top, "--size=2m", "--rw=randwrite", "--numjobs=3", f"--thread={thread}", "--record", out)
+    with started(*where, "--runtime=100", "--cache=any") as process:
         works(process)
         process.send_signal(number)
-        out, err = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 1
-    assert b"interrupted" in err and b"Sanitizer" not in err
-    job = json.loads(out)["jobs"][0]
-    assert job["iobench"]["valid"] is False and job["iobench"]["interrupted"] is True
-    assert job["write"]["total_ios"] > 0
-    assert left_in(tmp_path) == []
+        assert "interrupted" in ended(process)
+    (job,) = benched.repetitions(out)
+    assert job["valid"] is False and job["interrupted"] is True
+    assert job["parts"]["write"]["ops"] > 0
+    assert left_in(tmp_path) == ["run.rec"]
 
 
 @pytest.mark.parametrize("thread", ["0", "1"])
@@ -639,13 +634,12 @@ def test_nohup_is_respected(tmp_path: Path) -> None:
 
 
 def test_who_shows_progress_to_nobody_goes_on_and_leaves_nothing(tmp_path: Path) -> None:
-    with started("-p", tmp_path, "--size=1m", "--rw=write", "--runtime=1", "--cache=any", "--json") as process:
+    with started("-p", tmp_path, "--size=1m", "--rw=write", "--runtime=1", "--cache=any") as process:
         works(process)
         assert process.stdout is not None and process.stderr is not None
         process.stderr.close()
-        job = json.load(process.stdout)["jobs"][0]
+        assert b"seq_write" in process.stdout.read()
         assert process.wait(PATIENCE) == 0
-    assert job["iobench"]["valid"] is True
     assert left_in(tmp_path) == []
 
 
@@ -663,20 +657,19 @@ def children(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def test_a_worker_process_that_is_killed_ends_the_run(tmp_path: Path) -> None:
-    where = ("-p", tmp_path, "--size=2m", "--rw=randread", "--numjobs=3", "--thread=0", "--cache=any")
-    with started(*where, "--runtime=100", "--json") as process:
+    out, top = tmp_path / "run.rec", tmp_path / "top"
+    where = ("-p", top, "--size=2m", "--rw=randread", "--numjobs=3", "--thread=0", "--cache=any", "--record", out)
+    with started(*where, "--runtime=100") as process:
         works(process)
         workers = children(process)
         assert len(workers) == 3
         os.kill(workers[1], signal.SIGKILL)
-        out, err = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 1
-    assert b"worker 1: its process was ended by signal 9" in err
-    job = json.loads(out)["jobs"][0]["iobench"]
+        assert "worker 1: its process was ended by signal 9" in ended(process)
+    (job,) = benched.repetitions(out)
     assert "ended by signal 9" in job["invalid"]
     assert [worker["duration_ns"] > 0 for worker in job["workers"]] == [True] * 3
     assert job["workers"][1]["ctx_voluntary"] == 0
-    assert left_in(tmp_path) == []
+    assert left_in(tmp_path) == ["run.rec"]
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 
@@ -746,10 +739,10 @@ def test_a_free_device_is_measured(tmp_path: Path, mode: str) -> None:
     blocks = image.read_bytes()
     assert len(blocks) == 8 * MIB
     assert not [at for at in range(0, len(blocks), 4096) if not any(blocks[at : at + 4096])]
-    assert written["write"]["io_bytes"] == read["read"]["io_bytes"] == 8 * MIB
-    assert read["iobench"]["device"] == Path(device).name
-    assert read["iobench"]["cache_found"] == "cold"
-    assert read["iobench"]["device_read_bytes"] >= 8 * MIB
+    assert written["parts"]["write"]["bytes"] == read["parts"]["read"]["bytes"] == 8 * MIB
+    assert read["device"] == Path(device).name
+    assert read["cache_found"] == "cold"
+    assert read["device_read_bytes"] >= 8 * MIB
 
 
 @pytest.mark.root
@@ -772,7 +765,7 @@ def test_an_existing_file_is_only_read(tmp_path: Path) -> None:
     path.write_bytes(content)
     for rw in ("write", "randwrite", "append", "rw"):
         assert refused("--filename", path, "--size=1m", f"--rw={rw}", "--cache=any")
-    assert iobench("--filename", path, "--size=1m", "--rw=read", "--cache=any")["read"]["io_bytes"] == MIB
+    assert iobench("--filename", path, "--size=1m", "--rw=read", "--cache=any")["parts"]["read"]["bytes"] == MIB
     assert path.read_bytes() == content
     iobench("--filename", path, "--size=1m", "--rw=write", "--cache=any", "--i-know")
     assert path.stat().st_size == MIB and path.read_bytes() != content
@@ -808,8 +801,8 @@ def test_a_directory_below_dev_is_no_device(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         job = iobench("-p", name, "--size=1m", "--rw=write", "--cache=any")
         assert left_in(Path(name)) == []
-    assert job["write"]["io_bytes"] == MIB
-    assert job["iobench"]["fs_type"] == "tmpfs"
+    assert job["parts"]["write"]["bytes"] == MIB
+    assert job["fs_type"] == "tmpfs"
 
 
 def test_a_directory_is_made_where_its_parent_is(tmp_path: Path) -> None:
@@ -839,7 +832,7 @@ def test_a_long_path_is_no_trouble(tmp_path: Path, length: int) -> None:
     """The original kept a path in 128 bytes, and wrote what was longer over its options."""
     where = deep(tmp_path, length)
     job = iobench("-p", where, "--size=1m", "--rw=write", "--cache=any")
-    assert job["write"]["io_bytes"] == MIB
+    assert job["parts"]["write"]["bytes"] == MIB
     assert left_in(where) == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from support import built, loops, tracing
+from support import benched, built, loops, tracing
 
 from androstep_analysis.ingest import record as record_file
 
@@ -652,11 +651,11 @@ def library(tmp_path: Path, source: str) -> Path:
 @pytest.mark.parametrize(("access", "call"), [("randwrite", "pwrite64"), ("append", "pwrite64"), ("read", "pread64")])
 def test_short_calls_are_completed(strace: str, tmp_path: Path, access: str, call: str) -> None:
     """Five calls a record; what they write is verified by iobench, and they count as one operation."""
-    words = options(tmp_path / "top", "--rw", access, "--output", "json")
-    (calls,), printed = workers(strace, tmp_path, *words, preload=library(tmp_path, SHORT))
+    out = tmp_path / "run.rec"
+    words = options(tmp_path / "top", "--rw", access, "--record", out)
+    (calls,), _ = workers(strace, tmp_path, *words, preload=library(tmp_path, SHORT))
     assert [int(each.result) for each in named(calls, call)] == [1000, 1000, 1000, 1000, 96] * RECORDS
-    job = json.loads(printed)["jobs"][0]
-    assert job["read" if access == "read" else "write"]["total_ios"] == RECORDS
+    assert benched.tallies(out)["op"][0] == RECORDS
 
 
 @pytest.mark.parametrize(("mode", "stands_for"), [("fbarrier", "fdatasync"), ("fdatabarrier", "sync_file_range")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +14,48 @@ from typing import Any
 import polars as pl
 import pytest
 
+from androstep_analysis import bench
 from androstep_analysis.ingest import record
 from support import built
 
 
+def program(variant: str = "sanitized") -> list[str | Path]:
+    """The command; TSan does not bear the addresses of kernels with much randomness in them."""
+    before: list[str | Path] = ["setarch", "-R"] if variant == "tsan" else []
+    return [*before, built.program("iobench", variant)]
+
+
 def run(*words: str | Path, variant: str = "sanitized", **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Runs iobench to its end; TSan does not bear the addresses of kernels with much randomness in them."""
-    before = ["setarch", "-R"] if variant == "tsan" else []
-    return built.run(*before, built.program("iobench", variant), *words, **options)
+    """Runs iobench to its end."""
+    return built.run(*program(variant), *words, **options)
+
+
+def measured(*command: str | Path, **options: Any) -> tuple[list[dict[str, Any]], str]:
+    """Runs a command, whoever it runs as: its repetitions as `repetitions` has them, and its standard error."""
+    with tempfile.TemporaryDirectory(prefix="iobench-") as scratch:
+        out = Path(scratch, "run.rec")
+        out.touch()
+        out.chmod(0o666)
+        out.parent.chmod(0o755)
+        done = built.run(*command, "--record", out, **options)
+        return repetitions(out), done.stderr.decode("utf-8", "replace")
+
+
+def repetitions(recorded: Path) -> list[dict[str, Any]]:
+    """Each repetition in a file that `--record` wrote: its columns of bench_runs that are not null, `parts` (rows of
+    bench by part, of all workers together), and `workers` (of each the row of part op, with its own `parts`).
+    """
+    tables = bench.read(recorded).tables
+    found = []
+    for run in tables["bench_runs"].iter_rows(named=True):
+        rows = tables["bench"].filter(run_id=run["run_id"], repeat=run["repeat"])
+        parts: dict[int, dict[str, dict[str, Any]]] = {}
+        for row in rows.sort("thread").iter_rows(named=True):
+            parts.setdefault(row["thread"], {})[row["part"]] = row
+        known = {name: value for name, value in run.items() if value is not None}
+        workers = [own["op"] | {"parts": own} for thread, own in parts.items() if thread >= 0]
+        found.append(known | {"parts": parts[-1], "workers": workers})
+    return found
 
 
 def tallies(recorded: Path, thread: int = -1, repeat: int = 0) -> dict[str, tuple[int, int]]:

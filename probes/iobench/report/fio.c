@@ -11,27 +11,21 @@
 
 #define NS_PER_US 1000
 
-/* Who takes the options of a job, one after the other. */
-struct taker {
-    void (*option)(void *context, const char *name, const char *value);
-    void *context;
-};
-
-__attribute__((format(printf, 3, 4))) static void give(const struct taker *taker, const char *name, const char *format,
-                                                       ...)
+/* An option of a job. */
+__attribute__((format(printf, 3, 4))) static void give(FILE *out, const char *name, const char *format, ...)
 {
-    char value[8192]; /* a path with a backslash before each byte */
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(value, sizeof value, format, arguments);
+    fprintf(out, "%s=", name);
+    vfprintf(out, format, arguments);
+    putc('\n', out);
     va_end(arguments);
-    taker->option(taker->context, name, value);
 }
 
-static void give_number(const struct taker *taker, const char *name, int64_t number)
+static void give_number(FILE *out, const char *name, int64_t number)
 {
-    give(taker, name, "%" PRId64, number);
+    give(out, name, "%" PRId64, number);
 }
 
 static bool many_in_one(const struct bench_job *job)
@@ -73,70 +67,64 @@ static const char *lacks(const struct bench_job *job)
         return "Mobibench's orders";
     if (job->file.overlap)
         return "records that overlap by per cent";
-    if (strpbrk(path, "\n\r") || strlen(path) > 4000)
-        return "paths with a line end, or as long as this";
+    if (strpbrk(path, "\n\r"))
+        return "paths with a line end";
     return lacks_mode(&job->file.mode) ? lacks_mode(&job->file.mode) : lacks_shares(job);
 }
 
 /* With a backslash before what fio takes for the end of a path. */
-static void give_path(const struct taker *taker, const char *name, const char *path)
+static void give_path(FILE *out, const char *name, const char *path)
 {
-    char escaped[8192];
-    size_t length = 0;
-
-    for (; *path; path++) {
-        if (*path == ':')
-            escaped[length++] = '\\';
-        escaped[length++] = *path;
-    }
-    escaped[length] = '\0';
-    taker->option(taker->context, name, escaped);
+    fprintf(out, "%s=", name);
+    for (; *path; path++)
+        fprintf(out, *path == ':' ? "\\%c" : "%c", *path);
+    putc('\n', out);
 }
 
 /* The files begin with `name`. */
-static void give_where(const struct taker *taker, const struct bench_job *job, const char *name)
+static void give_where(FILE *out, const struct bench_job *job, const char *name)
 {
     if (job->filename) {
-        give_path(taker, "filename", job->filename);
-        give(taker, "allow_file_create", "0");
+        give_path(out, "filename", job->filename);
+        give(out, "allow_file_create", "0");
         return;
     }
-    give_path(taker, "directory", job->directory);
+    give_path(out, "directory", job->directory);
     if (job->shared)
-        give(taker, "filename", "%s", name);
+        give(out, "filename", "%s", name);
     else
-        give(taker, "filename_format", "%s$jobnum", name);
-    give_number(taker, "unlink", !job->keep);
+        give(out, "filename_format", "%s$jobnum", name);
+    give_number(out, "unlink", !job->keep);
 }
 
-static void give_access(const struct taker *taker, const struct bench_job *job)
+static void give_access(FILE *out, const struct bench_job *job)
 {
     static const char *const words[] = {
         [ACCESS_READ] = "read", [ACCESS_WRITE] = "write", [ACCESS_APPEND] = "write", [ACCESS_MIXED] = "rw"};
     const struct file_job *file = &job->file;
     int64_t size = many_in_one(job) ? file->size / job->threads : file->size;
 
-    give(taker, "rw", "%s%s", file->random ? "rand" : "", words[file->access]);
+    give(out, "rw", "%s%s", file->random ? "rand" : "", words[file->access]);
     if (file->access == ACCESS_MIXED)
-        give_number(taker, "rwmixread", file->read_percent);
+        give_number(out, "rwmixread", file->read_percent);
     /* fio's default generator takes the next record where it draws one that was had: its orders end in sequences. */
     if (file->random)
-        give(taker, "random_generator", "lfsr");
-    give_number(taker, "size", size);
+        give(out, "random_generator", "lfsr");
+    give_number(out, "size", size);
     if (many_in_one(job))
-        give_number(taker, "offset_increment", size);
-    give_number(taker, "bs", file->record);
+        give_number(out, "offset_increment", size);
+    give_number(out, "bs", file->record);
 }
 
-static void give_layout(const struct taker *taker, const struct bench_job *job)
+static void give_layout(FILE *out, const struct bench_job *job)
 {
     if (job->filename || job->file.access == ACCESS_READ)
         return;
-    give_number(taker, "overwrite", job->file.layout == LAYOUT_WRITTEN);
-    give(taker, "fallocate", job->file.layout == LAYOUT_ALLOCATED ? "native" : "none");
+    give_number(out, "overwrite", job->file.layout == LAYOUT_WRITTEN);
+    give(out, "fallocate", job->file.layout == LAYOUT_ALLOCATED ? "native" : "none");
 }
 
-static void give_range(const struct taker *taker, const struct file_job *job)
+static void give_range(FILE *out, const struct file_job *job)
 {
     char words[64] = "";
 
@@ -147,24 +135,24 @@ static void give_range(const struct taker *taker, const struct file_job *job)
         if (job->mode.range_flags & flag->flag)
             snprintf(words + length, sizeof words - length, "%s%s", length ? "," : "", flag->word);
     }
-    give(taker, "sync_file_range", "%s:%" PRId64, words, job->after_every);
+    give(out, "sync_file_range", "%s:%" PRId64, words, job->after_every);
 }
 
-static void give_after(const struct taker *taker, const struct file_job *job)
+static void give_after(FILE *out, const struct file_job *job)
 {
     switch (job->mode.after) {
     case AFTER_FSYNC:
-        give_number(taker, "fsync", job->after_every);
+        give_number(out, "fsync", job->after_every);
         break;
     case AFTER_FDATASYNC:
-        give_number(taker, "fdatasync", job->after_every);
+        give_number(out, "fdatasync", job->after_every);
         break;
     case AFTER_RANGE:
-        give_range(taker, job);
+        give_range(out, job);
         break;
     case AFTER_MSYNC_SYNC:
         /* What fio's mmap makes of it is msync(MS_SYNC) of each record. */
-        give(taker, "direct", "1");
+        give(out, "direct", "1");
         break;
     case AFTER_NONE:
     case AFTER_MSYNC_ASYNC:
@@ -174,108 +162,92 @@ static void give_after(const struct taker *taker, const struct file_job *job)
     }
 }
 
-static void give_engine(const struct taker *taker, const struct file_job *job)
+static void give_engine(FILE *out, const struct file_job *job)
 {
     static const char *const engines[] = {
         [ENGINE_PSYNC] = "psync", [ENGINE_MMAP] = "mmap", [ENGINE_URING] = "io_uring"};
 
-    give(taker, "ioengine", "%s", engines[job->mode.engine]);
-    give_number(taker, "iodepth", job->depth);
+    give(out, "ioengine", "%s", engines[job->mode.engine]);
+    give_number(out, "iodepth", job->depth);
     if (job->mode.engine != ENGINE_URING)
         return;
-    give(taker, "registerfiles", "1");
-    give(taker, "fixedbufs", "1");
-    give_number(taker, "iodepth_batch_submit", job->depth);
-    give(taker, "iodepth_batch_complete_min", "1");
-    give_number(taker, "iodepth_batch_complete_max", job->depth);
+    give(out, "registerfiles", "1");
+    give(out, "fixedbufs", "1");
+    give_number(out, "iodepth_batch_submit", job->depth);
+    give(out, "iodepth_batch_complete_min", "1");
+    give_number(out, "iodepth_batch_complete_max", job->depth);
 }
 
-static void give_mode(const struct taker *taker, const struct bench_job *job)
+static void give_mode(FILE *out, const struct bench_job *job)
 {
     int flags = job->file.mode.open_flags;
 
-    give_engine(taker, &job->file);
+    give_engine(out, &job->file);
     if (flags & O_DIRECT)
-        give(taker, "direct", "1");
+        give(out, "direct", "1");
     if ((flags & O_SYNC) == O_SYNC)
-        give(taker, "sync", "sync");
+        give(out, "sync", "sync");
     else if (flags & O_DSYNC)
-        give(taker, "sync", "dsync");
+        give(out, "sync", "dsync");
     if (job->file.access == ACCESS_READ)
         return;
-    give_after(taker, &job->file);
-    give_number(taker, "end_fsync", job->final_sync);
+    give_after(out, &job->file);
+    give_number(out, "end_fsync", job->final_sync);
 }
 
-static void give_end(const struct taker *taker, const struct bench_job *job)
+static void give_end(FILE *out, const struct bench_job *job)
 {
     if (job->duration_ns) {
-        give(taker, "time_based", "1");
-        give(taker, "runtime", "%" PRId64 "us", job->duration_ns / NS_PER_US);
+        give(out, "time_based", "1");
+        give(out, "runtime", "%" PRId64 "us", job->duration_ns / NS_PER_US);
     }
     if (job->warmup_ns)
-        give(taker, "ramp_time", "%" PRId64 "us", job->warmup_ns / NS_PER_US);
+        give(out, "ramp_time", "%" PRId64 "us", job->warmup_ns / NS_PER_US);
     if (job->ops && job->duration_ns)
-        give_number(taker, "number_ios", job->ops / job->threads);
+        give_number(out, "number_ios", job->ops / job->threads);
     else if (job->ops)
-        give_number(taker, "io_size", job->ops / job->threads * job->file.record);
+        give_number(out, "io_size", job->ops / job->threads * job->file.record);
     else if (job->file.loops > 1)
-        give_number(taker, "loops", job->file.loops);
+        give_number(out, "loops", job->file.loops);
     if (job->rate)
-        give_number(taker, "rate_iops", job->rate / job->threads);
+        give_number(out, "rate_iops", job->rate / job->threads);
     if (job->think_ns)
-        give_number(taker, "thinktime", job->think_ns / NS_PER_US);
+        give_number(out, "thinktime", job->think_ns / NS_PER_US);
 }
 
-static void give_cache(const struct taker *taker, const struct bench_job *job)
+static void give_cache(FILE *out, const struct bench_job *job)
 {
     /* fio drops what it laid out in any case, and with `invalidate` again after each pass over the file. */
     bool drops = job->filename || (!job->duration_ns && job->file.loops <= 1);
 
-    give_number(taker, "invalidate", job->cache == CACHE_COLD && drops);
+    give_number(out, "invalidate", job->cache == CACHE_COLD && drops);
     if (job->cache == CACHE_WARM)
-        give(taker, "pre_read", "1");
+        give(out, "pre_read", "1");
     /* iobench leaves read-ahead to the kernel, as applications do. */
-    give(taker, "fadvise_hint", "0");
+    give(out, "fadvise_hint", "0");
 }
 
-static void give_data(const struct taker *taker, const struct bench_job *job)
+static void give_data(FILE *out, const struct bench_job *job)
 {
     if (job->compress)
-        give_number(taker, "buffer_compress_percentage", job->compress);
+        give_number(out, "buffer_compress_percentage", job->compress);
     if (job->dedupe)
-        give_number(taker, "dedupe_percentage", job->dedupe);
-    give(taker, "randseed", "%" PRIu64, job->seed);
+        give_number(out, "dedupe_percentage", job->dedupe);
+    give(out, "randseed", "%" PRIu64, job->seed);
 }
 
-static void give_job(const struct taker *taker, const struct bench_job *job, const char *name)
+static void give_job(FILE *out, const struct bench_job *job, const char *name)
 {
-    give(taker, "group_reporting", "1");
-    give_number(taker, "numjobs", job->threads);
-    give_number(taker, "thread", !job->processes);
-    give_where(taker, job, name);
-    give_access(taker, job);
-    give_layout(taker, job);
-    give_mode(taker, job);
-    give_end(taker, job);
-    give_cache(taker, job);
-    give_data(taker, job);
-}
-
-bool fio_options(const struct bench_job *job, void (*option)(void *context, const char *name, const char *value),
-                 void *context)
-{
-    const struct taker taker = {option, context};
-
-    if (lacks(job))
-        return false;
-    give_job(&taker, job, "test.dat");
-    return true;
-}
-
-static void print_option(void *out, const char *name, const char *value)
-{
-    fprintf(out, "%s=%s\n", name, value);
+    give(out, "group_reporting", "1");
+    give_number(out, "numjobs", job->threads);
+    give_number(out, "thread", !job->processes);
+    give_where(out, job, name);
+    give_access(out, job);
+    give_layout(out, job);
+    give_mode(out, job);
+    give_end(out, job);
+    give_cache(out, job);
+    give_data(out, job);
 }
 
 /* What means the same and yet does not measure the same. */
@@ -298,13 +270,12 @@ static void print_differences(FILE *out, const struct bench_plan *plan)
  * without workers that could lay out theirs at once does so only when it begins. */
 static void print_one_of_several(FILE *out, const struct bench_job *job, int point, int64_t repeat)
 {
-    const struct taker taker = {print_option, out};
     char name[64];
 
     snprintf(name, sizeof name, "test.dat.%d.%" PRId64 ".", point, repeat);
-    give_job(&taker, job, name);
+    give_job(out, job, name);
     if (!job->filename && job->threads == 1)
-        give(&taker, "create_serialize", "0");
+        give(out, "create_serialize", "0");
 }
 
 static void print_section(FILE *out, const struct bench_plan *plan, int point, int64_t repeat)
@@ -315,7 +286,7 @@ static void print_section(FILE *out, const struct bench_plan *plan, int point, i
     if (plan->nr_jobs > 1 || job->repeats > 1)
         print_one_of_several(out, job, point + 1, repeat + 1);
     else
-        fio_options(job, print_option, out);
+        give_job(out, job, "test.dat");
 }
 
 int plan_to_fio(FILE *out, const struct bench_plan *plan)

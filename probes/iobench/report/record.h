@@ -2,15 +2,11 @@
 #ifndef ANDROSTEP_IOBENCH_REPORT_RECORD_H
 #define ANDROSTEP_IOBENCH_REPORT_RECORD_H
 
-#include "common/json.h"
 #include "iobench/report/results.h"
 
 extern const struct record_type bench_run_type;
 
 /* Returns 0, or -1 when the file cannot be written. `command` is the command line. */
 int bench_run_add(struct record *out, const struct bench_result *result, const char *command);
-
-/* The same as members of a JSON object, without those that are null. */
-void bench_run_print(struct json *json, const struct bench_result *result, const char *command);
 
 #endif

@@ -9,6 +9,10 @@
 #include "common/clock.h"
 #include "common/complain.h"
 
+#define STEADY_WINDOWS       5
+#define STEADY_RANGE_PERCENT 20
+#define STEADY_SLOPE_PERCENT 10
+
 static void *copy_of(const void *items, size_t bytes)
 {
     void *copy = bytes ? malloc(bytes) : NULL;
@@ -82,7 +86,7 @@ static int copy_run(struct bench_run *to, const struct bench_run *from)
     return 0;
 }
 
-void usage_add(struct usage *sum, const struct usage *usage)
+static void usage_add(struct usage *sum, const struct usage *usage)
 {
     sum->user_ns += usage->user_ns;
     sum->system_ns += usage->system_ns;
@@ -90,24 +94,6 @@ void usage_add(struct usage *sum, const struct usage *usage)
     sum->ctx_involuntary += usage->ctx_involuntary;
     sum->major_faults += usage->major_faults;
     sum->minor_faults += usage->minor_faults;
-}
-
-static void add_known(int64_t *sum, int64_t value)
-{
-    *sum = *sum < 0 || value < 0 ? -1 : *sum + value;
-}
-
-void system_usage_add(struct system_usage *sum, const struct system_usage *system)
-{
-    add_known(&sum->cpu_active_ns, system->cpu_active_ns);
-    add_known(&sum->cpu_idle_ns, system->cpu_idle_ns);
-    add_known(&sum->cpu_iowait_ns, system->cpu_iowait_ns);
-    add_known(&sum->device_reads, system->device_reads);
-    add_known(&sum->device_read_bytes, system->device_read_bytes);
-    add_known(&sum->device_writes, system->device_writes);
-    add_known(&sum->device_write_bytes, system->device_write_bytes);
-    add_known(&sum->device_flushes, system->device_flushes);
-    add_known(&sum->device_busy_ns, system->device_busy_ns);
 }
 
 /* Takes copies of their parts, too. */
@@ -181,6 +167,33 @@ static void drop_early_windows(struct bench_result *result)
     }
 }
 
+/* Whether the STEADY_WINDOWS windows from `windows` on are steady. Their number is odd: the middle one is at 0. */
+static bool steady_at(const struct bench_window *windows)
+{
+    int64_t sum = 0, moment = 0, spread = 0, least = windows->ops, most = least;
+
+    for (int index = 0; index < STEADY_WINDOWS; index++) {
+        int64_t ops = windows[index].ops, place = index - STEADY_WINDOWS / 2;
+
+        sum += ops;
+        moment += place * ops;
+        spread += place * place;
+        least = ops < least ? ops : least;
+        most = ops > most ? ops : most;
+    }
+    /* The line of best fit goes through the mean and rises by moment / spread from window to window. */
+    return sum > 0 && (most - least) * STEADY_WINDOWS * 100 <= STEADY_RANGE_PERCENT * sum &&
+           llabs(moment) * (STEADY_WINDOWS - 1) * STEADY_WINDOWS * 100 <= STEADY_SLOPE_PERCENT * sum * spread;
+}
+
+int64_t results_steady(const struct bench_window *windows, size_t count, int64_t interval_ns)
+{
+    for (size_t first = 0; first + STEADY_WINDOWS <= count; first++)
+        if (steady_at(&windows[first]))
+            return (int64_t)first * interval_ns;
+    return -1;
+}
+
 /* Only whole windows count: the last one is shorter as a rule. */
 static int find_steady(struct bench_result *result)
 {
@@ -239,8 +252,6 @@ int results_add(struct bench_results *results, const struct bench_run *run, int 
         return complain("no memory for the results of another repetition; use less --repeats or threads");
     }
     results->count++;
-    if (point >= results->nr_points)
-        results->nr_points = point + 1;
     return 0;
 }
 
@@ -253,52 +264,9 @@ void results_free(struct bench_results *results)
     results->count = 0;
 }
 
-double result_iops(const struct bench_result *result)
-{
-    return result->iops;
-}
-
-double result_bandwidth(const struct bench_result *result)
-{
-    return result->bytes_per_second;
-}
-
 bool result_valid(const struct bench_result *result)
 {
     return !result->run.invalid[0];
-}
-
-/* A WAL at NORMAL is synced by checkpoints only. */
-static bool sqlite_syncs(const struct bench_job *job)
-{
-    const struct sqlite_job *sqlite = &job->sqlite;
-
-    if (!strcmp(sqlite->journal_mode, "WAL") && !strcmp(sqlite->synchronous, "NORMAL"))
-        return job->final_sync;
-    return strcmp(sqlite->synchronous, "OFF") != 0;
-}
-
-/* Whether all that was written is on the device when the last worker ends. */
-static bool reaches_device(const struct bench_job *job)
-{
-    enum file_after after = job->file.mode.after;
-
-    if (job->workload == BENCH_SQLITE)
-        return sqlite_syncs(job);
-    if (job->final_sync || job->workload == BENCH_POSTMARK)
-        return job->final_sync;
-    return job->file.mode.open_flags || job->file.mode.write_flags ||
-           (job->file.after_every == 1 &&
-            (after == AFTER_FSYNC || after == AFTER_FDATASYNC || after == AFTER_MSYNC_SYNC));
-}
-
-double result_amplification(const struct bench_result *result)
-{
-    int64_t written = result->parts[PART_OP].bytes - result->parts[PART_READ].bytes;
-
-    if (written <= 0 || result->run.system.device_write_bytes < 0 || !reaches_device(result->job))
-        return -1;
-    return (double)result->run.system.device_write_bytes / (double)written;
 }
 
 int result_error(const struct bench_result *result)

@@ -30,7 +30,6 @@ struct bench_results {
     char **argv;
     struct bench_result *items; /* by point, then repetition */
     size_t count;
-    int nr_points;
 };
 
 /* Copies what `run` holds and sums it up. Returns 0, or -1 and complains. */
@@ -41,29 +40,9 @@ void results_free(struct bench_results *results);
 /* Whether the numbers can be believed; where not, result->run.invalid says why. */
 bool result_valid(const struct bench_result *result);
 
-/* Sums; of a system's: CPUs and device, -1 where one of them is not known. */
-void usage_add(struct usage *sum, const struct usage *usage);
-void system_usage_add(struct system_usage *sum, const struct system_usage *system);
-
-/* Bytes that the device wrote for each byte that the operations wrote; -1 where that is not known, or not all that was
- * written had to be on the device at the end. */
-double result_amplification(const struct bench_result *result);
-
-/* What fio calls `error`: 0 only where the result is valid. The errno of the worker that failed first, EINTR after a
+/* 0 only where the result is valid. The errno of the worker that failed first, EINTR after a
  * signal, else EIO: what was to be done was not what was found done. */
 int result_error(const struct bench_result *result);
-
-/* Median of the valid repetitions of a point that took time, and its 95 % confidence interval by order statistics (Le
- * Boudec, Performance Evaluation, 2010, §2.2.2): with less than 6 repetitions least and most. All 0 where there is
- * none. */
-struct estimate {
-    double median, low, high;
-    int count;
-};
-double result_iops(const struct bench_result *result);
-double result_bandwidth(const struct bench_result *result);
-struct estimate results_estimate(const struct bench_results *results, int point,
-                                 double (*measure)(const struct bench_result *));
 
 /* Start of the first five windows in a row whose rates differ by no more than 20 % of their mean, and whose line of
  * best fit rises or falls by no more than 10 % of it (SNIA Solid State Storage Performance Test Specification, steady
@@ -71,7 +50,6 @@ struct estimate results_estimate(const struct bench_results *results, int point,
 int64_t results_steady(const struct bench_window *windows, size_t count, int64_t interval_ns);
 
 int results_print(FILE *out, const struct bench_results *results);           /* print.c: for people */
-int results_print_json(FILE *out, const struct bench_results *results);      /* json.c: fio's json+ */
 int results_print_mobibench(FILE *out, const struct bench_results *results); /* mobibench.c: its lines */
 int results_record(const char *path, const struct bench_results *results);   /* record.c: FORMAT.md */
 extern const struct record_probe bench_probe;

@@ -1,5 +1,5 @@
 /*
- * Sums, estimates and steady states. Without an argument: against calculations done another way. With one (human, json,
+ * Sums and steady states. Without an argument: against calculations done another way. With one (human,
  * mobibench or record FILE): prints results made up here, hostile and extreme ones, for
  * tests/bench/test_iobench_output.py.
  */
@@ -148,7 +148,7 @@ static void test_sums(void)
            "pauses are those of the worker that worked longest");
     tap_ok(result->iops > 0.5999 && result->iops < 0.6001, "rates are over the time without pauses");
     tap_ok(result->steady_from_ns == 0, "windows of the workers add up");
-    tap_ok(results.nr_points == 4 && result->run.workers[1].windows[0].ops == 1, "the result has its own copies");
+    tap_ok(result->point == 3 && result->run.workers[1].windows[0].ops == 1, "the result has its own copies");
     results_free(&results);
 }
 
@@ -211,146 +211,6 @@ static void test_errors(void)
                "error of \"%s\", errno %d", cases[index].invalid, cases[index].error);
         results_free(&results);
     }
-}
-
-static void test_amplification(void)
-{
-    static const struct {
-        enum file_after after;
-        bool final_sync;
-        int64_t device_bytes, read_bytes;
-        double expected;
-    } cases[] = {
-        {AFTER_FSYNC, false, 8192, 0, 2},  {AFTER_NONE, true, 8192, 0, 2},        {AFTER_NONE, false, 8192, 0, -1},
-        {AFTER_FSYNC, false, -1, 0, -1},   {AFTER_FSYNC, false, 8192, 2048, 4},   {AFTER_FSYNC, false, 8192, 4096, -1},
-        {AFTER_RANGE, false, 8192, 0, -1}, {AFTER_MSYNC_SYNC, false, 4096, 0, 1},
-    };
-
-    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        struct bench_results results = {0};
-        struct bench_run *run = make_run(0, 1);
-
-        count(&run->workers[0], PART_OP, 1, 4096);
-        count(&run->workers[0], PART_READ, 1, cases[index].read_bytes);
-        run->system.device_write_bytes = cases[index].device_bytes;
-        add(&results, run, 0);
-        job.file.mode.after = cases[index].after;
-        job.final_sync = cases[index].final_sync;
-        tap_ok(result_amplification(&results.items[0]) == cases[index].expected, "write amplification, case %zu",
-               index);
-        results_free(&results);
-    }
-    job.file.mode.after = AFTER_FSYNC;
-    job.final_sync = false;
-}
-
-/* Without all writes on the device a quotient says nothing. */
-static void test_no_amplification(void)
-{
-    static const struct {
-        enum bench_workload workload;
-        const char *journal_mode, *synchronous;
-        int64_t after_every;
-        bool final_sync, known;
-    } cases[] = {
-        {BENCH_FILE, NULL, NULL, 1, false, true},
-        {BENCH_FILE, NULL, NULL, 2, false, false},
-        {BENCH_FILE, NULL, NULL, 2, true, true},
-        {BENCH_SQLITE, "DELETE", "OFF", 1, true, false},
-        {BENCH_SQLITE, "DELETE", "NORMAL", 1, false, true},
-        {BENCH_SQLITE, "WAL", "NORMAL", 1, false, false},
-        {BENCH_SQLITE, "WAL", "NORMAL", 1, true, true},
-        {BENCH_SQLITE, "WAL", "FULL", 1, false, true},
-    };
-    const struct bench_job saved = job;
-
-    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        struct bench_results results = {0};
-        struct bench_run *run = make_run(0, 1);
-
-        job.workload = cases[index].workload;
-        job.sqlite.journal_mode = cases[index].journal_mode;
-        job.sqlite.synchronous = cases[index].synchronous;
-        job.file.after_every = cases[index].after_every;
-        job.final_sync = cases[index].final_sync;
-        count(&run->workers[0], PART_OP, 1, 4096);
-        run->system.device_write_bytes = 4096;
-        add(&results, run, 0);
-        tap_ok((result_amplification(&results.items[0]) == 1) == cases[index].known,
-               "write amplification is known or not, case %zu", index);
-        results_free(&results);
-    }
-    job = saved;
-}
-
-/* -- estimates -- */
-
-static double iops_of(const struct bench_result *result)
-{
-    return result->iops;
-}
-
-/* Which of the sorted values the interval begins with, by Pascal's triangle in whole numbers: the largest `low` with 40
- * times the sum of C(n, 0) … C(n, low - 1) at most 2^n. */
-static int lowest_rank(int values)
-{
-    uint64_t sum = 0, row[64] = {1};
-    int low = 0;
-
-    for (int number = 1; number <= values; number++)
-        for (int place = number; place > 0; place--)
-            row[place] += row[place - 1];
-    while (40 * (sum + row[low]) <= UINT64_C(1) << values)
-        sum += row[low++];
-    return low;
-}
-
-static void test_estimate(int values)
-{
-    struct bench_results results = {0};
-    int low = values < 6 ? 1 : lowest_rank(values), order[64];
-    struct estimate estimate;
-
-    for (int index = 0; index < values; index++)
-        order[index] = index + 1;
-    for (int index = values - 1; index > 0; index--) {
-        int other = (int)random_below(index + 1), kept = order[index];
-
-        order[index] = order[other];
-        order[other] = kept;
-    }
-    for (int index = 0; index < values; index++) {
-        struct bench_run *run = make_run(index, 1);
-
-        for (int op = 0; op < order[index]; op++)
-            count(&run->workers[0], PART_OP, 1, 1);
-        add(&results, run, 1);
-    }
-    estimate = results_estimate(&results, 1, iops_of);
-    tap_ok(estimate.count == values && estimate.median == (values + 1) / 2.0 && estimate.low == low &&
-               estimate.high == values + 1 - low,
-           "of %d: median %g, values %g to %g", values, estimate.median, estimate.low, estimate.high);
-    results_free(&results);
-}
-
-static void test_what_is_estimated(void)
-{
-    struct bench_results results = {0};
-    struct estimate estimate;
-
-    for (int index = 0; index < 4; index++) {
-        struct bench_run *run = make_run(index, 1);
-
-        for (int op = 0; op <= index; op++)
-            count(&run->workers[0], PART_OP, 1, 1);
-        snprintf(run->invalid, sizeof run->invalid, "%s", index == 3 ? "not to be believed" : "");
-        add(&results, run, index == 2);
-    }
-    estimate = results_estimate(&results, 0, iops_of);
-    tap_ok(estimate.count == 2 && estimate.low == 1 && estimate.high == 2, "other points and invalid runs stay out");
-    estimate = results_estimate(&results, 7, iops_of);
-    tap_ok(estimate.count == 0 && estimate.median == 0, "nothing has no median");
-    results_free(&results);
 }
 
 /* -- steady state -- */
@@ -491,8 +351,6 @@ static int print(const char *what, const char *path)
     make_extremes(&results);
     if (!strcmp(what, "record"))
         failed = results_record(path, &results);
-    else if (!strcmp(what, "json"))
-        failed = results_print_json(stdout, &results);
     else if (!strcmp(what, "mobibench"))
         failed = results_print_mobibench(stdout, &results);
     else
@@ -509,11 +367,6 @@ int main(int argc, char **argv)
     test_early_windows();
     test_no_time();
     test_errors();
-    test_amplification();
-    test_no_amplification();
-    for (int values = 1; values <= 50; values++)
-        test_estimate(values);
-    test_what_is_estimated();
     test_steady();
     test_steady_edges();
     test_mobibench();
