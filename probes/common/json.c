@@ -1,7 +1,6 @@
 #include "common/json.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stddef.h>
 
 #include "common/utf8.h"
@@ -64,16 +63,6 @@ void json_integer(struct json *json, const char *key, int64_t value)
 {
     member(json, key);
     fprintf(json->out, "%" PRId64, value);
-}
-
-void json_number(struct json *json, const char *key, double value)
-{
-    if (!isfinite(value)) {
-        json_null(json, key);
-        return;
-    }
-    member(json, key);
-    fprintf(json->out, "%.6f", value);
 }
 
 void json_bool(struct json *json, const char *key, bool value)

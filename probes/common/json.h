@@ -19,8 +19,6 @@ void json_close(struct json *json, char bracket);
  * surrogates U+DC80 to U+DCFF, as Python's `os.fsdecode` has them, so that no name is lost or breaks the file. */
 void json_string(struct json *json, const char *key, const char *text);
 void json_integer(struct json *json, const char *key, int64_t value);
-/* With six decimals; what is no number is written as null. */
-void json_number(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 

@@ -12,7 +12,7 @@
 #define NOT_GIVEN INT64_MIN /* of numbers; texts are NULL */
 
 /* Named as the options are; the letters are Mobibench's where its unit is another. */
-struct asked {
+struct arguments {
     enum bench_workload workload;
     const char *directory, *filename;
     bool raw, i_know, keep;
@@ -37,24 +37,24 @@ struct asked {
 };
 
 /* options.c: the table of all options. */
-extern const struct opts asked_options;
+extern const struct opts arguments_table;
 
 /* Takes a command line as a whole; lists in `into` last until the next call. Returns 0, or -1 after it complained. */
-int asked_parse(struct asked *into, int argc, char **argv);
-void asked_forget(void);
+int arguments_parse(struct arguments *into, int argc, char **argv);
+void arguments_forget(void);
 
 /* Of the command line taken last: whether it has `opt`; whether `opt` tells of a job, or else of all that is done. */
-bool asked_given(const struct opt *opt);
-bool asked_of_job(const struct opt *opt);
+bool arguments_have(const struct opt *opt);
+bool arguments_of_job(const struct opt *opt);
 
 /* Whether a number was in the command line. */
 bool given(int64_t number);
 
 /* jobs.c: what is asked for with the defaults filled in. Returns 0, or -1 after it complained. */
-int job_make(struct bench_job *job, const struct asked *asked);
+int job_make(struct bench_job *job, const struct arguments *arguments);
 
 /* checks.c: refuses what contradicts itself or cannot be measured. Returns 0, or -1 after it complained. */
-int job_check(const struct bench_job *job, const struct asked *asked);
+int job_check(const struct bench_job *job, const struct arguments *arguments);
 
 /* sweep.c: one option that takes several values in turn. */
 struct sweep {

@@ -14,7 +14,7 @@
 #define SECTOR 512
 
 /* The file or device that was named is not ours: nothing is written to it by accident. */
-static int check_named(const struct bench_job *job, const struct asked *asked)
+static int check_named(const struct bench_job *job, const struct arguments *arguments)
 {
     struct stat stat_of;
 
@@ -22,19 +22,19 @@ static int check_named(const struct bench_job *job, const struct asked *asked)
         return job->raw ? complain("--raw is for a block device: name it with --filename") : 0;
     if (job->workload != BENCH_FILE)
         return complain("--filename is for the workload file: sqlite and postmark make their own files");
-    if (asked->directory || job->keep)
+    if (arguments->directory || job->keep)
         return complain("--filename %s: leave out --directory and --keep, nothing is made", job->filename);
     if (stat(job->filename, &stat_of))
         return complain("--filename %s: expected an existing file (%s)", job->filename, strerror(errno));
-    if (S_ISBLK(stat_of.st_mode) && !(asked->raw && asked->i_know))
+    if (S_ISBLK(stat_of.st_mode) && !(arguments->raw && arguments->i_know))
         return complain("--filename %s is a block device: say --raw --i-know to measure it, which destroys what is on "
                         "it where the job writes",
                         job->filename);
     if (!S_ISBLK(stat_of.st_mode) && !S_ISREG(stat_of.st_mode))
         return complain("--filename %s: expected a regular file or a block device", job->filename);
-    if (S_ISREG(stat_of.st_mode) && asked->raw)
+    if (S_ISREG(stat_of.st_mode) && arguments->raw)
         return complain("--raw: %s is no block device", job->filename);
-    if (job->file.access != ACCESS_READ && !asked->i_know)
+    if (job->file.access != ACCESS_READ && !arguments->i_know)
         return complain("--filename %s: the job would overwrite it; say --i-know if it may", job->filename);
     if (job->file.access == ACCESS_APPEND || job->file.layout != LAYOUT_WRITTEN)
         return complain("--filename %s: it has a size already; leave out append, --overwrite and --fallocate",
@@ -53,11 +53,11 @@ static int check_record(const struct file_job *job)
     return 0;
 }
 
-static int check_loops(const struct bench_job *job, const struct asked *asked)
+static int check_loops(const struct bench_job *job, const struct arguments *arguments)
 {
     int64_t records;
 
-    if (given(asked->loops) && (job->ops || job->duration_ns))
+    if (given(arguments->loops) && (job->ops || job->duration_ns))
         return complain("--loops: leave it out where --number_ios or --runtime says when to end");
     if (__builtin_mul_overflow(job->file.size / job->file.record, job->file.loops, &records) ||
         __builtin_mul_overflow(records, job->threads, &records))
@@ -65,18 +65,18 @@ static int check_loops(const struct bench_job *job, const struct asked *asked)
     return 0;
 }
 
-static int check_access(const struct bench_job *job, const struct asked *asked)
+static int check_access(const struct bench_job *job, const struct arguments *arguments)
 {
     const struct file_job *file = &job->file;
     bool reads = file->access == ACCESS_READ;
 
-    if (given(asked->rwmixread) && file->access != ACCESS_MIXED)
+    if (given(arguments->rwmixread) && file->access != ACCESS_MIXED)
         return complain("--rwmixread is for --rw rw and randrw");
-    if (given(asked->overlap) && file->overlap && !file->random)
+    if (given(arguments->overlap) && file->overlap && !file->random)
         return complain("--overlap is for random access: a sequence visits each place once");
-    if (reads && (given(asked->compress) || given(asked->dedupe)))
+    if (reads && (given(arguments->compress) || given(arguments->dedupe)))
         return complain("--buffer_compress_percentage and --dedupe_percentage are for jobs that write");
-    if (reads && given(asked->end_fsync) && asked->end_fsync)
+    if (reads && given(arguments->end_fsync) && arguments->end_fsync)
         return complain("--end_fsync is for jobs that write");
     if ((reads || file->access == ACCESS_MIXED) && file->layout != LAYOUT_WRITTEN)
         return complain(
@@ -86,24 +86,24 @@ static int check_access(const struct bench_job *job, const struct asked *asked)
     return 0;
 }
 
-static int check_file(const struct bench_job *job, const struct asked *asked)
+static int check_file(const struct bench_job *job, const struct arguments *arguments)
 {
     if (job->compat_rng && (!job->file.random || job->file.access == ACCESS_MIXED))
         return complain("--compat-rng: Mobibench has an order for --rw randread and randwrite only");
-    return check_record(&job->file) || check_access(job, asked) || check_loops(job, asked) ? -1 : 0;
+    return check_record(&job->file) || check_access(job, arguments) || check_loops(job, arguments) ? -1 : 0;
 }
 
-static int check_sqlite(const struct bench_job *job, const struct asked *asked)
+static int check_sqlite(const struct bench_job *job, const struct arguments *arguments)
 {
     const struct sqlite_job *sqlite = &job->sqlite;
 
     if (sqlite->page & (sqlite->page - 1))
         return complain("--page-size %" PRId64 ": expected a power of two", sqlite->page);
-    if (asked->mix && sqlite->op != SQLITE_OP_MIXED)
+    if (arguments->mix && sqlite->op != SQLITE_OP_MIXED)
         return complain("--mix is for --sqlite-op mixed");
     if (!(sqlite->mix[0] || sqlite->mix[1] || sqlite->mix[2] || sqlite->mix[3]))
-        return complain("--mix %s: at least one weight must be more than 0", asked->mix);
-    if (asked->checkpoint && strcmp(sqlite->journal_mode, "WAL") != 0)
+        return complain("--mix %s: at least one weight must be more than 0", arguments->mix);
+    if (arguments->checkpoint && strcmp(sqlite->journal_mode, "WAL") != 0)
         return complain("--checkpoint is for --journal-mode WAL");
     if (sqlite->random_order && sqlite->op != SQLITE_OP_INSERT && sqlite->op != SQLITE_OP_MIXED)
         return complain("--random-order (-R) is for inserts: all else has a random order always");
@@ -126,7 +126,7 @@ static int check_postmark(const struct bench_job *job)
     return 0;
 }
 
-static int check_ends(const struct bench_job *job, const struct asked *asked)
+static int check_ends(const struct bench_job *job, const struct arguments *arguments)
 {
     if (job->ops && job->ops < job->threads)
         return complain("%s %" PRId64 ": fewer than the %" PRId64 " workers (--numjobs)",
@@ -135,7 +135,7 @@ static int check_ends(const struct bench_job *job, const struct asked *asked)
         return complain("--ramp_time needs --runtime, or the work may be done before the warm-up is over");
     if (job->rate && job->think_ns)
         return complain("--rate_iops says when operations are due: leave out --thinktime and -i");
-    if (job->compat_rng && given(asked->randseed))
+    if (job->compat_rng && given(arguments->randseed))
         return complain("--compat-rng: Mobibench's seed is fixed; leave out --randseed");
     return 0;
 }
@@ -161,23 +161,23 @@ static int check_output(const char *option, const char *path)
     return complain("%s %s: cannot be written (%s)", option, path, strerror(errno));
 }
 
-static int check_outputs(const struct asked *asked)
+static int check_outputs(const struct arguments *arguments)
 {
-    return check_output("--record", asked->record) || check_output("-L", asked->latency_log) ||
-                   check_output("-k", asked->iops_log)
+    return check_output("--record", arguments->record) || check_output("-L", arguments->latency_log) ||
+                   check_output("-k", arguments->iops_log)
                ? -1
                : 0;
 }
 
-int job_check(const struct bench_job *job, const struct asked *asked)
+int job_check(const struct bench_job *job, const struct arguments *arguments)
 {
-    if (check_outputs(asked) || check_ends(job, asked) || check_named(job, asked))
+    if (check_outputs(arguments) || check_ends(job, arguments) || check_named(job, arguments))
         return -1;
     switch (job->workload) {
     case BENCH_FILE:
-        return check_file(job, asked);
+        return check_file(job, arguments);
     case BENCH_SQLITE:
-        return check_sqlite(job, asked);
+        return check_sqlite(job, arguments);
     case BENCH_POSTMARK:
         break;
     }

@@ -24,7 +24,7 @@
 #define LEAST_BLOCK 512
 
 /* qemu-user hands the mask through, but none of the fields it does not know: no mount of Linux has the number 0. */
-static int told_by_statx(int file, struct direct_align *align)
+static int stated_by_statx(int file, struct direct_align *align)
 {
     struct statx about;
     uint64_t mount;
@@ -65,7 +65,7 @@ struct direct_align direct_align(int file)
     size_t block = 0;
     int sector = 0;
 
-    if (!told_by_statx(file, &align))
+    if (!stated_by_statx(file, &align))
         return align;
     if (!fstat(file, &about)) {
         if (!S_ISBLK(about.st_mode))

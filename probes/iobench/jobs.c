@@ -22,9 +22,9 @@ bool given(int64_t number)
     return number != NOT_GIVEN;
 }
 
-static int64_t or_else(int64_t asked, int64_t otherwise)
+static int64_t or_else(int64_t number, int64_t otherwise)
 {
-    return given(asked) ? asked : otherwise;
+    return given(number) ? number : otherwise;
 }
 
 /* Which of `words`, by the word or by Mobibench's number; -1 after it complained. */
@@ -61,19 +61,19 @@ static bool numbers(const char *text, char between, int64_t *into, int count)
     return true;
 }
 
-static int make_access(struct file_job *job, const struct asked *asked)
+static int make_access(struct file_job *job, const struct arguments *arguments)
 {
     /* In the order of Mobibench's -a. */
     static const char *const words[] = {"write", "randwrite", "read", "randread", "append", "rw", "randrw"};
     static const enum file_access access[] = {ACCESS_WRITE,  ACCESS_WRITE, ACCESS_READ, ACCESS_READ,
                                               ACCESS_APPEND, ACCESS_MIXED, ACCESS_MIXED};
-    int index = which("rw", asked->rw ? asked->rw : "write", words, 7, 5);
+    int index = which("rw", arguments->rw ? arguments->rw : "write", words, 7, 5);
 
     if (index < 0)
         return -1;
     job->access = access[index];
     job->random = !strncmp(words[index], "rand", 4);
-    job->read_percent = or_else(asked->rwmixread, 50);
+    job->read_percent = or_else(arguments->rwmixread, 50);
     return 0;
 }
 
@@ -103,63 +103,63 @@ static int make_range(struct file_job *job, const char *text)
 }
 
 /* What follows the writes, by fio's words: at most one of them. */
-static int make_after(struct file_job *job, const struct asked *asked)
+static int make_after(struct file_job *job, const struct arguments *arguments)
 {
-    int64_t fsync = or_else(asked->fsync, 0), fdatasync = or_else(asked->fdatasync, 0);
+    int64_t fsync = or_else(arguments->fsync, 0), fdatasync = or_else(arguments->fdatasync, 0);
 
-    if ((fsync != 0) + (fdatasync != 0) + (asked->sync_file_range != NULL) > 1)
+    if ((fsync != 0) + (fdatasync != 0) + (arguments->sync_file_range != NULL) > 1)
         return complain("--fsync, --fdatasync and --sync_file_range: give one of them");
     if (fsync || fdatasync) {
         job->mode.after = fsync ? AFTER_FSYNC : AFTER_FDATASYNC;
         job->after_every = fsync ? fsync : fdatasync;
     }
-    if (!asked->sync_file_range)
+    if (!arguments->sync_file_range)
         return 0;
     job->mode.after = AFTER_RANGE;
-    return make_range(job, asked->sync_file_range);
+    return make_range(job, arguments->sync_file_range);
 }
 
-static int make_named_mode(struct file_job *job, const struct asked *asked)
+static int make_named_mode(struct file_job *job, const struct arguments *arguments)
 {
     int64_t number;
 
-    if (given(asked->direct) || given(asked->sync) || given(asked->fsync) || given(asked->fdatasync) ||
-        asked->sync_file_range)
+    if (given(arguments->direct) || given(arguments->sync) || given(arguments->fsync) || given(arguments->fdatasync) ||
+        arguments->sync_file_range)
         return complain("--mode %s says it all: leave out --direct, --sync, --fsync, --fdatasync and --sync_file_range",
-                        asked->mode);
-    if (!mode_by_name(asked->mode, &job->mode) &&
-        !(numbers(asked->mode, 0, &number, 1) && mode_by_mobibench(number, &job->mode)))
+                        arguments->mode);
+    if (!mode_by_name(arguments->mode, &job->mode) &&
+        !(numbers(arguments->mode, 0, &number, 1) && mode_by_mobibench(number, &job->mode)))
         return complain("--mode %s: expected buffered, osync, odsync, fsync, fdatasync, direct, direct_osync, mmap, "
                         "mmap_async, mmap_sync, sync_file_range, rwf_dsync, fbarrier, fdatabarrier, or Mobibench's 0 "
                         "to 10",
-                        asked->mode);
-    if (!given(asked->ioengine))
+                        arguments->mode);
+    if (!given(arguments->ioengine))
         return 0;
-    if ((job->mode.engine == ENGINE_MMAP) != (asked->ioengine == ENGINE_MMAP))
-        return complain("--mode %s and --ioengine contradict each other", asked->mode);
-    job->mode.engine = (enum file_engine)asked->ioengine;
+    if ((job->mode.engine == ENGINE_MMAP) != (arguments->ioengine == ENGINE_MMAP))
+        return complain("--mode %s and --ioengine contradict each other", arguments->mode);
+    job->mode.engine = (enum file_engine)arguments->ioengine;
     return 0;
 }
 
-static int make_mode(struct file_job *job, const struct asked *asked)
+static int make_mode(struct file_job *job, const struct arguments *arguments)
 {
     static const int sync_flags[] = {0, O_SYNC, O_DSYNC};
 
     job->after_every = 1;
-    if (asked->mode)
-        return make_named_mode(job, asked);
-    job->mode.engine = (enum file_engine)or_else(asked->ioengine, ENGINE_PSYNC);
-    job->mode.open_flags = sync_flags[or_else(asked->sync, 0)] | (or_else(asked->direct, 0) ? O_DIRECT : 0);
-    return make_after(job, asked);
+    if (arguments->mode)
+        return make_named_mode(job, arguments);
+    job->mode.engine = (enum file_engine)or_else(arguments->ioengine, ENGINE_PSYNC);
+    job->mode.open_flags = sync_flags[or_else(arguments->sync, 0)] | (or_else(arguments->direct, 0) ? O_DIRECT : 0);
+    return make_after(job, arguments);
 }
 
-static void make_layout(struct file_job *job, const struct asked *asked)
+static void make_layout(struct file_job *job, const struct arguments *arguments)
 {
-    bool allocate = or_else(asked->fallocate, 0) == 1;
+    bool allocate = or_else(arguments->fallocate, 0) == 1;
 
-    if (job->access == ACCESS_APPEND || given(asked->fallocate) || given(asked->overwrite))
+    if (job->access == ACCESS_APPEND || given(arguments->fallocate) || given(arguments->overwrite))
         job->layout = allocate ? LAYOUT_ALLOCATED : LAYOUT_EMPTY;
-    if (or_else(asked->overwrite, 0))
+    if (or_else(arguments->overwrite, 0))
         job->layout = LAYOUT_WRITTEN;
 }
 
@@ -176,41 +176,41 @@ static int64_t named_bytes(const char *path)
     return bytes;
 }
 
-static int make_size(struct bench_job *job, const struct asked *asked)
+static int make_size(struct bench_job *job, const struct arguments *arguments)
 {
-    int64_t kb = or_else(asked->f_kb, DEFAULT_KB), parts = job->shared ? 1 : job->threads;
+    int64_t kb = or_else(arguments->f_kb, DEFAULT_KB), parts = job->shared ? 1 : job->threads;
 
-    if (given(asked->size) && given(asked->f_kb))
+    if (given(arguments->size) && given(arguments->f_kb))
         return complain("--size is of each file and -f of all together: give one of them");
-    if (given(asked->bs) && given(asked->r_kb))
+    if (given(arguments->bs) && given(arguments->r_kb))
         return complain("--bs and -r: give one of them");
-    job->file.record = given(asked->r_kb) ? asked->r_kb * 1024 : or_else(asked->bs, 4096);
-    if (given(asked->size))
-        job->file.size = asked->size;
-    else if (job->filename && !given(asked->f_kb))
+    job->file.record = given(arguments->r_kb) ? arguments->r_kb * 1024 : or_else(arguments->bs, 4096);
+    if (given(arguments->size))
+        job->file.size = arguments->size;
+    else if (job->filename && !given(arguments->f_kb))
         job->file.size = named_bytes(job->filename);
     else if (kb * 1024 % (parts * job->file.record) == 0)
         job->file.size = kb * 1024 / parts;
     else
         return complain("-f%s: %" PRId64 " KiB for all files together cannot be %" PRId64 " file%s of whole records of "
                         "%" PRId64 " bytes; give the --size of each file",
-                        given(asked->f_kb) ? "" : " (default)", kb, parts, parts > 1 ? "s" : "", job->file.record);
+                        given(arguments->f_kb) ? "" : " (default)", kb, parts, parts > 1 ? "s" : "", job->file.record);
     return job->file.size < 0 ? -1 : 0;
 }
 
-static int make_file(struct bench_job *job, const struct asked *asked)
+static int make_file(struct bench_job *job, const struct arguments *arguments)
 {
-    if (make_access(&job->file, asked) || make_mode(&job->file, asked))
+    if (make_access(&job->file, arguments) || make_mode(&job->file, arguments))
         return -1;
-    make_layout(&job->file, asked);
-    job->file.depth = or_else(asked->iodepth, 1);
-    job->file.overlap = or_else(asked->overlap, 0);
-    job->file.loops = or_else(asked->loops, 1);
-    job->compress = or_else(asked->compress, 0);
-    job->dedupe = or_else(asked->dedupe, 0);
-    job->ops = or_else(asked->number_ios, 0);
-    job->final_sync = job->file.access != ACCESS_READ && or_else(asked->end_fsync, 1);
-    return make_size(job, asked);
+    make_layout(&job->file, arguments);
+    job->file.depth = or_else(arguments->iodepth, 1);
+    job->file.overlap = or_else(arguments->overlap, 0);
+    job->file.loops = or_else(arguments->loops, 1);
+    job->compress = or_else(arguments->compress, 0);
+    job->dedupe = or_else(arguments->dedupe, 0);
+    job->ops = or_else(arguments->number_ios, 0);
+    job->final_sync = job->file.access != ACCESS_READ && or_else(arguments->end_fsync, 1);
+    return make_size(job, arguments);
 }
 
 static int make_checkpoint(struct sqlite_job *job, const char *text)
@@ -224,100 +224,102 @@ static int make_checkpoint(struct sqlite_job *job, const char *text)
     return complain("--checkpoint %s: expected auto, none, or after how many transactions", text);
 }
 
-static int make_sqlite(struct bench_job *job, const struct asked *asked)
+static int make_sqlite(struct bench_job *job, const struct arguments *arguments)
 {
     /* In the order of Mobibench's -d and -j. */
     static const char *const ops[] = {"insert", "update", "delete", "select", "mixed"};
     static const char *const journals[] = {"DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF"};
     struct sqlite_job *sqlite = &job->sqlite;
-    int op = which("sqlite-op", asked->sqlite_op ? asked->sqlite_op : "insert", ops, 5, 3);
-    int journal = which("journal-mode", asked->journal_mode ? asked->journal_mode : "TRUNCATE", journals, 6, 6);
-    int sync = which("synchronous", asked->synchronous ? asked->synchronous : "FULL", sqlite_synchronous, 4, 4);
+    int op = which("sqlite-op", arguments->sqlite_op ? arguments->sqlite_op : "insert", ops, 5, 3);
+    int journal = which("journal-mode", arguments->journal_mode ? arguments->journal_mode : "TRUNCATE", journals, 6, 6);
+    int sync = which("synchronous", arguments->synchronous ? arguments->synchronous : "FULL", sqlite_synchronous, 4, 4);
 
-    if (op < 0 || journal < 0 || sync < 0 || make_checkpoint(sqlite, asked->checkpoint))
+    if (op < 0 || journal < 0 || sync < 0 || make_checkpoint(sqlite, arguments->checkpoint))
         return -1;
-    if (!numbers(asked->mix ? asked->mix : "1:1:1:1", ':', sqlite->mix, 4))
-        return complain("--mix %s: expected four weights, of insert:update:delete:select", asked->mix);
+    if (!numbers(arguments->mix ? arguments->mix : "1:1:1:1", ':', sqlite->mix, 4))
+        return complain("--mix %s: expected four weights, of insert:update:delete:select", arguments->mix);
     sqlite->op = (enum sqlite_op)op;
     sqlite->journal_mode = journals[journal];
     sqlite->synchronous = sqlite_synchronous[sync];
-    sqlite->rows = or_else(asked->rows, 1);
-    sqlite->prefilled = or_else(asked->prefilled, -1);
-    sqlite->value = or_else(asked->value_size, 100);
-    sqlite->page = or_else(asked->page_size, 4096);
-    sqlite->tables = or_else(asked->tables, 3);
-    sqlite->databases = or_else(asked->databases, 1);
-    sqlite->random_order = asked->random_order || asked->r_dummy;
-    sqlite->library = asked->library;
-    job->ops = or_else(asked->transactions, given(asked->runtime) ? 0 : 10);
-    job->final_sync = or_else(asked->end_fsync, 1);
+    sqlite->rows = or_else(arguments->rows, 1);
+    sqlite->prefilled = or_else(arguments->prefilled, -1);
+    sqlite->value = or_else(arguments->value_size, 100);
+    sqlite->page = or_else(arguments->page_size, 4096);
+    sqlite->tables = or_else(arguments->tables, 3);
+    sqlite->databases = or_else(arguments->databases, 1);
+    sqlite->random_order = arguments->random_order || arguments->r_dummy;
+    sqlite->library = arguments->library;
+    job->ops = or_else(arguments->transactions, given(arguments->runtime) ? 0 : 10);
+    job->final_sync = or_else(arguments->end_fsync, 1);
     return 0;
 }
 
-static int make_postmark(struct bench_job *job, const struct asked *asked)
+static int make_postmark(struct bench_job *job, const struct arguments *arguments)
 {
     struct postmark_job *postmark = &job->postmark;
     int64_t sizes[2];
 
-    if (!numbers(asked->file_size ? asked->file_size : "500:10000", ':', sizes, 2))
-        return complain("--file-size %s: expected LOW:HIGH in bytes", asked->file_size);
+    if (!numbers(arguments->file_size ? arguments->file_size : "500:10000", ':', sizes, 2))
+        return complain("--file-size %s: expected LOW:HIGH in bytes", arguments->file_size);
     postmark->least = sizes[0];
     postmark->most = sizes[1];
-    postmark->files = or_else(asked->files, 500);
-    postmark->transactions = or_else(asked->transactions, given(asked->runtime) ? 0 : 500);
-    postmark->read_block = or_else(asked->read_block, 512);
-    postmark->write_block = or_else(asked->write_block, 512);
-    postmark->bias_read = or_else(asked->bias_read, 5);
-    postmark->bias_create = or_else(asked->bias_create, 5);
-    postmark->subdirectories = or_else(asked->subdirectories, 0);
-    postmark->buffered = !asked->unbuffered;
+    postmark->files = or_else(arguments->files, 500);
+    postmark->transactions = or_else(arguments->transactions, given(arguments->runtime) ? 0 : 500);
+    postmark->read_block = or_else(arguments->read_block, 512);
+    postmark->write_block = or_else(arguments->write_block, 512);
+    postmark->bias_read = or_else(arguments->bias_read, 5);
+    postmark->bias_create = or_else(arguments->bias_create, 5);
+    postmark->subdirectories = or_else(arguments->subdirectories, 0);
+    postmark->buffered = !arguments->unbuffered;
     job->ops = postmark->transactions;
-    job->final_sync = or_else(asked->end_fsync, 0);
+    job->final_sync = or_else(arguments->end_fsync, 0);
     return 0;
 }
 
-static int make_workers(struct bench_job *job, const struct asked *asked)
+static int make_workers(struct bench_job *job, const struct arguments *arguments)
 {
     static const enum cache_state caches[] = {CACHE_COLD, CACHE_WARM, CACHE_UNKNOWN};
 
-    if (given(asked->thinktime_us) && given(asked->i_ms))
+    if (given(arguments->thinktime_us) && given(arguments->i_ms))
         return complain("--thinktime and -i: give one of them");
-    job->threads = or_else(asked->numjobs, 1);
-    job->processes = !or_else(asked->thread, 1);
-    job->shared = asked->shared || (asked->filename && job->threads > 1);
-    job->duration_ns = or_else(asked->runtime, 0);
-    job->warmup_ns = or_else(asked->ramp_time, 0);
-    job->rate = or_else(asked->rate_iops, 0);
-    job->think_ns = given(asked->i_ms) ? asked->i_ms * NS_PER_MS : or_else(asked->thinktime_us, 0) * NS_PER_US;
-    job->seed = (uint64_t)or_else(asked->randseed, 1);
-    job->compat_rng = asked->compat_rng;
-    job->cache = caches[or_else(asked->cache, job->workload == BENCH_POSTMARK ? 2 : 0)];
+    job->threads = or_else(arguments->numjobs, 1);
+    job->processes = !or_else(arguments->thread, 1);
+    job->shared = arguments->shared || (arguments->filename && job->threads > 1);
+    job->duration_ns = or_else(arguments->runtime, 0);
+    job->warmup_ns = or_else(arguments->ramp_time, 0);
+    job->rate = or_else(arguments->rate_iops, 0);
+    job->think_ns =
+        given(arguments->i_ms) ? arguments->i_ms * NS_PER_MS : or_else(arguments->thinktime_us, 0) * NS_PER_US;
+    job->seed = (uint64_t)or_else(arguments->randseed, 1);
+    job->compat_rng = arguments->compat_rng;
+    job->cache = caches[or_else(arguments->cache, job->workload == BENCH_POSTMARK ? 2 : 0)];
     return 0;
 }
 
-static int make_workload(struct bench_job *job, const struct asked *asked)
+static int make_workload(struct bench_job *job, const struct arguments *arguments)
 {
     switch (job->workload) {
     case BENCH_FILE:
-        return make_file(job, asked);
+        return make_file(job, arguments);
     case BENCH_SQLITE:
-        return make_sqlite(job, asked);
+        return make_sqlite(job, arguments);
     case BENCH_POSTMARK:
         break;
     }
-    return make_postmark(job, asked);
+    return make_postmark(job, arguments);
 }
 
-int job_make(struct bench_job *job, const struct asked *asked)
+int job_make(struct bench_job *job, const struct arguments *arguments)
 {
-    *job = (struct bench_job){.workload = asked->workload,
-                              .directory = asked->directory ? asked->directory : ".",
-                              .filename = asked->filename,
-                              .raw = asked->raw,
-                              .overwrite = asked->i_know,
-                              .keep = asked->keep,
-                              .repeats = or_else(asked->repeats, 1),
-                              .interval_ns = or_else(asked->interval_ms, asked->iops_log ? 1000 : 100) * NS_PER_MS,
-                              .log_ops = asked->log_ops || asked->latency_log};
-    return make_workers(job, asked) || make_workload(job, asked) ? -1 : 0;
+    *job =
+        (struct bench_job){.workload = arguments->workload,
+                           .directory = arguments->directory ? arguments->directory : ".",
+                           .filename = arguments->filename,
+                           .raw = arguments->raw,
+                           .overwrite = arguments->i_know,
+                           .keep = arguments->keep,
+                           .repeats = or_else(arguments->repeats, 1),
+                           .interval_ns = or_else(arguments->interval_ms, arguments->iops_log ? 1000 : 100) * NS_PER_MS,
+                           .log_ops = arguments->log_ops || arguments->latency_log};
+    return make_workers(job, arguments) || make_workload(job, arguments) ? -1 : 0;
 }

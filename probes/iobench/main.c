@@ -54,7 +54,7 @@ static double rate_since_shown(struct progress *progress, int64_t ops)
     return rate;
 }
 
-static void show(const struct crew_progress *now, void *context)
+static void show(const struct workers_progress *now, void *context)
 {
     struct progress *progress = context;
     double done = ((double)(progress->repeats_before + progress->repeat) + now->share) / (double)progress->repeats;
@@ -78,7 +78,7 @@ static void show_end(const struct progress *progress)
 static int measure_once(struct progress *progress, struct bench_results *results, const char *run_id)
 {
     const struct bench_job *job = &progress->plan->jobs[progress->point];
-    struct bench_run *run = crew_make(job, engine_of(job), (int32_t)progress->repeat);
+    struct bench_run *run = workers_make(job, engine_of(job), (int32_t)progress->repeat);
     struct storage storage;
     int failed;
 
@@ -88,12 +88,12 @@ static int measure_once(struct progress *progress, struct bench_results *results
     if (!failed) {
         progress->run = run;
         progress->shown_ns = progress->shown_ops = 0;
-        failed = crew_run(run, &storage, show, progress);
+        failed = workers_run(run, &storage, show, progress);
         show_end(progress);
         if (results_add(results, run, progress->point, run_id, &storage) || *run->invalid)
             failed = -1;
     }
-    crew_free(run);
+    workers_free(run);
     return failed;
 }
 
@@ -129,7 +129,7 @@ static int check_job(const struct bench_plan *plan, const struct bench_job *job)
 
     if (lacking)
         return complain("--output mobibench: %s", lacking);
-    if (crew_check(job) < 0)
+    if (workers_check(job) < 0)
         return -1;
     return engine_of(job)->check ? engine_of(job)->check(job) : 0;
 }
@@ -163,7 +163,7 @@ static int run(const struct bench_plan *plan, int argc, char **argv)
 
     if (check(plan))
         return -1;
-    if (crew_catch_signals())
+    if (workers_catch_signals())
         return -1;
     failed = measure(plan, &results);
     if (results.count && output(plan, &results))

@@ -193,22 +193,9 @@ void system_usage_read(const struct storage *storage, struct system_usage *usage
 
 struct system_usage system_usage_since(const struct system_usage *now, const struct system_usage *then)
 {
-    return (struct system_usage){
-        .cpu_active_ns = since(now->cpu_active_ns, then->cpu_active_ns),
-        .cpu_idle_ns = since(now->cpu_idle_ns, then->cpu_idle_ns),
-        .cpu_iowait_ns = since(now->cpu_iowait_ns, then->cpu_iowait_ns),
-        .cpu_steal_ns = since(now->cpu_steal_ns, then->cpu_steal_ns),
-        .device_reads = since(now->device_reads, then->device_reads),
-        .device_read_bytes = since(now->device_read_bytes, then->device_read_bytes),
-        .device_writes = since(now->device_writes, then->device_writes),
-        .device_write_bytes = since(now->device_write_bytes, then->device_write_bytes),
-        .device_discard_bytes = since(now->device_discard_bytes, then->device_discard_bytes),
-        .device_flushes = since(now->device_flushes, then->device_flushes),
-        .device_busy_ns = since(now->device_busy_ns, then->device_busy_ns),
-        .process_read_bytes = since(now->process_read_bytes, then->process_read_bytes),
-        .process_write_bytes = since(now->process_write_bytes, then->process_write_bytes),
-        .pressure_some_ns = since(now->pressure_some_ns, then->pressure_some_ns),
-        .pressure_full_ns = since(now->pressure_full_ns, then->pressure_full_ns),
-        .filesystem_write_bytes = since(now->filesystem_write_bytes, then->filesystem_write_bytes),
-    };
+    struct system_usage usage;
+
+    for (size_t index = 0; index < SYSTEM_COUNTERS; index++)
+        ((int64_t *)&usage)[index] = since(((const int64_t *)now)[index], ((const int64_t *)then)[index]);
+    return usage;
 }

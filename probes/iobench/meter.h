@@ -35,6 +35,9 @@ struct system_usage {
     int64_t filesystem_write_bytes;                  /* lifetime_write_kbytes of ext4 and F2FS in /sys/fs */
 };
 
+/* All its members are int64_t. */
+#define SYSTEM_COUNTERS (sizeof(struct system_usage) / sizeof(int64_t))
+
 void system_usage_read(const struct storage *storage, struct system_usage *usage);
 struct system_usage system_usage_since(const struct system_usage *now, const struct system_usage *then);
 

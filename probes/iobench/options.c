@@ -12,7 +12,7 @@
 #define MOST_NS     (INT64_C(366) * 86400 * 1000000000)
 
 /* What the options are parsed into, for one point of a sweep after the other. */
-static struct asked asked;
+static struct arguments arguments;
 
 /* The name of a heading tells whose options follow: those of a workload, of every one, or not of a job at all. */
 #define EVERY  "every"
@@ -21,142 +21,146 @@ static struct asked asked;
 static const struct opt table[] = {
     {0, EVERY, NULL, "where", OPT_HEADING, NULL, 0, 0},
     {'p', "directory", "DIR", "make the files in a directory of their own in DIR; default: here", OPT_TEXT,
-     &asked.directory, 0, 0},
-    {0, "filename", "PATH", "instead, measure this existing file or device", OPT_TEXT, &asked.filename, 0, 0},
-    {0, "raw", NULL, "PATH is a block device; needs --i-know", OPT_FLAG, &asked.raw, 0, 0},
-    {0, "i-know", NULL, "what is in PATH may be overwritten", OPT_FLAG, &asked.i_know, 0, 0},
-    {0, "keep", NULL, "leave the files in DIR/iobench-kept, and use what an earlier run left there", OPT_FLAG,
-     &asked.keep, 0, 0},
+     &arguments.directory, 0, 0},
+    {0, "filename", "PATH", "instead, measure this existing file or device", OPT_TEXT, &arguments.filename, 0, 0},
+    {0, "raw", NULL, "PATH is a block device; needs --i-know", OPT_FLAG, &arguments.raw, 0, 0},
+    {0, "i-know", NULL, "what is in PATH may be overwritten", OPT_FLAG, &arguments.i_know, 0, 0},
+    {0, "keep", NULL, "leave the files in DIR/iobench-kept, and use data files that an earlier run left there",
+     OPT_FLAG, &arguments.keep, 0, 0},
 
     {0, EVERY, NULL, "workers and time", OPT_HEADING, NULL, 0, 0},
-    {'t', "numjobs", "N", "workers; default: 1", OPT_NUMBER, &asked.numjobs, 1, BENCH_WORKERS},
-    {0, "thread", "0|1", "workers are threads (1, the default) or processes (0)", OPT_NUMBER, &asked.thread, 0, 1},
-    {0, "shared", NULL, "all workers use one file or database; default: each its own", OPT_FLAG, &asked.shared, 0, 0},
-    {0, "runtime", "S", "measure for S seconds (300ms, 2m), over and over", OPT_TIME, &asked.runtime, 1, MOST_NS},
-    {0, "ramp_time", "S", "before that, S seconds that do not count", OPT_TIME, &asked.ramp_time, 0, MOST_NS},
+    {'t', "numjobs", "N", "workers; default: 1", OPT_NUMBER, &arguments.numjobs, 1, BENCH_WORKERS},
+    {0, "thread", "0|1", "workers are threads (1, the default) or processes (0)", OPT_NUMBER, &arguments.thread, 0, 1},
+    {0, "shared", NULL, "all workers use one file or database; default: each its own", OPT_FLAG, &arguments.shared, 0,
+     0},
+    {0, "runtime", "S", "measure for S seconds (300ms, 2m), over and over", OPT_TIME, &arguments.runtime, 1, MOST_NS},
+    {0, "ramp_time", "S", "before that, S seconds that do not count", OPT_TIME, &arguments.ramp_time, 0, MOST_NS},
     {0, "rate_iops", "N",
      "N operations per second of all workers together (fio: of each), each due\nat a fixed time, whether or not the "
      "ones "
      "before are done; latency counts from then",
-     OPT_NUMBER, &asked.rate_iops, 1, 1000000000},
+     OPT_NUMBER, &arguments.rate_iops, 1, 1000000000},
     {0, "thinktime", "US", "pause of microseconds after each operation, which no latency or rate includes", OPT_NUMBER,
-     &asked.thinktime_us, 0, 3600000000},
-    {'i', NULL, "MS", "the same in milliseconds, as in Mobibench", OPT_NUMBER, &asked.i_ms, 0, 10000},
+     &arguments.thinktime_us, 0, 3600000000},
+    {'i', NULL, "MS", "the same in milliseconds, as in Mobibench", OPT_NUMBER, &arguments.i_ms, 0, 10000},
     {0, "end_fsync", "0|1",
      "make all durable at the end, within the measured time (sqlite: the last\ncheckpoint of the WAL); default: 1, for "
      "postmark 0 (fio: 0)",
-     OPT_NUMBER, &asked.end_fsync, 0, 1},
-    {0, "randseed", "N", "seed of orders and data; default: 1", OPT_NUMBER, &asked.randseed, 0, INT64_MAX},
-    {0, "compat-rng", NULL, "random orders of Mobibench 1.0.9, record by record", OPT_FLAG, &asked.compat_rng, 0, 0},
+     OPT_NUMBER, &arguments.end_fsync, 0, 1},
+    {0, "randseed", "N", "seed of orders and data; default: 1", OPT_NUMBER, &arguments.randseed, 0, INT64_MAX},
+    {0, "compat-rng", NULL, "random orders of Mobibench 1.0.9, record by record", OPT_FLAG, &arguments.compat_rng, 0,
+     0},
     {0, "cache", "cold|warm|any",
      "bring the page cache into this state and check that it is (cold: nor may a\nrecord be read twice, unless "
      "--direct 1); any: leave it and tell what it is;\ndefault: cold, for postmark any",
-     OPT_CHOICE, &asked.cache, 0, 0},
+     OPT_CHOICE, &arguments.cache, 0, 0},
 
     {0, "file", NULL, "iobench file", OPT_HEADING, NULL, 0, 0},
     {'a', "rw", "WORD",
      "write (0, the default), randwrite (1), read (2), randread (3), append (4),\nrw, randrw: reads and writes",
-     OPT_TEXT, &asked.rw, 0, 0},
-    {0, "rwmixread", "PCT", "per cent of reads in rw and randrw; default: 50", OPT_NUMBER, &asked.rwmixread, 0, 100},
-    {0, "size", "SIZE", "bytes of each file (4k, 1m, 2g)", OPT_SIZE, &asked.size, 1, MOST_BYTES},
-    {'f', NULL, "KB", "KiB of all files together, as in Mobibench; default: 1024", OPT_NUMBER, &asked.f_kb, 1,
+     OPT_TEXT, &arguments.rw, 0, 0},
+    {0, "rwmixread", "PCT", "per cent of reads in rw and randrw; default: 50", OPT_NUMBER, &arguments.rwmixread, 0,
+     100},
+    {0, "size", "SIZE", "bytes of each file (4k, 1m, 2g)", OPT_SIZE, &arguments.size, 1, MOST_BYTES},
+    {'f', NULL, "KB", "KiB of all files together, as in Mobibench; default: 1024", OPT_NUMBER, &arguments.f_kb, 1,
      MOST_BYTES / 1024},
-    {0, "bs", "SIZE", "bytes of one record; default: 4k", OPT_SIZE, &asked.bs, 1, MOST_RECORD},
-    {'r', NULL, "KB", "the same in KiB, as in Mobibench", OPT_NUMBER, &asked.r_kb, 1, MOST_RECORD / 1024},
+    {0, "bs", "SIZE", "bytes of one record; default: 4k", OPT_SIZE, &arguments.bs, 1, MOST_RECORD},
+    {'r', NULL, "KB", "the same in KiB, as in Mobibench", OPT_NUMBER, &arguments.r_kb, 1, MOST_RECORD / 1024},
     {'y', "mode", "WORD",
      "how writes are made durable: buffered (0, the default), osync (1),\nfsync (2), direct (3), direct_osync (4), "
      "mmap (5), mmap_async (6),\nmmap_sync (7), fdatasync (8), fbarrier (9), fdatabarrier (10), odsync,\n"
      "sync_file_range, rwf_dsync; or put together from the following",
-     OPT_TEXT, &asked.mode, 0, 0},
-    {0, "ioengine", "psync|mmap|io_uring", "calls that do the I/O", OPT_CHOICE, &asked.ioengine, 0, 0},
-    {0, "direct", "0|1", "O_DIRECT", OPT_NUMBER, &asked.direct, 0, 1},
-    {0, "sync", "none|sync|dsync", "O_SYNC, O_DSYNC", OPT_CHOICE, &asked.sync, 0, 0},
-    {0, "fsync", "N", "fsync after every N writes; 0: none", OPT_NUMBER, &asked.fsync, 0, MOST_COUNT},
-    {0, "fdatasync", "N", "fdatasync after every N writes; 0: none", OPT_NUMBER, &asked.fdatasync, 0, MOST_COUNT},
+     OPT_TEXT, &arguments.mode, 0, 0},
+    {0, "ioengine", "psync|mmap|io_uring", "calls that do the I/O", OPT_CHOICE, &arguments.ioengine, 0, 0},
+    {0, "direct", "0|1", "O_DIRECT", OPT_NUMBER, &arguments.direct, 0, 1},
+    {0, "sync", "none|sync|dsync", "O_SYNC, O_DSYNC", OPT_CHOICE, &arguments.sync, 0, 0},
+    {0, "fsync", "N", "fsync after every N writes; 0: none", OPT_NUMBER, &arguments.fsync, 0, MOST_COUNT},
+    {0, "fdatasync", "N", "fdatasync after every N writes; 0: none", OPT_NUMBER, &arguments.fdatasync, 0, MOST_COUNT},
     {0, "sync_file_range", "FLAGS:N", "after every N writes, with FLAGS of wait_before,write,wait_after", OPT_TEXT,
-     &asked.sync_file_range, 0, 0},
-    {0, "iodepth", "N", "requests in flight of each worker; more than 1 needs io_uring", OPT_NUMBER, &asked.iodepth, 1,
-     4096},
+     &arguments.sync_file_range, 0, 0},
+    {0, "iodepth", "N", "requests in flight of each worker; more than 1 needs io_uring", OPT_NUMBER, &arguments.iodepth,
+     1, 4096},
     {0, "overwrite", "0|1", "writes go over blocks written before (1, the default), or extend the file (0)", OPT_NUMBER,
-     &asked.overwrite, 0, 1},
+     &arguments.overwrite, 0, 1},
     {0, "fallocate", "none|native", "native: writes go to blocks that are allocated and not yet written", OPT_CHOICE,
-     &asked.fallocate, 0, 0},
+     &arguments.fallocate, 0, 0},
     {'v', "overlap", "PCT", "per cent of random records that revisit another's place; default: 0", OPT_NUMBER,
-     &asked.overlap, 0, 99},
-    {0, "loops", "N", "go over the file N times; default: 1", OPT_NUMBER, &asked.loops, 1, MOST_COUNT},
-    {0, "number_ios", "N", "end after N records of all workers together (fio: of each)", OPT_NUMBER, &asked.number_ios,
-     1, MOST_COUNT},
+     &arguments.overlap, 0, 99},
+    {0, "loops", "N", "go over the file N times; default: 1", OPT_NUMBER, &arguments.loops, 1, MOST_COUNT},
+    {0, "number_ios", "N", "end after N records of all workers together (fio: of each)", OPT_NUMBER,
+     &arguments.number_ios, 1, MOST_COUNT},
     {0, "buffer_compress_percentage", "PCT", "how far the data can be compressed; default: 0", OPT_NUMBER,
-     &asked.compress, 0, 100},
-    {0, "dedupe_percentage", "PCT", "how many records repeat an earlier one; default: 0", OPT_NUMBER, &asked.dedupe, 0,
-     100},
+     &arguments.compress, 0, 100},
+    {0, "dedupe_percentage", "PCT", "how many records repeat an earlier one; default: 0", OPT_NUMBER, &arguments.dedupe,
+     0, 100},
 
     {0, "sqlite or postmark", NULL, "iobench sqlite and iobench postmark", OPT_HEADING, NULL, 0, 0},
     {'n', "transactions", "N", "of all workers together; default: 10 for sqlite, 500 for postmark", OPT_NUMBER,
-     &asked.transactions, 1, MOST_COUNT},
+     &arguments.transactions, 1, MOST_COUNT},
 
     {0, "sqlite", NULL, "iobench sqlite", OPT_HEADING, NULL, 0, 0},
     {'d', "sqlite-op", "WORD", "insert (0, the default), update (1), delete (2), select, mixed", OPT_TEXT,
-     &asked.sqlite_op, 0, 0},
+     &arguments.sqlite_op, 0, 0},
     {'j', "journal-mode", "WORD", "DELETE (0), TRUNCATE (1, the default), PERSIST (2), WAL (3), MEMORY (4), OFF (5)",
-     OPT_TEXT, &asked.journal_mode, 0, 0},
-    {'s', "synchronous", "WORD", "OFF (0), NORMAL (1), FULL (2, the default), EXTRA (3)", OPT_TEXT, &asked.synchronous,
-     0, 0},
-    {'T', "tables", "N", "tables of each database; default: 3", OPT_NUMBER, &asked.tables, 1, 1000},
-    {'D', "databases", "N", "databases of each worker, all but one attached; default: 1", OPT_NUMBER, &asked.databases,
-     1, 126},
-    {0, "rows", "N", "rows of each table that one transaction touches; default: 1", OPT_NUMBER, &asked.rows, 1,
+     OPT_TEXT, &arguments.journal_mode, 0, 0},
+    {'s', "synchronous", "WORD", "OFF (0), NORMAL (1), FULL (2, the default), EXTRA (3)", OPT_TEXT,
+     &arguments.synchronous, 0, 0},
+    {'T', "tables", "N", "tables of each database; default: 3", OPT_NUMBER, &arguments.tables, 1, 1000},
+    {'D', "databases", "N", "databases of each worker, all but one attached; default: 1", OPT_NUMBER,
+     &arguments.databases, 1, 126},
+    {0, "rows", "N", "rows of each table that one transaction touches; default: 1", OPT_NUMBER, &arguments.rows, 1,
      1000000},
-    {0, "value-size", "SIZE", "bytes of a row's value; default: 100", OPT_SIZE, &asked.value_size, 1, 1000000000},
+    {0, "value-size", "SIZE", "bytes of a row's value; default: 100", OPT_SIZE, &arguments.value_size, 1, 1000000000},
     {0, "prefilled", "N", "rows of each table before the measurement; default: as many as needed", OPT_NUMBER,
-     &asked.prefilled, 0, MOST_COUNT},
-    {0, "page-size", "SIZE", "bytes of a page; default: 4k", OPT_SIZE, &asked.page_size, 512, 65536},
-    {0, "random-order", NULL, "insert keys in random order", OPT_FLAG, &asked.random_order, 0, 0},
-    {'R', NULL, "X", "the same, as in Mobibench; X is anything", OPT_TEXT, &asked.r_dummy, 0, 0},
+     &arguments.prefilled, 0, MOST_COUNT},
+    {0, "page-size", "SIZE", "bytes of a page; default: 4k", OPT_SIZE, &arguments.page_size, 512, 65536},
+    {0, "random-order", NULL, "insert keys in random order", OPT_FLAG, &arguments.random_order, 0, 0},
+    {'R', NULL, "X", "the same, as in Mobibench; X is anything", OPT_TEXT, &arguments.r_dummy, 0, 0},
     {0, "checkpoint", "auto|none|N", "of the WAL: SQLite's way, never, or after every N transactions", OPT_TEXT,
-     &asked.checkpoint, 0, 0},
+     &arguments.checkpoint, 0, 0},
     {0, "mix", "I:U:D:S", "weights of insert, update, delete and select in mixed; default: 1:1:1:1", OPT_TEXT,
-     &asked.mix, 0, 0},
-    {0, "sqlite-library", "PATH", "use this libsqlite3.so instead of the one built in", OPT_TEXT, &asked.library, 0, 0},
+     &arguments.mix, 0, 0},
+    {0, "sqlite-library", "PATH", "use this libsqlite3.so instead of the one built in", OPT_TEXT, &arguments.library, 0,
+     0},
 
     {0, "postmark", NULL, "iobench postmark (defaults are PostMark's)", OPT_HEADING, NULL, 0, 0},
-    {0, "files", "N", "files at the start; default: 500", OPT_NUMBER, &asked.files, 1, 1000000000},
-    {0, "file-size", "LOW:HIGH", "bytes of a file; default: 500:10000", OPT_TEXT, &asked.file_size, 0, 0},
-    {0, "read-block", "SIZE", "bytes of one read; default: 512", OPT_SIZE, &asked.read_block, 1, MOST_RECORD},
-    {0, "write-block", "SIZE", "bytes of one write; default: 512", OPT_SIZE, &asked.write_block, 1, MOST_RECORD},
+    {0, "files", "N", "files at the start; default: 500", OPT_NUMBER, &arguments.files, 1, 1000000000},
+    {0, "file-size", "LOW:HIGH", "bytes of a file; default: 500:10000", OPT_TEXT, &arguments.file_size, 0, 0},
+    {0, "read-block", "SIZE", "bytes of one read; default: 512", OPT_SIZE, &arguments.read_block, 1, MOST_RECORD},
+    {0, "write-block", "SIZE", "bytes of one write; default: 512", OPT_SIZE, &arguments.write_block, 1, MOST_RECORD},
     {0, "bias-read", "N", "of ten, so many read and the others append; -1: neither; default: 5", OPT_NUMBER,
-     &asked.bias_read, -1, 10},
+     &arguments.bias_read, -1, 10},
     {0, "bias-create", "N", "of ten, so many create and the others delete; -1: neither; default: 5", OPT_NUMBER,
-     &asked.bias_create, -1, 10},
+     &arguments.bias_create, -1, 10},
     {0, "subdirectories", "N", "spread the files over N directories; default: 0, none", OPT_NUMBER,
-     &asked.subdirectories, 0, 1000000},
-    {0, "unbuffered", NULL, "read(2) and write(2) instead of stdio", OPT_FLAG, &asked.unbuffered, 0, 0},
+     &arguments.subdirectories, 0, 1000000},
+    {0, "unbuffered", NULL, "read(2) and write(2) instead of stdio", OPT_FLAG, &arguments.unbuffered, 0, 0},
 
     {0, NO_JOB, NULL, "statistics", OPT_HEADING, NULL, 0, 0},
-    {0, "repeats", "N", "repeat each measurement; default: 1", OPT_NUMBER, &asked.repeats, 1, 1000000},
+    {0, "repeats", "N", "repeat each measurement; default: 1", OPT_NUMBER, &arguments.repeats, 1, 1000000},
     {0, "sweep", "NAME=V1,V2",
      "measure with each value of option NAME; NAME=LOW..HIGH doubles; may be given again:\n"
      "every value with every other",
-     OPT_LIST, &asked.sweeps, 0, 0},
-    {0, "interval", "MS", "windows of the time series; default: 100", OPT_NUMBER, &asked.interval_ms, 1, 3600000},
-    {0, "log-ops", NULL, "keep the latency of each single operation, for --record", OPT_FLAG, &asked.log_ops, 0, 0},
+     OPT_LIST, &arguments.sweeps, 0, 0},
+    {0, "interval", "MS", "windows of the time series; default: 100", OPT_NUMBER, &arguments.interval_ms, 1, 3600000},
+    {0, "log-ops", NULL, "keep the latency of each single operation, for --record", OPT_FLAG, &arguments.log_ops, 0, 0},
 
     {0, NO_JOB, NULL, "output", OPT_HEADING, NULL, 0, 0},
     {0, "output", "human|mobibench", "a line for each repetition (the default), or Mobibench's lines", OPT_CHOICE,
-     &asked.output, 0, 0},
-    {'o', "record", "FILE", "write all that was found to FILE as well (probes/FORMAT.md)", OPT_TEXT, &asked.record, 0,
-     0},
-    {'L', NULL, "FILE", "append the latency of each operation to FILE, as in Mobibench", OPT_TEXT, &asked.latency_log,
+     &arguments.output, 0, 0},
+    {'o', "record", "FILE", "write all that was found to FILE as well (probes/FORMAT.md)", OPT_TEXT, &arguments.record,
      0, 0},
-    {'k', NULL, "FILE", "append the throughput of each second to FILE, as in Mobibench", OPT_TEXT, &asked.iops_log, 0,
-     0},
-    {'q', "quiet", NULL, "no progress on standard error", OPT_FLAG, &asked.quiet, 0, 0},
-    {'g', NULL, "FILE", "refused: replaying a trace is the work of ioreplay", OPT_TEXT, &asked.script, 0, 0},
-    {0, "to-fio", NULL, "print the same measurement as a job file of fio and do nothing else", OPT_FLAG, &asked.to_fio,
+    {'L', NULL, "FILE", "append the latency of each operation to FILE, as in Mobibench", OPT_TEXT,
+     &arguments.latency_log, 0, 0},
+    {'k', NULL, "FILE", "append the throughput of each second to FILE, as in Mobibench", OPT_TEXT, &arguments.iops_log,
      0, 0},
-    {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &asked.describe, 0, 0},
-    {0, "version", NULL, "print the version and do nothing else", OPT_FLAG, &asked.version, 0, 0},
-    {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &asked.help, 0, 0},
+    {'q', "quiet", NULL, "no progress on standard error", OPT_FLAG, &arguments.quiet, 0, 0},
+    {'g', NULL, "FILE", "refused: replaying a trace is the work of ioreplay", OPT_TEXT, &arguments.script, 0, 0},
+    {0, "to-fio", NULL, "print the same measurement as a job file of fio and do nothing else", OPT_FLAG,
+     &arguments.to_fio, 0, 0},
+    {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &arguments.describe, 0, 0},
+    {0, "version", NULL, "print the version and do nothing else", OPT_FLAG, &arguments.version, 0, 0},
+    {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &arguments.help, 0, 0},
 };
 
 static const char about[] =
@@ -177,14 +181,14 @@ static const char more[] =
     "Exit status: 0 when every repetition of every measurement is valid; else 1, and what was found\n"
     "until then is printed and marked.";
 
-const struct opts asked_options = {"[file|sqlite|postmark] [OPTION...]", about, more, table,
-                                   sizeof table / sizeof *table};
+const struct opts arguments_table = {"[file|sqlite|postmark] [OPTION...]", about, more, table,
+                                     sizeof table / sizeof *table};
 
-void asked_forget(void)
+void arguments_forget(void)
 {
-    opts_release(&asked_options);
-    memset(&asked, 0, sizeof asked);
-    for (size_t index = 0; index < asked_options.count; index++)
+    opts_release(&arguments_table);
+    memset(&arguments, 0, sizeof arguments);
+    for (size_t index = 0; index < arguments_table.count; index++)
         switch (table[index].kind) {
         case OPT_NUMBER:
         case OPT_SIZE:
@@ -200,7 +204,7 @@ void asked_forget(void)
         }
 }
 
-bool asked_given(const struct opt *opt)
+bool arguments_have(const struct opt *opt)
 {
     switch (opt->kind) {
     case OPT_FLAG:
@@ -228,7 +232,7 @@ static const char *heading(const struct opt *opt)
     return opt->name;
 }
 
-bool asked_of_job(const struct opt *opt)
+bool arguments_of_job(const struct opt *opt)
 {
     return strcmp(heading(opt), NO_JOB) != 0;
 }
@@ -237,14 +241,14 @@ static int check_workload(void)
 {
     char called[64];
 
-    for (size_t index = 0; index < asked_options.count; index++) {
+    for (size_t index = 0; index < arguments_table.count; index++) {
         const char *whose = heading(&table[index]);
 
-        if (!asked_given(&table[index]) || !strcmp(whose, EVERY) || !asked_of_job(&table[index]) ||
-            strstr(whose, bench_workloads[asked.workload]))
+        if (!arguments_have(&table[index]) || !strcmp(whose, EVERY) || !arguments_of_job(&table[index]) ||
+            strstr(whose, bench_workloads[arguments.workload]))
             continue;
         return complain("%s is an option of iobench %s, and this is iobench %s", opts_call(&table[index], called),
-                        whose, bench_workloads[asked.workload]);
+                        whose, bench_workloads[arguments.workload]);
     }
     return 0;
 }
@@ -256,7 +260,7 @@ static int take_workload(int argc, char **argv)
         return 0;
     for (int index = 0; index < 3; index++)
         if (!strcmp(argv[1], bench_workloads[index])) {
-            asked.workload = (enum bench_workload)index;
+            arguments.workload = (enum bench_workload)index;
             return 1;
         }
     return complain("%s: expected file, sqlite, postmark or an option; --help tells more", argv[1]);
@@ -265,31 +269,31 @@ static int take_workload(int argc, char **argv)
 /* Without the word sqlite, its options -d and --sqlite-op say as much. */
 static bool means_sqlite(void)
 {
-    for (size_t index = 0; index < asked.sweeps.count; index++)
-        if (!strncmp(asked.sweeps.items[index], "sqlite-op=", strlen("sqlite-op=")))
+    for (size_t index = 0; index < arguments.sweeps.count; index++)
+        if (!strncmp(arguments.sweeps.items[index], "sqlite-op=", strlen("sqlite-op=")))
             return true;
-    return asked.sqlite_op;
+    return arguments.sqlite_op;
 }
 
-int asked_parse(struct asked *into, int argc, char **argv)
+int arguments_parse(struct arguments *into, int argc, char **argv)
 {
     int first, skipped;
 
-    asked_forget();
+    arguments_forget();
     skipped = take_workload(argc, argv);
     if (skipped < 0)
         return -1;
-    first = opts_parse(&asked_options, argc - skipped, argv + skipped);
+    first = opts_parse(&arguments_table, argc - skipped, argv + skipped);
     if (first < 0)
         return -1;
     if (first < argc - skipped)
         return complain("%s: expected an option; the workload comes first", argv[skipped + first]);
     if (!skipped && means_sqlite())
-        asked.workload = BENCH_SQLITE;
-    if (asked.script)
-        return complain("-g %s: iobench replays nothing; that is the work of ioreplay", asked.script);
+        arguments.workload = BENCH_SQLITE;
+    if (arguments.script)
+        return complain("-g %s: iobench replays nothing; that is the work of ioreplay", arguments.script);
     if (check_workload())
         return -1;
-    *into = asked;
+    *into = arguments;
     return 0;
 }

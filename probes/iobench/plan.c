@@ -12,18 +12,18 @@
 
 int plan_help(FILE *out)
 {
-    return opts_help(out, &asked_options, "iobench");
+    return opts_help(out, &arguments_table, "iobench");
 }
 
 static int make_sweep(struct bench_plan *plan, const char *text)
 {
     struct sweep *sweep = &plan->sweeps[plan->nr_sweeps++];
 
-    if (sweep_parse(sweep, &asked_options, text))
+    if (sweep_parse(sweep, &arguments_table, text))
         return -1;
-    if (!asked_of_job(sweep->opt))
+    if (!arguments_of_job(sweep->opt))
         return complain("--sweep %s: this is the same for all measurements", sweep->opt->name);
-    if (asked_given(sweep->opt))
+    if (arguments_have(sweep->opt))
         return complain("--%s is swept: do not give it alone as well", sweep->opt->name);
     for (const struct sweep *other = plan->sweeps; other < sweep; other++)
         if (other->opt == sweep->opt)
@@ -75,44 +75,44 @@ static int make_job(struct bench_plan *plan, int point, int argc, char **argv)
 {
     struct bench_job *job = &plan->jobs[point];
     char **words = calloc((size_t)(argc + plan->nr_sweeps) + 1, sizeof *words);
-    struct asked asked;
+    struct arguments arguments;
     int failed;
 
     if (!words)
         return complain("no memory for the measurements");
     memcpy(words, argv, (size_t)argc * sizeof *words);
     words_at(plan, point, words + argc);
-    failed = asked_parse(&asked, argc + plan->nr_sweeps, words) || job_make(job, &asked) ||
-             name_job(job, words + argc, plan->nr_sweeps) || job_check(job, &asked);
+    failed = arguments_parse(&arguments, argc + plan->nr_sweeps, words) || job_make(job, &arguments) ||
+             name_job(job, words + argc, plan->nr_sweeps) || job_check(job, &arguments);
     free(words);
     return failed ? -1 : 0;
 }
 
-static void take_plan(struct bench_plan *plan, const struct asked *asked)
+static void take_plan(struct bench_plan *plan, const struct arguments *arguments)
 {
-    plan->output = given(asked->output) ? (enum bench_output)asked->output : OUTPUT_HUMAN;
-    plan->record = asked->record;
-    plan->latency_log = asked->latency_log;
-    plan->iops_log = asked->iops_log;
-    plan->to_fio = asked->to_fio;
-    plan->describe = asked->describe;
-    plan->help = asked->help;
-    plan->version = asked->version;
-    plan->quiet = asked->quiet;
+    plan->output = given(arguments->output) ? (enum bench_output)arguments->output : OUTPUT_HUMAN;
+    plan->record = arguments->record;
+    plan->latency_log = arguments->latency_log;
+    plan->iops_log = arguments->iops_log;
+    plan->to_fio = arguments->to_fio;
+    plan->describe = arguments->describe;
+    plan->help = arguments->help;
+    plan->version = arguments->version;
+    plan->quiet = arguments->quiet;
 }
 
 static int make_plan(struct bench_plan *plan, int argc, char **argv)
 {
-    struct asked asked;
+    struct arguments arguments;
 
     if (argc < 2)
         return complain("say what to measure: `iobench file` measures with the defaults; --help tells more");
-    if (asked_parse(&asked, argc, argv))
+    if (arguments_parse(&arguments, argc, argv))
         return -1;
-    take_plan(plan, &asked);
+    take_plan(plan, &arguments);
     if (plan->help || plan->describe || plan->version)
         return 0;
-    if (make_sweeps(plan, &asked.sweeps))
+    if (make_sweeps(plan, &arguments.sweeps))
         return -1;
     plan->jobs = calloc((size_t)plan->nr_jobs, sizeof *plan->jobs);
     if (!plan->jobs)
@@ -129,7 +129,7 @@ int plan_parse(struct bench_plan *plan, int argc, char **argv)
 
     *plan = (struct bench_plan){0};
     failed = make_plan(plan, argc, argv);
-    asked_forget();
+    arguments_forget();
     return failed;
 }
 

@@ -25,7 +25,7 @@ static bool is_nohup(int number)
     return number == SIGHUP && sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
 }
 
-int crew_catch_signals(void)
+int workers_catch_signals(void)
 {
     static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = stop};

@@ -19,21 +19,21 @@ int bench_invalidate(struct bench_run *run, const char *format, ...)
 }
 
 /* Of files without a byte the page cache holds nothing and everything. */
-int crew_check_cache(struct bench_run *run)
+int workers_check_cache(struct bench_run *run)
 {
     const struct cache_found *found = &run->cache;
-    enum cache_state asked = run->job->cache;
+    enum cache_state requested = run->job->cache;
 
-    if (asked == CACHE_UNKNOWN || asked == found->state || (found->state == CACHE_COLD && !found->bytes))
+    if (requested == CACHE_UNKNOWN || requested == found->state || (found->state == CACHE_COLD && !found->bytes))
         return 0;
     if (found->resident_bytes < 0)
         return bench_invalidate(run,
                                 "the page cache should be %s, but the kernel does not tell what it holds; see --cache",
-                                cache_states[asked]);
+                                cache_states[requested]);
     return bench_invalidate(run,
                             "the page cache should be %s, but holds %" PRId64 " of %" PRId64
                             " bytes by %s; see --cache, or take a filesystem on a device",
-                            cache_states[asked], found->resident_bytes, found->bytes, found->by);
+                            cache_states[requested], found->resident_bytes, found->bytes, found->by);
 }
 
 static int check_failures(struct bench_run *run)
@@ -70,7 +70,7 @@ static int check_worker(struct bench_run *run, const struct bench_worker *worker
     return 0;
 }
 
-int crew_check_work(struct bench_run *run)
+int workers_check_work(struct bench_run *run)
 {
     int64_t ops = 0;
 

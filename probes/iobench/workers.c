@@ -27,7 +27,7 @@
 #define MOST_WINDOWS  (INT64_C(1) << 20)
 #define LOG_BYTES     (INT64_C(1) << 28) /* at most where addresses have 32 bits */
 
-struct crew {
+struct workers {
     struct bench_run run;
     struct spawn spawn;
     struct bench_tally *parts;
@@ -63,7 +63,7 @@ static int64_t room_for_windows(const struct bench_job *job)
 }
 
 /* Where only operations end the run, whether the time series fits is found out afterwards: see check_worker. */
-int crew_check(const struct bench_job *job)
+int workers_check(const struct bench_job *job)
 {
     int64_t room = room_for_windows(job);
 
@@ -95,75 +95,75 @@ static int64_t room_for_log(const struct bench_job *job)
     return memory / job->threads / (int64_t)sizeof(struct bench_logged);
 }
 
-static int take_memory(struct crew *crew, const struct bench_job *job)
+static int take_memory(struct workers *workers, const struct bench_job *job)
 {
-    crew->room_windows = room_for_windows(job);
-    crew->room_logged = room_for_log(job);
-    crew->run.workers = shared_memory(job->threads, sizeof *crew->run.workers);
-    crew->parts = shared_memory(job->threads * NR_PARTS, sizeof *crew->parts);
-    if (crew->room_windows)
-        crew->windows = shared_memory(job->threads * crew->room_windows, sizeof *crew->windows);
-    if (crew->room_logged)
-        crew->log = shared_memory(job->threads * crew->room_logged, sizeof *crew->log);
-    return crew->run.workers && crew->parts && (crew->windows || !crew->room_windows) &&
-                   (crew->log || !crew->room_logged)
+    workers->room_windows = room_for_windows(job);
+    workers->room_logged = room_for_log(job);
+    workers->run.workers = shared_memory(job->threads, sizeof *workers->run.workers);
+    workers->parts = shared_memory(job->threads * NR_PARTS, sizeof *workers->parts);
+    if (workers->room_windows)
+        workers->windows = shared_memory(job->threads * workers->room_windows, sizeof *workers->windows);
+    if (workers->room_logged)
+        workers->log = shared_memory(job->threads * workers->room_logged, sizeof *workers->log);
+    return workers->run.workers && workers->parts && (workers->windows || !workers->room_windows) &&
+                   (workers->log || !workers->room_logged)
                ? 0
                : -1;
 }
 
-static void prepare_workers(struct crew *crew, const struct bench_job *job)
+static void prepare_workers(struct workers *workers, const struct bench_job *job)
 {
-    for (int32_t index = 0; index < crew->run.nr_workers; index++) {
-        struct bench_worker *worker = &crew->run.workers[index];
+    for (int32_t index = 0; index < workers->run.nr_workers; index++) {
+        struct bench_worker *worker = &workers->run.workers[index];
 
-        worker->run = &crew->run;
+        worker->run = &workers->run;
         worker->job = job;
         worker->index = index;
         worker->limit = INT64_MAX;
-        worker->parts = crew->parts + index * NR_PARTS;
+        worker->parts = workers->parts + index * NR_PARTS;
         worker->ops_asked = bench_share(worker, job->ops);
-        worker->windows = crew->windows ? crew->windows + index * crew->room_windows : NULL;
-        worker->room_windows = crew->room_windows;
-        worker->log = crew->log ? crew->log + index * crew->room_logged : NULL;
-        worker->room_logged = crew->room_logged;
+        worker->windows = workers->windows ? workers->windows + index * workers->room_windows : NULL;
+        worker->room_windows = workers->room_windows;
+        worker->log = workers->log ? workers->log + index * workers->room_logged : NULL;
+        worker->room_logged = workers->room_logged;
     }
 }
 
-struct bench_run *crew_make(const struct bench_job *job, const struct bench_engine *engine, int32_t repeat)
+struct bench_run *workers_make(const struct bench_job *job, const struct bench_engine *engine, int32_t repeat)
 {
-    struct crew *crew = shared_memory(1, sizeof *crew);
+    struct workers *workers = shared_memory(1, sizeof *workers);
 
-    if (!crew) {
+    if (!workers) {
         complain("no memory for a run: %s", strerror(errno));
         return NULL;
     }
-    crew->run.job = job;
-    crew->run.engine = engine;
-    crew->run.repeat = repeat;
-    crew->run.held = -1;
-    crew->run.nr_workers = (int32_t)job->threads;
-    crew->run.cache.by = "none";
-    crew->run.rows_expected = crew->run.rows_found = -1;
-    if (take_memory(crew, job) < 0) {
+    workers->run.job = job;
+    workers->run.engine = engine;
+    workers->run.repeat = repeat;
+    workers->run.held = -1;
+    workers->run.nr_workers = (int32_t)job->threads;
+    workers->run.cache.by = "none";
+    workers->run.rows_expected = workers->run.rows_found = -1;
+    if (take_memory(workers, job) < 0) {
         complain("no memory for %d workers: %s; ask for fewer, or for fewer windows and no log of operations",
-                 crew->run.nr_workers, strerror(errno));
-        crew_free(&crew->run);
+                 workers->run.nr_workers, strerror(errno));
+        workers_free(&workers->run);
         return NULL;
     }
-    prepare_workers(crew, job);
-    return &crew->run;
+    prepare_workers(workers, job);
+    return &workers->run;
 }
 
-void crew_free(struct bench_run *run)
+void workers_free(struct bench_run *run)
 {
-    struct crew *crew = (struct crew *)run;
-    int32_t workers = run->nr_workers;
+    struct workers *workers = (struct workers *)run;
+    int32_t count = run->nr_workers;
 
-    give_back(crew->log, workers * crew->room_logged, sizeof *crew->log);
-    give_back(crew->windows, workers * crew->room_windows, sizeof *crew->windows);
-    give_back(crew->parts, workers * NR_PARTS, sizeof *crew->parts);
-    give_back(run->workers, workers, sizeof *run->workers);
-    give_back(crew, 1, sizeof *crew);
+    give_back(workers->log, count * workers->room_logged, sizeof *workers->log);
+    give_back(workers->windows, count * workers->room_windows, sizeof *workers->windows);
+    give_back(workers->parts, count * NR_PARTS, sizeof *workers->parts);
+    give_back(run->workers, count, sizeof *run->workers);
+    give_back(workers, 1, sizeof *workers);
 }
 
 /* Where somebody has complained already. */
@@ -179,7 +179,7 @@ static int take_complaint(struct bench_run *run)
 static int load(struct bench_run *run)
 {
     if (run->engine->load(run) == 0)
-        return crew_check_cache(run);
+        return workers_check_cache(run);
     if (bench_stopping())
         return -1;
     return take_complaint(run);
@@ -203,20 +203,20 @@ static double share_of_time(const struct bench_run *run, int64_t now_ns)
     return (double)(now_ns - run->start_ns) / (double)(run->deadline_ns - run->start_ns);
 }
 
-static struct crew_progress progress(const struct bench_run *run, int64_t now_ns)
+static struct workers_progress progress(const struct bench_run *run, int64_t now_ns)
 {
-    struct crew_progress found = {0};
-    int64_t asked = 0;
+    struct workers_progress found = {0};
+    int64_t requested = 0;
 
     for (int32_t index = 0; index < run->nr_workers; index++) {
         const struct bench_tally *tally = &run->workers[index].parts[PART_OP];
 
         found.ops += __atomic_load_n(&tally->ops, __ATOMIC_RELAXED);
-        asked += run->workers[index].ops_asked;
+        requested += run->workers[index].ops_asked;
     }
     found.share = share_of_time(run, now_ns);
-    if (asked && (double)found.ops / (double)asked > found.share)
-        found.share = (double)found.ops / (double)asked;
+    if (requested && (double)found.ops / (double)requested > found.share)
+        found.share = (double)found.ops / (double)requested;
     if (found.share > 1)
         found.share = 1;
     return found;
@@ -233,7 +233,7 @@ static void set_times(struct bench_run *run)
 
 /* Lets the workers work and shows how far they are; run->system is what the measured part cost. */
 static void watch(struct spawn *spawn, struct bench_run *run, const struct storage *storage,
-                  void (*show)(const struct crew_progress *progress, void *context), void *context)
+                  void (*show)(const struct workers_progress *progress, void *context), void *context)
 {
     struct system_usage before, after;
     int64_t shown_ns;
@@ -252,7 +252,7 @@ static void watch(struct spawn *spawn, struct bench_run *run, const struct stora
             read = true;
         }
         if (show && now_ns - shown_ns >= SHOW_NS) {
-            struct crew_progress now = progress(run, now_ns);
+            struct workers_progress now = progress(run, now_ns);
 
             show(&now, context);
             shown_ns = now_ns;
@@ -299,9 +299,9 @@ static void sum_process_io(struct bench_run *run)
 }
 
 static int work(struct bench_run *run, const struct storage *storage,
-                void (*show)(const struct crew_progress *progress, void *context), void *context)
+                void (*show)(const struct workers_progress *progress, void *context), void *context)
 {
-    struct spawn *spawn = &((struct crew *)run)->spawn;
+    struct spawn *spawn = &((struct workers *)run)->spawn;
     bool started = spawn_start(spawn, run) == 0;
 
     if (!started) {
@@ -319,12 +319,12 @@ static int work(struct bench_run *run, const struct storage *storage,
     measure_end(run);
     if (run->job->processes)
         sum_process_io(run);
-    return crew_check_work(run);
+    return workers_check_work(run);
 }
 
 /* What must be taken back also where the run fails. */
 static int run_engine(struct bench_run *run, const struct storage *storage,
-                      void (*show)(const struct crew_progress *progress, void *context), void *context)
+                      void (*show)(const struct workers_progress *progress, void *context), void *context)
 {
     int result = load(run);
 
@@ -336,8 +336,8 @@ static int run_engine(struct bench_run *run, const struct storage *storage,
     return result;
 }
 
-int crew_run(struct bench_run *run, const struct storage *storage,
-             void (*show)(const struct crew_progress *progress, void *context), void *context)
+int workers_run(struct bench_run *run, const struct storage *storage,
+                void (*show)(const struct workers_progress *progress, void *context), void *context)
 {
     if (files_enter(run) < 0)
         return take_complaint(run);

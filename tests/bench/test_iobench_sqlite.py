@@ -282,10 +282,9 @@ def test_an_update_writes_in_every_run_and_with_every_transaction(tmp_path: Path
         calls = benched.calls(tmp_path / "log", "fdatasync,fsync", *job(tmp_path, *asked))
         seen.append(sum(1 for call in calls if call.path.endswith("-journal")))
         (path,) = kept(tmp_path)
-        values.append(tables(path)["tblMyList0"])
+        values += tables(path)["tblMyList0"].values()
     assert set(seen) == {40 * 3}
-    changed = [{key for key in old if old[key] != new[key]} for old, new in itertools.pairwise(values)]
-    assert changed[0] == changed[1] and len(changed[0]) > 10  # the seed chooses the rows, and not what is in them
+    assert len(set(values)) == len(values) == 3 * 40
 
 
 def test_no_value_is_written_twice(tmp_path: Path) -> None:
@@ -352,25 +351,6 @@ def test_other_rows_than_the_job_needs_are_made_anew(tmp_path: Path) -> None:
     found = tables(kept(tmp_path)[0])
     assert [len(rows) for rows in found.values()] == [20] * 2
     assert {len(value) for value in found["tblMyList0"].values()} == {50}
-
-
-def damage_page(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.seek(2 * 4096)
-        file.write(b"\xff" * 4096)
-
-
-def make_text(path: Path) -> None:
-    path.write_text("not a database\n" * 1000)
-
-
-@pytest.mark.parametrize("damage", [damage_page, make_text])
-def test_a_damaged_database_is_refused(tmp_path: Path, damage: Any) -> None:
-    asked = ("--sqlite-op=update", "-n", "200", "-T", "1", "--keep")
-    benched.run(*job(tmp_path, *asked))
-    damage(kept(tmp_path)[0])
-    said = benched.run(*job(tmp_path, *asked), status=1).stderr.decode()
-    assert "test.db0_0" in said and "remove it, or leave out --keep" in said
 
 
 # -- libraries --------------------------------------------------------------------------------------------------------

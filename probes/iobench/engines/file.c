@@ -95,12 +95,12 @@ static void set_end(struct bench_worker *worker, struct file_worker *own)
 /* Touched here, so that no page of it is missing when it counts. */
 static int open_buffers(struct bench_worker *worker, struct file_worker *own, size_t nr_buffers)
 {
-    size_t align = BUFFER_ALIGN, asked = 0, bytes;
+    size_t align = BUFFER_ALIGN, requested = 0, bytes;
     void *buffers;
 
     if (worker->job->file.mode.open_flags & O_DIRECT)
-        asked = direct_align(own->file).memory;
-    while (align < asked)
+        requested = direct_align(own->file).memory;
+    while (align < requested)
         align *= 2;
     own->stride = (own->record + align - 1) / align * align;
     if (__builtin_mul_overflow(own->stride, nr_buffers, &bytes) || posix_memalign(&buffers, align, bytes))
@@ -153,7 +153,7 @@ static uint64_t take(struct file_stream *stream, uint64_t *appended)
     return order_at(stream->order, stream->first + number % stream->count);
 }
 
-static void tell_read_again(const struct bench_worker *worker)
+static void note_read_again(const struct bench_worker *worker)
 {
     struct file_state *state = worker->run->state;
 
@@ -194,7 +194,7 @@ bool file_next(struct bench_worker *worker, struct file_worker *own, void *buffe
     if (!bench_next(worker, &step->due_ns))
         return false;
     if (!step->write && stream->taken == stream->count)
-        tell_read_again(worker);
+        note_read_again(worker);
     step->record = take(stream, own->appended);
     step->offset = (int64_t)step->record * job->file.record;
     if (step->write) {

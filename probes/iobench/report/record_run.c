@@ -16,9 +16,7 @@ struct run_row {
     int64_t postmark_files, postmark_transactions, postmark_least_bytes, postmark_most_bytes, postmark_read_bytes,
         postmark_write_bytes, postmark_subdirectories;
     int64_t cache_resident_bytes, cache_bytes;
-    int64_t cpu_active_ns, cpu_idle_ns, cpu_iowait_ns, cpu_steal_ns, device_reads, device_read_bytes, device_writes,
-        device_write_bytes, device_discard_bytes, device_flushes, device_busy_ns, process_read_bytes,
-        process_write_bytes, pressure_some_ns, pressure_full_ns, filesystem_write_bytes;
+    struct system_usage system;
     int64_t ops_not_logged;
     int32_t point, repeat, threads, repeats, postmark_bias_read, postmark_bias_create;
     int32_t valid, interrupted, processes, shared, compat_rng, final_sync, random_order, postmark_buffered,
@@ -31,10 +29,12 @@ struct run_row {
 
 #define ALWAYS(member, unit, meaning) RECORD_FIELD(run_row, member, RECORD_INT64, false, unit, meaning)
 #define MAYBE(member, unit, meaning)  RECORD_FIELD(run_row, member, RECORD_INT64, true, unit, meaning)
-#define SMALL(member, meaning)        RECORD_FIELD(run_row, member, RECORD_INT32, false, NULL, meaning)
-#define MAYBE_SMALL(member, meaning)  RECORD_FIELD(run_row, member, RECORD_INT32, true, NULL, meaning)
-#define TEXT(member, meaning)         RECORD_FIELD(run_row, member, RECORD_STRING, false, NULL, meaning)
-#define MAYBE_TEXT(member, meaning)   RECORD_FIELD(run_row, member, RECORD_STRING, true, NULL, meaning)
+#define SYSTEM(member, unit, meaning)                                                                                  \
+    {#member, RECORD_INT64, true, unit, meaning, offsetof(struct run_row, system.member), sizeof(int64_t)}
+#define SMALL(member, meaning)       RECORD_FIELD(run_row, member, RECORD_INT32, false, NULL, meaning)
+#define MAYBE_SMALL(member, meaning) RECORD_FIELD(run_row, member, RECORD_INT32, true, NULL, meaning)
+#define TEXT(member, meaning)        RECORD_FIELD(run_row, member, RECORD_STRING, false, NULL, meaning)
+#define MAYBE_TEXT(member, meaning)  RECORD_FIELD(run_row, member, RECORD_STRING, true, NULL, meaning)
 
 static const struct record_field run_fields[] = {
     ALWAYS(ts_ns, "ns", "Start of the measured part, behind the warm-up."),
@@ -76,22 +76,22 @@ static const struct record_field run_fields[] = {
     MAYBE(postmark_subdirectories, NULL, "Its number of subdirectories."),
     MAYBE(cache_resident_bytes, "B", "Bytes of the files that were resident before the measurement."),
     ALWAYS(cache_bytes, "B", "Size of these files together."),
-    MAYBE(cpu_active_ns, "ns", "CPU time of the whole system that was used, over the measured part."),
-    MAYBE(cpu_idle_ns, "ns", "Its idle time."),
-    MAYBE(cpu_iowait_ns, "ns", "Its idle time with I/O outstanding."),
-    MAYBE(cpu_steal_ns, "ns", "Of the used time, what the hypervisor took."),
-    MAYBE(device_reads, "requests", "Reads that the device completed."),
-    MAYBE(device_read_bytes, "B", "Bytes that the device read."),
-    MAYBE(device_writes, "requests", "Writes that the device completed."),
-    MAYBE(device_write_bytes, "B", "Bytes that the device wrote."),
-    MAYBE(device_discard_bytes, "B", "Bytes that were discarded on the device."),
-    MAYBE(device_flushes, "requests", "Flushes that the device completed."),
-    MAYBE(device_busy_ns, "ns", "Time in which the device had a request."),
-    MAYBE(process_read_bytes, "B", "Bytes that iobench caused to be read from devices."),
-    MAYBE(process_write_bytes, "B", "Bytes that iobench caused to be sent to devices."),
-    MAYBE(pressure_some_ns, "ns", "Time in which some task waited for I/O."),
-    MAYBE(pressure_full_ns, "ns", "Time in which all tasks did."),
-    MAYBE(filesystem_write_bytes, "B", "Bytes that the filesystem wrote by its own count."),
+    SYSTEM(cpu_active_ns, "ns", "CPU time of the whole system that was used, over the measured part."),
+    SYSTEM(cpu_idle_ns, "ns", "Its idle time."),
+    SYSTEM(cpu_iowait_ns, "ns", "Its idle time with I/O outstanding."),
+    SYSTEM(cpu_steal_ns, "ns", "Of the used time, what the hypervisor took."),
+    SYSTEM(device_reads, "requests", "Reads that the device completed."),
+    SYSTEM(device_read_bytes, "B", "Bytes that the device read."),
+    SYSTEM(device_writes, "requests", "Writes that the device completed."),
+    SYSTEM(device_write_bytes, "B", "Bytes that the device wrote."),
+    SYSTEM(device_discard_bytes, "B", "Bytes that were discarded on the device."),
+    SYSTEM(device_flushes, "requests", "Flushes that the device completed."),
+    SYSTEM(device_busy_ns, "ns", "Time in which the device had a request."),
+    SYSTEM(process_read_bytes, "B", "Bytes that iobench caused to be read from devices."),
+    SYSTEM(process_write_bytes, "B", "Bytes that iobench caused to be sent to devices."),
+    SYSTEM(pressure_some_ns, "ns", "Time in which some task waited for I/O."),
+    SYSTEM(pressure_full_ns, "ns", "Time in which all tasks did."),
+    SYSTEM(filesystem_write_bytes, "B", "Bytes that the filesystem wrote by its own count."),
     ALWAYS(ops_not_logged, "operations", "Operations that the log of operations had no room for."),
     SMALL(point, "Point of the sweep, from 0."),
     SMALL(repeat, "Repetition of the point, from 0."),
@@ -236,22 +236,8 @@ static void fill_postmark(struct run_row *row, const struct postmark_job *postma
 
 static void fill_system(struct run_row *row, const struct system_usage *system)
 {
-    row->cpu_active_ns = or_null(system->cpu_active_ns, -1);
-    row->cpu_idle_ns = or_null(system->cpu_idle_ns, -1);
-    row->cpu_iowait_ns = or_null(system->cpu_iowait_ns, -1);
-    row->cpu_steal_ns = or_null(system->cpu_steal_ns, -1);
-    row->device_reads = or_null(system->device_reads, -1);
-    row->device_read_bytes = or_null(system->device_read_bytes, -1);
-    row->device_writes = or_null(system->device_writes, -1);
-    row->device_write_bytes = or_null(system->device_write_bytes, -1);
-    row->device_discard_bytes = or_null(system->device_discard_bytes, -1);
-    row->device_flushes = or_null(system->device_flushes, -1);
-    row->device_busy_ns = or_null(system->device_busy_ns, -1);
-    row->process_read_bytes = or_null(system->process_read_bytes, -1);
-    row->process_write_bytes = or_null(system->process_write_bytes, -1);
-    row->pressure_some_ns = or_null(system->pressure_some_ns, -1);
-    row->pressure_full_ns = or_null(system->pressure_full_ns, -1);
-    row->filesystem_write_bytes = or_null(system->filesystem_write_bytes, -1);
+    for (size_t index = 0; index < SYSTEM_COUNTERS; index++)
+        ((int64_t *)&row->system)[index] = or_null(((const int64_t *)system)[index], -1);
 }
 
 static void fill_outcome(struct run_row *row, const struct bench_result *result)

@@ -104,14 +104,8 @@ void sqlite_schema(int64_t database, char name[24]); /* main, db1, db2 … */
 /* Journal mode and synchronous of one database, read back: SQLite answers with another mode where it cannot have it. */
 int connection_set_modes(struct sqlite_connection *connection, const struct sqlite_job *job, int64_t database);
 
-/* fill.c, kept.c: the database before the measurement. */
-
-/* Makes it, with its tables and rows. 0 or -1, complains. */
+/* fill.c: makes a database with its tables and rows, in place of what an earlier run kept. 0 or -1, complains. */
 int sqlite_fill(const struct bench_run *run, const char *path, struct sqlite_values *values);
-
-/* Takes the one that an earlier run with --keep left; `*same` is false where the job needs another. 0 or -1, complains:
- * it is damaged. */
-int sqlite_use_kept(const struct bench_run *run, const char *path, bool *same);
 
 /* check.c, load.c, verify.c: for struct bench_engine. */
 

@@ -74,16 +74,16 @@ static int fill_tables(struct sqlite_connection *connection, const struct sqlite
     return connection_run(connection, "COMMIT");
 }
 
-static int check_page_size(struct sqlite_connection *connection, int64_t asked)
+static int check_page_size(struct sqlite_connection *connection, int64_t requested)
 {
     int64_t page;
 
     if (connection_number(connection, "PRAGMA page_size", &page) < 0)
         return -1;
-    if (page != asked)
+    if (page != requested)
         snprintf(connection->why, sizeof connection->why, "--page-size %" PRId64 ": SQLite made pages of %" PRId64,
-                 asked, page);
-    return page == asked ? 0 : -1;
+                 requested, page);
+    return page == requested ? 0 : -1;
 }
 
 /* Without a journal: nobody needs what is half made. The modes of the job come after, for what they leave in the file.

@@ -17,12 +17,9 @@ static int load_databases(struct bench_run *run, struct sqlite_values *values)
     for (int32_t set = 0; set < sqlite_sets(run->job); set++)
         for (int64_t database = 0; database < run->job->sqlite.databases; database++) {
             char path[sizeof run->directory + 64];
-            bool same = false;
 
             sqlite_path(run, set, database, path, sizeof path);
-            if (run->job->keep && access(path, F_OK) == 0 && sqlite_use_kept(run, path, &same) < 0)
-                return -1;
-            if (!same && sqlite_fill(run, path, values) < 0)
+            if (sqlite_fill(run, path, values) < 0)
                 return -1;
         }
     return 0;

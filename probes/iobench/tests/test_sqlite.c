@@ -13,7 +13,7 @@ enum { NR_WORKERS = 3, NR_KEYS = 200000 };
 static const struct {
     const char *name;
     enum sqlite_op op;
-    int64_t mix[4], ops, rows, asked, threads;
+    int64_t mix[4], ops, rows, requested, threads;
     bool shared;
     int64_t prefilled;
 } needs[] = {
@@ -37,7 +37,7 @@ static struct bench_job job_of(size_t number)
                                      .journal_mode = "DELETE",
                                      .checkpoint = "auto",
                                      .rows = needs[number].rows,
-                                     .prefilled = needs[number].asked,
+                                     .prefilled = needs[number].requested,
                                      .value = 100,
                                      .page = 4096,
                                      .tables = 1,
