@@ -220,11 +220,12 @@ struct bench_run {
  */
 struct bench_engine {
     const char *name;
+    size_t state_bytes;                         /* of worker->state, zeroed before open; 0: open sets it */
     int (*check)(const struct bench_job *job);  /* refuses what cannot be done, before anything is made; or NULL */
     int (*load)(struct bench_run *run);         /* makes files and rows, brings the cache into the state asked for */
     int (*open)(struct bench_worker *worker);   /* before the start: descriptors, buffers, orders */
     int (*work)(struct bench_worker *worker);   /* measured: `while (bench_next(...))` */
-    void (*close)(struct bench_worker *worker); /* where worker->state is set, also after open or work failed */
+    void (*close)(struct bench_worker *worker); /* where there is a worker->state, also after open or work failed */
     int (*verify)(struct bench_run *run);       /* what should be there is, else run->invalid is set; or NULL */
     void (*unload)(struct bench_run *run);      /* after verify, also where load failed half-way */
 };

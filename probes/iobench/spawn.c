@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -33,7 +34,7 @@ static void on_bus_error(int number)
     signal(number, SIG_DFL);
 }
 
-static void tell(struct hand *hand, enum phase phase)
+static void announce(struct hand *hand, enum phase phase)
 {
     ssize_t written;
 
@@ -79,6 +80,26 @@ static int work_guarded(struct bench_worker *worker)
     return result;
 }
 
+static int open_worker(struct bench_worker *worker, const struct bench_engine *engine)
+{
+    if (engine->state_bytes) {
+        worker->state = calloc(1, engine->state_bytes);
+        if (!worker->state)
+            return bench_fail(worker, ENOMEM, "no memory");
+    }
+    return engine->open(worker);
+}
+
+static void close_worker(struct bench_worker *worker, const struct bench_engine *engine)
+{
+    if (!worker->state)
+        return;
+    engine->close(worker);
+    if (engine->state_bytes)
+        free(worker->state);
+    worker->state = NULL;
+}
+
 static void serve(struct hand *hand)
 {
     struct bench_worker *worker = hand->worker;
@@ -86,10 +107,10 @@ static void serve(struct hand *hand)
     int opened, worked = 0;
 
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-    opened = engine->open(worker);
+    opened = open_worker(worker, engine);
     if (opened < 0)
         bench_fail(worker, 0, "it could not be prepared");
-    tell(hand, PHASE_READY);
+    announce(hand, PHASE_READY);
     wait_at_gate(hand->spawn);
     if (opened == 0 && atomic_load(&hand->spawn->go)) {
         worker_start(worker);
@@ -99,9 +120,8 @@ static void serve(struct hand *hand)
     if (worked < 0)
         bench_fail(worker, 0, "its work failed");
     worker_end(worker);
-    tell(hand, PHASE_ENDED);
-    if (worker->state)
-        engine->close(worker);
+    announce(hand, PHASE_ENDED);
+    close_worker(worker, engine);
 }
 
 static void *thread_main(void *hand)

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -54,22 +53,14 @@ static void close_worker(struct bench_worker *worker)
     if (own->map)
         munmap(own->map, (size_t)worker->job->file.size);
     file_close(&own->file);
-    free(own);
-    worker->state = NULL;
 }
 
 static int open_worker(struct bench_worker *worker)
 {
-    struct mmap_worker *own = calloc(1, sizeof *own);
+    struct mmap_worker *own = worker->state;
 
-    if (!own)
-        return bench_fail(worker, ENOMEM, "no memory");
-    worker->state = own;
     own->page = sysconf(_SC_PAGESIZE);
-    if (file_open(worker, &own->file, 1) == 0 && map_file(worker, own) == 0)
-        return 0;
-    close_worker(worker);
-    return -1;
+    return file_open(worker, &own->file, 1) < 0 ? -1 : map_file(worker, own);
 }
 
 static int make_durable(const struct mmap_worker *own, const struct file_mode *mode, const struct file_step *step)
@@ -109,6 +100,7 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_mmap = {
     .name = "mmap",
+    .state_bytes = sizeof(struct mmap_worker),
     .check = check,
     .load = file_load,
     .open = open_worker,

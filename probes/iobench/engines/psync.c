@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -50,19 +49,11 @@ static int check(const struct bench_job *job)
 static void close_worker(struct bench_worker *worker)
 {
     file_close(worker->state);
-    free(worker->state);
-    worker->state = NULL;
 }
 
 static int open_worker(struct bench_worker *worker)
 {
-    worker->state = calloc(1, sizeof(struct file_worker));
-    if (!worker->state)
-        return bench_fail(worker, ENOMEM, "no memory");
-    if (file_open(worker, worker->state, 1) == 0)
-        return 0;
-    close_worker(worker);
-    return -1;
+    return file_open(worker, worker->state, 1);
 }
 
 /* Until the record is whole. Returns 0, an errno, or -1 where the file ends. */
@@ -136,6 +127,7 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_psync = {
     .name = "psync",
+    .state_bytes = sizeof(struct file_worker),
     .check = check,
     .load = file_load,
     .open = open_worker,

@@ -69,8 +69,6 @@ static void close_worker(struct bench_worker *worker)
     file_close(&own->file);
     free(own->requests);
     free(own->buffers);
-    free(own);
-    worker->state = NULL;
 }
 
 /* What the kernel does not want to keep is named anew in every request. */
@@ -98,16 +96,10 @@ static int open_ring(struct bench_worker *worker, struct uring_worker *own)
 
 static int open_worker(struct bench_worker *worker)
 {
-    struct uring_worker *own = calloc(1, sizeof *own);
+    struct uring_worker *own = worker->state;
 
-    if (!own)
-        return bench_fail(worker, ENOMEM, "no memory");
     own->ring.ring = -1;
-    worker->state = own;
-    if (file_open(worker, &own->file, (size_t)worker->job->file.depth) == 0 && open_ring(worker, own) == 0)
-        return 0;
-    close_worker(worker);
-    return -1;
+    return file_open(worker, &own->file, (size_t)worker->job->file.depth) < 0 ? -1 : open_ring(worker, own);
 }
 
 static struct io_uring_sqe *prepare(struct uring_worker *own, const struct request *request, bool is_sync)
@@ -308,6 +300,7 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_uring = {
     .name = "io_uring",
+    .state_bytes = sizeof(struct uring_worker),
     .check = check,
     .load = file_load,
     .open = open_worker,

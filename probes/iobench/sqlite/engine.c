@@ -120,10 +120,9 @@ static int prepare_statements(struct bench_worker *worker)
 static int sqlite_open(struct bench_worker *worker)
 {
     const struct sqlite_setup *setup = worker->run->state;
-    struct sqlite_worker *state = calloc(1, sizeof *state);
+    struct sqlite_worker *state = worker->state;
 
-    worker->state = state;
-    if (!state || sqlite_keys_open(&state->keys, worker, setup->prefilled) < 0 ||
+    if (sqlite_keys_open(&state->keys, worker, setup->prefilled) < 0 ||
         sqlite_values_open(&state->values, worker->job, setup->nonce, worker->index) < 0)
         return bench_fail(worker, ENOMEM, "keys of %" PRId64 " rows", setup->prefilled);
     if (open_databases(worker) < 0 || prepare_statements(worker) < 0)
@@ -314,20 +313,17 @@ static void sqlite_close(struct bench_worker *worker)
 {
     struct sqlite_worker *state = worker->state;
 
-    if (!state)
-        return;
     if (state->connection.db)
         finalize_statements(worker);
     connection_close(&state->connection);
     checkpoints_close(&state->checkpoints);
     sqlite_keys_close(&state->keys);
     sqlite_values_close(&state->values);
-    free(state);
-    worker->state = NULL;
 }
 
 const struct bench_engine sqlite_engine = {
     .name = "sqlite",
+    .state_bytes = sizeof(struct sqlite_worker),
     .check = sqlite_check,
     .load = sqlite_load,
     .open = sqlite_open,
