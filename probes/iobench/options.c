@@ -25,7 +25,7 @@ static const struct opt table[] = {
     {0, "filename", "PATH", "instead, measure this existing file or device", OPT_TEXT, &arguments.filename, 0, 0},
     {0, "raw", NULL, "PATH is a block device; needs --i-know", OPT_FLAG, &arguments.raw, 0, 0},
     {0, "i-know", NULL, "what is in PATH may be overwritten", OPT_FLAG, &arguments.i_know, 0, 0},
-    {0, "keep", NULL, "leave the files in DIR/iobench-kept, and use data files that an earlier run left there",
+    {0, "keep", NULL, "leave the files in DIR/iobench-kept, and use again what iobench file\nleft there earlier",
      OPT_FLAG, &arguments.keep, 0, 0},
 
     {0, EVERY, NULL, "workers and time", OPT_HEADING, NULL, 0, 0},

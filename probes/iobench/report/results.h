@@ -40,8 +40,8 @@ void results_free(struct bench_results *results);
 /* Whether the numbers can be believed; where not, result->run.invalid says why. */
 bool result_valid(const struct bench_result *result);
 
-/* 0 only where the result is valid. The errno of the worker that failed first, EINTR after a
- * signal, else EIO: what was to be done was not what was found done. */
+/* 0 only where the result is valid. The errno of the worker that failed first, EINTR after a signal, else EIO: what was
+ * to be done was not what was found done. */
 int result_error(const struct bench_result *result);
 
 /* Start of the first five windows in a row whose rates differ by no more than 20 % of their mean, and whose line of
