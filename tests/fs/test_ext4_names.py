@@ -1,0 +1,40 @@
+"""Which of an ext4 image's names pytsk3 reads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import pytsk3
+from support import ext4_oracle
+
+from androstep_analysis import fs
+
+BLOCK_BYTES = 1024
+MOST_BYTES = 4096 * BLOCK_BYTES
+"""Of files without extents, beyond which pytsk3, which lays out each of their blocks, would take long."""
+
+DIRECTORY_BYTES = BLOCK_BYTES + 12 * BLOCK_BYTES
+"""Of the root and of lost+found."""
+
+
+@pytest.mark.parametrize(("beyond", "opened"), [(0, 1), (1, 0)])
+def test_what_would_take_pytsk3_long_is_read_without_it(
+    beyond: int, opened: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ext4_oracle.require("mke2fs")
+    root, image = tmp_path / "root", tmp_path / "image"
+    root.mkdir()
+    (root / "sparse").touch()
+    os.truncate(root / "sparse", MOST_BYTES - DIRECTORY_BYTES + beyond)
+    words = ["-q", "-t", "ext2", "-b", str(BLOCK_BYTES), "-O", "^resize_inode", "-d", root]
+    subprocess.run(["mke2fs", *words, image, "8M"], check=True)
+    calls = []
+    monkeypatch.setattr(
+        pytsk3, "FS_Info", lambda *given, real=pytsk3.FS_Info, **named: calls.append(1) or real(*given, **named)
+    )
+    read = fs.read(image, dev=7 << 20, source="image_after")
+    assert len(calls) == opened
+    assert {"/sparse", "/lost+found"} <= set(read.files["names"].explode())
