@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support import machine, needs
 
 # Examples of properties are the same in every run, and may take their time; --hypothesis-profile=default draws new.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,16 +33,43 @@ def _on_disk() -> None:
 _on_disk()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips tests marked `root` for everyone else, and gives them a second try for root.
+NEEDS = ("root", "qemu", "corpus", "browser", "slow")
+"""The markers of what a test needs; `unit` is on those that have none of them."""
 
-    They use what the machine has once, the kernel's tracing and its loop devices, beside other tests that do the same.
-    A test that needed its second try stands in pytest's last line as a rerun.
-    """
+OTHER_MACHINES = {"aarch64-linux-musl", "arm-linux-musleabihf"}
+"""Builds of the probes that QEMU runs here: tests that name one or have it as a parameter need that."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Gives every test the markers of what it needs, and skips those marked `root` for everyone else."""
     for item in items:
-        if item.get_closest_marker("root"):
-            is_root = os.geteuid() == 0
-            item.add_marker(pytest.mark.flaky(reruns=1) if is_root else pytest.mark.skip(reason="needs root"))
+        for marker in sorted(_needed(item)):
+            item.add_marker(marker)
+        if not any(item.get_closest_marker(marker) for marker in NEEDS):
+            item.add_marker("unit")
+        if item.get_closest_marker("root") and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="needs root"))
+
+
+def _needed(item: pytest.Function) -> set[str]:
+    """What the test's function needs, its fixtures, and functions that are among its parameters."""
+    fixtures = [
+        fixture.func for name in item.fixturenames for fixture in item._fixtureinfo.name2fixturedefs.get(name, ())
+    ]
+    parameters = [*item.callspec.params.values()] if hasattr(item, "callspec") else []
+    needed = set().union(*(needs.of(called) for called in (item.function, *fixtures, *filter(callable, parameters))))
+    words = {word for word in (*parameters, *item.function.__code__.co_consts) if isinstance(word, str)}
+    return needed | ({"qemu"} if words & OTHER_MACHINES else set())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Tests marked `alone` run while no other test of this machine marked `root` does, whichever process it is in."""
+    if os.geteuid() != 0 or not item.get_closest_marker("root"):
+        return (yield)
+    with (machine.alone if item.get_closest_marker("alone") else machine.shared)(machine.KERNEL):
+        return (yield)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from support.needs import needs
 
 from adbd import environment, ports, shell, sync
 from adbd.auth import Doorkeeper
@@ -219,6 +220,7 @@ class FakePhone:
         sync.serve(self, stream)
 
 
+@needs("root")
 @contextlib.contextmanager
 def phone(
     directory: Path,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from support import machine
 
 from adbd.faults import Faults
 from adbd.models import SHELL_UID, Model, Mount
@@ -84,16 +85,18 @@ class Environment:
         _furnish(directory, model, faults)
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _PREPARE, "phone"]
         operands = [str(directory), str(faults.disk_bytes or 0), "0" if faults.no_tracefs else "1"]
-        self._holder = subprocess.Popen(
-            [*command, *operands], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
         self._started: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
         self._ended = False
         # Without the right to mount nobody can bring tracefs back.
         self._without = ["--bounding-set=-sys_admin"] if faults.no_tracefs else []
         self.commands: list[str] = []
-        if not self._is_ready():
+        with machine.alone(machine.MOUNTS):
+            self._holder = subprocess.Popen(
+                [*command, *operands], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            is_ready = self._is_ready()
+        if not is_ready:
             complaint = self._holder.communicate()[1].decode()
             pytest.skip(f"no mount namespace for a phone: {complaint.strip()}")
         self.root = Path(f"/proc/{self._holder.pid}/root")

@@ -19,6 +19,8 @@ from support import benched, built
 from support.tree import ROOT
 
 TARGET = "aarch64-linux-android"
+pytestmark = pytest.mark.qemu
+
 EMULATOR = "qemu-aarch64-static"
 PAGE_BYTES = 16384
 """The largest page of arm64 phones' kernels."""

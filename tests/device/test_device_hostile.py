@@ -217,6 +217,7 @@ def test_a_phone_that_writes_without_end_is_not_listened_to(tmp_path: Path, way:
         assert connected.sh(["echo", "again"]).text == "again\n"
 
 
+@pytest.mark.root
 def test_what_fits_is_an_answer(tmp_path: Path) -> None:
     with device("tcp", tmp_path) as (connected, _):
         assert connected.script(f"head -c {30 * MIB} /dev/zero").output == bytes(30 * MIB)

@@ -212,8 +212,9 @@ def test_a_recording_without_the_samples_that_were_asked_for_tells_why(tmp_path:
         assert written(recorded.capture, loop) == list(range(BLOCKS))
 
 
+@pytest.mark.alone
 def test_a_killed_recorder_loses_nothing_that_the_kernel_still_holds(tmp_path: Path, loop: str) -> None:
-    """On this machine: an iotrace of another test may save what is left, where it finds the directory."""
+    """On this machine, where an iotrace of another test might save what is left."""
     memory = tmp_path / "memory"
     memory.mkdir()
     with connect("local") as device:

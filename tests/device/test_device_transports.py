@@ -320,6 +320,7 @@ def test_closing_leaves_nothing_behind(way: str, tmp_path: Path) -> None:
             assert "sleep" not in fake.processes().values()
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("way", ["tcp", "adb"])
 def test_a_lost_link_is_told_at_once_and_taken_up_again(way: str, tmp_path: Path) -> None:
     with device(way, tmp_path, patience_s=60) as (found, fake):
@@ -328,6 +329,7 @@ def test_a_lost_link_is_told_at_once_and_taken_up_again(way: str, tmp_path: Path
         assert found.patiently(lambda: found.sh(["echo", "there"])).output == b"there\n"
 
 
+@pytest.mark.root
 def test_a_program_goes_on_while_the_link_is_lost(tmp_path: Path) -> None:
     with device("tcp", tmp_path) as (found, fake):
         assert fake is not None

@@ -21,6 +21,7 @@ import polars as pl
 import pytest
 from adbd import EMMC, FakePhone, phone
 from support import apk_files, fake_apps
+from support.needs import needs
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
@@ -374,6 +375,7 @@ class Site:
         self.server.server_close()
 
 
+@needs("browser")
 @contextmanager
 def browser(directory: Path) -> Iterator[int]:
     """A browser without a window, and the port of its debugging socket."""

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from support.needs import needs
+
 from androstep_analysis.datasets.unpack import unpack
 from harness import build, kernel
 from harness.made import Made
@@ -113,6 +115,7 @@ def record_calls(
     run(directory, fs_type, [iotrace, Path(program), *programs], script, cpus, log_writes=False)
 
 
+@needs("qemu")
 def run(
     directory: Path,
     fs_type: str,

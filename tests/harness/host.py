@@ -12,6 +12,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from support import machine
+from support.needs import needs
+
 from harness import build
 from harness.made import Made
 
@@ -34,6 +37,7 @@ def missing() -> str | None:
     return None
 
 
+@needs("root")
 @contextlib.contextmanager
 def disk(directory: Path, mkfs: Sequence[str]) -> Iterator[Path]:
     """A loop device with an ext4 whose writes are logged to directory/disk.log; the image is directory/disk.img."""
@@ -64,7 +68,11 @@ def record(directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: i
     log.mkdir()
     program = build.workload()
     part = [mountpoint, log, str(seed), str(size)]
-    with journal(directory, made) as further, disk(directory, [*made.mkfs, *further]) as device:
+    with (
+        machine.shared(machine.MOUNTS),
+        journal(directory, made) as further,
+        disk(directory, [*made.mkfs, *further]) as device,
+    ):
         with mounted(device, mountpoint, made.options):
             _run(program, "prep", *part)
         _run(program, "mark", device, str(MARK_BYTE), "prepared")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from support.needs import needs
+
 from harness import build, guest, host, kernel
 from harness.judge import Recording
 from harness.made import Made
@@ -78,6 +80,7 @@ def missing(name: str) -> str | None:
     return lacking
 
 
+@needs()  # root or a guest, by the recording
 def make(name: str, directory: Path, seed: int = 1) -> Recording:
     """Makes the recording in an empty directory."""
     made = ALL[name]

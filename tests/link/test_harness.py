@@ -40,7 +40,7 @@ JOURNAL_MODES = ("delete", "truncate", "persist", "memory", "off", "wal")
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.root] if made.on_host else [])
+        pytest.param(name, marks=pytest.mark.root if made.on_host else pytest.mark.qemu)
         for name, made in recordings.RECORDINGS.items()
     ],
 )

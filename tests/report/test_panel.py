@@ -17,6 +17,7 @@ import nbformat
 import polars as pl
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
+from support.needs import needs
 
 from androstep_analysis import bench, capture, device
 from androstep_analysis.device import connect
@@ -237,6 +238,7 @@ def address(server: subprocess.Popen[bytes], runtime: Path) -> str:
 
 
 @pytest.fixture
+@needs("browser")
 def page() -> Iterator[Page]:
     if CHROMIUM is None:
         pytest.skip("no chromium")

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from support import corpus, waiting
+from support.needs import needs
 
 import androstep_analysis.capture
 from androstep_analysis import markup, measures, report, schema
@@ -223,6 +224,7 @@ def test_an_element_escapes_its_text_and_its_attributes() -> None:
     assert str(element) == ('<p class="&quot;&gt;&lt;script&gt;&#x27;" data-name="x">&lt;b&gt;&amp;<i>&quot;</i></p>')
 
 
+@needs("browser")
 def browser() -> str:
     """A Chromium on this machine; skips the calling test where there is none."""
     for name in ("chromium", "chromium-browser", "google-chrome"):

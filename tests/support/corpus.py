@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from support.needs import needs
+
 ROOT = Path(os.environ.get("ANDROSTEP_CORPUS", Path(__file__).resolve().parents[3] / "shared" / "corpus"))
 
 
+@needs("corpus")
 def path(name: str) -> Path:
     """File `name` of the corpus; skips the calling test where the corpus is not on this machine."""
     file = ROOT / name

@@ -15,9 +15,10 @@ from adbd import ODD, PIXEL, FakePhone, phone
 from androstep_analysis import programs
 from androstep_analysis.device import Device, connect
 from support.built import OUT
+from support.needs import needs
 
-WAYS = ("local", "tcp", "tcp, old", "adb")
-"""An old phone has no shell protocol, no sha256sum and no stat."""
+WAYS = ("local", *(pytest.param(way, marks=pytest.mark.root) for way in ("tcp", "tcp, old", "adb")))
+"""As parameters of tests. An old phone has no shell protocol, no sha256sum and no stat."""
 
 
 @contextlib.contextmanager
@@ -30,6 +31,7 @@ def home(place: Path) -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
+@needs()  # of root: what `WAYS` says
 @contextlib.contextmanager
 def device(way: str, place: Path, *, patience_s: float = 60) -> Iterator[tuple[Device, FakePhone | None]]:
     """A connected device, and the phone that it is, if any."""

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from support import machine
+from support.needs import needs
+
 
 @dataclass(frozen=True)
 class Mounted:
@@ -28,6 +31,7 @@ def make_ext4(image: Path, mkfs: Sequence[str | Path] = (), nr_mib: int = 64) ->
     subprocess.run(["mkfs.ext4", "-q", "-F", *mkfs, image, f"{nr_mib}M"], check=True)
 
 
+@needs("root")
 @contextlib.contextmanager
 def attached(image: Path, sector_bytes: int = 512) -> Iterator[str]:
     """A loop device with the image behind it and such logical blocks; skips where that cannot be done."""
@@ -60,6 +64,7 @@ def mounted(image: Path, options: str = "defaults", sector_bytes: int = 512) -> 
             try:
                 yield Mounted(image, device, top)
             finally:
-                subprocess.run(["umount", "-R", top], check=True)
+                with machine.shared(machine.MOUNTS):
+                    subprocess.run(["umount", "-R", top], check=True)
         finally:
             top.rmdir()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.needs import needs
+
 
 def trace_cmd(*arguments: str | Path) -> str:
     """What trace-cmd prints; skips where it is not installed."""
@@ -20,6 +22,7 @@ def trace_cmd(*arguments: str | Path) -> str:
     return done.stdout.decode(errors="backslashreplace")
 
 
+@needs("root")
 @contextlib.contextmanager
 def mounted(directory: Path) -> Iterator[Path]:
     """tracefs below `directory`, whether or not this machine has it mounted anywhere; skips where that cannot be."""
