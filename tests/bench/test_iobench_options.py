@@ -167,6 +167,7 @@ REFUSED = {
 """Command lines that are refused, by the option that the one sentence must name."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "words"),
     [pytest.param(option, words, id=" ".join(words)[:60]) for option in REFUSED for words in REFUSED[option]],
@@ -361,6 +362,7 @@ def test_the_table_has_all_that_can_be_swept() -> None:
     assert set(SWEPT) | SWEPT_APART == jobs_options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SWEPT)
 def test_a_sweep_measures_every_value(name: str, tmp_path: Path) -> None:
     words, values = SWEPT[name]

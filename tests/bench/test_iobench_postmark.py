@@ -99,6 +99,7 @@ def test_transactions_are_halves_in_pairs(tmp_path: Path) -> None:
     assert 290 <= said["read"][0] + said["append"][0] <= 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "bias", "parts"),
     [
@@ -116,6 +117,7 @@ def test_biases(tmp_path: Path, option: str, bias: str, parts: set[str]) -> None
     assert set(benched.tallies(recorded)) == parts | {"op", "fill", "clear"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [1, 5, 8])
 def test_a_bias_is_a_chance_in_ten(tmp_path: Path, bias: int) -> None:
     """Within five standard deviations; the seed is fixed, so that this fails always or never."""

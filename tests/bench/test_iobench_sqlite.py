@@ -90,6 +90,7 @@ def test_every_mode_inserts_every_row(tmp_path: Path, journal: str, synchronous:
     assert (run["journal_mode"].upper(), run["synchronous"].upper()) == (journal, synchronous)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["insert", "update", "delete", "select", "mixed"])
 @pytest.mark.parametrize("workers", ["--thread=1", "--thread=0"])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "private"])
@@ -226,6 +227,7 @@ def test_a_transaction_syncs_as_often_as_sqlite_documents(tmp_path: Path) -> Non
     }
 
 
+@pytest.mark.slow
 def test_transactions_on_attached_databases_sync_as_often_as_another_program(tmp_path: Path) -> None:
     """Modes hold for attached databases: with OFF nothing is synced, in Mobibench all but the first were."""
     found = dict(zip(MODES, syncs_of_iobench(tmp_path, 3), strict=True))

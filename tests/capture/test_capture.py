@@ -121,6 +121,7 @@ def top(**change: Any) -> Callable[[Any], None]:
 DISK = {"dev": "8:0", "name": "sda", "parent": None, "start_sector": 0, "nr_sectors": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -236,6 +237,7 @@ def damaged(path: Path) -> None:
     flip(path, column.data_page_offset + column.total_compressed_size // 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -289,6 +291,7 @@ def test_tables_follow_the_manifest(small: Path, change: Callable[[Any], None]) 
     assert opened.lost_events == stated["lost_events"]
 
 
+@pytest.mark.slow
 def test_tables_follow_the_code(small: Path, tmp_path: Path) -> None:
     """The same capture opened by a copy of the package, then by a copy with another rule."""
     copy = tmp_path / "code"
@@ -309,6 +312,7 @@ def test_tables_follow_the_code(small: Path, tmp_path: Path) -> None:
     assert not set(tables(small).values()) & set(before.values())
 
 
+@pytest.mark.slow
 def test_many_may_open_a_capture_at_once(demo: Path) -> None:
     processes = [
         subprocess.Popen([PROGRAM, "summary", demo, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -386,6 +390,7 @@ def test_a_capture_is_made_whole_or_not_at_all(tmp_path: Path, fault: str) -> No
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_killed_ingest_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     trace = tmp_path / "trace.txt"

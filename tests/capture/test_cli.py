@@ -114,6 +114,7 @@ def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
         cli._parsed(example)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "not_for_it"),
     [
@@ -351,6 +352,7 @@ def test_a_line_that_cannot_be_read_costs_itself(androstep: Androstep, tmp_path:
     assert "androstep: warning: " in done.err and "\x1b" not in done.err + done.out
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     command = f"{shlex.quote(str(PROGRAM))} export {shlex.quote(str(DEMO))} --to most | head -n 1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
@@ -392,6 +394,7 @@ def test_a_printed_table_is_twenty_rows(androstep: Androstep) -> None:
 EVIL = "e\x1b[2J\x9b1m"
 
 
+@pytest.mark.slow
 def test_names_stay_in_their_cell(androstep: Androstep, tmp_path: Path) -> None:
     """Escapes in process names and paths reach no terminal, from any command."""
     path = tmp_path / "evil.po"
@@ -496,6 +499,7 @@ def test_lookup_of_nothing(androstep: Androstep, image: Path, tmp_path: Path) ->
 # -- the commands that remain, and the program itself -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ingest_and_report(androstep: Androstep, tmp_path: Path) -> None:
     raw = DEMO / "raw"
     images = ["--image-before", raw / "before.img.zst", "--image-after", raw / "after.img.zst", "--device", "7:0"]
@@ -538,6 +542,7 @@ def test_every_command_takes_a_trace_as_it_is(androstep: Androstep, tmp_path: Pa
         assert all(line.startswith(("androstep: warning: ", "androstep: note: ")) for line in done.err.splitlines())
 
 
+@pytest.mark.slow
 def test_the_installed_program(tmp_path: Path) -> None:
     def run(*arguments: object) -> Any:
         return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False)

@@ -148,6 +148,7 @@ def told_in_memory(address: str, doing: str, place: Path) -> tuple[int, str]:
     return int(grown) << 10, sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES)
 def test_what_a_device_sends_does_not_fill_the_memory(tmp_path: Path, lie: str) -> None:
     """Of an answer there are a few copies."""
@@ -158,6 +159,7 @@ def test_what_a_device_sends_does_not_fill_the_memory(tmp_path: Path, lie: str) 
     assert grown < 6 * MOST_ANSWER_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [MIB, 1 << 30, (1 << 32) - 1])
 def test_a_refusal_of_a_push_is_bounded(tmp_path: Path, size: int) -> None:
     said = packet(WRTE, 1, 1, b"FAIL" + struct.pack("<I", size))

@@ -116,6 +116,7 @@ def many(rows: int, directory: Path) -> None:
         frame.cast(dict(schema.table(name).polars)).write_parquet(directory / f"{name}.parquet", row_group_size=1 << 14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", sorted(set(export.TARGETS) - {"most"}))
 def test_memory_does_not_grow_with_the_capture(target: str, tmp_path: Path) -> None:
     peaks = []

@@ -117,6 +117,7 @@ def check_depth(opened: Capture, trace: Trace, first: int) -> None:
     assert len(trace.counters) == len({row["dev"] for row in done})
 
 
+@pytest.mark.slow
 def test_the_demo(tmp_path: Path) -> None:
     opened = demo()
     trace = traced(opened, tmp_path / "x")
@@ -125,6 +126,7 @@ def test_the_demo(tmp_path: Path) -> None:
     assert (trace.clock, trace.primary) == (6, [6])
 
 
+@pytest.mark.slow
 def test_a_trace_in_many_pieces_has_the_same_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("androstep_analysis.export.batches.BATCH_ROWS", 137)
     opened = demo()
@@ -178,6 +180,7 @@ def requests(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]
     return wholes, pieces
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(requests(), st.integers(1, 5))
 def test_any_requests(

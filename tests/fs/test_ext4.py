@@ -267,6 +267,7 @@ def make(image: Path, options: list[str], tree: Path, size: int = 80 << 20) -> P
     return image
 
 
+@pytest.mark.slow
 def test_a_generated_image_reads_as_e2fsprogs_reads_it(generated: Path) -> None:
     filesystem = read(generated)
     assert filesystem.losses == ()

@@ -39,6 +39,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
+@pytest.mark.slow
 def test_wheels_are_of_their_platform(wheels: dict[str, Path]) -> None:
     machines = {"manylinux_2_17_x86_64": 62, "manylinux_2_17_aarch64": 183}  # e_machine of the ELF header
     for platform, path in wheels.items():
@@ -95,6 +96,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in ROOT.glob("probes/*/main.c")))
 def test_the_programs_of_a_wheel_run(installed: Path, name: str) -> None:
     built.program(name, programs.TARGETS[os.uname().machine])

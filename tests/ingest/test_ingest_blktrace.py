@@ -539,6 +539,7 @@ def test_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert pieces.block.equals(read.block) and pieces.tasks.equals(read.tasks)
 
 
+@pytest.mark.slow
 def test_no_access_out_of_bounds() -> None:
     chosen = "damaged or torn or garbage or cut or beginning or every_action or too_large or piece"
     done = sanitized.run("tests/ingest/test_ingest_blktrace.py", "-k", chosen)

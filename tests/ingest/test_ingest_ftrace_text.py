@@ -380,6 +380,7 @@ def kernel_lines(draw: st.DrawFn) -> list[tuple[str, dict[str, Any]]]:
     return lines
 
 
+@pytest.mark.slow
 @given(kernel_lines())
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_what_the_kernel_writes_is_read_back(tmp_path: Path, lines: list[tuple[str, dict[str, Any]]]) -> None:

@@ -169,6 +169,7 @@ def account(place: Path, tid: int) -> list[dict[str, Any]]:
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_log_tells_what_the_program_did(name: str, program: Path, tmp_path: Path) -> None:
     for attempt in range(5):

@@ -338,6 +338,7 @@ READERS: Sequence[Callable[[Source, Spool], Staging]] = (
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=5))
 @settings(deadline=None, max_examples=100)
 def test_garbage(pieces: list[bytes]) -> None:

@@ -114,6 +114,7 @@ def test_it_is_a_recording_of_its_own(recorded: Path, tmp_path: Path) -> None:
     assert schema.conform(again.samples.collect(), "samples").height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trace", "clock", "header"),
     [

@@ -81,6 +81,7 @@ def test_one_at_work_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         kill(process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda: Spool(), lambda: Scratch(Path(os.environ["TMPDIR"]), "spool")])
 def test_a_killed_spool_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], object]) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -387,6 +387,7 @@ def garbage(random, count):
         yield event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(80))
 def test_garbage_is_linked_as_the_rules_say(seed):
     chance = random.Random(seed)
@@ -452,6 +453,7 @@ def test_it_does_not_matter_how_much_is_linked_at_once(seed, monkeypatch):
     assert_frame_equal(got.requests.collect(), want.requests)
 
 
+@pytest.mark.slow
 def test_nothing_is_read_or_written_where_it_must_not_be():
     """The tests with random events once more, with the sanitizers of addresses and of undefined behaviour."""
     done = sanitized.run(__file__, "-k", "(garbage and 7) or damaged or at_once")

@@ -558,6 +558,7 @@ OF_IO: dict[str, tuple[Callable[..., pl.DataFrame], Callable[..., oracle.Facts]]
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_REQUESTS)
 @settings(max_examples=40, deadline=None)
 @given(rows=request_rows())
@@ -566,6 +567,7 @@ def test_random_requests(name, rows):
     assert_same(measure(from_rows("requests", rows)), naive(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_IO)
 @settings(max_examples=40, deadline=None)
 @given(rows=io_rows())
@@ -659,6 +661,7 @@ def test_what_is_no_table_is_refused(nothing):
         measures.mix(nothing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 def test_rows_come_in_the_same_order_every_time(name):
     """On enough rows for several threads, with many equal times."""

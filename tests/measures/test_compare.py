@@ -624,6 +624,7 @@ def test_wrong_words_are_wrong_usage(words: tuple[str, ...], tmp_path: Path) -> 
         cli.main(["compare", str(file), "--measure", "mix", "--paired-by", "device", "--windows", "1s"])
 
 
+@pytest.mark.slow
 def test_hostile_facts_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["\x1b[31mred\x1b[0m", "<script>alert(1)</script>", "a; rm -rf /", "=1+1", "$x$", "\u202egnp"]
     paths = []

@@ -69,6 +69,7 @@ def numbers(value: Any) -> int:
     return isinstance(value, int | float)
 
 
+@pytest.mark.slow
 def test_without_the_corpus(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

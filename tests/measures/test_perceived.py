@@ -300,6 +300,7 @@ def random_shots(choose: random.Random) -> list[Shot]:
     return shots
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 300, 50))
 def test_transitions_are_those_of_the_definition(first: int) -> None:
     for seed in range(first, first + 50):
