@@ -1,4 +1,5 @@
 # make demo      analyse the shipped capture and write a report
+# make check     while working: lint, types, and the tests that need no more than this machine has; installs nothing
 # make test      everything: lint, types, tests
 # make probes    the programs that run on devices, into build/probes/
 # make wheels    the packages androstep and androstep-probes, into build/wheels/; no compiler is needed to install them
@@ -21,7 +22,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 FUZZ_SECONDS := 3600
 
-.PHONY: demo test lint pytest wheels fuzz notebook figures truth fresh lock tables setup clean
+.PHONY: demo check test lint pytest wheels fuzz notebook figures truth fresh lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -29,6 +30,10 @@ demo: setup
 	$(BIN)/androstep summary datasets/demo
 	$(BIN)/androstep report datasets/demo -o $(DEMO)/report.html --figures $(DEMO)/figures
 	@echo 'The report is $(DEMO)/report.html, the figures are in $(DEMO)/figures/.'
+
+check: export DEBIAN_PACKAGES := no
+check: lint
+	$(BIN)/python -m pytest -n 2 -m unit
 
 test: lint pytest
 
@@ -94,6 +99,9 @@ tables: setup
 	$(BIN)/python tools/figures.py --list docs/figures.md
 
 include probes/probes.mk
+
+# Nothing for other machines: tests that run that are marked qemu.
+check: $(filter-out $(addsuffix %,$(TARGETS_TESTED:%=$(PROBES_OUT)/%/)),$(PROBES_OF_TESTS))
 
 wheels: setup $(foreach target,$(TARGETS),$(PROBES:%=$(PROBES_OUT)/$(target)/%))
 	@rm -rf build/wheel build/wheels
