@@ -22,6 +22,7 @@ def test_every_file_is_named() -> None:
     assert sorted((path.parent.name, path.name) for path in STORED.glob("*/*.xz")) == sorted(FILES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "name"), FILES)
 def test_results_are_those_that_were_recorded(place: str, name: str) -> None:
     path = STORED / place / name

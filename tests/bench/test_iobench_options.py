@@ -468,6 +468,7 @@ FIO = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", FIO)
 def test_fio_takes_the_job_file(words: str, tmp_path: Path) -> None:
     if shutil.which("fio") is None:

@@ -277,6 +277,7 @@ def test_spoiled_tables_are_made_again(small: Path, name: str, spoil: Callable[[
     assert tables(small) == after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [top(realtime_offset_ns=5), top(lost_events=3), top(devices=[DISK]), lambda m: m["facts"].update(clock="boot")],
@@ -359,6 +360,7 @@ def test_a_recording_in_two_files_is_the_recording(tmp_path: Path) -> None:
     assert_frame_equal(parts.requests.collect(), whole.requests.collect())
 
 
+@pytest.mark.slow
 def test_images_given_later_say_the_same(tmp_path: Path) -> None:
     trace, before, after = (DEMO / "raw" / name for name in ("trace.dat.zst", "before.img.zst", "after.img.zst"))
     made_with = capture.create([trace], tmp_path / "capture", image_before=before, image_after=after)

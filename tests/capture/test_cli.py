@@ -306,6 +306,7 @@ def test_ingest_does_not_touch_what_is_there(androstep: Androstep, demo: Path) -
     assert sorted((path, path.stat().st_mtime_ns) for path in demo.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_images_that_do_not_fit(androstep: Androstep, tmp_path: Path) -> None:
     trace, image, out = DEMO / "raw/trace.dat.zst", DEMO / "raw/after.img.zst", tmp_path / "out"
     assert "begins no filesystem" in androstep("ingest", trace, "--image-after", trace, "-o", out).sentence

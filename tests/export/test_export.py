@@ -47,6 +47,7 @@ def test_an_empty_capture(target: str, tmp_path: Path) -> None:
     assert target == "perfetto" or content == expected.get(target, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", export.TARGETS)
 def test_the_command_writes_what_the_library_writes(target: str, tmp_path: Path) -> None:
     assert cli.main(["export", str(DEMO), "--to", target, "-o", str(tmp_path / "a")]) == 0

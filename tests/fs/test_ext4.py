@@ -332,6 +332,7 @@ def test_a_filesystem_inside_a_disk_reads_as_by_itself(tree: Path, tmp_path: Pat
         read(disk)
 
 
+@pytest.mark.slow
 def test_hash_trees_and_large_directories(tree: Path, tmp_path: Path) -> None:
     oracle.require("e2fsck")
     wide = tmp_path / "wide"

@@ -395,6 +395,7 @@ SOME = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(SOME, st.integers(0, 3), st.integers(0, 50)), min_size=1, max_size=30), st.sampled_from(ORDERS)
 )

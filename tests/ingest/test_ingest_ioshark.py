@@ -143,6 +143,7 @@ def test_corpus() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_cut_anywhere(layout: str, tmp_path: Path) -> None:
     data = LAYOUTS[layout]

@@ -600,6 +600,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", SHAPES)
 def test_shape(line: str, tmp_path: Path) -> None:
     assert one(tmp_path, line) == {"line": 1, "state": "whole", **SHAPES[line]}

@@ -53,6 +53,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
+@pytest.mark.slow
 def test_a_killed_ingest_leaves_nothing_after_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary, out = tmp_path / "tmp", tmp_path / "out"
     temporary.mkdir()
@@ -67,6 +68,7 @@ def test_a_killed_ingest_leaves_nothing_after_the_next(tmp_path: Path, monkeypat
     assert names(temporary) == []
 
 
+@pytest.mark.slow
 def test_one_at_work_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary, out = tmp_path / "tmp", tmp_path / "out"
     temporary.mkdir()

@@ -281,6 +281,7 @@ class Simulation:
             request["complete_ns"] = self.emit("complete", sector + done, nr - done, request["rwbs"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_linking_finds_what_a_simulated_block_layer_did(seed):
     simulation = Simulation(seed)
@@ -395,6 +396,7 @@ def test_garbage_is_linked_as_the_rules_say(seed):
     assert_as_the_oracle(events, chance.choice([(), ON_DISK]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_a_damaged_recording_is_linked_as_the_rules_say(seed):
     """Lost and repeated events, and a stretch from which nothing is left, as where a buffer wrapped."""
@@ -433,6 +435,7 @@ def test_latencies_are_those_of_btt(name):
         assert [*(f"{ns / 1e9:.9f}" for ns in (took.min(), took.mean(), took.max())), str(len(took))] == want
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_it_does_not_matter_how_much_is_linked_at_once(seed, monkeypatch):
     simulation = Simulation(4000 + seed)

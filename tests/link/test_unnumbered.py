@@ -94,6 +94,7 @@ def places(image: fs.Filesystem, name: str) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_clusters_whose_entry_nobody_wrote_are_a_fact_and_no_others(volumes):
     before, after = images(volumes)
     changed = written(*volumes)
@@ -115,6 +116,7 @@ def test_clusters_whose_entry_nobody_wrote_are_a_fact_and_no_others(volumes):
     assert len(true) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hurt",
     [
@@ -135,6 +137,7 @@ def test_what_may_have_changed_hands_unseen_is_no_fact(
     assert facts(recorded, before, after) != {}
 
 
+@pytest.mark.slow
 def test_an_image_after_that_disagrees_leaves_no_fact(volumes):
     before, after = images(volumes)
     renamed = after.files.with_columns(path=pl.col("path").replace("/far", "/other"))

@@ -494,6 +494,7 @@ def test_repetitions_of_benchmarks_are_compared_as_bench_compares_them() -> None
     assert set(rows["repeats"]) == {"repetitions"}
 
 
+@pytest.mark.slow
 def test_replays_are_compared_as_replay_compares_them() -> None:
     from androstep_analysis import replay
 
@@ -578,6 +579,7 @@ def test_a_released_dataset_gives_what_its_captures_give(tmp_path: Path, capsys:
         compare.of_release(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_explains_what_is_not_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [trace(tmp_path / f"{name}.csv", seed, 0.5) for seed, name in enumerate("ab")]
     printed = run(capsys, "compare", *paths, "--measure", "mix", "--metric", "count_ratio")

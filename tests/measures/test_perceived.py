@@ -318,6 +318,7 @@ def test_transitions_are_those_of_the_definition(first: int) -> None:
         assert rows == oracle(shots, inputs, settle, work), seed
 
 
+@pytest.mark.slow
 def test_the_true_latency_is_within_its_bounds() -> None:
     """A screen that is known at every time, watched by snapshots at times of their own."""
     stable = unstable = 0

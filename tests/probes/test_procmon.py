@@ -412,6 +412,7 @@ def test_only_the_processes_that_are_asked_for(tmp_path: Path) -> None:
     assert {"one of them", "the other"} <= set(everyone.tables["series"]["instance"])
 
 
+@pytest.mark.slow
 def test_where_more_work_than_may_be_read_at_a_tick_each_has_its_turn(tmp_path: Path) -> None:
     spinners = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(8)]
     try:

@@ -232,6 +232,7 @@ def damages(data: bytes) -> dict[str, bytes]:
     return made | {"twice": data + data, "longer": data + b"\0", "empty": b"", "text": b"some text\n" * 9}
 
 
+@pytest.mark.slow
 def test_damage_is_refused_in_one_sentence(tmp_path: Path) -> None:
     sample().write(tmp_path / "whole.rec")
     path = tmp_path / "damaged.rec"
@@ -342,6 +343,7 @@ WRONG_OPERATIONS: list[tuple[list[dict[str, Any]], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "sentence"), WRONG_OPERATIONS, ids=[sentence for _, sentence in WRONG_OPERATIONS])
 def test_operations_that_cannot_be_are_refused(rows: list[dict[str, Any]], sentence: str, tmp_path: Path) -> None:
     known = {row["thread"] if row.get("thread", 0) < 2 else 1 for row in rows if "thread" in row}

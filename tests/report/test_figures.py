@@ -145,6 +145,7 @@ def test_a_figure_that_nothing_lists_is_told(tmp_path: Path) -> None:
     assert figures.problems(paper, tmp_path) == ["paper: figure-77.png belongs to no entry of its list; remove it"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
@@ -233,6 +234,7 @@ def test_figures_made_twice_are_the_same(tmp_path: Path) -> None:
     assert "| inserts of <phones> \\| others |" in (tmp_path / "one" / "figures.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_notebook_that_fails_is_told(tmp_path: Path) -> None:
     paper = listed(tmp_path)
     assert "its notebook failed" in figures.make([paper], tmp_path / "none")[0]

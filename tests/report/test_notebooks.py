@@ -16,6 +16,7 @@ from support.figure_lists import figures, papers
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("**/*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_runs_top_to_bottom(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)

@@ -37,6 +37,7 @@ SMALL = {"file_kib": 64, "transactions": 4, "repeats": 1}
 # -- what is asked of iobench -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_choice_is_one_that_iobench_knows(tmp_path: Path) -> None:
     """Each sync mode, journal mode and level of synchronous is run once, and is found in what it measured."""
     from androstep_analysis import runs
