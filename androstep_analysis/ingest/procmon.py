@@ -1,7 +1,8 @@
-"""What procmon samples: readings of the kernel's counters, as a record stream (probes/FORMAT.md).
+"""What procmon samples: texts of the kernel's files, as a record stream (probes/FORMAT.md), become table `samples`.
 
-A file has the counters (`series`) and their readings (`reading`) apart, and how each tick went (`tick`), which become
-counters of procmon itself. It is a recording of its own, or lies beside one, in whose clock it then is.
+A file has texts whole, and of those that follow only the numbers that changed (`text`), and how each tick went
+(`tick`), which become counters of procmon itself. It is a recording of its own, or lies beside one, in whose clock it
+then is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.ingest import record, tasks
+from androstep_analysis.ingest import procmon_readings, record, tasks
+from androstep_analysis.ingest.procmon_files import Machine
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.source import Source, load
 from androstep_analysis.ingest.spool import Spool
@@ -25,13 +27,11 @@ PROBE = "procmon"
 
 sniff = partial(record.is_of, probe=PROBE)
 
-_SERIES = {
-    "series": pl.UInt32,
-    "dev": pl.UInt32,
-    "pid": pl.Int32,
-    **dict.fromkeys(("scope", "counter", "unit", "instance"), pl.String),
+_TEXT = {
+    **dict.fromkeys(("ts_ns", "before_ns"), pl.Int64),
+    **dict.fromkeys(("file", "parts_left"), pl.UInt32),
+    **dict.fromkeys(("path", "text", "numbers"), pl.String),
 }
-_READING = {"ts_ns": pl.Int64, "value": pl.Int64, "series": pl.UInt32}
 _TICK = {
     "ts_ns": pl.Int64,
     **dict.fromkeys(("late_ns", "took_ns", "cpu_ns"), pl.Int64),
@@ -43,8 +43,7 @@ _TASK = {
     **dict.fromkeys(("comm", "cmdline", "package"), pl.String),
 }
 _TYPES: Mapping[str, Mapping[str, type[pl.DataType]]] = {
-    "series": _SERIES,
-    "reading": _READING,
+    "text": _TEXT,
     "tick": _TICK,
     "task": _TASK,
 }
@@ -84,7 +83,7 @@ def beside(recorded: Staging, path: Path, spool: Spool) -> Staging:
 def _read(source: Source, spool: Spool, offset_ns: int) -> Staging:
     records = record.of(source)
     tables = {name: _checked(source, records, name) for name in _TYPES}
-    rows, losses = _joined(tables["series"], tables["reading"])
+    rows, missing = procmon_readings.samples(tables["text"], _machine(source, records.header))
     samples = pl.concat([rows, _of_ticks(tables["tick"])]).with_columns(pl.col("ts_ns") + offset_ns)
     spool.append("samples", schema.conform(samples, "samples"))
     times = samples["ts_ns"]
@@ -98,7 +97,7 @@ def _read(source: Source, spool: Spool, offset_ns: int) -> Staging:
         tasks=tasks.listed(tables["task"].select(list(_TASK)), offset_ns),
         clock="boot",
         realtime_offset_ns=realtime_offset_ns if isinstance(realtime_offset_ns, int) else None,
-        losses=tuple(replace(loss, tables=("samples", "tasks")) for loss in (*records.losses, *losses)),
+        losses=tuple(replace(loss, tables=("samples", "tasks")) for loss in (*records.losses, *_losses(missing))),
         facts={"kernel": kernel} if isinstance(kernel, str) else {},
     )
 
@@ -114,24 +113,20 @@ def _checked(source: Source, records: Records, name: str) -> pl.DataFrame:
     return have
 
 
-def _joined(series: pl.DataFrame, readings: pl.DataFrame) -> tuple[pl.DataFrame, list[Loss]]:
-    """Table samples of these readings, and what of them could not be used."""
-    scope = schema.enum("samples", "scope")
-    known = series.unique("series", keep="first", maintain_order=True).select(
-        "series",
-        pl.col("scope").cast(scope, strict=False),
-        pl.when(pl.col("dev") != 0).then("dev").alias("dev"),
-        *("pid", "instance", "counter", "unit"),
-    )
-    rows = (
-        readings.join(known, on="series", how="inner", maintain_order="left")
-        .drop("series")
-        .drop_nulls(["ts_ns", "value", "scope", "counter", "unit"])
-        .select(list(schema.table("samples").polars))
-    )
-    missing = readings.height - rows.height
-    message = f"{missing} readings are of counters whose names are lost or damaged"
-    return rows, [Loss("nameless", missing, message)] if missing else []
+def _machine(source: Source, header: Mapping[str, object]) -> Machine:
+    facts = [header.get(name) for name in ("page_bytes", "clock_hz", "opened_ns")]
+    if not all(isinstance(fact, int) and fact > 0 for fact in facts):
+        raise InputError(
+            f"{source.name}: its header was expected to have page_bytes, clock_hz and opened_ns; record again with a "
+            "probe that fits"
+        )
+    page_bytes, clock_hz, opened_ns = (int(str(fact)) for fact in facts)
+    return Machine(page_bytes, 1_000_000_000 // clock_hz, opened_ns)
+
+
+def _losses(missing: int) -> tuple[Loss, ...]:
+    message = f"{missing} readings are changes of texts that are lost or damaged"
+    return (Loss("baseless", missing, message),) if missing else ()
 
 
 def _of_ticks(ticks: pl.DataFrame) -> pl.DataFrame:

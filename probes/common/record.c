@@ -143,6 +143,8 @@ static void describe_machine(struct json *json)
     json_string(json, "boot_id", boot_id[0] ? boot_id : NULL);
     json_string(json, "kernel", system.release);
     json_string(json, "machine", system.machine);
+    json_integer(json, "page_bytes", sysconf(_SC_PAGESIZE));
+    json_integer(json, "clock_hz", sysconf(_SC_CLK_TCK));
 }
 
 static void describe_clock(struct json *json)

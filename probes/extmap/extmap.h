@@ -26,7 +26,4 @@ int extmap_tasks(struct record *out);
 /* Records the first thread of a process, if that has not ended. Returns 0, or -1 when `out` cannot be written. */
 int extmap_process(struct record *out, int32_t pid, const struct packages *packages);
 
-/* The (real) user of a process; RECORD_NULL_INT32: it has ended. */
-int32_t extmap_user(int32_t pid);
-
 #endif

@@ -134,14 +134,6 @@ static int record_process(struct record *out, const char *pid, const struct pack
     return failed;
 }
 
-int32_t extmap_user(int32_t pid)
-{
-    char path[64], status[4096];
-
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    return procfs_read(path, status, sizeof status) > 0 ? real_user(status) : RECORD_NULL_INT32;
-}
-
 int extmap_process(struct record *out, int32_t pid, const struct packages *packages)
 {
     char number[16], cmdline[RECORD_TEXT_BYTES];

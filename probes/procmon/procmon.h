@@ -6,9 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/opts.h"
 #include "common/record.h"
-#include "procmon/text.h"
 
 #define SECOND_NS INT64_C(1000000000)
 
@@ -26,47 +24,58 @@ enum group {
     GROUPS,
 };
 
-struct asked {
+struct request {
     const char *output;
-    int64_t hz, interval_ns, time_ns;
+    int64_t hz, time_ns;
     bool groups[GROUPS];
-    struct opt_list processes, users;
-    int64_t most;
     bool quiet;
     char *const *words; /* the command to run; ends with NULL */
 };
 
 extern const struct record_probe procmon_probe;
 
-/* -- counters as records, in series.c ------------------------------------------------------------------------------ */
-
-/* What a counter is of, and what it is called: `file`.`field`. */
-struct about {
-    const char *scope, *file, *unit;
-    struct span field, instance; /* instance: empty where there is none */
-    uint32_t dev;                /* 0: none */
-    int32_t pid;                 /* RECORD_NULL_INT32: none */
-    bool from_zero;              /* told of only when it is not 0 any more */
-};
-
-/* A counter and its last reading. All zero: never read. */
-struct series {
-    uint32_t number; /* 0: not yet told of */
-    bool known, written;
-    int64_t ts_ns, value;
-};
-
 struct output {
     struct record *record;
-    uint32_t count; /* of counters told of */
+    uint32_t files;  /* that were numbered */
+    int descriptors; /* that may still be kept open */
+    char *bytes;     /* what was read last */
+    size_t room;
     bool failed;
 };
 
-/* Takes a reading. It is written where it differs from the one before, and then that too, if it was not. */
-void series_read(struct output *out, struct series *series, const struct about *about, int64_t ts_ns, int64_t value);
+/* -- texts of files as records, in text.c -------------------------------------------------------------------------- */
 
-/* Writes the last reading if it was not: there may be none after it. */
-void series_end(struct output *out, struct series *series, const struct about *about);
+/* Bytes that need no NUL behind them. */
+struct span {
+    const char *at, *end;
+};
+
+/* A file of the kernel, and what it was when it was last read. */
+struct text {
+    char *path;
+    int file;        /* -1: opened for each reading */
+    uint32_t number; /* 0: not yet in a record */
+    int64_t read_ns, written_ns, whole_ns;
+    char *bytes;
+    size_t length, room;
+};
+
+/* `path` is for text_end to free. */
+struct text text_of(char *path);
+
+/* Reads a file into memory that is valid until the next is read. Returns false with errno set. */
+bool text_load(struct output *out, struct text *text, struct span *now);
+
+/* Records what text_load read at `ts_ns`: the whole text, or what became of its numbers. Nothing is written where it is
+ * as before, but once that is over, when it was last so. Returns whether it differs. */
+bool text_take(struct output *out, struct text *text, int64_t ts_ns, struct span now, bool whole);
+
+/* Records the last reading if that is not yet, and frees what `text` holds. */
+void text_end(struct output *out, struct text *text);
+
+/* Writes the numbers of `now` that differ from those of `before` to `changes` (FORMAT.md). Returns how many bytes, or
+ * -1 where the texts differ in more than numbers, or in too many. */
+long text_changes(struct span before, struct span now, char changes[RECORD_TEXT_BYTES]);
 
 /* How one tick went. */
 struct tick {
@@ -76,39 +85,25 @@ struct tick {
 };
 void tick_write(struct output *out, const struct tick *tick);
 
-/* -- files of one line per thing, in tables.c ---------------------------------------------------------------------- */
+/* -- files of the system, in files.c ------------------------------------------------------------------------------- */
 
-/* Reads a file that is kept open from its start into `buffer`, which grows. Returns false with errno set. */
-struct buffer {
-    char *bytes;
-    size_t room;
-};
-bool buffer_read(struct buffer *buffer, int file, struct span *text);
-
-struct tables;
-struct tables *tables_open(const char *root, const bool groups[GROUPS]);
-void tables_read(struct tables *tables, struct output *out);
-void tables_close(struct tables *tables, struct output *out);
-
-/* -- files of one value, in values.c ------------------------------------------------------------------------------- */
-
-struct values;
-struct values *values_open(const char *root, const bool groups[GROUPS]);
+struct files;
+struct files *files_open(const char *root, const bool groups[GROUPS]);
 /* Reads those that are due; `all`: every one. */
-void values_read(struct values *values, struct output *out, bool all);
-void values_close(struct values *values, struct output *out);
+void files_read(struct files *files, struct output *out, bool all);
+void files_close(struct files *files, struct output *out);
 
 /* -- processes, in processes.c ------------------------------------------------------------------------------------- */
 
 struct processes;
-struct processes *processes_open(const struct asked *asked, int64_t interval_ns);
+struct processes *processes_open(int64_t interval_ns);
 /* Reads those whose turn it is, or `all`, and counts them in `tick`. */
 void processes_read(struct processes *processes, struct output *out, bool all, struct tick *tick);
 void processes_close(struct processes *processes, struct output *out);
 
 /* -- in run.c ------------------------------------------------------------------------------------------------------ */
 
-/* Samples until the end that is asked for, a signal or an error. Returns -1 with a sentence on standard error. */
-int procmon_run(const struct asked *asked);
+/* Samples until the end that is requested, a signal or an error. Returns -1 with a sentence on standard error. */
+int procmon_run(const struct request *request);
 
 #endif

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -16,17 +17,20 @@
 #include "common/complain.h"
 #include "procmon/procmon.h"
 
-enum { PATIENCE_S = 10 };
+enum {
+    PATIENCE_S = 10,
+    FREE_SHARE = 4,             /* one part in so many of the descriptors is not for files that are sampled */
+    DESCRIPTORS_MOST = 1 << 20, /* kept open */
+};
 
 struct run {
-    const struct asked *asked;
+    const struct request *request;
     struct output out;
-    struct tables *tables;
-    struct values *values;
+    struct files *files;
     struct processes *processes; /* NULL: not sampled */
     int timer, end, signals;     /* of ticks, and of the end of the time or of patience */
     sigset_t before;             /* the mask when procmon began */
-    struct rlimit files;
+    struct rlimit descriptors;
     int64_t interval_ns, began_ns, flushed_ns;
     int percent;
     pid_t child;                     /* the command while it runs, else 0 */
@@ -44,10 +48,10 @@ static int64_t cpu_time(void)
 static void show_progress(struct run *run, int64_t now_ns)
 {
     bool terminal = isatty(STDERR_FILENO);
-    int64_t past_ns = now_ns - run->began_ns, all_ns = run->asked->time_ns;
+    int64_t past_ns = now_ns - run->began_ns, all_ns = run->request->time_ns;
     int percent;
 
-    if (run->asked->quiet || !all_ns)
+    if (run->request->quiet || !all_ns)
         return;
     percent = past_ns < all_ns ? (int)(100 * past_ns / all_ns) : 100;
     if (percent <= run->percent)
@@ -75,8 +79,7 @@ static void sample(struct run *run, int64_t ts_ns, bool all)
     struct tick tick = {.ts_ns = ts_ns, .late_ns = now_ns - ts_ns};
 
     tick.missed = run->skipped < UINT32_MAX ? (uint32_t)run->skipped : UINT32_MAX;
-    tables_read(run->tables, &run->out);
-    values_read(run->values, &run->out, all);
+    files_read(run->files, &run->out, all);
     if (run->processes)
         processes_read(run->processes, &run->out, all, &tick);
     tick.took_ns = clock_now(CLOCK_RECORD) - now_ns;
@@ -124,7 +127,7 @@ static int set_timer(int timer, int64_t at_ns, int64_t each_ns)
 /* Ticks count from here: the first reading of everything may take longer than one. */
 static int begin_ticks(struct run *run)
 {
-    int64_t time_ns = run->asked->time_ns;
+    int64_t time_ns = run->request->time_ns;
 
     run->began_ns = clock_now(CLOCK_RECORD);
     if (set_timer(run->timer, run->began_ns + run->interval_ns, run->interval_ns) < 0 ||
@@ -139,8 +142,8 @@ static int start_command(struct run *run)
     struct rlimit own;
 
     getrlimit(RLIMIT_NOFILE, &own);
-    setrlimit(RLIMIT_NOFILE, &run->files);
-    run->child = command_start(run->asked->words, &run->before);
+    setrlimit(RLIMIT_NOFILE, &run->descriptors);
+    run->child = command_start(run->request->words, &run->before);
     setrlimit(RLIMIT_NOFILE, &own);
     return run->child ? 0 : -1;
 }
@@ -153,7 +156,7 @@ static bool has_ended(const struct run *run)
     return run->child && waitid(P_PID, (id_t)run->child, &about, WEXITED | WNOWAIT | WNOHANG) == 0 && about.si_pid;
 }
 
-/* Ends the command, or where there is none, the run. Returns whether that is the end: also when it is asked for again,
+/* Ends the command, or where there is none, the run. Returns whether that is the end: also when it is requested again,
  * by a signal or because the command had its time. */
 static bool end_command(struct run *run)
 {
@@ -176,7 +179,7 @@ static bool take_signals(struct run *run)
     return end || has_ended(run);
 }
 
-/* How often a timer went off since this was last asked. */
+/* How often a timer went off since the last call. */
 static uint64_t take_timer(int timer)
 {
     uint64_t expired;
@@ -229,23 +232,23 @@ static void reap(struct run *run)
     if (!run->child)
         return;
     if (waitpid(run->child, &status, WNOHANG) != run->child)
-        complain("%s: process %d goes on after SIGTERM", run->asked->words[0], (int)run->child);
+        complain("%s: process %d goes on after SIGTERM", run->request->words[0], (int)run->child);
     else if (WIFSIGNALED(status) && !run->told)
-        complain("%s: ended by signal %d", run->asked->words[0], WTERMSIG(status));
+        complain("%s: ended by signal %d", run->request->words[0], WTERMSIG(status));
     else if (WIFEXITED(status) && WEXITSTATUS(status))
-        complain("%s: ended with status %d", run->asked->words[0], WEXITSTATUS(status));
+        complain("%s: ended with status %d", run->request->words[0], WEXITSTATUS(status));
 }
 
 static int finish(struct run *run, int result)
 {
     struct record *record = run->out.record;
 
-    tables_close(run->tables, &run->out);
-    values_close(run->values, &run->out);
+    files_close(run->files, &run->out);
     if (run->processes)
         processes_close(run->processes, &run->out);
     if (run->missed)
         record_lose(record, "missed", "ticks were missed: the machine was too busy, or asleep", run->missed);
+    free(run->out.bytes);
     return record_close(record) < 0 ? -1 : result;
 }
 
@@ -261,11 +264,11 @@ static void release(struct run *run)
 /* Samples into the file that is open. */
 static int sample_all(struct run *run)
 {
-    const struct asked *asked = run->asked;
+    const struct request *request = run->request;
     int result;
 
     sample(run, clock_now(CLOCK_RECORD), true);
-    result = begin_ticks(run) < 0 || (asked->words[0] && start_command(run) < 0) ? -1 : 0;
+    result = begin_ticks(run) < 0 || (request->words[0] && start_command(run) < 0) ? -1 : 0;
     if (result == 0)
         loop(run);
     count_skipped(run);
@@ -276,21 +279,35 @@ static int sample_all(struct run *run)
     return result;
 }
 
-int procmon_run(const struct asked *asked)
+/* Takes all the descriptors that it may have. Returns how many are for files that are sampled. */
+static int raise_limit(struct rlimit *before)
 {
-    struct run run = {.asked = asked, .interval_ns = asked->interval_ns, .timer = -1, .end = -1, .signals = -1};
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, before);
+    limit = (struct rlimit){before->rlim_max, before->rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        limit = *before;
+    if (limit.rlim_cur > DESCRIPTORS_MOST)
+        limit.rlim_cur = DESCRIPTORS_MOST;
+    return (int)(limit.rlim_cur - limit.rlim_cur / FREE_SHARE);
+}
+
+int procmon_run(const struct request *request)
+{
+    struct run run = {
+        .request = request, .interval_ns = SECOND_NS / request->hz, .timer = -1, .end = -1, .signals = -1};
     int result = -1;
 
-    if (asked->words[0] && !command_is_runnable(asked->words[0]))
-        return complain("%s: no such program; the command cannot be run", asked->words[0]);
-    getrlimit(RLIMIT_NOFILE, &run.files);
+    if (request->words[0] && !command_is_runnable(request->words[0]))
+        return complain("%s: no such program; the command cannot be run", request->words[0]);
+    run.out.descriptors = raise_limit(&run.descriptors);
     /* Signals wait from here: one that comes while the file is begun ends it whole. */
     if (prepare(&run) == 0)
-        run.out.record = record_open(asked->output, &procmon_probe);
+        run.out.record = record_open(request->output, &procmon_probe);
     if (run.out.record) {
-        run.tables = tables_open("", asked->groups);
-        run.values = values_open("", asked->groups);
-        run.processes = asked->groups[GROUP_PROCESS] ? processes_open(asked, run.interval_ns) : NULL;
+        run.files = files_open("", request->groups);
+        run.processes = request->groups[GROUP_PROCESS] ? processes_open(run.interval_ns) : NULL;
         result = finish(&run, sample_all(&run));
     }
     release(&run);

@@ -1,118 +1,256 @@
-#include "procmon/text.h"
-
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-bool span_is(struct span span, const char *text)
+#include "common/clock.h"
+#include "common/files.h"
+#include "extmap/extmap.h"
+#include "procmon/procmon.h"
+
+/* A text is written whole this often at least where it changes: so much of a file a damaged block costs. */
+#define WHOLE_NS (10 * SECOND_NS)
+
+struct text_row {
+    int64_t ts_ns, before_ns;
+    uint32_t file, parts_left;
+    struct record_string path, text, numbers;
+};
+
+static const struct record_field text_fields[] = {
+    RECORD_FIELD(text_row, ts_ns, RECORD_INT64, false, "ns", "When it was read."),
+    RECORD_FIELD(text_row, before_ns, RECORD_INT64, true, "ns", "Time of the record before it of this file."),
+    RECORD_FIELD(text_row, file, RECORD_UINT32, false, NULL, "Number of the file in this recording."),
+    RECORD_FIELD(text_row, parts_left, RECORD_UINT32, false, NULL, "How many records follow with more of this text."),
+    RECORD_FIELD(text_row, path, RECORD_STRING, true, NULL, "Path of the file; null where there is no text."),
+    RECORD_FIELD(text_row, text, RECORD_STRING, true, NULL, "All that it held."),
+    RECORD_FIELD(text_row, numbers, RECORD_STRING, true, NULL,
+                 "Where only numbers differ from the record before: for each that does, how many words lie between it "
+                 "and the last that did, and the number. Null, as is text: the file was as before."),
+};
+
+static const struct record_type text_type = {
+    "text",
+    NULL,
+    "A reading of a file. One that is equal to the reading before and to the one after is left out.",
+    text_fields,
+    sizeof text_fields / sizeof *text_fields,
+};
+
+static const struct record_field tick_fields[] = {
+    RECORD_FIELD(tick, ts_ns, RECORD_INT64, false, "ns", "When the tick was to be."),
+    RECORD_FIELD(tick, late_ns, RECORD_INT64, false, "ns", "How much later it began."),
+    RECORD_FIELD(tick, took_ns, RECORD_INT64, false, "ns", "How long its readings took."),
+    RECORD_FIELD(tick, cpu_ns, RECORD_INT64, false, "ns", "CPU time that procmon has used by its end."),
+    RECORD_FIELD(tick, missed, RECORD_UINT32, false, NULL, "Ticks before it that could not be."),
+    RECORD_FIELD(tick, processes, RECORD_UINT32, false, NULL, "Processes that were read."),
+    RECORD_FIELD(tick, began, RECORD_UINT32, false, NULL, "Processes that were new."),
+    RECORD_FIELD(tick, ended, RECORD_UINT32, false, NULL,
+                 "Processes that had ended; what they used after their last reading is in no reading."),
+};
+
+static const struct record_type tick_type = {
+    "tick", NULL, "A tick.", tick_fields, sizeof tick_fields / sizeof *tick_fields,
+};
+
+static const struct record_type *const types[] = {&text_type, &tick_type, &task_type};
+const struct record_probe procmon_probe = {"procmon", types, sizeof types / sizeof *types};
+
+void tick_write(struct output *out, const struct tick *tick)
 {
-    return span_length(span) == strlen(text) && !memcmp(span.at, text, span_length(span));
+    out->failed |= record_add(out->record, &tick_type, tick, NULL) < 0;
 }
 
-bool span_begins(struct span span, const char *text)
+/* -- reading ------------------------------------------------------------------------------------------------------- */
+
+struct text text_of(char *path)
 {
-    return span_length(span) >= strlen(text) && !memcmp(span.at, text, strlen(text));
+    return (struct text){.path = path, .file = -1};
 }
 
-bool text_line(struct span *rest, struct span *line)
+static bool read_all(struct output *out, int file, struct span *now)
 {
-    const char *end;
+    size_t length = 0;
+    ssize_t got = 1;
 
-    if (rest->at == rest->end)
-        return false;
-    end = memchr(rest->at, '\n', span_length(*rest));
-    *line = (struct span){rest->at, end ? end : rest->end};
-    rest->at = end ? end + 1 : rest->end;
+    while (got) {
+        if (out->room - length < 4096) {
+            out->room = out->room ? 2 * out->room : 16384;
+            out->bytes = grow(out->bytes, out->room, 1);
+        }
+        got = pread(file, out->bytes + length, out->room - length, (off_t)length);
+        if (got < 0 && errno != EINTR)
+            return false;
+        length += got > 0 ? (size_t)got : 0;
+    }
+    *now = (struct span){out->bytes, out->bytes + length};
     return true;
 }
 
-static bool is_blank(char byte)
+bool text_load(struct output *out, struct text *text, struct span *now)
 {
-    return byte == ' ' || byte == '\t' || byte == '\n';
+    int file = text->file >= 0 ? text->file : open(text->path, O_RDONLY | O_CLOEXEC), error;
+    bool is_read = file >= 0 && read_all(out, file, now);
+
+    error = errno;
+    if (text->file < 0 && is_read && out->descriptors > 0) {
+        text->file = file;
+        out->descriptors--;
+    } else if (file >= 0 && file != text->file) {
+        close(file);
+    }
+    errno = error;
+    return is_read;
 }
 
-bool text_word(struct span *rest, struct span *word)
+/* -- what changed -------------------------------------------------------------------------------------------------- */
+
+static size_t span_length(struct span span)
 {
-    while (rest->at < rest->end && is_blank(*rest->at))
+    return (size_t)(span.end - span.at);
+}
+
+/* Takes the first word off `rest`: an empty one is the end of an empty line, or of one that ends with a blank. Returns
+ * whether it ends a line. */
+static bool take_word(struct span *rest, struct span *word)
+{
+    while (rest->at < rest->end && *rest->at == ' ')
         rest->at++;
     word->at = rest->at;
-    while (rest->at < rest->end && !is_blank(*rest->at))
+    while (rest->at < rest->end && *rest->at != ' ' && *rest->at != '\n')
         rest->at++;
     word->end = rest->at;
-    return word->at < word->end;
-}
-
-/* The value of a digit; 16 and more: it is none. */
-static unsigned int digit_of(char byte)
-{
-    if (byte >= '0' && byte <= '9')
-        return (unsigned int)(byte - '0');
-    if (byte >= 'a' && byte <= 'f')
-        return (unsigned int)(byte - 'a') + 10;
-    if (byte >= 'A' && byte <= 'F')
-        return (unsigned int)(byte - 'A') + 10;
-    return 16;
-}
-
-bool text_number(struct span *rest, int64_t *number)
-{
-    struct span after = *rest, word;
-    unsigned int base = 10;
-    int64_t value = 0;
-    bool negative;
-
-    if (!text_word(&after, &word))
+    if (rest->at == rest->end || *rest->at != '\n')
         return false;
-    negative = *word.at == '-';
-    word.at += negative;
-    if (span_length(word) > 2 && word.at[0] == '0' && word.at[1] == 'x') {
-        base = 16;
-        word.at += 2;
-    }
-    if (word.at == word.end)
-        return false;
-    for (; word.at < word.end; word.at++) {
-        unsigned int digit = digit_of(*word.at);
-
-        if (digit >= base || __builtin_mul_overflow(value, (int64_t)base, &value) ||
-            __builtin_add_overflow(value, (int64_t)digit, &value))
-            return false;
-    }
-    *number = negative ? -value : value;
-    *rest = after;
+    rest->at++;
     return true;
 }
 
-/* Fields are numbered as in proc_pid_stat(5); that behind the name, the state, is no number. */
-enum { STATE_FIELD = 3, LAST_FIELD = 42 };
-
-bool text_stat(struct span text, struct text_stat *stat)
+/* Digits; or one letter, as the state of a process is. */
+static bool is_number(struct span word)
 {
-    const struct {
-        int field;
-        int64_t *into;
-    } wanted[] = {
-        {12, &stat->major_faults},    {14, &stat->user},    {15, &stat->system},  {16, &stat->children_user},
-        {17, &stat->children_system}, {20, &stat->threads}, {22, &stat->started}, {24, &stat->resident},
-        {LAST_FIELD, &stat->io_wait},
+    if (span_length(word) == 1)
+        return true;
+    for (const char *at = word.at; at < word.end; at++)
+        if (!isdigit((unsigned char)*at))
+            return false;
+    return word.at < word.end;
+}
+
+static bool is_same(struct span one, struct span other)
+{
+    return span_length(one) == span_length(other) && !memcmp(one.at, other.at, span_length(one));
+}
+
+long text_changes(struct span before, struct span now, char changes[RECORD_TEXT_BYTES])
+{
+    bool is_named = false; /* the line: numbers before its name are part of that */
+    unsigned int between = 0;
+    size_t length = 0;
+
+    while (before.at < before.end && now.at < now.end) {
+        struct span old, new;
+        bool ends = take_word(&before, &old), numbers;
+
+        if (take_word(&now, &new) != ends)
+            return -1;
+        numbers = is_number(old) && is_number(new);
+        if (is_same(old, new)) {
+            between += old.at < old.end;
+        } else if (is_named && numbers && length + span_length(new) + sizeof "4294967295  " < RECORD_TEXT_BYTES) {
+            length += (size_t)sprintf(changes + length, "%s%u %.*s", length ? " " : "", between, (int)span_length(new),
+                                      new.at);
+            between = 0;
+        } else {
+            return -1;
+        }
+        is_named = !ends && (is_named || (old.at < old.end && !numbers));
+    }
+    return before.at == before.end && now.at == now.end ? (long)length : -1;
+}
+
+/* -- records ------------------------------------------------------------------------------------------------------- */
+
+static void write_row(struct output *out, struct text *text, size_t parts_left, const struct record_text texts[3])
+{
+    if (!text->number)
+        text->number = ++out->files;
+    const struct text_row row = {
+        .ts_ns = text->read_ns,
+        .before_ns = text->written_ns ? text->written_ns : RECORD_NULL_INT64,
+        .file = text->number,
+        .parts_left = (uint32_t)parts_left,
     };
-    const char *open = memchr(text.at, '(', span_length(text)), *close = text.end;
-    struct span rest, word;
-    size_t next = 0;
 
-    while (open && close > open && *--close != ')')
-        ;
-    if (!open || close == open)
-        return false;
-    stat->name = (struct span){open + 1, close};
-    rest = (struct span){close + 1, text.end};
-    for (int field = STATE_FIELD; field <= LAST_FIELD; field++) {
-        struct span here = rest;
+    out->failed |= record_add(out->record, &text_type, &row, texts) < 0;
+    if (!parts_left)
+        text->written_ns = row.ts_ns;
+}
 
-        if (!text_word(&rest, &word))
-            return false;
-        if (field != wanted[next].field)
-            continue;
-        if (!text_number(&here, wanted[next++].into))
-            return false;
+static void write_whole(struct output *out, struct text *text, struct span now)
+{
+    size_t parts = 1 + span_length(now) / RECORD_TEXT_BYTES;
+
+    while (parts--) {
+        size_t length = parts ? RECORD_TEXT_BYTES : span_length(now);
+        const struct record_text texts[] = {{text->path, strlen(text->path)}, {now.at, length}, {NULL, 0}};
+
+        write_row(out, text, parts, texts);
+        now.at += length;
     }
-    return true;
+    text->whole_ns = text->read_ns;
+}
+
+/* Records that a file was as before when it was last read. */
+static void write_same(struct output *out, struct text *text)
+{
+    if (text->read_ns != text->written_ns)
+        write_row(out, text, 0, (const struct record_text[3]){{NULL, 0}});
+}
+
+static void keep(struct text *text, struct span now)
+{
+    text->length = span_length(now);
+    if (text->room < text->length) {
+        text->room = text->length + text->length / 8;
+        text->bytes = grow(text->bytes, text->room, 1);
+    }
+    memcpy(text->bytes, now.at, text->length);
+}
+
+bool text_take(struct output *out, struct text *text, int64_t ts_ns, struct span now, bool whole)
+{
+    const struct span before = {text->bytes, text->bytes + text->length};
+    bool is_first = !text->number, same = !is_first && !whole && is_same(before, now);
+    char changes[RECORD_TEXT_BYTES];
+    long length = -1;
+
+    if (!same)
+        write_same(out, text);
+    text->read_ns = ts_ns;
+    if (same)
+        return false;
+    if (!is_first && !whole && ts_ns < text->whole_ns + WHOLE_NS)
+        length = text_changes(before, now, changes);
+    if (length < 0)
+        write_whole(out, text, now);
+    else
+        write_row(out, text, 0, (const struct record_text[]){{NULL, 0}, {NULL, 0}, {changes, (size_t)length}});
+    keep(text, now);
+    return !is_first;
+}
+
+void text_end(struct output *out, struct text *text)
+{
+    write_same(out, text);
+    if (text->file >= 0) {
+        close(text->file);
+        out->descriptors++;
+    }
+    free(text->bytes);
+    free(text->path);
 }

@@ -20,7 +20,8 @@ import polars as pl
 import pytest
 from support import built
 
-from androstep_analysis.ingest import record
+from androstep_analysis.ingest import procmon_readings, record
+from androstep_analysis.ingest.procmon_files import Machine
 from androstep_analysis.ingest.record import Records
 
 PATIENCE_S = 120
@@ -32,15 +33,22 @@ def sampled(path: Path, *words: str | Path) -> Records:
     return record.read(path)
 
 
+def samples(records: Records) -> pl.DataFrame:
+    """All readings in order of time."""
+    machine = Machine(os.sysconf("SC_PAGESIZE"), 1_000_000_000 // os.sysconf("SC_CLK_TCK"), records.header["opened_ns"])
+    rows, baseless = procmon_readings.samples(records.tables["text"], machine)
+    assert not baseless
+    return rows.sort("ts_ns", maintain_order=True)
+
+
 def readings(records: Records, counter: str, **of: str | int) -> pl.DataFrame:
     """The readings of a counter in order of time."""
-    rows = records.tables["series"].join(records.tables["reading"], on="series")
-    return rows.filter(counter=counter, **of).sort("ts_ns")
+    return samples(records).filter(counter=counter, **of)
 
 
 def last(records: Records, counter: str, **of: str | int) -> int:
-    """The last value of a counter, that of all series that are of this."""
-    found = readings(records, counter, **of).group_by("series").last()
+    """The last value of a counter, that of all that are of this."""
+    found = readings(records, counter, **of).group_by("instance", "pid").last()
     return int(found["value"].to_numpy().sum())
 
 
@@ -138,13 +146,9 @@ def test_counters_lie_between_what_python_reads_before_and_after(tmp_path: Path)
     before = counters_now()
     records = sampled(tmp_path / "x.rec", "--time", "1", "--groups", "cpu,memory,disk,net,pressure")
     after = counters_now()
-    rows = records.tables["series"].join(records.tables["reading"], on="series").sort("ts_ns")
     found = {
         (counter, instance or ""): values
-        for counter, instance, values in rows.filter(pl.col("scope") != "process")
-        .group_by("counter", "instance")
-        .agg("value")
-        .iter_rows()
+        for counter, instance, values in samples(records).group_by("counter", "instance").agg("value").iter_rows()
     }
     shared = before.keys() & after.keys()
     assert len(shared) > 10 and shared <= found.keys()
@@ -160,7 +164,7 @@ def disks() -> set[str]:
 
 def test_disks_have_their_numbers_and_memory_its_amount(tmp_path: Path) -> None:
     records = sampled(tmp_path / "x.rec", "--time", "100ms", "--groups", "disk,memory")
-    found = records.tables["series"].filter(pl.col("instance").is_in(disks()), counter="diskstats.io_ticks")
+    found = readings(records, "diskstats.io_ticks").filter(pl.col("instance").is_in(disks()))
     assert not found.is_empty()
     for dev, name in found.select("dev", "instance").iter_rows():
         assert Path(f"/sys/class/block/{name}/dev").read_text().strip() == f"{dev >> 20}:{dev & 0xFFFFF}"
@@ -172,17 +176,16 @@ def test_a_reading_between_equal_ones_is_left_out(tmp_path: Path) -> None:
     there = disks()
     records = sampled(tmp_path / "x.rec", "--time", "1", "--hz", "50", "--groups", "cpu,memory,disk")
     there &= disks()
-    rows = records.tables["reading"].sort("series", "ts_ns", maintain_order=True)
+    rows = samples(records).with_columns(series=pl.struct("scope", "counter", "instance")).sort("series", "ts_ns")
     equal = pl.col("value") == pl.col("value").shift()
     again = pl.col("value") == pl.col("value").shift(-1)
     same = pl.col("series") == pl.col("series").shift()
     assert rows.filter(same & equal & again & (pl.col("series") == pl.col("series").shift(-1))).is_empty()
-    spans = rows.group_by("series").agg(first=pl.col("ts_ns").min(), last=pl.col("ts_ns").max(), n=pl.len())
+    stayed = (pl.col("scope") != "device") | pl.col("instance").is_in(there)
+    spans = rows.filter(stayed).group_by("series").agg(pl.col("ts_ns").min(), last=pl.col("ts_ns").max(), n=pl.len())
     ticks = records.tables["tick"]
     assert spans.filter(pl.col("n") == 2).height > 5  # what never changed has its ends
-    stayed = (pl.col("scope") != "device") | pl.col("instance").is_in(there)
-    spans = spans.join(records.tables["series"].filter(stayed), on="series", how="semi")
-    assert (spans["last"] >= ticks["ts_ns"][-1]).all() and (spans["first"] <= ticks["ts_ns"][1]).all()
+    assert (spans["last"] >= ticks["ts_ns"][-1]).all() and (spans["ts_ns"] <= ticks["ts_ns"][1]).all()
 
 
 # --- ticks and ends --------------------------------------------------------------------------------------------------
@@ -263,9 +266,6 @@ def test_killed_it_leaves_what_it_had_written(tmp_path: Path) -> None:
         process.wait(PATIENCE_S)
     records = record.read(path)
     assert {loss.kind for loss in records.losses} == {"torn"}
-    assert records.tables["reading"].height and records.tables["series"].height
-    # What is in the file has its name in the file.
-    assert set(records.tables["reading"]["series"]) <= set(records.tables["series"]["series"])
     ticks = records.tables["tick"]["ts_ns"]
     assert ticks[-1] - ticks[0] >= 1_000_000_000
     first, end = (readings(records, "stat.ctxt")["ts_ns"][place] for place in (0, -1))
@@ -274,7 +274,7 @@ def test_killed_it_leaves_what_it_had_written(tmp_path: Path) -> None:
 
 def test_killed_before_a_second_has_passed_it_leaves_its_first_readings(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
-    command = [built.program("procmon"), "-q", "-o", path, "--groups", "cpu,process", "--interval", "1h"]
+    command = [built.program("procmon"), "-q", "-o", path, "--groups", "cpu,process", "--hz", "1"]
     process = subprocess.Popen(command)
     try:
         wait_for(lambda: path.exists() and bool(written_ticks(path)))
@@ -310,18 +310,17 @@ def test_a_full_disk_ends_it_and_its_command_in_one_sentence(tmp_path: Path) -> 
     assert path.stat().st_size == 512 * 512
     records = record.read(path)
     assert {loss.kind for loss in records.losses} == {"torn", "unreadable"}  # its end, and what follows the last block
-    assert records.tables["reading"].height
+    assert samples(records).height
 
 
 def test_without_descriptors_processes_have_not_ended(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     limited = ["sh", "-c", 'ulimit -n 32; exec "$@"', "sh"]
-    command = [built.program("procmon"), "-q", "-o", path, "--time", "1", "--user", str(os.getuid())]
+    command = [built.program("procmon"), "-q", "-o", path, "--time", "1"]
     built.run(*limited, *command)
     records = record.read(path)
     assert "unreadable_process" in {loss.kind for loss in records.losses}
-    own = records.tables["series"].filter(pid=os.getpid(), counter="stat.utime")
-    assert own.height <= 1
+    assert records.tables["text"].filter(path=f"/proc/{os.getpid()}/stat")["file"].n_unique() <= 1
 
 
 def test_a_signal_ends_the_command_too(tmp_path: Path) -> None:
@@ -344,7 +343,7 @@ def test_time_ends_the_command_and_progress_is_told(tmp_path: Path) -> None:
 
 def test_time_ends_also_between_ticks_and_a_command_that_will_not_is_waited_for(tmp_path: Path) -> None:
     told, ready = tmp_path / "told", tmp_path / "ready"
-    sampled(tmp_path / "a.rec", "--interval", "1h", "--time", "200ms")
+    sampled(tmp_path / "a.rec", "--hz", "1", "--time", "200ms")
     script = 'trap "sleep 1; echo ended > $0" TERM; echo > "$1"; while [ ! -e "$0" ]; do sleep 0.1; done'
     for time_ms in (500, 5000, 50_000):
         done = built.run(
@@ -396,37 +395,43 @@ def sleeping(name: bytes) -> Iterator[int]:
 @pytest.mark.parametrize("name", [b") S 1 2 (", b"((((", b"\x1b[31m\xff", b"a'; rm -rf", "é€".encode()])
 def test_names_of_processes_are_only_names(tmp_path: Path, name: bytes) -> None:
     with sleeping(name) as pid:
-        records = sampled(tmp_path / "x.rec", "--time", "200ms", "--groups", "process", "--process", str(pid))
-    assert records.complete and set(records.tables["series"]["pid"]) == {pid}
-    assert records.tables["series"]["instance"][0] == name.decode("utf-8", "backslashreplace")
+        records = sampled(tmp_path / "x.rec", "--time", "200ms", "--groups", "process")
+    assert records.complete
+    assert set(samples(records).filter(pid=pid)["instance"]) == {name.decode("utf-8", "backslashreplace")}
     assert last(records, "stat.num_threads", pid=pid) == 1
 
 
-def test_only_the_processes_that_are_asked_for(tmp_path: Path) -> None:
-    with sleeping(b"one of them") as one, sleeping(b"the other"):
-        by_name = sampled(tmp_path / "a.rec", "--time", "200ms", "--groups", "process", "--process", "one of them")
-        by_user = sampled(tmp_path / "b.rec", "--time", "200ms", "--groups", "process", "--user", "4294967")
-        everyone = sampled(tmp_path / "c.rec", "--time", "200ms", "--groups", "process", "--user", str(os.getuid()))
-    assert set(by_name.tables["series"]["pid"]) == {one}
-    assert by_user.tables["series"].is_empty()
-    assert {"one of them", "the other"} <= set(everyone.tables["series"]["instance"])
+BUSY_CHILDREN = 80
+BUSY = f"""
+import os, time
+file = os.open("/dev/zero", os.O_RDONLY)
+for _ in range({BUSY_CHILDREN}):
+    if not os.fork():
+        break
+while True:
+    os.read(file, 1)
+    time.sleep(0.05)
+"""
+"""Processes that do next to nothing, but all the time."""
 
 
 @pytest.mark.slow
 def test_where_more_work_than_may_be_read_at_a_tick_each_has_its_turn(tmp_path: Path) -> None:
-    spinners = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(8)]
+    busy = subprocess.Popen([sys.executable, "-S", "-c", BUSY], start_new_session=True)
     try:
         for time_s in ("4", "16", "64"):
-            words = ["--hz", "50", "--most", "4", "--groups", "process", "--time", time_s]
-            records = sampled(tmp_path / "x.rec", *words)
-            read = [readings(records, "stat.utime", pid=spinner.pid)["value"].n_unique() for spinner in spinners]
-            if min(read) >= 4:  # else a spinner may have had no CPU in that time
+            records = sampled(tmp_path / "x.rec", "--hz", "50", "--groups", "process", "--time", time_s)
+            children = Path(f"/proc/{busy.pid}/task/{busy.pid}/children").read_text().split()
+            rows = readings(records, "io.syscr").filter(pl.col("pid").is_in([int(pid) for pid in children]))
+            read = rows.group_by("pid").agg(pl.col("value").n_unique())
+            if (
+                read.height == BUSY_CHILDREN and read["value"].to_numpy().min() >= 4
+            ):  # else some had no CPU in that time
                 break
     finally:
-        for spinner in spinners:
-            spinner.kill()
-            spinner.wait()
-    assert min(read) >= 4
+        os.killpg(busy.pid, signal.SIGKILL)
+        busy.wait()
+    assert read.height == BUSY_CHILDREN and read["value"].to_numpy().min() >= 4
     assert {loss.kind for loss in records.losses} >= {"late"}
 
 
@@ -494,10 +499,8 @@ def test_help_teaches() -> None:
         (["-o", "/nowhere/at/all"], "/nowhere/at/all: cannot be written"),
         (["-o", "/dev/full", "--time", "10"], "/dev/full: not all of it could be written (No space left on device)"),
         (["-o", "x.rec", "--hz", "0"], "--hz 0: expected a number from 1 to 1000"),
-        (["-o", "x.rec", "--hz", "5", "--interval", "1"], "--hz and --interval say the same"),
         (["-o", "x.rec", "--groups", "cpu,gpu"], "gpu: no group"),
         (["-o", "x.rec", "--groups", ""], ": no group"),
-        (["-o", "x.rec", "--user", "root"], "--user root: expected a user's number"),
         (["-o", "x.rec", "--", "/no/such/program"], "/no/such/program: no such program"),
         (["-o", "x.rec", "--time", "soon"], "--time soon: expected seconds"),
     ],
