@@ -15,6 +15,9 @@
 /* A text is written whole this often at least where it changes: so much of a file a damaged block costs. */
 #define WHOLE_NS (10 * SECOND_NS)
 
+/* A read of fewer is of all there is: the kernel gives as many lines as fit a page, and theirs are shorter. */
+#define PART_BYTES 1024
+
 struct text_row {
     int64_t ts_ns, before_ns;
     uint32_t file, parts_left;
@@ -75,9 +78,9 @@ struct text text_of(char *path)
 static bool read_all(struct output *out, int file, struct span *now)
 {
     size_t length = 0;
-    ssize_t got = 1;
+    ssize_t got;
 
-    while (got) {
+    do {
         if (out->room - length < 4096) {
             out->room = out->room ? 2 * out->room : 16384;
             out->bytes = grow(out->bytes, out->room, 1);
@@ -86,7 +89,7 @@ static bool read_all(struct output *out, int file, struct span *now)
         if (got < 0 && errno != EINTR)
             return false;
         length += got > 0 ? (size_t)got : 0;
-    }
+    } while (got < 0 || got >= PART_BYTES);
     *now = (struct span){out->bytes, out->bytes + length};
     return true;
 }
