@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from androstep_analysis.fs import tracepoints, tracepoints_ext4
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 
 
 class Kind(NamedTuple):

@@ -13,7 +13,8 @@ from tqdm.auto import tqdm
 
 from androstep_analysis import fs, link, losses, measures, schema, units
 from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.fs import fiemap, journal
+from androstep_analysis.fs import fiemap
+from androstep_analysis.fs.ext4 import journal
 from androstep_analysis.ingest import Spool, record, staging, tasks
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.staging import Staging

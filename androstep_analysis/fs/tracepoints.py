@@ -1,7 +1,7 @@
 """Filesystem events as a source of extents and files: what the kernel's own tracepoints prove, and from when on.
 
-What a filesystem's events say of its blocks is told by the module of that filesystem (`tracepoints_ext4`,
-`tracepoints_f2fs`); here is what all have in common: whose events they are, which file bore an inode's number when,
+What a filesystem's events say of its blocks is told by the module of that filesystem (`ext4.tracepoints`,
+`f2fs.tracepoints`); here is what all have in common: whose events they are, which file bore an inode's number when,
 and how statements become tables.
 
 *Incarnation*, here and in every table: how often the inode's number was allocated during the capture so far. 0 is the
@@ -16,7 +16,8 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from androstep_analysis import schema, units
-from androstep_analysis.fs import tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
+from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 
 WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")

@@ -20,7 +20,8 @@ from support.filesystems import assert_covers
 
 from androstep_analysis import fs
 from androstep_analysis.errors import InputError
-from androstep_analysis.fs import f2fs, f2fs_layout
+from androstep_analysis.fs import f2fs
+from androstep_analysis.fs.f2fs import layout
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image
 
@@ -285,7 +286,7 @@ def test_large_version_bitmaps_as_older_tools_placed_them(tree: Path, tmp_path: 
                 raw[at + 164 : at + 168] = (4092).to_bytes(4, "little")
                 raw[at + 192 : at + 4092] = raw[at + 196 : at + 4096]
                 raw[at + 192] |= 0x80
-                raw[at + 4092 : at + 4096] = f2fs_layout.checksum(bytes(raw[at : at + 4092])).to_bytes(4, "little")
+                raw[at + 4092 : at + 4096] = layout.checksum(bytes(raw[at : at + 4092])).to_bytes(4, "little")
                 moved += 1
     assert moved >= 2
     image.write_bytes(raw)
@@ -358,8 +359,8 @@ def test_blocks_that_recovery_replaces_are_free(crashed: Path) -> None:
     raw = bytearray(crashed.read_bytes())
     image = Image(os.open(crashed, os.O_RDONLY), crashed, 0, len(raw))
     try:
-        superblock, _ = f2fs_layout.read_superblock(image)
-        checkpoint, _ = f2fs_layout.read_checkpoint(image, superblock)
+        superblock, _ = layout.read_superblock(image)
+        checkpoint, _ = layout.read_checkpoint(image, superblock)
     finally:
         os.close(image.file)
     first = superblock.main + checkpoint.node_segments[1] * 512 + checkpoint.node_next[1]

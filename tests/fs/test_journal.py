@@ -19,8 +19,9 @@ from support import ext4_oracle as oracle
 from support.journal_workload import Note
 
 from androstep_analysis import fs
-from androstep_analysis.fs import journal, journal_checksums
-from androstep_analysis.fs.journal import Journal
+from androstep_analysis.fs.ext4 import journal
+from androstep_analysis.fs.ext4.journal import Journal
+from androstep_analysis.fs.jbd2 import checksums
 
 DEV = 7 << 20
 NEVER_NS = 1 << 62
@@ -274,9 +275,9 @@ def test_a_filesystem_without_a_journal_has_none(tmp_path: Path) -> None:
 def test_checksums_are_the_published_ones() -> None:
     """Check values of CRC-32C (inverted before and after) and CRC-32/MPEG-2, from the catalogue of CRCs."""
     rows = np.frombuffer(b"123456789", dtype=np.uint8)[None, :]
-    assert journal_checksums.crc32c(rows, 0xFFFFFFFF)[0] ^ 0xFFFFFFFF == 0xE3069283
-    assert journal_checksums.crc32_be(b"123456789", 0xFFFFFFFF) == 0x0376E6E7
-    assert journal_checksums.crc32_be(b"6789", journal_checksums.crc32_be(b"12345", 0xFFFFFFFF)) == 0x0376E6E7
+    assert checksums.crc32c(rows, 0xFFFFFFFF)[0] ^ 0xFFFFFFFF == 0xE3069283
+    assert checksums.crc32_be(b"123456789", 0xFFFFFFFF) == 0x0376E6E7
+    assert checksums.crc32_be(b"6789", checksums.crc32_be(b"12345", 0xFFFFFFFF)) == 0x0376E6E7
 
 
 @pytest.mark.root

@@ -15,7 +15,8 @@ from support.tracing import trace_cmd
 
 from androstep_analysis import fs, ingest, link
 from androstep_analysis.errors import EVER, Loss
-from androstep_analysis.fs import Filesystem, fiemap, journal
+from androstep_analysis.fs import Filesystem, fiemap
+from androstep_analysis.fs.ext4 import journal
 from androstep_analysis.ingest.source import load
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging

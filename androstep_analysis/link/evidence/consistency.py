@@ -38,7 +38,9 @@ import polars as pl
 
 from androstep_analysis import units
 from androstep_analysis.errors import InputError
-from androstep_analysis.fs import Filesystem, tracepoints, tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.fs import Filesystem, tracepoints
+from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
+from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import intervals

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from androstep_analysis.fs import Filesystem, tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
+from androstep_analysis.fs.ext4.journal import Journal
+from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.fs.fiemap import Listing
-from androstep_analysis.fs.journal import Journal
 
 Snapshot = Filesystem | Listing
 """What is known of a filesystem at one instant: its image, or a listing of its tree."""

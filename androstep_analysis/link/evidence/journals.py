@@ -1,8 +1,8 @@
 """What the filesystem's journal tells of files that were deleted, as extents and names in the capture's time.
 
-The journal still holds old states of directories and inode tables (`androstep_analysis.fs.journal`). Each statement
-reaches from one transaction to another: where the trace shows their commits, it has the capture's own time, else the
-commit's time stamp. The journal says nothing of the time before the oldest transaction it retains.
+The journal still holds old states of directories and inode tables (`androstep_analysis.fs.ext4.journal`). Each
+statement reaches from one transaction to another: where the trace shows their commits, it has the capture's own time,
+else the commit's time stamp. The journal says nothing of the time before the oldest transaction it retains.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.fs.journal import Journal
+from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.ingest.staging import Staging
 
 _FILE = ["dev", "ino", "generation"]

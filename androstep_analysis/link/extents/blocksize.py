@@ -14,7 +14,9 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import units
-from androstep_analysis.fs import tracepoints, tracepoints_ext4, tracepoints_f2fs
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
+from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.link import extents, intervals
 from androstep_analysis.link.intervals import FOREVER, Int64s
 from androstep_analysis.link.requests import Requests

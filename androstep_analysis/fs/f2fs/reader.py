@@ -1,7 +1,7 @@
 """Images of F2FS, the filesystem of most Android data partitions; pytsk3 does not know it.
 
-What lies where comes from the checkpoint (`f2fs_layout`), the tables of nodes and segments (`f2fs_tables`), the nodes
-(`f2fs_nodes`), what fsync wrote after the checkpoint (`f2fs_recovery`) and directories (`f2fs_names`).
+What lies where comes from the checkpoint (`layout`), the tables of nodes and segments (`tables`), the nodes (`nodes`),
+what fsync wrote after the checkpoint (`recovery`) and directories (`names`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.fs import f2fs_layout, f2fs_names, f2fs_nodes, f2fs_recovery, f2fs_tables, pieces, runs
-from androstep_analysis.fs.f2fs_layout import Checkpoint, Superblock
-from androstep_analysis.fs.f2fs_nodes import CONTENT
+from androstep_analysis.fs import pieces, runs
+from androstep_analysis.fs.f2fs import layout, recovery, tables
+from androstep_analysis.fs.f2fs.layout import Checkpoint, Superblock
+from androstep_analysis.fs.f2fs.names import paths, read_entries
+from androstep_analysis.fs.f2fs.nodes import ADDRESSES_BYTE, CONTENT, INLINE_DATA, damage, read_nodes
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import has_type
@@ -37,8 +39,8 @@ _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
     """Whether a plausible F2FS superblock lies where it should, or its copy."""
-    places = (offset_bytes + place + f2fs_layout.SUPERBLOCK_BYTE for place in (0, *f2fs_layout.BLOCK_SIZES))
-    return any(Superblock.parse(peek(path, place, f2fs_layout.SUPERBLOCK_BYTES)) is not None for place in places)
+    places = (offset_bytes + place + layout.SUPERBLOCK_BYTE for place in (0, *layout.BLOCK_SIZES))
+    return any(Superblock.parse(peek(path, place, layout.SUPERBLOCK_BYTES)) is not None for place in places)
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
@@ -55,16 +57,16 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
 
 
 def _read(image: Image, dev: int, source: str) -> Filesystem:
-    superblock, doubts = f2fs_layout.read_superblock(image)
-    checkpoint, odd = f2fs_layout.read_checkpoint(image, superblock)
-    nat, misplaced = f2fs_tables.read_nat(image, superblock, checkpoint)
-    segments, foreign = f2fs_tables.read_sit(image, superblock, checkpoint)
-    newer = f2fs_recovery.read(image, superblock, checkpoint, nat)
-    nodes = f2fs_nodes.read_nodes(image, superblock, nat, newer.places)
+    superblock, doubts = layout.read_superblock(image)
+    checkpoint, odd = layout.read_checkpoint(image, superblock)
+    nat, misplaced = tables.read_nat(image, superblock, checkpoint)
+    segments, foreign = tables.read_sit(image, superblock, checkpoint)
+    newer = recovery.read(image, superblock, checkpoint, nat)
+    nodes = read_nodes(image, superblock, nat, newer.places)
     claims, disputed = _undisputed(nodes.claims)
     files = nodes.inodes[~np.isin(nodes.inodes["ino"], list(superblock.quota_inodes))]
-    entries, unread = f2fs_names.read_entries(image, superblock, files, claims)
-    names, unnamed = f2fs_names.paths(superblock, files, newer.named(entries), unread)
+    entries, unread = read_entries(image, superblock, files, claims)
+    names, unnamed = paths(superblock, files, newer.named(entries), unread)
 
     free = segments.free_space()
     doubted = _doubted(claims, free, newer)
@@ -96,7 +98,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
             *odd,
             *misplaced,
             *foreign,
-            *f2fs_nodes.damage(nodes.damaged),
+            *damage(nodes.damaged),
             *_map_losses(mapped, disputed, doubted),
             *unnamed,
             *pieces.nameless(files, names),
@@ -106,17 +108,17 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
 
 
 def _image_losses(
-    image: Image, superblock: Superblock, checkpoint: Checkpoint, newer: f2fs_recovery.Newer
+    image: Image, superblock: Superblock, checkpoint: Checkpoint, newer: recovery.Newer
 ) -> Iterator[Loss]:
     yield from image.cut(superblock.nr_blocks * superblock.block_bytes)
-    if not checkpoint.flags & f2fs_layout.CP_UMOUNT or newer.places.size:
+    if not checkpoint.flags & layout.CP_UMOUNT or newer.places.size:
         yield Loss(
             "unsynced",
             1,
             "the image was taken while mounted or after a crash: changes since the last checkpoint are not in the map,"
             f" but for {newer.nr_inodes} inodes that fsync wrote (unmount or sync before copying)",
         )
-    if checkpoint.flags & f2fs_layout.CP_ERROR:
+    if checkpoint.flags & layout.CP_ERROR:
         yield Loss("damaged", 1, "the kernel found this filesystem damaged (checkpoint flag `error`)")
 
 
@@ -137,7 +139,7 @@ def _map_losses(
 
 
 def _doubted(
-    claims: np.ndarray, free: tuple[np.ndarray, np.ndarray], newer: f2fs_recovery.Newer
+    claims: np.ndarray, free: tuple[np.ndarray, np.ndarray], newer: recovery.Newer
 ) -> tuple[np.ndarray, np.ndarray]:
     """The runs that inodes claim though the segment table, which recovery is ahead of, calls them free."""
     settled = claims[~np.isin(claims["ino"], newer.places["ino"])]
@@ -196,9 +198,9 @@ def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims
     Compressed files have none: their first block holds no byte of the file as it is.
     """
     files = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0) & (files["cluster"] == 1)]
-    inline = files[((files["inline"] & f2fs_nodes.INLINE_DATA) != 0) & (files["nr_slots"] > 1)]
+    inline = files[((files["inline"] & INLINE_DATA) != 0) & (files["nr_slots"] > 1)]
     # The first slot is reserved (DEF_INLINE_RESERVED_SIZE).
-    places = inline["block"] * superblock.block_bytes + f2fs_nodes.ADDRESSES_BYTE + 4 * (inline["first_slot"] + 1)
+    places = inline["block"] * superblock.block_bytes + ADDRESSES_BYTE + 4 * (inline["first_slot"] + 1)
     begins = claims[(claims["kind"] == CONTENT) & (claims["logical"] == 0)]
     parts = (
         pieces.inline_heads(inline, places, 4 * (inline["nr_slots"] - 1)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from androstep_analysis.fs.fat_layout import FIRST_CLUSTER, Volume
+from androstep_analysis.fs.fat.layout import FIRST_CLUSTER, Volume
 from androstep_analysis.fs.image import Image
 
 _ENTRIES_AT_ONCE = 1 << 22

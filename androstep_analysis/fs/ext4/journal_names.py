@@ -7,11 +7,11 @@ import stat
 import numpy as np
 import polars as pl
 
-from androstep_analysis.fs import ext4_names
-from androstep_analysis.fs.ext4_blockmap import CONTENT
-from androstep_analysis.fs.ext4_inodes import ENCRYPTED_FLAG, ROOT_INODE
+from androstep_analysis.fs.ext4.blockmap import CONTENT
+from androstep_analysis.fs.ext4.inodes import ENCRYPTED_FLAG, ROOT_INODE
+from androstep_analysis.fs.ext4.names import block_entries
 from androstep_analysis.fs.filesystem import Filesystem
-from androstep_analysis.fs.journal_log import Log
+from androstep_analysis.fs.jbd2 import Log
 from androstep_analysis.fs.pieces import has_type
 
 _MAX_DEPTH = 64
@@ -52,7 +52,7 @@ def _entries(log: Log, states: np.ndarray, claimed: np.ndarray, owner: np.ndarra
     names: list[str] = []
     for copy in copies.tolist():
         raw = log.block(int(log.copies["position"][copy]), bool(log.copies["escaped"][copy]))
-        for ino, name in ext4_names.block_entries(raw)[0]:
+        for ino, name in block_entries(raw)[0]:
             if name not in (b".", b".."):
                 columns["copy"].append(copy)
                 columns["ino"].append(ino)

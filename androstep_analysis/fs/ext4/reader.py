@@ -1,7 +1,7 @@
 """Images of ext2, ext3 and ext4.
 
-Names come from pytsk3 (`ext4_names`); what it does not tell, or tells otherwise than debugfs, is read directly: static
-metadata and free space (`ext4_layout`), inodes (`ext4_inodes`), the blocks they claim (`ext4_blockmap`).
+Names come from pytsk3 (`names`); what it does not tell, or tells otherwise than debugfs, is read directly: static
+metadata and free space (`layout`), inodes (`inodes`), the blocks they claim (`blockmap`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,19 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.fs import ext4_blockmap, ext4_inodes, ext4_layout, ext4_names, journal_log, pieces, runs
-from androstep_analysis.fs.ext4_blockmap import CONTENT, EXTENT_TREE, INDIRECT, XATTR
-from androstep_analysis.fs.ext4_inodes import EA_INODE_FLAG
-from androstep_analysis.fs.ext4_layout import Superblock
+from androstep_analysis.fs import jbd2, pieces, runs
+from androstep_analysis.fs.ext4 import layout
+from androstep_analysis.fs.ext4.blockmap import CONTENT, EXTENT_TREE, INDIRECT, XATTR, read_claims
+from androstep_analysis.fs.ext4.inodes import (
+    BLOCK_MAP_BYTE,
+    BLOCK_MAP_BYTES,
+    EA_INODE_FLAG,
+    INLINE_DATA_FLAG,
+    ROOT_INODE,
+    read_inodes,
+)
+from androstep_analysis.fs.ext4.layout import Superblock
+from androstep_analysis.fs.ext4.names import read_names
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import PIECE, has_type
@@ -47,7 +56,7 @@ _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
     """Whether a plausible ext2/3/4 superblock lies where it should."""
-    raw = peek(path, offset_bytes + ext4_layout.SUPERBLOCK_BYTE, ext4_layout.SUPERBLOCK_BYTES)
+    raw = peek(path, offset_bytes + layout.SUPERBLOCK_BYTE, layout.SUPERBLOCK_BYTES)
     return Superblock.parse(raw) is not None
 
 
@@ -63,19 +72,19 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
 
 
 def _read(image: Image, dev: int, source: str) -> Filesystem:
-    superblock = ext4_layout.read_superblock(image)
-    groups = ext4_layout.read_groups(image, superblock)
-    inodes, block_maps, pointed_bytes = ext4_inodes.read_inodes(image, superblock, groups)
-    claims, damaged = ext4_blockmap.read_claims(image, superblock, inodes, block_maps)
+    superblock = layout.read_superblock(image)
+    groups = layout.read_groups(image, superblock)
+    inodes, block_maps, pointed_bytes = read_inodes(image, superblock, groups)
+    claims, damaged = read_claims(image, superblock, inodes, block_maps)
     del block_maps
     files = inodes[_are_files(superblock, inodes)]
     claims = _first_claims(claims)
-    names, unread = ext4_names.read_names(image, superblock, files, claims, pointed_bytes)
+    names, unread = read_names(image, superblock, files, claims, pointed_bytes)
 
     mapped = _owned(image, superblock, inodes, claims)
     for lower in (
         _static(superblock, groups),
-        _unowned(*ext4_layout.free_space(image, superblock, groups), "free"),
+        _unowned(*layout.free_space(image, superblock, groups), "free"),
         pieces.areas([(0, superblock.nr_blocks, _KIND["unknown", None])]),
     ):
         mapped = pieces.underlaid(mapped, lower, superblock.nr_blocks)
@@ -93,7 +102,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
         first_bytes=_first_bytes(image, superblock, files, claims),
         losses=(
             *_image_losses(image, superblock),
-            *ext4_layout.check_groups(superblock, groups),
+            *layout.check_groups(superblock, groups),
             *damaged,
             *unread,
             *pieces.nameless(files, names),
@@ -106,9 +115,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
 
 def _committed(image: Image, superblock: Superblock, extents: pl.DataFrame) -> tuple[int | None, pl.DataFrame | None]:
     """`Filesystem.version` and `commits`, as the journal tells them."""
-    told = journal_log.read_commits(
-        image, journal_log.places(extents, superblock.block_bytes, image), superblock.block_bytes
-    )
+    told = jbd2.read_commits(image, jbd2.places(extents, superblock.block_bytes, image), superblock.block_bytes)
     if told is None:
         return None, None
     newest, commits = told
@@ -118,14 +125,14 @@ def _committed(image: Image, superblock: Superblock, extents: pl.DataFrame) -> t
 
 def _fs_type(superblock: Superblock) -> str:
     """ext4 where it has a feature that ext3 does not know, else ext3 with a journal and ext2 without (as blkid)."""
-    if superblock.incompat & ~ext4_layout.EXT3_INCOMPAT or superblock.ro_compat & ~ext4_layout.EXT3_RO_COMPAT:
+    if superblock.incompat & ~layout.EXT3_INCOMPAT or superblock.ro_compat & ~layout.EXT3_RO_COMPAT:
         return "ext4"
-    return "ext3" if superblock.compat & ext4_layout.COMPAT_HAS_JOURNAL else "ext2"
+    return "ext3" if superblock.compat & layout.COMPAT_HAS_JOURNAL else "ext2"
 
 
 def _image_losses(image: Image, superblock: Superblock) -> Iterator[Loss]:
     yield from image.cut(superblock.nr_blocks * superblock.block_bytes)
-    if superblock.incompat & ext4_layout.INCOMPAT_RECOVER:
+    if superblock.incompat & layout.INCOMPAT_RECOVER:
         yield Loss(
             "unsynced",
             1,
@@ -142,7 +149,7 @@ def _system_inodes(superblock: Superblock) -> set[int]:
 def _are_files(superblock: Superblock, inodes: np.ndarray) -> np.ndarray:
     """Which inodes are files of the user: in use (or deleted and still open), and not the filesystem's own."""
     alive = (inodes["links"] == 0) | (inodes["deleted"] == 0)
-    numbered = (inodes["ino"] == ext4_inodes.ROOT_INODE) | (inodes["ino"] >= superblock.first_inode)
+    numbered = (inodes["ino"] == ROOT_INODE) | (inodes["ino"] >= superblock.first_inode)
     own = np.isin(inodes["ino"], list(_system_inodes(superblock))) | ((inodes["flags"] & EA_INODE_FLAG) != 0)
     answer: np.ndarray = alive & numbered & ~own
     return answer
@@ -194,15 +201,15 @@ def _mark_resize_inode(image: Image, inodes: np.ndarray, owned: np.ndarray) -> N
     owned["kind"][mine] = _KIND["metadata", "reserved_gdt"]
     owned["logical"][mine] = -1
     for place in inodes["offset_bytes"][inodes["ino"] == RESIZE_INODE].tolist():
-        double = int.from_bytes(image.read(place + ext4_inodes.BLOCK_MAP_BYTE + 13 * 4, 4), "little")
+        double = int.from_bytes(image.read(place + BLOCK_MAP_BYTE + 13 * 4, 4), "little")
         owned["kind"][mine & (owned["start"] == double)] = _KIND["metadata", "resize_inode"]
 
 
-def _static(superblock: Superblock, groups: ext4_layout.Groups) -> np.ndarray:
+def _static(superblock: Superblock, groups: layout.Groups) -> np.ndarray:
     """Static metadata as pieces; where a damaged filesystem has two kinds in one place, the first named counts."""
     layers = [
         _unowned(first, np.minimum(first + length, superblock.nr_blocks), "metadata", subtype)
-        for subtype, first, length in ext4_layout.static_metadata(superblock, groups)
+        for subtype, first, length in layout.static_metadata(superblock, groups)
     ]
     return pieces.first_wins(np.concatenate(layers))
 
@@ -210,12 +217,12 @@ def _static(superblock: Superblock, groups: ext4_layout.Groups) -> np.ndarray:
 def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> pl.DataFrame:
     """Where regular files begin in the image (see `Filesystem.first_bytes`); inline content lies in the inode."""
     files = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0)]
-    inline = files[(files["flags"] & ext4_inodes.INLINE_DATA_FLAG) != 0]
-    mapped = files[(files["flags"] & ext4_inodes.INLINE_DATA_FLAG) == 0]
-    places = inline["offset_bytes"] + ext4_inodes.BLOCK_MAP_BYTE
+    inline = files[(files["flags"] & INLINE_DATA_FLAG) != 0]
+    mapped = files[(files["flags"] & INLINE_DATA_FLAG) == 0]
+    places = inline["offset_bytes"] + BLOCK_MAP_BYTE
     begins = claims[(claims["use"] == CONTENT) & (claims["logical"] == 0)]
     parts = (
-        pieces.inline_heads(inline, places, np.full(len(inline), ext4_inodes.BLOCK_MAP_BYTES)),
+        pieces.inline_heads(inline, places, np.full(len(inline), BLOCK_MAP_BYTES)),
         pieces.mapped_heads(mapped, begins, superblock.block_bytes),
     )
     return pieces.first_bytes(parts, image.offset_bytes)

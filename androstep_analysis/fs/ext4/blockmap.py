@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.fs.ext4_inodes import EXTENTS_FLAG, maps_blocks
-from androstep_analysis.fs.ext4_layout import Superblock
+from androstep_analysis.fs.ext4.inodes import EXTENTS_FLAG, maps_blocks
+from androstep_analysis.fs.ext4.layout import Superblock
 from androstep_analysis.fs.image import Image, record_dtype
 
 CONTENT, UNWRITTEN, EXTENT_TREE, INDIRECT, XATTR = range(5)
@@ -54,7 +54,7 @@ def read_claims(
 ) -> tuple[np.ndarray, list[Loss]]:
     """All claims (dtype `CLAIM`), in inode order, clipped to the filesystem; and the maps that were damaged.
 
-    `inodes` and their `block_maps` are those of `ext4_inodes.read_inodes`.
+    `inodes` and their `block_maps` are those of `inodes.read_inodes`.
     """
     parts = [_xattr_claims(inodes)]
     damaged_parts = [np.empty(0, dtype=np.int64)]

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from androstep_analysis.fs import journal_checksums
 from androstep_analysis.fs.image import Image, record_dtype
+from androstep_analysis.fs.jbd2 import checksums
 from androstep_analysis.units import SECTOR_BYTES
 
 MAGIC = 0xC03B3998
@@ -234,7 +234,7 @@ class _Reader:
         self._image = image
         self._superblock = superblock
         self._places = places
-        self._seed = int(_crc32c_of(superblock.uuid, journal_checksums.SEED))
+        self._seed = int(_crc32c_of(superblock.uuid, checksums.SEED))
         self._starts = np.zeros((len(places), 2), dtype=np.uint32)  # first two words of every block
         self._headers: dict[int, _Header] = {}
         self._claim = np.full(len(places), _NO_ORDER, dtype=np.int64)  # the youngest transaction that used a position
@@ -303,7 +303,7 @@ class _Reader:
         at = np.where(is_commit, _CHECKSUM_BYTE, rows.shape[1] - 4)[:, None] + np.arange(4)
         told = np.take_along_axis(rows, at, axis=1).view(">u4")[:, 0]
         np.put_along_axis(rows, at, np.uint8(0), axis=1)
-        answer: np.ndarray = journal_checksums.crc32c(rows, self._seed) == told
+        answer: np.ndarray = checksums.crc32c(rows, self._seed) == told
         return answer
 
     def _tags(self, raw: bytes) -> np.ndarray:
@@ -439,7 +439,7 @@ class _Reader:
         for at in range(0, len(places), _BLOCKS_AT_ONCE):
             some = slice(at, at + _BLOCKS_AT_ONCE)
             numbers = sequences[some].astype(">u4").view(np.uint8).reshape(-1, 4)
-            sums = journal_checksums.crc32c(self._rows(places[some]), journal_checksums.crc32c(numbers, self._seed))
+            sums = checksums.crc32c(self._rows(places[some]), checksums.crc32c(numbers, self._seed))
             if not self._superblock.incompat & INCOMPAT_CSUM_V3:
                 sums = sums & 0xFFFF
             self._is_broken[places[some]] = sums != told[some]
@@ -451,12 +451,12 @@ class _Reader:
         kind, size, told = commit[12], commit[13], int.from_bytes(commit[16:20], "big")
         if (kind, size, told) == (0, 0, 0):
             return True
-        total = journal_checksums.SEED
+        total = checksums.SEED
         for position in chain[:-1]:
             header = self._headers[position]
             if header.kind == _DESCRIPTOR:
                 for place in (position, *self._data_positions(position, header).tolist()):
-                    total = journal_checksums.crc32_be(self._block(place), total)
+                    total = checksums.crc32_be(self._block(place), total)
         return (kind, size, told) == (1, 4, total)
 
     def _mark_fast_commits(self, role: np.ndarray, sequence: np.ndarray) -> None:
@@ -472,5 +472,5 @@ class _Reader:
 
 
 def _crc32c_of(data: bytes, seed: int) -> np.uint32:
-    answer: np.uint32 = journal_checksums.crc32c(np.frombuffer(data, dtype=np.uint8)[None, :], seed)[0]
+    answer: np.uint32 = checksums.crc32c(np.frombuffer(data, dtype=np.uint8)[None, :], seed)[0]
     return answer

@@ -20,9 +20,9 @@ import pytsk3
 
 from androstep_analysis.errors import Loss
 from androstep_analysis.fs import pieces
-from androstep_analysis.fs.ext4_blockmap import CONTENT
-from androstep_analysis.fs.ext4_inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, ROOT_INODE
-from androstep_analysis.fs.ext4_layout import RO_COMPAT_BIGALLOC, SUPERBLOCK_BYTE, Superblock
+from androstep_analysis.fs.ext4.blockmap import CONTENT
+from androstep_analysis.fs.ext4.inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, ROOT_INODE
+from androstep_analysis.fs.ext4.layout import RO_COMPAT_BIGALLOC, SUPERBLOCK_BYTE, Superblock
 from androstep_analysis.fs.image import Image
 from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, has_type
 
@@ -70,8 +70,8 @@ def read_names(
 ) -> tuple[pl.DataFrame, list[Loss]]:
     """Every path of every inode: DataFrame(ino Int64, path String, encrypted Boolean), and what could not be read.
 
-    `inodes` (dtype `ext4_inodes.INODE`) are those in use, `claims` (dtype `ext4_blockmap.CLAIM`) tell the blocks of
-    directories; `pointed_bytes` comes from `ext4_inodes.read_inodes`. An inode with hard links has a row for each.
+    `inodes` (dtype `inodes.INODE`) are those in use, `claims` (dtype `blockmap.CLAIM`) tell the blocks of
+    directories; `pointed_bytes` comes from `inodes.read_inodes`. An inode with hard links has a row for each.
     Bytes that are no UTF-8 are written ``\\xNN``.
     """
     walk = _Walk(image, superblock, inodes, claims)

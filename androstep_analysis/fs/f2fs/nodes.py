@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.fs.f2fs_layout import (
+from androstep_analysis.fs.f2fs.layout import (
     COMPRESS_ADDRESS,
     FEATURE_COMPRESSION,
     FEATURE_CRTIME,

@@ -15,8 +15,8 @@ import polars as pl
 
 from androstep_analysis.errors import Loss
 from androstep_analysis.fs import pieces
-from androstep_analysis.fs.f2fs_layout import Superblock
-from androstep_analysis.fs.f2fs_nodes import ADDRESSES_BYTE, CONTENT, INLINE_DENTRY
+from androstep_analysis.fs.f2fs.layout import Superblock
+from androstep_analysis.fs.f2fs.nodes import ADDRESSES_BYTE, CONTENT, INLINE_DENTRY
 from androstep_analysis.fs.image import Image
 from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, has_type
 
@@ -56,7 +56,7 @@ def read_entries(
 ) -> tuple[pl.DataFrame, np.ndarray]:
     """All directory entries but ``.`` and ``..`` (`ENTRIES`), and the numbers of the directories that are damaged.
 
-    `inodes` have dtype `f2fs_nodes.INODE`, `claims` are sorted by block and do not overlap.
+    `inodes` have dtype `nodes.INODE`, `claims` are sorted by block and do not overlap.
     """
     parts, bad = [pl.DataFrame(schema=ENTRIES)], [np.empty(0, np.int64)]
     directories = inodes[has_type(inodes, stat.S_IFDIR)]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from androstep_analysis.fs.fat_layout import ENTRY_BYTES
+from androstep_analysis.fs.fat.layout import ENTRY_BYTES
 
 _DELETED, _ESCAPED_E5 = 0xE5, 0x05
 _VOLUME, _DIRECTORY, _LONG_NAME = 0x08, 0x10, 0x0F

@@ -10,7 +10,7 @@ import stat
 
 import numpy as np
 
-from androstep_analysis.fs.ext4_layout import INCOMPAT_64BIT, Groups, Superblock, placed
+from androstep_analysis.fs.ext4.layout import INCOMPAT_64BIT, Groups, Superblock, placed
 from androstep_analysis.fs.image import Image, record_dtype
 from androstep_analysis.fs.pieces import has_type
 
@@ -61,7 +61,7 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
     """Every inode that has links or is marked used (deleted, still open), in inode order; dtype `INODE`.
 
     With them their fields i_block (uint8, shape (n, 60)), and the sum of the sizes in bytes of all inodes without
-    extents, deleted ones too, reserved ones not (see `ext4_names`).
+    extents, deleted ones too, reserved ones not (see `names`).
 
     Groups whose inode table lies outside of the filesystem, and the tails of tables that were never written
     (INODE_UNINIT, bg_itable_unused), have none.

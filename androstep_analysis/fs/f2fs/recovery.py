@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis.fs import pieces
-from androstep_analysis.fs.f2fs_layout import (
+from androstep_analysis.fs.f2fs.layout import (
     BLOCKS_PER_SEGMENT,
     CP_NOCRC_RECOVERY,
     Checkpoint,
     Superblock,
 )
-from androstep_analysis.fs.f2fs_names import ENTRIES
-from androstep_analysis.fs.f2fs_nodes import PLACE, XATTR_NODE_OFFSET, direct_number, footers, read_nodes
+from androstep_analysis.fs.f2fs.names import ENTRIES
+from androstep_analysis.fs.f2fs.nodes import PLACE, XATTR_NODE_OFFSET, direct_number, footers, read_nodes
 from androstep_analysis.fs.image import Image
 
 _WARM = 1
@@ -46,7 +46,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class Newer:
-    """What recovery changes: `places` (dtype `f2fs_nodes.PLACE`, by inode and offset) and `entries` (`ENTRIES`)."""
+    """What recovery changes: `places` (dtype `nodes.PLACE`, by inode and offset) and `entries` (`ENTRIES`)."""
 
     places: np.ndarray
     entries: pl.DataFrame
@@ -71,7 +71,7 @@ class Newer:
 
 
 def read(image: Image, superblock: Superblock, checkpoint: Checkpoint, nat: np.ndarray) -> Newer:
-    """The nodes that a mount recovers. `nat` (dtype `f2fs_tables.NODE`) is that of the checkpoint."""
+    """The nodes that a mount recovers. `nat` (dtype `tables.NODE`) is that of the checkpoint."""
     chain = list(_chain(image, superblock, checkpoint))
     inodes = set(nat["nid"][nat["nid"] == nat["ino"]].tolist())
     last: dict[int, int] = {}

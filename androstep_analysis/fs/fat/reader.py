@@ -26,10 +26,11 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.fs import fat_directories, fat_layout, pieces
-from androstep_analysis.fs.fat_chains import Chains
-from androstep_analysis.fs.fat_directories import Entry
-from androstep_analysis.fs.fat_layout import ENTRY_BYTES, FIRST_CLUSTER, Volume, sectors
+from androstep_analysis.fs import pieces
+from androstep_analysis.fs.fat import directories, layout
+from androstep_analysis.fs.fat.chains import Chains
+from androstep_analysis.fs.fat.directories import Entry
+from androstep_analysis.fs.fat.layout import ENTRY_BYTES, FIRST_CLUSTER, Volume, sectors
 from androstep_analysis.fs.filesystem import HEAD_BYTES, AllocationTable, Filesystem
 from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import PIECE
@@ -71,7 +72,7 @@ _INODE = np.dtype([("ino", np.int64), ("mode", np.uint16), ("size_bytes", np.int
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
     """Whether a plausible boot record of FAT or exFAT lies there."""
-    return fat_layout.parse(peek(path, offset_bytes, fat_layout.BOOT_RECORD_BYTES)) is not None
+    return layout.parse(peek(path, offset_bytes, layout.BOOT_RECORD_BYTES)) is not None
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
@@ -86,7 +87,7 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
 
 
 def _read(image: Image, dev: int, source: str) -> Filesystem:
-    volume = fat_layout.read_volume(image)
+    volume = layout.read_volume(image)
     chains = Chains(image, volume)
     tree = _Tree(image, volume, chains)
     tree.walk()
@@ -191,9 +192,9 @@ class _Tree:
                 break
         raw = b"".join(parts)
         if self.volume.kind == "exfat":
-            entries, broken = fat_directories.exfat_entries(raw)
+            entries, broken = directories.exfat_entries(raw)
         else:
-            entries, broken = fat_directories.fat_entries(raw, self.volume.entry_bits == 32)
+            entries, broken = directories.fat_entries(raw, self.volume.entry_bits == 32)
         self.nr_broken_entries += broken
         for entry in entries:
             part_number = bisect_right(starts, entry.at) - 1
@@ -305,7 +306,7 @@ def _first_bytes(image: Image, tree: _Tree) -> pl.DataFrame:
 
 def _losses(image: Image, volume: Volume, chains: Chains, tree: _Tree, used: np.ndarray) -> Iterator[Loss]:
     yield from image.cut(volume.nr_bytes)
-    if volume.kind == "exfat" and not fat_layout.boot_checksum_holds(image, volume):
+    if volume.kind == "exfat" and not layout.boot_checksum_holds(image, volume):
         yield Loss("damaged", 1, "the checksum of the boot record is wrong; what it says was used all the same")
     if volume.is_dirty:
         yield Loss(

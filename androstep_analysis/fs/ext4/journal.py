@@ -17,17 +17,18 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss
-from androstep_analysis.fs import ext4_layout, journal_log, journal_names, journal_states, pieces
-from androstep_analysis.fs.ext4_blockmap import EXTENT_TREE, INDIRECT, XATTR
-from androstep_analysis.fs.ext4_inodes import EA_INODE_FLAG
-from androstep_analysis.fs.ext4_layout import Superblock
+from androstep_analysis.fs import jbd2, pieces
+from androstep_analysis.fs.ext4 import journal_names, journal_states, layout
+from androstep_analysis.fs.ext4.blockmap import EXTENT_TREE, INDIRECT, XATTR
+from androstep_analysis.fs.ext4.inodes import EA_INODE_FLAG
+from androstep_analysis.fs.ext4.journal_states import NEVER
+from androstep_analysis.fs.ext4.layout import Superblock
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image, reading
-from androstep_analysis.fs.journal_log import Log
-from androstep_analysis.fs.journal_states import NEVER
+from androstep_analysis.fs.jbd2 import Log
 from androstep_analysis.units import SECTOR_BYTES
 
-ROLE = pl.Enum(journal_log.ROLES)
+ROLE = pl.Enum(jbd2.ROLES)
 
 _TICK_NS = 10_000_000
 """How much later than its time a commit can have been: it is that of the last tick (HZ is 100 or more)."""
@@ -41,7 +42,7 @@ class Journal:
     is_live Boolean (recovery would apply it), segment Int64 (within one, no transaction is missing), oldest first.
 
     `blocks`, a row per block of the journal with what it last held: sector, nr_sectors, position (number in the
-    journal) Int64, role Enum (`journal_log.ROLES`), transaction, commit_epoch_ns Int64 (null: never committed, or not
+    journal) Int64, role Enum (`jbd2.ROLES`), transaction, commit_epoch_ns Int64 (null: never committed, or not
     whole), and of data what they are a copy of: target_sector Int64, target_type, target_subtype Enum (table
     `extents`), target_ino Int64 (the inode that owns the target), target_first_ino, target_last_ino Int64 (the inodes
     in a block of an inode table). Sectors of an external journal count on its own device.
@@ -82,10 +83,10 @@ def read(
     if not filesystem.fs_type.startswith("ext"):
         return None
     with reading(path, offset_bytes) as image:
-        superblock = ext4_layout.read_superblock(image)
+        superblock = layout.read_superblock(image)
         if external is None:
-            places = journal_log.places(filesystem.extents, superblock.block_bytes, image)
-            log = journal_log.read(image, places, superblock.block_bytes)
+            places = jbd2.places(filesystem.extents, superblock.block_bytes, image)
+            log = jbd2.read(image, places, superblock.block_bytes)
             return None if log is None else _journal(log, image, superblock, filesystem)
         with reading(external, 0) as device:
             log = _external_log(device)
@@ -94,20 +95,20 @@ def read(
 
 def _external_log(device: Image) -> Log | None:
     """The log on a journal device: an ext4 superblock of its own, and the journal from the next block on."""
-    raw = device.read(ext4_layout.SUPERBLOCK_BYTE, ext4_layout.SUPERBLOCK_BYTES)
+    raw = device.read(layout.SUPERBLOCK_BYTE, layout.SUPERBLOCK_BYTES)
     log_block = int.from_bytes(raw[0x18:0x1C], "little")
-    if int.from_bytes(raw[0x38:0x3A], "little") != ext4_layout.MAGIC or log_block > 6:
+    if int.from_bytes(raw[0x38:0x3A], "little") != layout.MAGIC or log_block > 6:
         return None
     block_bytes = 1024 << log_block
     nr_blocks = min(int.from_bytes(raw[0x4:0x8], "little"), device.nr_bytes // block_bytes)
     first = 2 if block_bytes == 1024 else 1
     # Positions of an external journal count from the start of the device.
     places = np.arange(nr_blocks, dtype=np.int64)
-    return journal_log.read(device, places, block_bytes, superblock_at=first)
+    return jbd2.read(device, places, block_bytes, superblock_at=first)
 
 
 def _journal(log: Log, image: Image, superblock: Superblock, filesystem: Filesystem) -> Journal:
-    groups = ext4_layout.read_groups(image, superblock)
+    groups = layout.read_groups(image, superblock)
     states, block_maps = journal_states.read_states(log, superblock, groups)
     claimed, stopped = journal_states.read_claimed(log, image, superblock, states, block_maps)
     owner, is_complete = journal_states.owners(claimed, log.copies)
@@ -324,7 +325,7 @@ def _blocks(
         pl.when(pl.col("first") > 0).then(pl.col("first") + per_block - 1).alias("target_last_ino"),
     )
     commits = _commits(log).select("transaction", commit_epoch_ns="epoch_ns").unique("transaction", keep="last")
-    roles = pl.Series(journal_log.ROLES, dtype=ROLE)
+    roles = pl.Series(jbd2.ROLES, dtype=ROLE)
     return (
         pl.DataFrame(
             {

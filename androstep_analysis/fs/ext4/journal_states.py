@@ -13,18 +13,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from androstep_analysis.fs import ext4_blockmap, ext4_inodes, runs
-from androstep_analysis.fs.ext4_blockmap import CONTENT, UNWRITTEN
-from androstep_analysis.fs.ext4_layout import Groups, Superblock, placed
+from androstep_analysis.fs import runs
+from androstep_analysis.fs.ext4.blockmap import CONTENT, NODE_MAGIC_BYTES, UNWRITTEN, read_claims
+from androstep_analysis.fs.ext4.inodes import BLOCK_MAP_BYTES, INODE, ROOT_INODE, narrow, on_disk
+from androstep_analysis.fs.ext4.layout import Groups, Superblock, placed
 from androstep_analysis.fs.image import Image
-from androstep_analysis.fs.journal_log import Log
+from androstep_analysis.fs.jbd2 import Log
 
 NEVER = np.iinfo(np.int64).max
 """In place of an order: a time that has not come."""
 
 STATE = np.dtype(
     [
-        *((name, ext4_inodes.INODE[name]) for name in ext4_inodes.INODE.names or ()),
+        *((name, INODE[name]) for name in INODE.names or ()),
         ("order", np.int64),
         ("last_order", np.int64),
         ("next_order", np.int64),
@@ -49,7 +50,7 @@ CLAIMED = np.dtype(
         ("to_order", np.int64),
     ]
 )
-"""Blocks of a file (see `ext4_blockmap.CLAIM`; `state` is a row of the states) that its copies from `first_order` to
+"""Blocks of a file (see `blockmap.CLAIM`; `state` is a row of the states) that its copies from `first_order` to
 before `next_order` show, valid from one commit to another (`to_order` is `NEVER` where nothing denies it)."""
 
 _MAX_NODE_READS = 1 << 18
@@ -78,7 +79,7 @@ class Past(Image):
         first, end = np.searchsorted(self.copies["target"], [block, block + 1])
         if first == end:
             raw = super().read(offset, length)
-            return raw if raw.startswith(ext4_blockmap.NODE_MAGIC_BYTES) else bytes(length)
+            return raw if raw.startswith(NODE_MAGIC_BYTES) else bytes(length)
         row = first + int(np.searchsorted(self.copies["order"][first:end], self.order, side="right")) - 1
         if row < first:
             return bytes(length)
@@ -123,21 +124,21 @@ def read_states(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.nd
 
 
 def _inode_copies(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    layout = ext4_inodes.on_disk(superblock)
+    layout = on_disk(superblock)
     firsts = table_inos(superblock, groups, log.copies["target"])
     parts = [np.empty(0, dtype=STATE)]
-    maps = [np.empty((0, ext4_inodes.BLOCK_MAP_BYTES), dtype=np.uint8)]
+    maps = [np.empty((0, BLOCK_MAP_BYTES), dtype=np.uint8)]
     excluded = [superblock.orphan_file_inode, *superblock.quota_inodes]
     for row in np.flatnonzero(firsts).tolist():
         copy = log.copies[row]
         raw = log.block(int(copy["position"]), bool(copy["escaped"]))
         table = np.frombuffer(raw, dtype=layout, count=len(raw) // superblock.inode_bytes)
         inos = firsts[row] + np.arange(len(table))
-        nameable = (inos == ext4_inodes.ROOT_INODE) | (inos >= superblock.first_inode)
+        nameable = (inos == ROOT_INODE) | (inos >= superblock.first_inode)
         used = (table["mode"] != 0) | (table["generation"] != 0)
         kept = np.flatnonzero(nameable & used & ~np.isin(inos, excluded))
         part = np.zeros(len(kept), dtype=STATE)
-        inodes = ext4_inodes.narrow(table[kept], superblock)
+        inodes = narrow(table[kept], superblock)
         for name in inodes.dtype.names or ():
             part[name] = inodes[name]
         part["ino"], part["order"] = inos[kept], copy["order"]
@@ -172,12 +173,12 @@ def read_claimed(
         rows = by_order[begin:end]
         order = int(states["order"][rows[0]])
         past = Past(image.file, image.path, image.offset_bytes, image.nr_bytes, log, copies, order, reads)
-        inodes = np.zeros(len(rows), dtype=ext4_inodes.INODE)
+        inodes = np.zeros(len(rows), dtype=INODE)
         for name in inodes.dtype.names or ():
             inodes[name] = states[name][rows]
         # A deleted file that is still open has its blocks; one that is gone has none in its map.
         inodes["links"], inodes["deleted"] = np.maximum(inodes["links"], 1), 0
-        claims, _ = ext4_blockmap.read_claims(past, superblock, inodes, block_maps[rows])
+        claims, _ = read_claims(past, superblock, inodes, block_maps[rows])
         part = np.zeros(len(claims), dtype=CLAIMED)
         for name in ("start", "length", "logical", "use"):
             part[name] = claims[name]
