@@ -74,7 +74,7 @@ class Manifest:
     `devices` and `mounts` are rows as the recorder wrote them; `extents` names the kinds of evidence (`EXTENTS`) that
     the tables are made from, `events` the events that were recorded, also those that never came (None: unknown),
     `lost_events` how many were lost (None: nobody knows), `csv_columns` what stands in the columns of a CSV that does
-    not say it (`ingest.block_csv.Columns`).
+    not say it (`ingest.block.csv.Columns`).
     """
 
     sources: tuple[Source, ...]

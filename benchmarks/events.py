@@ -22,7 +22,9 @@ import polars as pl
 
 from androstep_analysis import link
 from androstep_analysis.fs import Filesystem, tracepoints
-from androstep_analysis.ingest import fs_events, ftrace, ftrace_pages, source, tracedat_file
+from androstep_analysis.ingest import source
+from androstep_analysis.ingest.ftrace import binary, fs_events, tracedat_file
+from androstep_analysis.ingest.ftrace import pages as ftrace_pages
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
@@ -148,7 +150,7 @@ def _as_iotrace(staging: Staging, fs_type: str) -> Staging:
 def _record_bytes(trace: Path) -> dict[str, float]:
     """Mean bytes of a record in the trace, by event."""
     container = tracedat_file.open_container(source.load(trace))
-    names = {number: event.name for number, event in ftrace.formats(container).items()}
+    names = {number: event.name for number, event in binary.formats(container).items()}
     parts = []
     for stream in container.streams():
         for pages in stream.pieces(PIECE_BYTES):

@@ -25,7 +25,8 @@ import formats
 from formats import Contender
 from support import corpus
 
-from androstep_analysis.ingest import ftrace, source, tracedat_file
+from androstep_analysis.ingest import source
+from androstep_analysis.ingest.ftrace import binary, tracedat_file
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -58,7 +59,7 @@ def contenders(path: Path) -> list[Contender]:
 
 def _repeat(directory: Path, events: int) -> None:
     container = tracedat_file.open_container(source.load(corpus.path(RECORDING)))
-    census = ftrace.census(container, ftrace.formats(container))
+    census = binary.census(container, binary.formats(container))
     assert census.first_ns is not None and census.last_ns is not None
     rounds = -(-events // census.per_cpu.total())
     span = census.last_ns - census.first_ns + 1000

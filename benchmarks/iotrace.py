@@ -38,7 +38,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from androstep_analysis.ingest import ftrace, record, source, tracedat_file
+from androstep_analysis.ingest import record, source
+from androstep_analysis.ingest.ftrace import binary, tracedat_file
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness import guest
@@ -417,7 +418,7 @@ def in_guest(scratch: Path, load: Path, repeats: int) -> dict[str, list[Cost]]:
 def counted(trace: Path) -> tuple[int, int]:
     """Events in a trace.dat and events lost."""
     container = tracedat_file.open_container(source.load(trace))
-    census = ftrace.census(container, ftrace.formats(container))
+    census = binary.census(container, binary.formats(container))
     return sum(census.per_cpu.values()), census.lost
 
 

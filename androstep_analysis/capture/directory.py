@@ -40,7 +40,7 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None) -> Captur
 
     A directory's derived tables are used where they were made from the same sources by the same code, and made again
     otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it. `csv_columns`
-    tells what stands in the columns of a CSV (`ingest.block_csv.Columns`). Raises `InputError` for what cannot be read;
+    tells what stands in the columns of a CSV (`ingest.block.csv.Columns`). Raises `InputError` for what cannot be read;
     warns (`LossWarning`) of what was lost.
     """
     path = Path(path)

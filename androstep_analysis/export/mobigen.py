@@ -1,10 +1,10 @@
 """MobiGen's scripts, for mobibench -g (Jeong et al., 2013): a line for each call it can replay, grouped by thread.
 
-The lines are as MobiGen's cleaner wrote them (androstep_analysis/ingest/mobigen.py tells what that is): of a path that
-is not opened read-only only the first two parts, ``nil`` for each that there is not, and before the first read or write
-of a descriptor number an ``open`` that nobody made. A script that was read gives its own lines again, but for paths
-that it did not tell. In other recordings only descriptors that were never opened get such an open, since mobibench
-fails without it, and what is known to be no file is left out.
+The lines are as MobiGen's cleaner wrote them (ingest/syscalls/mobigen.py states what that is): of a path that is
+not opened read-only only the first two parts, ``nil`` for each that there is not, and before the first read or write of
+a descriptor number an ``open`` that nobody made. A script that was read gives its own lines again, but for paths that
+it did not tell. In other recordings only descriptors that were never opened get such an open, since mobibench fails
+without it, and what is known to be no file is left out.
 
 mobibench unlinks the paths of a script as they are: never run it where they mean anything.
 """
@@ -18,7 +18,7 @@ import polars as pl
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.export.batches import one_field, write_lines
-from androstep_analysis.ingest import mobigen
+from androstep_analysis.ingest.syscalls import mobigen
 
 NAMES = {
     **dict.fromkeys(("open", "openat", "openat2", "creat"), "open"),

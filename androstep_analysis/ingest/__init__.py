@@ -1,4 +1,4 @@
-"""Readers: one module per format, one table of formats, one dispatcher.
+"""Readers: one module per format, in a folder for each family; one table of formats, one dispatcher.
 
 A format is a module with
 
@@ -20,31 +20,18 @@ from pathlib import Path, PurePosixPath
 
 from androstep_analysis import recording, schema
 from androstep_analysis.errors import InputError, Loss, LossWarning, printable
-from androstep_analysis.ingest import (
-    atrace,
-    blkparse_text,
-    blktrace,
-    block_csv,
-    clock,
-    ftrace_raw,
-    ftrace_text,
-    ioshark,
-    mobigen,
-    most_po,
-    opencas,
-    others,
-    perfetto,
-    procmon,
-    staging,
-    strace,
-    systrace_html,
-    tasks,
-    tracedat,
-)
+from androstep_analysis.ingest import clock, others, procmon, staging, tasks
 from androstep_analysis.ingest.archive import Archive
+from androstep_analysis.ingest.block import blkparse, blktrace, most, opencas
+from androstep_analysis.ingest.block import csv as block_csv
+from androstep_analysis.ingest.ftrace import atrace, systrace, tracedat
+from androstep_analysis.ingest.ftrace import raw as ftrace_raw
+from androstep_analysis.ingest.ftrace import text as ftrace_text
+from androstep_analysis.ingest.perfetto import trace as perfetto
 from androstep_analysis.ingest.source import Source, head, load, opened
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.syscalls import ioshark, mobigen, strace
 
 __all__ = ["FORMATS", "Format", "Loss", "Source", "Spool", "Staging", "load", "read"]
 
@@ -79,11 +66,11 @@ FORMATS: tuple[Format, ...] = (
     Format("Open-CAS trace", opencas.sniff, opencas.read, tables=_BLOCK),
     Format("ioshark workload", ioshark.sniff, ioshark.read, tables=_CALLS),
     Format("MobiGen script", mobigen.sniff, mobigen.read, tables=_CALLS),
-    Format("systrace HTML", systrace_html.sniff, systrace_html.read),
+    Format("systrace HTML", systrace.sniff, systrace.read),
     Format("atrace output", atrace.sniff, atrace.read),
     _CSV,
-    Format("MOST .po", most_po.sniff, most_po.read, tables=_BLOCK),
-    Format("blkparse text", blkparse_text.sniff, blkparse_text.read, tables=_BLOCK),
+    Format("MOST .po", most.sniff, most.read, tables=_BLOCK),
+    Format("blkparse text", blkparse.sniff, blkparse.read, tables=_BLOCK),
     Format("ftrace text", ftrace_text.sniff, ftrace_text.read),
     Format("strace log", strace.sniff, strace.read, tables=_CALLS),
     Format("procmon samples", procmon.sniff, procmon.read),

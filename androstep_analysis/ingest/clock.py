@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.ingest.text import MAX_SETBACKS, Told
+from androstep_analysis.ingest.lines import MAX_SETBACKS, Told
 
 Jumps: TypeAlias = tuple[tuple[int, int], ...]
 """Where segments meet: the last time of one and the first of the next, in ns, in order."""

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from androstep_analysis.ingest import ftrace, ftrace_pages, source, tracedat_file
-from androstep_analysis.ingest.ftrace_format import Event, Field
-from androstep_analysis.ingest.ftrace_pages import Layout, Records
-from androstep_analysis.ingest.tracedat_file import Container
+from androstep_analysis.ingest import source
+from androstep_analysis.ingest.ftrace import binary, tracedat_file
+from androstep_analysis.ingest.ftrace import pages as ftrace_pages
+from androstep_analysis.ingest.ftrace.event_format import Event, Field
+from androstep_analysis.ingest.ftrace.pages import Layout, Records
+from androstep_analysis.ingest.ftrace.tracedat_file import Container
 
 TASK_SYSTEMS = ("sched", "task")
 INTERRUPT = "block_rq_complete"
@@ -26,7 +28,7 @@ OTHER = b"other"
 def redact(trace: Path) -> None:
     """Rewrite `trace`, a trace.dat of version 6 that lost nothing."""
     container = tracedat_file.open_container(source.load(trace))
-    events = ftrace.formats(container)
+    events = binary.formats(container)
     data = np.frombuffer(container.source.data, np.uint8).copy()
     parts = list(pages(container))
     told = {number for number, event in events.items() if event.system in TASK_SYSTEMS}

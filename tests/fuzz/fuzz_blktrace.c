@@ -1,4 +1,4 @@
-// Files of blktrace, as ingest/blktrace.py feeds them.
+// Files of blktrace, as ingest/block/blktrace.py feeds them.
 #include "fuzz.h"
 
 #include "blktrace/blktrace.h"

@@ -1,4 +1,4 @@
-// Pages of the kernel's ring buffer, as ingest/ftrace.py feeds them: once for names and counts, once for rows.
+// Pages of the kernel's ring buffer, as ingest/ftrace/binary.py feeds them: once for names and counts, once for rows.
 #include "fuzz.h"
 
 #include "ftrace/ftrace.h"

@@ -1,4 +1,4 @@
-// Queues of Open-CAS, as ingest/opencas.py feeds them.
+// Queues of Open-CAS, as ingest/block/opencas.py feeds them.
 #include "fuzz.h"
 
 struct octf;

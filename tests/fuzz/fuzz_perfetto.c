@@ -1,4 +1,4 @@
-// Perfetto traces, as ingest/perfetto_decoder.py feeds them.
+// Perfetto traces, as ingest/perfetto/decoder.py feeds them.
 #include "fuzz.h"
 
 #include "perfetto/perfetto.h"

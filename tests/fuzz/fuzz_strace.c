@@ -1,4 +1,4 @@
-// Logs of strace, as ingest/strace.py feeds them.
+// Logs of strace, as ingest/syscalls/strace.py feeds them.
 #include "fuzz.h"
 
 #include "strace/strace.h"

@@ -1,4 +1,4 @@
-// Lines of text, as ingest/text.py feeds them.
+// Lines of text, as ingest/lines.py feeds them.
 #include "fuzz.h"
 
 #include "text/lines.h"

@@ -16,21 +16,14 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import native, schema
-from androstep_analysis.ingest import (
-    blkparse_text,
-    block_csv,
-    block_io,
-    ftrace,
-    ftrace_programs,
-    ftrace_text,
-    most_po,
-    opencas,
-    perfetto_decoder,
-    source,
-    syscall_arguments,
-    syscall_pairs,
-    tracedat_file,
-)
+from androstep_analysis.ingest import source
+from androstep_analysis.ingest.block import blkparse, csv, most, opencas
+from androstep_analysis.ingest.ftrace import binary, tracedat_file
+from androstep_analysis.ingest.ftrace import programs as ftrace_programs
+from androstep_analysis.ingest.ftrace import text as ftrace_text
+from androstep_analysis.ingest.perfetto import block_io, decoder
+from androstep_analysis.ingest.syscalls import arguments as syscall_arguments
+from androstep_analysis.ingest.syscalls import pairs
 from androstep_analysis.replay.clean import _library as calls_library
 from androstep_analysis.replay.words import FLAGS
 
@@ -131,17 +124,17 @@ def _as_number(argument: Any, kept: list[object]) -> int:
 
 
 def _ftrace_text(prepared: Preparation) -> None:
-    for name in ("block_events", "fs_events", "commands", "tasks", syscall_pairs.TABLE, "syscalls"):
+    for name in ("block_events", "fs_events", "commands", "tasks", pairs.TABLE, "syscalls"):
         prepared.table(name)
     prepared.say(ftrace_text, lambda: ftrace_text._Trace(has_fences=False))
     for machine in (("x86_64", 8), ("aarch64", 8), ("arm", 4), (None, 8)):
-        knowledge = syscall_pairs._Knowledge(syscall_pairs.Machine(*machine), {8 << 20: "/data"})
+        knowledge = pairs._Knowledge(pairs.Machine(*machine), {8 << 20: "/data"})
         prepared.kept.append(knowledge)
         prepared.more.append(ctypes.addressof(knowledge.c))
 
 
 def _lines(prepared: Preparation) -> None:
-    for name in ("block_events", "fs_events", "commands", "tasks", syscall_pairs.TABLE):
+    for name in ("block_events", "fs_events", "commands", "tasks", pairs.TABLE):
         prepared.table(name)
 
 
@@ -155,7 +148,7 @@ def _actions(module: ModuleType, name: str, *more: bool) -> Callable[[Preparatio
         def talk() -> object:
             library, strings = module._library(), native.Strings()
             handle = getattr(library, f"{name}_new")(strings.handle, *more)
-            for letters, action in blkparse_text.ACTIONS.items():
+            for letters, action in blkparse.ACTIONS.items():
                 getattr(library, f"{name}_action")(handle, letters.encode(), len(letters), steps.index(action))
             return strings
 
@@ -176,10 +169,10 @@ COLUMNS = (
 def _block_csv(prepared: Preparation) -> None:
     _lines(prepared)
     for words in COLUMNS:
-        columns = block_csv.Columns.parse(words)
+        columns = csv.Columns.parse(words)
 
-        def talk(columns: block_csv.Columns = columns) -> object:
-            library = block_csv._library()
+        def talk(columns: csv.Columns = columns) -> object:
+            library = csv._library()
             strings = native.Strings(), native.Strings()
             handle = library.block_csv_new(*(one.handle for one in strings), ord(columns.separator), 0, False, 0)
             for cell in columns.cells():
@@ -188,19 +181,19 @@ def _block_csv(prepared: Preparation) -> None:
                 library.block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
             return strings
 
-        prepared.say(block_csv, talk)
+        prepared.say(csv, talk)
         separator = ctypes.create_string_buffer(columns.separator.encode())
         prepared.kept.append(separator)
         prepared.more.append(ctypes.addressof(separator))
 
 
 def _perfetto(prepared: Preparation) -> None:
-    for name in perfetto_decoder.TABLES:
+    for name in decoder.TABLES:
         prepared.table(name, 8 * ROWS)  # an event of counters makes many rows
     actions = block_io.actions(dict.fromkeys(ftrace_text.ACTIONS, 1))
-    perfetto_decoder._ROWS = ROWS
-    prepared.say(perfetto_decoder, perfetto_decoder.Decoder)
-    prepared.say(perfetto_decoder, lambda: perfetto_decoder.Decoder(actions))
+    decoder._ROWS = ROWS
+    prepared.say(decoder, decoder.Decoder)
+    prepared.say(decoder, lambda: decoder.Decoder(actions))
 
 
 def _octf(prepared: Preparation) -> None:
@@ -216,13 +209,13 @@ def _of_table(name: str) -> Callable[[Preparation], None]:
 
 
 def _ftrace_pages(prepared: Preparation) -> None:
-    events = ftrace.formats(tracedat_file.open_container(source.load(_DEMO)))
-    listening = {number: program for number, event in events.items() if (program := ftrace._listen(event))}
-    code = ftrace_programs.Code(ftrace._wanted(events), ["one", "two"])
+    events = binary.formats(tracedat_file.open_container(source.load(_DEMO)))
+    listening = {number: program for number, event in events.items() if (program := binary._listen(event))}
+    code = ftrace_programs.Code(binary._wanted(events), ["one", "two"])
     for places in (dict(zip(listening, itertools.count())), code.places):
 
         def talk(places: dict[int, int] = places) -> None:
-            library = ftrace._library()
+            library = binary._library()
             for number, place in places.items():
                 library.ftrace_program(None, number, place)
 
@@ -232,7 +225,7 @@ def _ftrace_pages(prepared: Preparation) -> None:
         {"tid": pl.Int32, "from_ns": pl.Int64, "comm": pl.String, "pid": pl.Int32},
     )
     programs = (ftrace_programs.CProgram * max(len(listening), 1))(*listening.values())
-    versions, held = ftrace._versions(names, code)
+    versions, held = binary._versions(names, code)
     tables = {name: prepared.table(name) for name in code.tables}
     c_code, kept = code.bound(tables)
     for table in tables.values():  # whose strings are C's, and must hold the programs' names
@@ -259,18 +252,18 @@ def _calls(prepared: Preparation) -> None:
 
 def _quietly(prepared: Preparation, talk: Callable[[], object]) -> None:
     """As `Preparation.say`, to no handle at all: only recorded."""
-    library, said = ftrace._library(), list[_Said]()
+    library, said = binary._library(), list[_Said]()
 
     class Silent:
         def __getattr__(self, name: str) -> Callable[..., Any]:
             pointer = ctypes.cast(getattr(library, name), ctypes.c_void_p)
             return lambda _handle, *numbers: said.append(_Said(pointer, (ctypes.c_uint64 * _MAX_ARGUMENTS)(*numbers)))
 
-    ftrace._library = lambda: Silent()  # type: ignore[assignment]
+    binary._library = lambda: Silent()  # type: ignore[assignment]
     try:
         talk()
     finally:
-        ftrace._library = lambda: library  # type: ignore[assignment]
+        binary._library = lambda: library  # type: ignore[assignment]
     prepared.ways.append(said)
 
 
@@ -284,8 +277,8 @@ class Target:
 
 TARGETS = {
     "ftrace_text": Target(_ftrace_text, ("androstep/ftrace_sqlite.txt", "ftrace_text/*", "kernel/*/trace.txt.gz")),
-    "blkparse_text": Target(_actions(blkparse_text, "blkparse_text"), ("blkparse_text/*.txt",)),
-    "most_po": Target(_actions(most_po, "most_po", False), ("androstep/*.po",)),
+    "blkparse_text": Target(_actions(blkparse, "blkparse_text"), ("blkparse_text/*.txt",)),
+    "most_po": Target(_actions(most, "most_po", False), ("androstep/*.po",)),
     "block_csv": Target(_block_csv, ("block_csv/*.csv.gz",)),
     "strace": Target(_of_table("syscalls"), ("strace/*.txt", "strace/*.log")),
     "blktrace": Target(_of_table("block_events"), ("blktrace_bin/centos7/*", "blktrace_bin/*")),

@@ -10,8 +10,9 @@ import polars as pl
 from support import tracedat_files
 from support.tracedat_files import File, Machine
 
-from androstep_analysis.ingest import ftrace_format, source, tracedat_file
-from androstep_analysis.ingest.ftrace_format import Event
+from androstep_analysis.ingest import source
+from androstep_analysis.ingest.ftrace import event_format, tracedat_file
+from androstep_analysis.ingest.ftrace.event_format import Event
 
 CLOCK, TGIDS = 4, 32
 """Options of a trace.dat: the trace clock, and the process of each thread."""
@@ -39,7 +40,7 @@ class Trace:
     @property
     def described(self) -> dict[str, Event]:
         """The kernel's description of every event by its name."""
-        parsed = (ftrace_format.parse(text, system, self.machine.long_bytes) for system, text in self.formats)
+        parsed = (event_format.parse(text, system, self.machine.long_bytes) for system, text in self.formats)
         return {event.name: event for event in parsed if event is not None}
 
     def having(self, *which: pl.Expr) -> Trace:
@@ -132,7 +133,7 @@ def read(path: Path, tgids: str = "") -> Trace:
     names = {
         event.id: event.name
         for system, text in container.formats
-        if (event := ftrace_format.parse(text, system, container.long_bytes)) is not None
+        if (event := event_format.parse(text, system, container.long_bytes)) is not None
     }
     rows = []
     for stream in container.streams():

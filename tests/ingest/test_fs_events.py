@@ -9,7 +9,7 @@ import pytest
 from support import readers
 
 from androstep_analysis import schema, units
-from androstep_analysis.ingest import fs_events, fs_events_text
+from androstep_analysis.ingest.ftrace import fs_events, fs_events_text
 
 HEAD = "          dd-77      [001] d..1.     5.000001: "
 DEV = units.dev(254, 7)

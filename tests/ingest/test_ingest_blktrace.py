@@ -23,7 +23,7 @@ from support.blktrace_files import Record, action, note
 from androstep_analysis import ingest, units
 from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import InputError, LossWarning
-from androstep_analysis.ingest import blktrace
+from androstep_analysis.ingest.block import blktrace
 
 CORPUS = {
     "centos7/sda.blktrace.0": "centos7",

@@ -17,7 +17,7 @@ from support import corpus, readers
 
 from androstep_analysis import ingest, units
 from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import block_csv
+from androstep_analysis.ingest.block import csv
 from androstep_analysis.ingest.source import load
 from androstep_analysis.ingest.spool import Spool
 
@@ -236,7 +236,7 @@ def columns(tmp_path: Path, words: str, text: str) -> tuple[list[tuple[Any, ...]
     """Rows and losses of `text`, read with a map of its columns."""
     path, spool = tmp_path / "input.csv", Spool()
     path.write_text(text)
-    staging = block_csv.read(load(path), spool, block_csv.Columns.parse(words))
+    staging = csv.read(load(path), spool, csv.Columns.parse(words))
     rows = spool.table("block_events").select("ts_ns", "action", "dev", "sector", "nr_sectors", "rwbs").collect()
     return rows.rows(), readers.losses(staging)
 
@@ -275,7 +275,7 @@ def test_own_columns(tmp_path: Path) -> None:
 )
 def test_columns_that_make_no_sense(words: str) -> None:
     with pytest.raises(InputError, match="write for example time:us"):
-        block_csv.Columns.parse(words)
+        csv.Columns.parse(words)
 
 
 @given(

@@ -20,7 +20,7 @@ from support.tracedat_files import MACHINES, File, Machine, random_file
 
 from androstep_analysis import ingest
 from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import ftrace_raw
+from androstep_analysis.ingest.ftrace import raw
 
 
 def dump(directory: Path, file: File, **saved: str) -> Path:
@@ -119,12 +119,12 @@ def test_what_is_no_set(tmp_path: Path, missing: str) -> None:
 
 def test_nothing_else_is_taken_for_pages() -> None:
     pick = random.Random(5)
-    assert not any(ftrace_raw.sniff(pick.randbytes(5000)) for _ in range(200))
-    assert not ftrace_raw.sniff(bytes(1 << 16)) and not ftrace_raw.sniff(b"") and not ftrace_raw.sniff(b"name: x\n")
+    assert not any(raw.sniff(pick.randbytes(5000)) for _ in range(200))
+    assert not raw.sniff(bytes(1 << 16)) and not raw.sniff(b"") and not raw.sniff(b"name: x\n")
     for folder in ("blktrace_bin", "blkparse_text", "ftrace_text", "perfetto", "strace", "trace_dat"):
         for path in corpus.path(folder).iterdir():
             if path.is_file():
-                assert not ftrace_raw.sniff(path.read_bytes()[: 1 << 16]), path
+                assert not raw.sniff(path.read_bytes()[: 1 << 16]), path
 
 
 # --- this machine's own kernel ---------------------------------------------------------------------------------------

@@ -19,9 +19,12 @@ from support import corpus, perfetto_messages, syscall_recording
 from androstep_analysis import ingest, native, schema
 from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import Loss, LossWarning
-from androstep_analysis.ingest import load, syscall_arguments, syscall_numbers, syscall_words
+from androstep_analysis.ingest import load
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.syscall_pairs import Machine, Pairs
+from androstep_analysis.ingest.syscalls import arguments as syscall_arguments
+from androstep_analysis.ingest.syscalls import numbers as syscall_numbers
+from androstep_analysis.ingest.syscalls import words
+from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
 
 X86_64 = Machine("x86_64", 8)
 NATIVE = Path(native.__file__).parent
@@ -523,9 +526,9 @@ def test_every_argument_is_of_a_column_and_known_words() -> None:
         for argument in arguments.split():
             how = argument.partition("=")[2]
             if how not in readings:
-                syscall_words.words(how, "x86_64")
+                words.words(how, "x86_64")
     with pytest.raises(KeyError):
-        syscall_words.words("none", None)
+        words.words("none", None)
 
 
 def test_many_threads_equal_a_slow_pairing() -> None:

@@ -23,7 +23,8 @@ from support import corpus, readers, tracing
 
 from androstep_analysis import ingest, units
 from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import ftrace_text, systrace_html
+from androstep_analysis.ingest.ftrace import systrace
+from androstep_analysis.ingest.ftrace import text as ftrace_text
 from androstep_analysis.ingest.source import load
 
 
@@ -255,8 +256,8 @@ def test_systrace_pages_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "page.html"
     path.write_text(systrace_page("1 init\n", TRACE, '{"traceEvents": []}\n', TRACE))
     whole = readers.read(path)
-    monkeypatch.setattr(systrace_html, "PIECE_BYTES", piece_bytes)
-    monkeypatch.setattr(systrace_html, "_LONGEST", 100)
+    monkeypatch.setattr(systrace, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(systrace, "_LONGEST", 100)
     cut = readers.read(path)
     assert whole.events == cut.events and whole.block.equals(cut.block)
     assert whole.block.height == 2 * len(LINES)

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from support import corpus
 
 from androstep_analysis import ingest, schema
-from androstep_analysis.ingest import Staging, ioshark, load
+from androstep_analysis.ingest import Staging, load
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.syscalls import ioshark
 
 CALLS = ["lseek", "_llseek", "pread64", "pwrite64", "read", "write", "mmap", "mmap2", "open", "fsync", "fdatasync"]
 CALLS += ["close", "mapped_pread", "mapped_pwrite"]

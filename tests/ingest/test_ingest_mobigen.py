@@ -12,8 +12,8 @@ from support import corpus, readers
 from support import mobigen_scripts as scripts
 
 from androstep_analysis import ingest
-from androstep_analysis.ingest import mobigen
 from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.syscalls import mobigen
 
 SCRIPT = b"""\
 1 0 open /data/data O_WRONLY|O_CREAT|O_TRUNC|O_LARGEFILE 36

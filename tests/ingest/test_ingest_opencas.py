@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from support import corpus
 
 from androstep_analysis import schema
-from androstep_analysis.ingest import Staging, load, opencas
+from androstep_analysis.ingest import Staging, load
 from androstep_analysis.ingest.archive import Archive
+from androstep_analysis.ingest.block import opencas
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 

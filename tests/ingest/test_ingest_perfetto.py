@@ -20,7 +20,10 @@ from support.perfetto_messages import bundle, generic, trace, userland
 
 from androstep_analysis import ingest, schema
 from androstep_analysis.errors import LossWarning
-from androstep_analysis.ingest import fs_events, perfetto, perfetto_decoder, perfetto_fields
+from androstep_analysis.ingest.ftrace import fs_events
+from androstep_analysis.ingest.perfetto import decoder
+from androstep_analysis.ingest.perfetto import fields as perfetto_fields
+from androstep_analysis.ingest.perfetto import trace as perfetto
 from androstep_analysis.ingest.source import Source, load
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -133,7 +136,7 @@ def test_rows_are_what_google_protobuf_reads(path: Path) -> None:
     events = {name: count for name, count in ours.staging.events.items() if name in counts}
     missing = counts.pop("unknown to the test", 0)
     assert events == {name: count for name, count in counts.items() if count}
-    others = set(perfetto_decoder.PACKETS.values()) | set(events)
+    others = set(decoder.PACKETS.values()) | set(events)
     assert sum(count for name, count in ours.staging.events.items() if name not in others) == missing
     block = ours.table("block_events")
     assert block.height == len(rows) > 300
@@ -166,9 +169,9 @@ def test_small_tables_and_pieces_change_nothing(path: Path, monkeypatch: pytest.
     """Rows leave in pieces, and packets arrive in pieces: what comes out is the same."""
     source = load(path)
     whole = Read(source)
-    monkeypatch.setattr(perfetto_decoder, "_ROWS", 64)
-    monkeypatch.setattr(perfetto_decoder, "_NOTES", 3)
-    monkeypatch.setattr(perfetto_decoder, "_INFLATED_BYTES", 1000)
+    monkeypatch.setattr(decoder, "_ROWS", 64)
+    monkeypatch.setattr(decoder, "_NOTES", 3)
+    monkeypatch.setattr(decoder, "_INFLATED_BYTES", 1000)
     monkeypatch.setattr(
         Source, "pieces", lambda source: iter([source.data[i : i + 977] for i in range(0, source.size, 977)])
     )

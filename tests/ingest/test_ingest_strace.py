@@ -19,8 +19,9 @@ from support import corpus, strace_oracle
 from support.tree import ROOT
 
 from androstep_analysis import schema
-from androstep_analysis.ingest import Staging, load, strace
+from androstep_analysis.ingest import Staging, load
 from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.syscalls import strace
 
 Row = Mapping[str, Any]
 
@@ -58,7 +59,7 @@ def one(tmp_path: Path, line: str | bytes) -> dict[str, Any]:
 
 
 def test_the_header_has_the_columns_of_the_schema() -> None:
-    header = Path(strace.__file__).parents[1] / "native" / "syscalls" / "columns.h"
+    header = Path(strace.__file__).parents[2] / "native" / "syscalls" / "columns.h"
     columns = re.findall(r"^    SYSCALL_([A-Z0-9_]+),$", header.read_text(), re.MULTILINE)
     assert [name.lower() for name in columns] == [column.name for column in schema.table("syscalls").columns]
     for column, prefix in (("state", "STATE"), ("fd_kind", "FD_KIND")):

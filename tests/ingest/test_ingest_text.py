@@ -20,15 +20,9 @@ from support import corpus, readers
 import androstep_analysis as androstep
 from androstep_analysis import capture, schema
 from androstep_analysis.errors import InputError, LossWarning
-from androstep_analysis.ingest import (
-    blkparse_text,
-    block_csv,
-    commands_text,
-    forms,
-    fs_events_text,
-    ftrace_text,
-    most_po,
-)
+from androstep_analysis.ingest.block import blkparse, csv, most
+from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text
+from androstep_analysis.ingest.ftrace import text as ftrace_text
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import TABLES, Staging
@@ -49,7 +43,7 @@ def read(reader: Callable[[Source, Spool], Staging], pieces: Iterator[bytes]) ->
 TEXTS: dict[str, tuple[Callable[[Source, Spool], Staging], str]] = {
     "ftrace": (ftrace_text.read, "androstep/ftrace_sqlite.txt"),
     "markdown": (ftrace_text.read, "ftrace_text/novelinux_ext4-jbd2-open-write-fsync_traces.md"),
-    "blkparse": (blkparse_text.read, "blkparse_text/leveldb_ram0_blk_data.txt"),
+    "blkparse": (blkparse.read, "blkparse_text/leveldb_ram0_blk_data.txt"),
 }
 
 
@@ -331,12 +325,12 @@ def test_command_of_an_unknown_form_is_counted(line: str) -> None:
 
 # --- garbage -------------------------------------------------------------------------------------------------------
 
-COLUMNS = block_csv.Columns.parse("time:s,op,task,offset:B,size:B,response:us,major,minor,cpu,tid")
+COLUMNS = csv.Columns.parse("time:s,op,task,offset:B,size:B,response:us,major,minor,cpu,tid")
 READERS: Sequence[Callable[[Source, Spool], Staging]] = (
     ftrace_text.read,
-    blkparse_text.read,
-    most_po.read,
-    functools.partial(block_csv.read, columns=COLUMNS),
+    blkparse.read,
+    most.read,
+    functools.partial(csv.read, columns=COLUMNS),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from androstep_analysis import replay, schema
-from androstep_analysis.ingest import opened_before
+from androstep_analysis.ingest.syscalls import opened_before
 
 RECORDER, COMMAND, APP = 10, 20, 30
 REGULAR, DIRECTORY, PIPE = 0o100644, 0o040755, 0o010600

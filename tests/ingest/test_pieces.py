@@ -11,7 +11,8 @@ import pytest
 from polars.testing import assert_frame_equal
 from support import readers
 
-from androstep_analysis.ingest import strace, text
+from androstep_analysis.ingest import lines
+from androstep_analysis.ingest.syscalls import strace
 
 ROWS = 8
 
@@ -44,7 +45,7 @@ LINES = {"ftrace": ftrace_line, "blkparse": blkparse_line, "MSR CSV": csv_line, 
 def test_text(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = "".join(LINES[format](number) for number in range(700)).encode()
     whole = readers.read_bytes(tmp_path, data)
-    monkeypatch.setattr(text, "_ROWS", ROWS)
+    monkeypatch.setattr(lines, "_ROWS", ROWS)
     monkeypatch.setattr(strace, "ROWS", ROWS)
     monkeypatch.setattr(strace, "STRINGS_BYTES", 100)
     pieces = readers.read_bytes(tmp_path, data)
@@ -56,6 +57,6 @@ def test_text(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_names_are_of_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers of strings that an earlier table had mean others now, though the new ones may lie in the same memory."""
-    monkeypatch.setattr(text, "_ROWS", ROWS)
+    monkeypatch.setattr(lines, "_ROWS", ROWS)
     staging = readers.read_bytes(tmp_path, "".join(map(ftrace_line, range(700))).encode())
     assert staging.block["comm"].to_list() == [f"task{number % 5}-{number // 50}" for number in range(700)]

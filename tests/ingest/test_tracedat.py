@@ -23,7 +23,9 @@ from support.tracing import trace_cmd
 from androstep_analysis import ingest
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.ingest import ftrace, ftrace_pages, tracedat_file
+from androstep_analysis.ingest.ftrace import binary as ftrace
+from androstep_analysis.ingest.ftrace import pages as ftrace_pages
+from androstep_analysis.ingest.ftrace import tracedat_file
 from androstep_analysis.ingest.source import load
 
 KERNEL = ["ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1", "vfat_guest_6.1"]

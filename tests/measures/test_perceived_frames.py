@@ -16,7 +16,8 @@ from support.perfetto_messages import bundle, trace
 
 import androstep_analysis as androstep
 from androstep_analysis import schema
-from androstep_analysis.ingest import perfetto, perfetto_decoder
+from androstep_analysis.ingest.perfetto import decoder
+from androstep_analysis.ingest.perfetto import trace as perfetto
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -47,7 +48,7 @@ def clocks(**offsets: int) -> dict[str, Any]:
 
 
 def test_columns_are_those_of_the_schema() -> None:
-    source = (Path(perfetto_decoder.__file__).parents[1] / "native" / "perfetto" / "frames.c").read_text()
+    source = (Path(decoder.__file__).parents[2] / "native" / "perfetto" / "frames.c").read_text()
     body = source[source.index("enum frame_column {") : source.index("};")]
     names = [f"FRAME_{column.name.upper()}" for column in schema.table("frame_events").columns]
     assert [line.strip(" ,") for line in body.splitlines()[1:] if line.strip()] == names
@@ -93,7 +94,7 @@ def made_frames(choose: random.Random) -> tuple[list[dict[str, Any]], list[dict[
 
 @pytest.mark.parametrize("seed", range(20))
 def test_frames_are_what_naive_pairing_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perfetto_decoder, "_ROWS", 64)  # so that the table is full again and again
+    monkeypatch.setattr(decoder, "_ROWS", 64)  # so that the table is full again and again
     packets, rows = made_frames(random.Random(seed))
     staging, frames = read(trace(*packets))
     assert staging.events == {"frame_timeline_event": len(packets)} and not staging.losses

@@ -23,7 +23,8 @@ from harness import build, guest, kernel
 from support import built, calls_oracle, loops, tracing
 from support.tree import ROOT
 
-from androstep_analysis.ingest import ftrace, record, source, tracedat_file
+from androstep_analysis.ingest import record, source
+from androstep_analysis.ingest.ftrace import binary, tracedat_file
 
 HOSTILE = b'a "name"\\ with\nall, {sorts}: \xff\xe2\x82 of \xf0\x9f\x92\xbe bytes \x01'
 
@@ -114,9 +115,9 @@ def reported(trace: Path) -> tuple[Counter[int], Counter[str], int]:
     return Counter(int(cpu) for cpu, _ in rows), Counter(name for _, name in rows), lost
 
 
-def decoded(trace: Path) -> ftrace.Census:
+def decoded(trace: Path) -> binary.Census:
     container = tracedat_file.open_container(source.load(trace))
-    return ftrace.census(container, ftrace.formats(container))
+    return binary.census(container, binary.formats(container))
 
 
 def per_cpu(recording: dict[str, Any], key: str) -> dict[int, int]:

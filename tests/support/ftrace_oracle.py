@@ -16,9 +16,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from androstep_analysis.ingest import ftrace, tracedat_file
-from androstep_analysis.ingest.ftrace_format import Event, Field
-from androstep_analysis.ingest.ftrace_pages import Layout
+from androstep_analysis.ingest.ftrace import binary, tracedat_file
+from androstep_analysis.ingest.ftrace.event_format import Event, Field
+from androstep_analysis.ingest.ftrace.pages import Layout
 from androstep_analysis.ingest.source import load
 from androstep_analysis.ingest.strings import gather, series
 
@@ -43,7 +43,7 @@ class Decoded:
 def decoded(path: Path) -> Decoded:
     """Everything in the trace.dat `path`."""
     container = tracedat_file.open_container(load(path))
-    found = Decoded(ftrace.formats(container))
+    found = Decoded(binary.formats(container))
     parts: dict[int, list[pl.DataFrame]] = defaultdict(list)
     order = 0
     for stream in container.streams():

@@ -63,7 +63,7 @@ def record(directory: Path, group: str = "syscalls") -> Recorded:
 
 
 def _keep_pages(instance: Path, directory: Path, group: str) -> None:
-    """What `androstep_analysis.ingest.ftrace_raw` reads."""
+    """What `androstep_analysis.ingest.ftrace.raw` reads."""
     directory.mkdir()
     for cpu in sorted((instance / "per_cpu").iterdir()):
         (directory / f"{cpu.name}.raw").write_bytes(_pages(cpu / "trace_pipe_raw"))

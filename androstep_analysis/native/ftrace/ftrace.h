@@ -116,7 +116,7 @@ static inline bool field_unsigned(const struct record *record, const struct fiel
 // Text up to its first NUL; false where the field holds no byte at all.
 bool field_text(const struct record *record, const struct field *field, bool big_endian, struct text *text);
 
-// What one instruction does with the columns of a row; the names are those of ingest/ftrace_programs.py.
+// What one instruction does with the columns of a row; the names are those of ingest/ftrace/programs.py.
 enum what {
     OP_NUMBER,    // the number `field`, where it fits into the column
     OP_PLACE,     // the same; all ones is no place

@@ -5,7 +5,7 @@
 // perfetto.c the packets they come in.
 //
 // Field numbers follow protos/perfetto/trace of github.com/google/perfetto, v58. What an event is called, which table
-// it goes to and what its fields mean is told by the caller (ingest/perfetto_fields.py).
+// it goes to and what its fields mean is told by the caller (ingest/perfetto/fields.py).
 #pragma once
 
 #include "core/map.h"

@@ -1,7 +1,7 @@
 // Rows of table syscalls out of calls, as strace would tell them.
 //
 // What the arguments of each call are, and which words stand for which bits, is told by the caller
-// (ingest/syscall_pairs.py).
+// (ingest/syscalls/pairs.py).
 #include "syscalls/rows.h"
 #include "syscalls/columns.h"
 #include "syscalls/names.h"
@@ -11,7 +11,7 @@
 
 enum { LONGEST_WORDS = 1024, LONGEST_PATH = 8192 };
 
-// What a step does with an argument; the names are those of ingest/syscall_arguments.py.
+// What a step does with an argument; the names are those of ingest/syscalls/arguments.py.
 enum step_kind {
     STEP_DESCRIPTOR, // a descriptor
     STEP_NUMBER,     // a number, which is none where it is negative and of bytes

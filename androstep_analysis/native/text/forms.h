@@ -1,4 +1,4 @@
-// The forms of lines: what stands behind an event's name, as a list of steps that ingest/forms.py makes.
+// The forms of lines: what stands behind an event's name, as a list of steps that ingest/ftrace/forms.py makes.
 #pragma once
 
 #include "core/text.h"

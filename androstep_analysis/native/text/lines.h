@@ -23,7 +23,7 @@ struct refused {
 // How often a file's clock may be set back; of one that goes back more often the times are of several clocks.
 enum { MAX_SETBACKS = 8, STREAM_SLOTS = 4096 };
 
-// What a reader tells beside rows; ingest/text.py has the same structure.
+// What a reader tells beside rows; ingest/lines.py has the same structure.
 struct told {
     int64_t first_ns; // INT64_MAX before the first event
     int64_t last_ns;  // INT64_MIN

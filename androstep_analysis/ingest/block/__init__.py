@@ -1,0 +1,1 @@
+"""Traces of block I/O alone, which fill table `block_events`: of blktrace, blkparse, MOST, Open-CAS, and CSV."""

@@ -1,0 +1,120 @@
+"""The text blkparse prints by default.
+
+A line is (blktrace: blkparse_fmt.c, ``process_default``)::
+
+    major,minor cpu sequence seconds.nanoseconds tid action rwbs tail
+
+and the tail depends on the action: ``sector + n [comm]`` for most, ``[error]`` for completions, ``<- (dev) sector``
+for remaps, ``sector / new sector`` for splits, ``bytes (command)`` for passthrough requests. A summary follows.
+The compiled reader of the lines is native/text/blkparse.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import weakref
+
+from androstep_analysis import native, schema
+from androstep_analysis.errors import Loss
+from androstep_analysis.ingest import clock, lines
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+ACTIONS = {
+    "Q": "queue",
+    "G": "getrq",
+    "I": "insert",
+    "D": "issue",
+    "C": "complete",
+    "M": "backmerge",
+    "F": "frontmerge",
+    "A": "remap",
+    "X": "split",
+    "R": "requeue",
+    "P": "plug",
+    "U": "unplug",
+    "UT": "unplug",
+    "B": "bounce",
+    "S": "sleep",
+}
+"""blkparse's action letters and the step of a request's life each is. Messages (``m``) are no block events."""
+
+_EVENT_IN_HEAD = re.compile(rb"(?m)^ *\d+,\d+ +\d+ +\d+ +\d+\.\d{9} +\d+ +(?:[A-Z]{1,2}|m) +[A-Z]+")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` holds an event line."""
+    return _EVENT_IN_HEAD.search(head) is not None
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """The events of one or several devices; blkparse prints the CPUs one after the other.
+
+    `events` counts lines by action letter. What the summary says was skipped is `lost_events`. Events of other CPUs
+    may be from before the start. blkparse counts those modulo 2^64 ns and then cuts the seconds to 32 bits
+    (blkparse_fmt.c: ``(int) SECONDS(t->time)``), so that the last nanosecond before the start is printed as
+    1266874889.709551615. Times in the day up to there are turned back into negative ones. Errors come from blkparse
+    1.2 without their sign (65531 is -5).
+    """
+    names = native.Strings()
+    handle: int = _library().blkparse_text_new(names.handle)
+    reader = lines.Reader(handle, spool, ("block_events",), names)
+    weakref.finalize(reader, _library().blkparse_text_free, handle)
+    steps = schema.table("block_events").column("action").values
+    for letters, action in ACTIONS.items():
+        _library().blkparse_text_action(handle, letters.encode(), len(letters), steps.index(action))
+    torn = reader.read(source.pieces(), lambda: _library().blkparse_text_end(handle))
+    told = reader.told
+    first_ns, last_ns = told.span
+    return Staging(
+        format="blkparse_text",
+        events=reader.events,
+        first_ns=first_ns,
+        last_ns=last_ns,
+        lost_events=told.lost,
+        jumps=told.setback_times,
+        losses=(
+            *torn,
+            *clock.set_back(told),
+            *wrapped(told.before_start),
+            *skipped(told.lost),
+            *told.refused[lines.LINES].losses("blkparse events"),
+            *told.refused[lines.BLOCK].losses("events of a known form"),
+        ),
+    )
+
+
+def wrapped(count: int) -> tuple[Loss, ...]:
+    """So many times that were repaired, as a `Loss`: blkparse itself never prints a negative one."""
+    if not count:
+        return ()
+    message = f"{count} events from before the start of the trace had wrapped times, now negative"
+    return (Loss("wrapped", count, message, ()),)
+
+
+def skipped(count: int) -> tuple[Loss, ...]:
+    """So many events that are missing by their sequence numbers, as a `Loss`."""
+    return (Loss("dropped", count, f"the recorder dropped {count} events (blkparse: skips)"),) if count else ()
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle, letters = ctypes.c_void_p, ctypes.c_char_p
+    return native.declared(
+        ("blkparse_text_new", handle, (ctypes.c_void_p,)),
+        ("blkparse_text_free", None, (handle,)),
+        (
+            "blkparse_text_action",
+            None,
+            (
+                handle,
+                letters,
+                ctypes.c_size_t,
+                ctypes.c_uint8,
+            ),
+        ),
+        ("blkparse_text_end", ctypes.c_bool, (handle,)),
+    )

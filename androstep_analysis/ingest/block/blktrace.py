@@ -1,0 +1,300 @@
+"""blktrace's binary traces: what the kernel relays to blktrace, as blktrace, its server and ``blkparse -d`` keep it.
+
+blktrace writes a file for each CPU, ``NAME.blktrace.N``; any of them stands for the set. A single file is a set of one:
+what ``blkparse -d`` merged, or the stream of ``blktrace -o -``, in which the CPUs alternate. Records are of Linux'
+``struct blk_io_trace`` (version 7) and, since Linux 6.19, ``struct blk_io_trace2`` (version 8), of either endianness
+(include/uapi/linux/blktrace_api.h); payloads that cross machines (remap, split, unplug) are big-endian always.
+
+Table `block_events` is what `blkparse` makes of blkparse's text of the same files, with these differences: times
+are the kernel's, not those since the first event; what has no length has a sector, as the kernel's tracepoints have it,
+and a passthrough request's completion a length; what blkparse 1.2.0 prints nothing for has rows: driver data and aborts
+(action ``other``), and all that was done for a control group. Zones' events have the names that blkparse gives them
+since Linux 6.19 (``ZP``, ``ZU``), and ``ZA`` where a device tells the place of a zone append.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from androstep_analysis import native
+from androstep_analysis.errors import Loss, printable
+from androstep_analysis.ingest import tasks
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+_MEMBER = re.compile(r"(?P<base>.+)\.blktrace\.(?P<cpu>[0-9]{1,6})(?:\.(?:gz|xz|zst|zip))?")
+"""The name of a file of a set."""
+
+_MAGIC = re.compile(rb"[\x07\x08]tae|eat[\x07\x08]")
+_HEADER_BYTES = {7: 48, 8: 64}
+
+_TABLE_ROWS = 1 << 16
+_FED_BYTES = 64 << 20
+_PIECE_BYTES = 1 << 20
+_LEAST_PIECE_BYTES = 1 << 18
+"""Bytes of all streams, and of one at most and at least, that are in memory at once; a record has up to 65,599."""
+
+_NO_TIME = -(1 << 63)
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` begins with a record, or holds two one after the other: the beginning may be damaged."""
+    return any(found.start() == 0 or _follows(head, found) for found in _MAGIC.finditer(head))
+
+
+def _follows(head: bytes, found: re.Match[bytes]) -> bool:
+    """Whether a record begins where the one that was found ends."""
+    is_little = found[0].endswith(b"tae")
+    version = found[0][0 if is_little else 3]
+    end = found.start() + _HEADER_BYTES[version]
+    length = head[end - 2 : end] if version == 7 else head[end - 14 : end - 12]
+    return _MAGIC.match(head, end + int.from_bytes(length, "little" if is_little else "big")) is not None
+
+
+def first_members(path: Path) -> list[Path]:
+    """A file of each set that `path` stands for: the common name of a set, a directory of sets, or a file of a set.
+
+    Of each set it is the first that has anything in it: blktrace leaves empty files for CPUs that did nothing.
+    """
+    directory = path if path.is_dir() else path.parent
+    if not directory.is_dir():
+        return []
+    this = _MEMBER.fullmatch(path.name)
+    wanted = None if path.is_dir() else this["base"] if this else path.name.removesuffix(".blktrace")
+    sets: dict[str, tuple[bool, int, str]] = {}
+    for file in directory.iterdir():
+        if (member := _MEMBER.fullmatch(file.name)) and wanted in (None, member["base"]) and file.is_file():
+            here = (file.stat().st_size == 0, int(member["cpu"]), file.name)
+            sets[member["base"]] = min(sets.get(member["base"], here), here)
+    return [directory / name for _, (_, _, name) in sorted(sets.items())]
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """The events of all CPUs. `events` counts them by blkparse's letters, as blkparse prints them.
+
+    `clock` is the kernel's monotonic one. The times of a file that ``blkparse -d`` wrote count from its first event,
+    whose own time it does not say: clock and `realtime_offset_ns` are unknown then. `lost_events` are gaps in the
+    numbers that each CPU gives its events.
+    """
+    files, losses = _set(source)
+    trace = _Trace(files)
+    trace.survey()
+    report = trace.report
+    is_rebased = report.earliest_ns != _NO_TIME and report.earliest_ns <= 0
+    # blkparse -d leaves notes their times. The first name is noted some milliseconds before the first event at most.
+    trace.merge(spool, report.first_name_ns if is_rebased and report.first_name_ns != _NO_TIME else 0)
+    has_offset = report.clock_ns != _NO_TIME and not is_rebased
+    return Staging(
+        format="blktrace",
+        events=trace.counts(),
+        first_ns=None if report.first_ns == _NO_TIME else report.first_ns,
+        last_ns=None if report.last_ns == _NO_TIME else report.last_ns,
+        tasks=trace.tasks(),
+        clock="unknown" if is_rebased else "mono",
+        realtime_offset_ns=report.realtime_ns - report.clock_ns if has_offset else None,
+        lost_events=report.missing,
+        losses=(*losses, *_losses(report, trace.counts().get("unknown", 0))),
+    )
+
+
+def members(source: Source) -> tuple[str, ...]:
+    """Names of the files of the set that `source` is one of, by CPU."""
+    return tuple(_names(source).values())
+
+
+def _names(source: Source) -> dict[int, str]:
+    """The file of each CPU; of several for one CPU (packed and not) `source`, else the first by name."""
+    this = _MEMBER.fullmatch(source.path.name)
+    if this is None:
+        return {0: source.path.name}
+    names = {int(this["cpu"]): source.path.name}
+    for name in source.beside:
+        member = _MEMBER.fullmatch(name)
+        if member is not None and member["base"] == this["base"]:
+            names.setdefault(int(member["cpu"]), name)
+    return dict(sorted(names.items()))
+
+
+def _set(source: Source) -> tuple[list[Source], tuple[Loss, ...]]:
+    """The files of the set that `source` is one of, by CPU, and what of them is lost."""
+    names = _names(source)
+    files = [source if name == source.path.name else source.load_beside(name) for name in names.values()]
+    losses = [
+        Loss(loss.kind, loss.count, f"{printable(file.path.name)}: {loss.message}")
+        for file in files
+        if file is not source
+        for loss in file.losses
+    ]
+    missing = [cpu for cpu in range(max(names)) if cpu not in names] if _MEMBER.fullmatch(source.path.name) else []
+    if missing:
+        named = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+        losses.append(Loss("missing", len(missing), f"files of the set are missing: those of CPU {named}"))
+    return files, tuple(losses)
+
+
+def _losses(report: _Report, unknown: int) -> Iterator[Loss]:
+    said = (
+        ("torn", report.torn, "records are not whole"),
+        ("unreadable", report.gaps, f"times bytes that are no record follow one ({report.gap_bytes} bytes in all)"),
+        ("unreadable", unknown, "records are of no known action"),
+        ("unreadable", report.names_left, "names of threads are more than can be kept"),
+        ("dropped", report.missing, "events are missing by the numbers of those that follow"),
+    )
+    return (Loss(kind, count, f"{count} {what}") for kind, count, what in said if count)
+
+
+# --- the decoder -----------------------------------------------------------------------------------------------------
+
+
+class _Report(ctypes.Structure):
+    """``struct blktrace_report`` of native/blktrace/blktrace.h."""
+
+    _fields_ = (
+        ("counts", ctypes.c_uint64 * 23),
+        ("first_ns", ctypes.c_int64),
+        ("last_ns", ctypes.c_int64),
+        ("torn", ctypes.c_uint64),
+        ("gaps", ctypes.c_uint64),
+        ("gap_bytes", ctypes.c_uint64),
+        ("missing", ctypes.c_uint64),
+        ("names_left", ctypes.c_uint64),
+        ("clock_ns", ctypes.c_int64),
+        ("realtime_ns", ctypes.c_int64),
+        ("first_name_ns", ctypes.c_int64),
+        ("earliest_ns", ctypes.c_int64),
+        ("is_disordered", ctypes.c_uint32),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle, size = ctypes.c_void_p, ctypes.c_size_t
+    return native.declared(
+        ("blktrace_new", handle, (handle, size)),
+        ("blktrace_free", None, (handle,)),
+        ("blktrace_report", ctypes.POINTER(_Report), (handle,)),
+        ("blktrace_event", ctypes.c_char_p, (size,)),
+        ("blktrace_feed", None, (handle, size, ctypes.c_char_p, size, ctypes.c_bool)),
+        ("blktrace_used", size, (handle, size)),
+        ("blktrace_survey", None, (handle, size)),
+        ("blktrace_surveyed", None, (handle, ctypes.c_int64)),
+        ("blktrace_merge", size, (handle, handle)),
+        ("blktrace_nr_names", size, (handle,)),
+        ("blktrace_nr_threads", size, (handle,)),
+        ("blktrace_threads", None, (handle, handle, handle, handle, handle)),
+    )
+
+
+@dataclass
+class _Stream:
+    """A file as it is read: `data` is what C looks at, which begins at `offset` and may be the last of it."""
+
+    source: Source
+    offset: int = 0
+    data: bytes = b""
+    is_last: bool = False
+
+
+@dataclass(eq=False)
+class _Trace:
+    """The decoder at work on the files of a set."""
+
+    files: Sequence[Source]
+    strings: native.Strings = field(default_factory=native.Strings)
+
+    def __post_init__(self) -> None:
+        self._library = _library()
+        self._handle = self._library.blktrace_new(self.strings.handle, len(self.files))
+        if not self._handle:
+            raise MemoryError
+        weakref.finalize(self, self._library.blktrace_free, self._handle)
+        self._streams = [_Stream(source) for source in self.files]
+        self._piece = max(_LEAST_PIECE_BYTES, min(_PIECE_BYTES, _FED_BYTES // len(self.files)))
+
+    @property
+    def report(self) -> _Report:
+        """What the records say besides rows, so far."""
+        report: _Report = self._library.blktrace_report(self._handle).contents
+        return report
+
+    def counts(self) -> dict[str, int]:
+        """How many events of each kind there are, by name."""
+        names = [self._library.blktrace_event(number).decode() for number in range(len(self.report.counts))]
+        return {name: count for name, count in sorted(zip(names, self.report.counts, strict=True)) if name and count}
+
+    def survey(self) -> None:
+        """Read all files for the names of threads."""
+        for number, stream in enumerate(self._streams):
+            while self._feed(number):
+                self._library.blktrace_survey(self._handle, number)
+            self._streams[number] = _Stream(stream.source)
+
+    def merge(self, spool: Spool, shift_ns: int) -> None:
+        """Append the rows of all files; `shift_ns` is what the times of names are ahead of those of events."""
+        self._library.blktrace_surveyed(self._handle, shift_ns)
+        is_ordered = not self.report.is_disordered
+        table = native.Table("block_events", _TABLE_ROWS, self.strings)
+        end = len(self._streams)
+        number = -1
+        while number != end:
+            number = self._library.blktrace_merge(self._handle, table.pointer)
+            if number < end:
+                self._feed(number)
+            elif table.rows:
+                if is_ordered:
+                    spool.settle("block_events", int(table.column("ts_ns")[-1]))
+                spool.append("block_events", table.arrow())
+                table.clear()
+
+    def _feed(self, number: int) -> bool:
+        """Give C what of a file comes next; false where it had the last of it before."""
+        stream = self._streams[number]
+        if stream.is_last:
+            return False
+        if stream.data:
+            stream.offset += self._library.blktrace_used(self._handle, number)
+        stream.data = stream.source.read(stream.offset, self._piece)
+        stream.is_last = stream.offset + len(stream.data) >= stream.source.size or len(stream.data) < self._piece
+        self._library.blktrace_feed(self._handle, number, stream.data, len(stream.data), stream.is_last)
+        return True
+
+    def tasks(self) -> pl.DataFrame:
+        """Table `tasks`: the names that the kernel noted, and the threads of which it noted none."""
+        nr_names = self._library.blktrace_nr_names(self._handle)
+        pids = np.empty(self._library.blktrace_nr_threads(self._handle), np.uint32)
+        named, ts_ns = np.empty(nr_names, np.uint32), np.empty(nr_names, np.int64)
+        strings = np.empty(nr_names, np.uint32)
+        self._library.blktrace_threads(
+            self._handle, pids.ctypes.data, named.ctypes.data, ts_ns.ctypes.data, strings.ctypes.data
+        )
+        texts = pa.DictionaryArray.from_arrays(_array(pa.int32(), strings), self.strings.array())
+        seen = tasks.Seen()
+        seen.add(_threads(named, ts_ns, texts.cast(pa.string())))
+        seen.add(_threads(pids, np.zeros(pids.size, np.int64), pa.nulls(pids.size, pa.string())))
+        return seen.table()
+
+
+def _threads(pids: npt.NDArray[np.uint32], ts_ns: npt.NDArray[np.int64], comm: pa.Array[Any]) -> pl.DataFrame:
+    """Rows as `tasks.Seen` takes them, of numbers that a thread can have."""
+    rows = {"ts_ns": _array(pa.int64(), ts_ns), "tid": _array(pa.uint32(), pids), "comm": comm}
+    is_thread = pl.col("tid") <= np.iinfo(np.int32).max
+    frame = pl.DataFrame(pa.table(rows)).filter(is_thread)
+    return frame.with_columns(pl.col("tid").cast(pl.Int32), pl.col("comm").cast(pl.String), pid=pl.lit(None, pl.Int32))
+
+
+def _array(dtype: pa.DataType, values: npt.NDArray[np.generic]) -> pa.Array[Any]:
+    """Arrow's array of these values; polars and pyarrow would import more of numpy and pandas to make one."""
+    return pa.Array.from_buffers(dtype, values.size, [None, pa.py_buffer(values.data)])

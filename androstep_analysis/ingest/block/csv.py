@@ -1,0 +1,326 @@
+"""Tables of block requests as text, a row a request: the traces of public repositories, and anybody's own.
+
+What stands in which column is told by `Columns`. `PRESETS` are those of public traces, which are recognised by their
+header or, where files have none, by all of their first rows. Others are read with a map of their columns, as
+``androstep ingest --csv-columns time:us,op,dev,offset:B,size:B,response:us FILE`` gives it. The compiled reader of the
+rows is native/text/csv.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import weakref
+from dataclasses import dataclass
+
+from androstep_analysis import native
+from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest import clock, lines
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+_MEANINGS = (
+    *("-", "task", "comm", "tid", "pid", "cpu", "dev", "major", "minor", "host", "op", "offset", "size", "time"),
+    "response",
+)
+"""``enum meaning`` of native/text/csv.c."""
+
+_TIMES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000, "filetime": 10_000_000, "ticks": 10_000_000}
+_FILETIME_1970 = 116_444_736_000_000_000
+"""1970 in Windows FILETIME: hundreds of nanoseconds since 1601 (Microsoft, MS-DTYP 2.3.3)."""
+
+_OPERATIONS = {
+    word: letter for letter, name in (("R", "read"), ("W", "write")) for word in (letter, name, name.title(), name[0])
+} | {"READ": "R", "WRITE": "W"}
+"""Words for reads and writes that everybody uses; other words of capital letters are taken as rwbs."""
+
+_SHOWN = "time:us,op,dev,offset:B,size:B,response:us"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What stands in which column.
+
+    `columns` are words, one for each column from the left:
+
+    - ``time:UNIT``: when the request was made; UNIT is s, ms, us, ns, ticks (100 ns) or filetime (100 ns since 1601),
+      with or without a fraction
+    - ``response:UNIT``: how long it took: with it, the request completes at ``time + response``
+    - ``offset:UNIT``, ``size:UNIT``: where and how much; UNIT is B, sectors (512 B) or a number of bytes
+    - ``op``: read or write, as a letter or a word, or letters as blktrace prints them; ``op:0=R;1=W`` gives other words
+    - ``dev``: ``major:minor``, the kernel's dev_t (``major << 20 | minor``) or the number n of a volume, which becomes
+      device 0:n: no block device of Linux has major number 0. ``major`` and ``minor`` in two columns are a device too.
+    - ``host``: a machine that counts its volumes by itself: volumes of the n-th name in the file become n:volume
+    - ``comm``, ``tid``, ``pid``, ``cpu``: who asked; ``task`` is ``COMM-TID``
+    - ``-``: a column that does not count; ``...`` as the last: so do all others
+
+    Only ``comm`` or ``task`` may hold a separator. `is_realtime` tells that times are those of a calendar.
+    """
+
+    columns: tuple[str, ...]
+    separator: str = ","
+    is_realtime: bool = False
+
+    @classmethod
+    def parse(cls, words: str) -> Columns:
+        """Columns of words with commas between them; `InputError` for a word that is none or one that is missing.
+
+        A space or tab as the first character is what separates columns, instead of a comma.
+        """
+        separator = words[:1] if words[:1] in (" ", "\t") else ","
+        made = cls(tuple(word.strip() for word in words.strip().split(",")), separator)
+        made.cells()
+        return made
+
+    def cells(self) -> list[tuple[int, int, int]]:
+        """For each column its number in `_MEANINGS`, its unit and where it counts from."""
+        names = [word.partition(":")[0] for word in self.columns]
+        missing = [name for name in ("time", "op", "offset", "size") if name not in names]
+        doubled = {name for name in names if name != "-" and names.count(name) > 1}
+        if missing or doubled or {"comm", "task"} <= set(names):
+            what = f"no column is the {missing[0]}" if missing else f"two columns are the same ({', '.join(doubled)})"
+            raise InputError(f"CSV columns {','.join(self.columns)!r}: {what}; write for example {_SHOWN}")
+        return [self._cell(word) for word in self.columns if word != "..."]
+
+    def operations(self) -> dict[str, str]:
+        """For each word of the operations the letters it stands for."""
+        unit = next(word for word in self.columns if word.partition(":")[0] == "op").partition(":")[2]
+        given = dict(pair.partition("=")[::2] for pair in unit.split(";")) if unit else {}
+        return given or _OPERATIONS
+
+    def _cell(self, word: str) -> tuple[int, int, int]:
+        name, _, unit = word.partition(":")
+        wrong = InputError(f"CSV column {word!r}: no such column or unit; write for example {_SHOWN}")
+        if name not in _MEANINGS:
+            raise wrong
+        number, size, origin = _MEANINGS.index(name), 1, 0
+        if name in ("time", "response"):
+            if unit not in _TIMES:
+                raise wrong
+            size = _TIMES[unit]
+            origin = _FILETIME_1970 if name == "time" and unit == "filetime" else 0
+        elif name in ("offset", "size"):
+            size = {"B": 1, "sectors": 512}.get(unit) or (int(unit) if re.fullmatch("[1-9][0-9]{0,8}", unit) else 0)
+            if not size:
+                raise wrong
+        elif unit and name != "op":
+            raise wrong
+        return number, size, origin
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Files of one origin: the names in their header, in order where they have none, and a pattern of their rows."""
+
+    origin: str
+    names: dict[str, str]
+    """For each name of a column, in small letters, its word in `Columns`; several names for one have been seen."""
+    row: str | None = None
+    separator: str = ","
+    is_realtime: bool = False
+    repeat_ns: int = 0
+    """Rows that repeat an earlier one within this time are counted: the files mix two tracepoints of one request."""
+
+
+PRESETS = (
+    Preset(
+        "Pixel 6a phones (MobileBlockIOTraces, SYSTOR 2024)",
+        {"proces": "task", "process": "task", "device": "dev", "dev": "dev", "rw_flag": "op", "rw": "op"}
+        | {"sector": "offset:sectors", "size": "size:sectors", "timestamp": "time:s", "time": "time:s"},
+        repeat_ns=50_000_000,
+    ),
+    # SNIA IOTTA 388, README.txt. Timestamp: when the I/O was issued; ResponseTime: until it completed.
+    Preset(
+        "MSR Cambridge (FAST 2008)",
+        {"timestamp": "time:filetime", "hostname": "host", "disknumber": "dev", "type": "op", "offset": "offset:B"}
+        | {"size": "size:B", "responsetime": "response:filetime"},
+        r"\d{1,18},[^,]+,\d+,(?:Read|Write),\d+,\d+,\d+",
+        is_realtime=True,
+    ),
+    # SNIA IOTTA 4928, README.txt. An IOType that is blank: no answer was seen, the kind is unknown.
+    Preset(
+        "virtual desktops (SYSTOR 2017)",
+        {"timestamp": "time:s", "response": "response:s", "iotype": "op:R=R;W=W;=N", "lun": "dev"}
+        | {"offset": "offset:B", "size": "size:B"},
+        r"\d{9,10}\.\d{6,9},\d*\.?\d*,[RW]?,\d+,\d+,\d+",
+        is_realtime=True,
+    ),
+    # github.com/alibaba/block-traces, README.
+    Preset(
+        "Alibaba Cloud (IISWC 2020)",
+        {"device_id": "dev", "opcode": "op", "offset": "offset:B", "length": "size:B", "timestamp": "time:us"},
+        r"\d+,[RW],\d+,\d+,\d{16}",
+        is_realtime=True,
+    ),
+    # SNIA IOTTA 27917, README.txt: offset and size in sectors of 512 B, Read(0), Write(1).
+    Preset(
+        "Tencent CBS (ATC 2020)",
+        {"timestamp": "time:s", "offset": "offset:sectors", "size": "size:sectors", "iotype": "op:0=R;1=W"}
+        | {"volumeid": "dev"},
+        r"\d{10},\d+,\d+,[01],\d+",
+        is_realtime=True,
+    ),
+    # SNIA IOTTA 390 and 391, README: ts in ns, pid, process, lba and size in 512 B, kind, major, minor, MD5.
+    Preset(
+        "FIU (FAST 2010)",
+        {"ts": "time:ns", "pid": "pid", "process": "comm", "lba": "offset:sectors", "size": "size:sectors", "rw": "op"}
+        | {"major": "major", "minor": "minor", "md5": "-"},
+        r"\d+ \d+ [^\n]* \d+ \d+ [RW] \d+ \d+ [0-9a-fA-F]{32}",
+        separator=" ",
+    ),
+    # SPC Trace File Format Specification 1.0.1: application unit, LBA in blocks of 512 B, size in B, kind, seconds.
+    Preset(
+        "SPC (UMass)",
+        {"asu": "dev", "lba": "offset:sectors", "size": "size:B", "opcode": "op", "timestamp": "time:s", "...": "..."},
+        r"\d+,\d+,\d+,[rRwW],\d+\.\d+(?:,[^\n]*)?",
+    ),
+)
+"""Traces that are recognised, with the source of the definition of their columns."""
+
+_ROWS = 16
+"""So many rows at the start must all be of the form of a file without a header."""
+
+
+def sniff(head: bytes) -> bool:
+    """Whether the first line names columns that are known, or the first rows are all of one known form."""
+    return _recognised(head) is not None
+
+
+def read(source: Source, spool: Spool, columns: Columns | None = None) -> Staging:
+    """The requests; `columns` where the file is none of `PRESETS`, and may then have a line with names.
+
+    The time of a row is that of the queueing. A row that tells how long its request took becomes a completion too.
+    Times are rounded to the nearest ns: decimals of binary fractions are noisy (159273.83748699998). A request that
+    does not begin and end at sectors counts as all sectors it touches. `events` counts by operation, completions too.
+    """
+    preset, header = None, _MAYBE
+    if columns is None:
+        recognised = _recognised(source.head)
+        if recognised is None:
+            raise InputError(f"{source.name}: no known columns; say what they are, for example {_SHOWN}")
+        columns, preset, header = recognised
+    names, hosts = native.Strings(), native.Strings()
+    repeat_ns = preset.repeat_ns if preset else 0
+    has_more = columns.columns[-1] == "..."
+    handle: int = _library().block_csv_new(
+        names.handle, hosts.handle, ord(columns.separator), header, has_more, repeat_ns
+    )
+    reader = lines.Reader(handle, spool, ("block_events",), names)
+    weakref.finalize(reader, _library().block_csv_free, handle)
+    for cell in columns.cells():
+        _library().block_csv_cell(handle, *cell)
+    for word, letters in columns.operations().items():
+        _library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
+    torn = reader.read(source.pieces())
+    told = reader.told
+    first_ns, last_ns = told.span
+    return Staging(
+        format="block_csv",
+        events=reader.events,
+        first_ns=first_ns,
+        last_ns=last_ns,
+        clock="realtime" if columns.is_realtime else "unknown",
+        realtime_offset_ns=0 if columns.is_realtime else None,
+        losses=(
+            *torn,
+            *clock.set_back(told, is_moved=False),
+            *told.refused[lines.LINES].losses("rows of the table"),
+            *_repeated(_library().block_csv_repeats(handle), told.events, repeat_ns),
+            *_rounded(told.rounded),
+        ),
+    )
+
+
+_NONE, _ONE, _MAYBE = range(3)
+"""``enum header`` of native/text/csv.c: whether the first line names the columns."""
+
+
+def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:
+    """The columns of a file that begins so, where they come from, and whether its first line names them."""
+    first = head.partition(b"\n")[0].decode(errors="replace").strip("\r\ufeff")
+    names = [name.strip().lower() for name in first.split(",")]
+    for preset in PRESETS:
+        words = [preset.names.get(name, "") for name in names]
+        if preset.separator == "," and sorted(words) == sorted(set(preset.names.values())):
+            return Columns(tuple(words), ",", preset.is_realtime), preset, _ONE
+    rows = head.decode(errors="replace").split("\n")[:-1][:_ROWS]
+    for preset in PRESETS:
+        if preset.row and rows and all(re.fullmatch(preset.row, row.removesuffix("\r")) for row in rows):
+            return _of_rows(preset, rows[0]), preset, _NONE
+    return None
+
+
+def _of_rows(preset: Preset, row: str) -> Columns:
+    """The columns of a file of `preset` without a header, of which this is the first row."""
+    words = tuple(preset.names.values())
+    is_realtime = preset.is_realtime
+    if words[0] == "time:filetime" and int(row.partition(",")[0]) < _FILETIME_1970:
+        # What `androstep export --to msr` writes of a capture that does not know the time of day.
+        words, is_realtime = ("time:ticks", *words[1:]), False
+    return Columns(words, preset.separator, is_realtime)
+
+
+def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
+    """Rows that come soon after one of the same device, direction, sector and size, as a `Loss`.
+
+    None of them is dropped: the caller cannot know which of the two is the request.
+    """
+    if not count:
+        return ()
+    message = (
+        f"{count} of {rows} rows ({count / rows:.1%}) repeat an earlier one within"
+        f" {repeat_ns // 1_000_000} ms, as if two tracepoints were mixed; they are kept"
+    )
+    return (Loss("repeated", count, message, ()),)
+
+
+def _rounded(count: int) -> tuple[Loss, ...]:
+    if not count:
+        return ()
+    message = f"{count} requests do not begin and end at sectors of 512 B; they count as all sectors they touch"
+    return (Loss("rounded", count, message, ()),)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle, string, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+    byte, flag, wide = ctypes.c_uint8, ctypes.c_bool, ctypes.c_int64
+    return native.declared(
+        (
+            "block_csv_new",
+            handle,
+            (
+                ctypes.c_void_p,
+                ctypes.c_void_p,
+                byte,
+                byte,
+                flag,
+                wide,
+            ),
+        ),
+        ("block_csv_free", None, (handle,)),
+        (
+            "block_csv_cell",
+            flag,
+            (
+                handle,
+                byte,
+                wide,
+                wide,
+            ),
+        ),
+        (
+            "block_csv_operation",
+            flag,
+            (
+                handle,
+                string,
+                size,
+                string,
+                size,
+            ),
+        ),
+        ("block_csv_repeats", ctypes.c_uint64, (handle,)),
+    )

@@ -1,0 +1,98 @@
+"""MOST's tables: tab-separated blkparse output, with the block type and path that MOST adds (a ``.po`` file).
+
+MOST (Jeong et al., USENIX ATC 2013) feeds on ``blkparse -f "%5T.%9t\\t%a\\t%d\\t%8S\\t%4n\\t%4p\\t%20C\\n"`` and writes
+each line back with ``\\tD``, ``\\tJ`` or ``\\tM`` behind it, and for data the path. Both are read here: the first as
+format ``most_blkparse``, the second as ``most_po``. Neither names the device. MOST's M is whatever it found in no file,
+free blocks and deleted files included. The compiled reader of the lines is native/text/most.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import weakref
+
+from androstep_analysis import native, schema
+from androstep_analysis.ingest import clock, lines
+from androstep_analysis.ingest.block import blkparse
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+_LINE_IN_HEAD = re.compile(rb"(?m)^ *\d+\.\d{9}\t[A-Za-z]{1,2}\t[A-Z]*\t *\d+\t *\d+\t *\d+\t")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` holds a line of seven or more tab-separated fields as MOST's README asks for them."""
+    return _LINE_IN_HEAD.search(head) is not None
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """The events. `events` counts lines by action letter.
+
+    MOST's kernel adds a hundred thousand times the class of the file name to a pid. It is taken off only where every
+    large number of the file can be such a sum, which takes a look at all lines first: later kernels have pids above a
+    hundred thousand themselves.
+    """
+    first, first_handle = _reader(spool, (), has_classes=False)
+    first.read(source.pieces())
+    reader, handle = _reader(spool, ("block_events",), has_classes=not _library().most_po_later(first_handle))
+    torn = reader.read(source.pieces())
+    told = reader.told
+    first_ns, last_ns = told.span
+    return Staging(
+        format="most_po" if _library().most_po_analysed(handle) else "most_blkparse",
+        events=reader.events,
+        first_ns=first_ns,
+        last_ns=last_ns,
+        lost_events=told.lost,
+        jumps=told.setback_times,
+        losses=(
+            *torn,
+            *clock.set_back(told),
+            *blkparse.wrapped(told.before_start),
+            *blkparse.skipped(told.lost),
+            *told.refused[lines.LINES].losses("blkparse events"),
+        ),
+    )
+
+
+def _reader(spool: Spool, tables: tuple[str, ...], has_classes: bool) -> tuple[lines.Reader, int]:
+    """A reader of these tables, and its C structure."""
+    names = native.Strings()
+    handle: int = _library().most_po_new(names.handle, has_classes)
+    reader = lines.Reader(handle, spool, tables, names)
+    weakref.finalize(reader, _library().most_po_free, handle)
+    steps = schema.table("block_events").column("action").values
+    for letters, action in blkparse.ACTIONS.items():
+        _library().most_po_action(handle, letters.encode(), len(letters), steps.index(action))
+    return reader, handle
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle = ctypes.c_void_p
+    return native.declared(
+        (
+            "most_po_new",
+            handle,
+            (
+                ctypes.c_void_p,
+                ctypes.c_bool,
+            ),
+        ),
+        ("most_po_free", None, (handle,)),
+        (
+            "most_po_action",
+            None,
+            (
+                handle,
+                ctypes.c_char_p,
+                ctypes.c_size_t,
+                ctypes.c_uint8,
+            ),
+        ),
+        ("most_po_analysed", ctypes.c_uint64, (handle,)),
+        ("most_po_later", ctypes.c_uint64, (handle,)),
+    )

@@ -1,0 +1,30 @@
+"""Commands to the storage device in ftrace text: what the UFS and MMC drivers sent and got.
+
+The fields follow include/trace/events/{ufs,mmc}.h, Linux 3.18 to 6.18, as the kernel prints them; what each fills
+is documented in schemas/commands.json. Those of SCSI are read by native/text/scsi.c.
+"""
+
+from __future__ import annotations
+
+from androstep_analysis.ingest.ftrace.commands import STEPS
+
+_UFS = ": {device:text}: tag: {tag}, DB: 0x{w}, size: {nr_bytes:length}, IS: {#}, LBA: {lba}, opcode: 0x{opcode:x}"
+_OTHER = 2
+
+# The compiled reader makes nr_bytes of the blocks and their size, and result of the errors.
+_MMC_START = (
+    "{device:text}: start struct mmc_request[{w}]: cmd_opcode={opcode} {*w}blocks={nr_blocks} block_size={nr_bytes}"
+    " blk_addr={lba}{step:=0}"
+)
+_MMC_DONE = (
+    "{device:text}: end struct mmc_request[{w}]: cmd_opcode={opcode} cmd_err={result:s} {*w}stop_err={result:s}"
+    " {*w}bytes_xfered={nr_bytes} data_err={result:s}{step:=1}"
+)
+_TAG = " {*w}tag={tag:s} "
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "ufshcd_command": tuple(f"{word}{_UFS}{{step:={step}}}" for word, step in (*STEPS.items(), ("{w}", _OTHER))),
+    "mmc_request_start": (_MMC_START + _TAG, _MMC_START),
+    "mmc_request_done": (_MMC_DONE + _TAG, _MMC_DONE),
+}
+"""The forms (`ingest.ftrace.forms`) of what follows an event's name: the first that fits is taken."""

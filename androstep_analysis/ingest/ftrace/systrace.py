@@ -1,0 +1,75 @@
+"""systrace's HTML reports: a viewer of several megabytes with the ftrace text in a script element."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from androstep_analysis.errors import InputError
+from androstep_analysis.ingest.ftrace import text
+from androstep_analysis.ingest.source import PIECE_BYTES, Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+_PAGE = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
+_PARTS = (
+    # Since 2014 one element per part: the trace, the process list, JSON of systrace itself.
+    (re.compile(rb'<script class="trace-data"[^>\n]{0,1000}>\n?'), re.compile(rb"</script>")),
+    # Before that, one JavaScript string; each line of the trace ends in an escaped newline and a backslash.
+    (re.compile(rb'var linuxPerfData = "\\\n'), re.compile(rb'\n\\n";')),
+)
+_LONGEST = 1 << 12
+"""What one of these patterns matches is shorter."""
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` is the start of an HTML page; the trace stands far behind the head."""
+    return _PAGE.match(head) is not None
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """The trace in the page; `InputError` if the page has none."""
+    traces = [part for part in _parts(source) if text.sniff(part.source.head)]
+    if not traces:
+        raise InputError(f"{source.name}: an HTML page without a systrace recording in it; was it saved completely?")
+    return text.parse(itertools.chain.from_iterable(part.pieces() for part in traces), spool, "systrace_html")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What stands in the page as data; not `is_whole` where the page is cut short within it."""
+
+    source: Source
+    is_whole: bool
+
+    def pieces(self) -> Iterator[bytes]:
+        yield from self.source.pieces()
+        if self.is_whole:
+            yield b"\n"  # the end tag may follow the last line at once
+
+
+def _parts(page: Source) -> Iterator[_Part]:
+    for start, end in _PARTS:
+        place = 0
+        while (begin := _found(page, start, place)) is not None:
+            stop = _found(page, end, begin[1])
+            yield _Part(page.part(begin[1], None if stop is None else stop[0]), stop is not None)
+            if stop is None:
+                break
+            place = stop[1]
+
+
+def _found(page: Source, pattern: re.Pattern[bytes], place: int) -> tuple[int, int] | None:
+    """Where the first match of `pattern` from `place` on begins and ends."""
+    while True:
+        data = page.read(place, PIECE_BYTES)
+        is_last = len(data) < PIECE_BYTES
+        match = pattern.search(data)
+        # What matches in the last bytes of a piece might be longer with the next one.
+        if match is not None and (is_last or match.start() < len(data) - _LONGEST):
+            return place + match.start(), place + match.end()
+        if is_last:
+            return None
+        place += len(data) - _LONGEST

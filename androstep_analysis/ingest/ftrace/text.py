@@ -1,0 +1,215 @@
+"""Text as ftrace prints it: ``trace`` and ``trace_pipe`` of tracefs, ``trace-cmd report``, systrace and atrace.
+
+A line is (kernel: kernel/trace/trace_output.c, ``trace_print_context``)::
+
+    comm-tid  (tgid) [cpu] flags  seconds.fraction: event: fields
+
+where tgid, flags and their widths depend on options and version. The thread name may hold anything, brackets and
+dashes too, but at 15 bytes it is too short to hold what follows it, so that the first place where the rest of the
+pattern fits is the right one. The fields of the block events follow include/trace/events/block.h, Linux 3.4 to 6.18.
+The compiled reader of the lines is native/text/ftrace.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import re
+import weakref
+from collections.abc import Iterable
+
+from androstep_analysis import native, schema
+from androstep_analysis.errors import Loss
+from androstep_analysis.ingest import clock, lines, tasks
+from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text
+from androstep_analysis.ingest.ftrace.commands import SCSI_STEPS
+from androstep_analysis.ingest.ftrace.fs_events import PROBES
+from androstep_analysis.ingest.source import HEAD_BYTES, Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
+
+ACTIONS = {
+    "block_bio_queue": "queue",
+    "block_bio_backmerge": "backmerge",
+    "block_bio_frontmerge": "frontmerge",
+    "block_bio_complete": "complete",
+    "block_bio_remap": "remap",
+    "block_bio_bounce": "bounce",
+    "block_getrq": "getrq",
+    "block_sleeprq": "sleep",
+    "block_rq_insert": "insert",
+    "block_rq_issue": "issue",
+    "block_rq_complete": "complete",
+    "block_rq_requeue": "requeue",
+    "block_rq_merge": "rqmerge",
+    "block_rq_remap": "remap",
+    "block_rq_error": "other",
+    "block_rq_abort": "other",
+    "block_split": "split",
+    "block_plug": "plug",
+    "block_unplug": "unplug",
+    "block_io_start": "other",
+    "block_io_done": "other",
+}
+"""Block tracepoints of all kernel versions and the step of a request's life each is.
+
+`block_rq_error` and `block_rq_abort` come with a `block_rq_complete` of their own; `block_io_start` and
+`block_io_done` (6.5) repeat issue and completion for accounting. None of them is a step of its own. Completions are
+those of requests and, on devices that have no requests (device-mapper), those of bios.
+"""
+
+_ENDS_IN_ERROR = {"block_bio_complete", "block_rq_complete", "block_rq_requeue", "block_rq_error", "block_rq_abort"}
+_HAS_RESULT = _ENDS_IN_ERROR - {"block_rq_requeue"}
+_NAMES_NO_DEVICE = {"block_plug", "block_unplug"}
+_BLOCK, _FS, _COMMAND, _SCSI = range(1, 5)
+"""``enum sort`` of native/text/ftrace.c."""
+
+_LONG_BYTES = 8
+
+_ERROR = [column.name for column in schema.table("fs_events").columns].index("error")
+_EVENT_IN_HEAD = re.compile(
+    rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +[^ :(\n]"
+)
+_FENCE = re.compile(rb"(?m)^```")
+_JSON = re.compile(rb'\A\s*\{\s*"')
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` holds an event line, or the header of a trace without any; JSON may quote such lines."""
+    if head.startswith(b"# tracer: "):
+        return True
+    return _JSON.match(head) is None and _EVENT_IN_HEAD.search(head) is not None
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """The trace in `source`, which may also be a Markdown file with trace lines in its code blocks."""
+    return parse(source.pieces(), spool, "ftrace_text")
+
+
+def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
+    """The trace in the lines of `pieces`, which may end anywhere.
+
+    `lost_events` is the larger of what the header says (entries written less entries in the buffer) and what the
+    ``[LOST n EVENTS]`` lines add up to: both count the events that were overwritten before they were read.
+    `events` counts each line by its first word after the time. A line that is neither an event nor a known comment
+    is counted as unreadable. Where the first `HEAD_BYTES` have a Markdown code block in them, only the lines of such
+    blocks count, and of these only the blocks with events in them.
+    """
+    whole = iter(pieces)
+    first = next(whole, b"")
+    trace = _Trace(has_fences=_FENCE.search(first[:HEAD_BYTES]) is not None)
+    # Text does not say of what machine it is.
+    calls = Pairs(spool, Machine(None, _LONG_BYTES))
+    reader = lines.Reader(trace.handle, spool, ("block_events", "fs_events", "commands"), trace.names, True, calls)
+    torn = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
+    told = reader.told
+    lost_events, lost = _lost(told)
+    first_ns, last_ns = told.span
+    return Staging(
+        format=format_name,
+        events=reader.events,
+        first_ns=first_ns,
+        last_ns=last_ns,
+        tasks=tasks.seen(reader.seen().sort("ts_ns", maintain_order=True)),
+        realtime_offset_ns=None if told.realtime_offset_ns == lines.NO_TIME else told.realtime_offset_ns,
+        lost_events=lost_events,
+        jumps=told.setback_times,
+        losses=(
+            *torn,
+            *clock.set_back(told),
+            *lost,
+            *told.refused[lines.LINES].losses("trace events"),
+            *told.refused[lines.BLOCK].losses("block events of a known form"),
+            *told.refused[lines.FS].losses("filesystem events of a known form"),
+            *told.refused[lines.COMMANDS].losses("commands of a known form"),
+            *told.refused[lines.CALLS].losses("system calls of a known form"),
+            *calls.finish(),
+        ),
+    )
+
+
+class _Trace:
+    """``struct ftrace_text`` of native/text/ftrace.c, which knows the events of the tables."""
+
+    def __init__(self, has_fences: bool) -> None:
+        library = _library()
+        self.names = native.Strings()
+        self.handle: int = library.ftrace_text_new(self.names.handle, has_fences)
+        if not self.handle:
+            raise MemoryError
+        weakref.finalize(self, library.ftrace_text_free, self.handle)
+        self._forms = []  # which the structure points to
+        actions = schema.table("block_events").column("action").values
+        for name, action in ACTIONS.items():
+            flags = (name in _ENDS_IN_ERROR) | (name in _HAS_RESULT) << 1 | (name in _NAMES_NO_DEVICE) << 2
+            self._add(name, _BLOCK, actions.index(action), flags)
+        commands, steps_of = (schema.table("commands").column(name).values for name in ("event", "step"))
+        for name, step in SCSI_STEPS.items():
+            self._add(name, _SCSI, commands.index(name), steps_of.index(step))
+        for table, sort, fields, others in (
+            ("fs_events", _FS, fs_events_text.FIELDS, PROBES),
+            ("commands", _COMMAND, commands_text.FIELDS, {}),
+        ):
+            codes = schema.table(table).column("event").values
+            forms_of = {name: [forms.compiled(form, table) for form in fields[name]] for name in fields}
+            self._forms += [forms_of]
+            for name, event in {**{name: name for name in fields}, **others}.items():
+                number = self._add(name, sort, codes.index(event), 0)
+                for steps in forms_of[event]:
+                    library.ftrace_text_form(self.handle, number, steps, len(steps))
+
+    def _add(self, name: str, sort: int, code: int, flags: int) -> int:
+        text_ = name.encode()
+        return int(_library().ftrace_text_event(self.handle, text_, len(text_), sort, code, flags, _ERROR))
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle, size = ctypes.c_void_p, ctypes.c_size_t
+    return native.declared(
+        (
+            "ftrace_text_new",
+            handle,
+            (
+                ctypes.c_void_p,
+                ctypes.c_bool,
+            ),
+        ),
+        ("ftrace_text_free", None, (handle,)),
+        (
+            "ftrace_text_event",
+            size,
+            (
+                handle,
+                ctypes.c_char_p,
+                size,
+                *[ctypes.c_uint8] * 4,
+            ),
+        ),
+        (
+            "ftrace_text_form",
+            ctypes.c_bool,
+            (
+                handle,
+                size,
+                ctypes.POINTER(forms.Step),
+                size,
+            ),
+        ),
+        ("ftrace_text_end", None, (handle,)),
+    )
+
+
+def _lost(told: lines.Told) -> tuple[int, tuple[Loss, ...]]:
+    """What the header and the recorder's own lines say was lost, and events that the file should hold and does not."""
+    lost = max(told.written - told.kept, told.lost)
+    losses: tuple[Loss, ...] = ()
+    if lost > 0:
+        where = f" ({told.gaps} gaps)" if told.gaps else ""
+        losses += (Loss("overwritten", lost, f"{lost} events were overwritten before they were read{where}"),)
+    if told.kept > told.events:
+        message = f"the header counts {told.kept} events, {told.events} are in the file"
+        losses += (Loss("missing", told.kept - told.events, message),)
+    return lost, losses

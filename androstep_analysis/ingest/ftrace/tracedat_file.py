@@ -1,0 +1,485 @@
+"""The container of trace-cmd's ``trace.dat``, versions 6 and 7: what is where in the file, nothing decoded.
+
+The layout is that of the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5). Version 6 is one header after the
+other and then the pages; version 7 is sections, found by a list of options, that may be compressed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+
+from androstep_analysis.errors import InputError, printable
+from androstep_analysis.ingest.compression import Deflate, Stream, drained
+from androstep_analysis.ingest.ftrace import binary
+from androstep_analysis.ingest.ftrace import pages as ftrace_pages
+from androstep_analysis.ingest.ftrace.binary import UNKNOWN_CPU, Recording
+from androstep_analysis.ingest.source import Source
+
+MAGIC = b"\x17\x08\x44tracing"
+
+_DONE, _DATE, _CPUSTAT, _BUFFER, _CLOCK, _UNAME, _OFFSET, _CPUCOUNT, _TSC = 0, 1, 2, 3, 4, 5, 7, 8, 14
+_HEADERS, _FTRACE, _EVENTS, _CMDLINES = 16, 17, 18, 21
+_TGIDS = 32
+"""Written by the trace-cmd that comes with GPUVis: the contents of tracefs' ``saved_tgids``."""
+
+_COMPRESSED = 1
+_SECTION_BYTES = 16
+
+_METHODS: dict[str, Callable[[bytes], Stream]] = {
+    "zstd": lambda body: pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), "zstd"),
+    "zlib": lambda body: Deflate(body, 15),
+}
+
+_LARGEST_BLOB = 256 << 20
+_LARGEST_CHUNK = 64 << 20
+_LARGEST_RATIO = 1 << 12
+"""No more is believed of one text or section, of one chunk of pages, and of how far pages can be compressed."""
+
+_MOST_CPUS = 1 << 14
+_WINDOW = 1 << 12
+"""How much of a file is read at once to get at the numbers in it."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The pages of one trace instance. `cpus` holds, for each CPU, its number and where in the file its pages are."""
+
+    name: str
+    page_bytes: int
+    cpus: list[tuple[int, int, int]]
+    is_compressed: bool
+
+    @property
+    def holds_pages(self) -> bool:
+        """Whether there is a page of any CPU."""
+        return any(size for _, _, size in self.cpus)
+
+
+@dataclass(kw_only=True)
+class Container(Recording):
+    """What a file says of itself, and where in it the pages are."""
+
+    source: Source
+    version: int
+    page_bytes: int
+    compression: str = "none"
+    buffers: list[Buffer] = field(default_factory=list)
+    sections: set[int] = field(default_factory=set)
+
+    @property
+    def kernel_page_bytes(self) -> int:
+        """What the header says; the pages of a buffer may be longer than the kernel's since Linux 6.8."""
+        return self.page_bytes
+
+    def streams(self) -> list[binary.Stream]:
+        """The pages of all CPUs of all instances; what the file no longer holds is a loss.
+
+        No byte of the file is read twice: tables that point to the same place again and again could be endless.
+        """
+        streams: list[binary.Stream] = []
+        places: set[int] = set()
+        used = 0
+        for buffer in self.buffers:
+            layout = ftrace_pages.layout(self.header_page, self.big_endian, buffer.page_bytes, self.long_bytes)
+            for cpu, offset, size in buffer.cpus:
+                left = max(self.source.size - offset, 0)
+                if (size and offset in places) or used > self.source.size:
+                    self.lose("unreadable", f"the pages of CPU {cpu} are said to be those of another")
+                    break
+                if size:
+                    places.add(offset)
+                used += min(size, left)
+                pages: Callable[[int], Iterator[bytes]]
+                if buffer.is_compressed:
+                    pages = partial(self._unpacked_pages, cpu, offset, size)
+                else:
+                    if left < size:
+                        message = f"the file ends {size - left} bytes before the pages of CPU {cpu} do; they are lost"
+                        self.lose("torn", message)
+                    pages = partial(self._pages, layout.page_bytes, offset, min(size, left))
+                streams.append(binary.Stream(cpu, layout, pages))
+        return streams
+
+    def _pages(self, page_bytes: int, offset: int, size: int, room: int) -> Iterator[bytes]:
+        step = max(room // page_bytes, 1) * page_bytes
+        for start in range(0, size, step):
+            yield self.source.read(offset + start, min(step, size - start))
+
+    def _unpacked_pages(self, cpu: int, offset: int, size: int, _room: int) -> Iterator[bytes]:
+        """The pages of one CPU chunk by chunk. The size in the file's tables leaves out the number of chunks."""
+        words = _Words(self.source, offset, self.big_endian, offset + size + 4)
+        packed_bytes = unpacked_bytes = 0
+        try:
+            for _ in range(words.number(4)):
+                packed, unpacked = words.number(4), words.number(4)
+                body = words.take(min(packed, words.left()))
+                data = self.unpacked(body, unpacked)
+                packed_bytes += len(body)
+                unpacked_bytes += len(data)
+                if unpacked_bytes > _LARGEST_CHUNK + _LARGEST_RATIO * packed_bytes:
+                    raise _Damage("pages cannot be compressed so far")
+                if data:
+                    yield data
+                if len(body) < packed:
+                    return
+        except _Damage as damage:
+            self.lose("torn", f"the list of compressed pages of CPU {cpu} is damaged: {damage}")
+
+    def unpacked(self, body: bytes, size: int) -> bytes:
+        """Compressed bytes of this file, at most the `size` that it states; what is cut short or damaged is a loss."""
+        if self.compression not in _METHODS:
+            raise _Damage("compressed contents were not expected: it says that nothing is compressed")
+        if size > _LARGEST_BLOB:
+            raise _Damage(f"at most {_LARGEST_BLOB} bytes were expected at once, not {size}")
+        data, losses = drained(self.name, self.compression, lambda: _Limited(_METHODS[self.compression](body), size))
+        for loss in losses:
+            self.lose(loss.kind, loss.message)
+        return data
+
+
+def open_container(source: Source) -> Container:
+    """What the file says of itself. `InputError` where it is no trace.dat of version 6 or 7.
+
+    A header that is cut short or damaged is a loss: what stands before the damage is kept.
+    """
+    words = _Words(source, len(MAGIC), big_endian=False)
+    try:
+        version = words.text()
+        if version not in ("6", "7"):
+            raise InputError(
+                f"{source.name}: a trace.dat of version 6 or 7 was expected, and this is version "
+                f"{printable(version)[:20]!r}; convert it with trace-cmd convert --file-version 7"
+            )
+        words.big_endian = words.number(1) == 1
+        container = Container(
+            name=source.name,
+            source=source,
+            version=int(version),
+            big_endian=words.big_endian,
+            long_bytes=words.number(1),
+            page_bytes=words.number(4),
+        )
+        if container.long_bytes not in (4, 8):
+            raise _Damage(f"a long of 4 or 8 bytes was expected in its header, not of {container.long_bytes}")
+        _check_page(container.page_bytes)
+    except _Damage as damage:
+        raise InputError(f"{source.name}: the header of this trace.dat is damaged: {damage}; record it again") from None
+    try:
+        if container.version == 6:
+            _read_headers(container, words)
+        else:
+            _read_sections(container, words)
+    except _Damage as damage:
+        message = f"the header of this trace.dat is damaged: {damage}; what it should say from there on is lost"
+        container.lose("torn", message)
+    return container
+
+
+def _check_page(page_bytes: int) -> None:
+    smallest, largest = ftrace_pages.SMALLEST_PAGE, ftrace_pages.LARGEST_PAGE
+    if not smallest <= page_bytes <= largest or page_bytes % 8:
+        raise _Damage(f"a page of {smallest} to {largest} bytes was expected, not of {page_bytes}")
+
+
+def _check_cpus(cpus: int) -> None:
+    if cpus > _MOST_CPUS:
+        raise _Damage(f"at most {_MOST_CPUS} CPUs were expected, not {cpus}")
+
+
+# --- version 6 ---------------------------------------------------------------------------------------------------
+
+
+def _read_headers(container: Container, words: _Words) -> None:
+    _read_header_info(container, words)
+    _read_ftrace_formats(container, words)
+    _read_formats(container, words)
+    words.skip(words.number(4))  # addresses of the kernel's functions
+    words.skip(words.number(4))  # formats of trace_printk
+    container.cmdlines = words.blob(8)
+    cpus = words.number(4)
+    _read_tables(container, words, "", cpus)
+
+
+def _read_tables(container: Container, words: _Words, name: str, cpus: int) -> None:
+    """Options, and where the pages of each CPU are; also of another instance, which has the same at its own place."""
+    instances = []
+    kind = words.take(10)
+    while kind.startswith(b"options"):
+        while (option := words.number(2)) != _DONE:
+            body = _Words(words.take(words.number(4)), 0, container.big_endian)
+            if option == _BUFFER:
+                instances.append((body.number(8), body.text()))
+            elif option == _CPUCOUNT and name:
+                cpus = body.number(4)
+            else:
+                _read_option(container, option, body)
+        kind = words.take(10)
+    if kind.startswith(b"latency"):
+        raise _Damage("it holds the text of a latency tracer, no events; save it with trace-cmd report")
+    if not kind.startswith(b"flyrecord"):
+        raise _Damage(f"options or flyrecord was expected, not {kind!r}")
+    _check_cpus(cpus)
+    places = [(cpu, words.number(8), words.number(8)) for cpu in range(cpus)]
+    container.buffers.append(Buffer(name, container.page_bytes, places, is_compressed=False))
+    for offset, instance in instances if not name else ():
+        at = _Words(container.source, min(offset, container.source.size), container.big_endian)
+        _read_tables(container, at, instance or "another", cpus)
+
+
+# --- version 7 ---------------------------------------------------------------------------------------------------
+
+
+def _read_sections(container: Container, words: _Words) -> None:
+    container.compression = words.text()
+    words.text()
+    if container.compression != "none" and container.compression not in _METHODS:
+        raise InputError(
+            f"{container.source.name}: compressed with {printable(container.compression)[:20]}; zstd, zlib or none was "
+            "expected; convert it with trace-cmd convert --compression none"
+        )
+    place = words.number(8)
+    seen: set[int] = set()
+    try:
+        while place and place not in seen:
+            seen.add(place)
+            place = _read_options(container, _section(container, place))
+    except _Damage as damage:
+        message = f"its list of contents is damaged: {damage}; contents were searched for, and CPUs are not known"
+        container.lose("torn", message)
+        container.buffers.clear()
+        _search_sections(container, words.place)
+
+
+def _read_options(container: Container, words: _Words) -> int:
+    """Reads a list of options and the sections they point to; returns where the next list is, 0 for nowhere."""
+    while True:
+        option = words.number(2)
+        body = _Words(words.take(words.number(4)), 0, container.big_endian)
+        if option == _DONE:
+            return body.number(8) if body.left() >= 8 else 0
+        if option == _BUFFER:
+            _read_buffer(container, body)
+        elif option in _SECTIONS:
+            if option not in container.sections:
+                container.sections.add(option)
+                _SECTIONS[option](container, _section(container, body.number(8)))
+        else:
+            _read_option(container, option, body)
+
+
+def _read_buffer(container: Container, words: _Words) -> None:
+    offset, name, clock, page_bytes = words.number(8), words.text(), words.text(), words.number(4)
+    _check_page(page_bytes)
+    cpus = words.number(4)
+    _check_cpus(cpus)
+    places = [(words.number(4), words.number(8), words.number(8)) for _ in range(cpus)]
+    is_first = not any(buffer.holds_pages for buffer in container.buffers)
+    flags = _Words(container.source, offset + 2, container.big_endian)
+    is_compressed = flags.left() >= 2 and bool(flags.number(2) & _COMPRESSED)
+    buffer = Buffer(name, page_bytes, places, is_compressed)
+    container.buffers.append(buffer)
+    if container.clock == "unknown" or (name and is_first and buffer.holds_pages):
+        container.clock = binary.clock_in_use(clock)  # each instance has its own
+
+
+def _search_sections(container: Container, place: int) -> None:
+    """Reads the sections one after the other from `place` on: trace-cmd writes the last list of contents at the end."""
+    words = _Words(container.source, place, container.big_endian)
+    while words.left() >= _SECTION_BYTES:
+        place = words.place
+        kind, flags, _, size = words.number(2), words.number(2), words.number(4), words.number(8)
+        if kind == _BUFFER:
+            container.buffers.append(_found_buffer(container, words.place, size, bool(flags & _COMPRESSED)))
+        elif kind in _SECTIONS and kind not in container.sections:
+            container.sections.add(kind)
+            _SECTIONS[kind](container, _section(container, place))
+        words.skip(size)
+
+
+def _found_buffer(container: Container, place: int, size: int, is_compressed: bool) -> Buffer:
+    """The pages in a section: the table that tells where those of each CPU are is not in it. They begin at a page."""
+    page = container.page_bytes
+    end = min(place + size, container.source.size) if size else container.source.size
+    start = -(-place // page) * page
+    places = []
+    while start < end:
+        places.append((UNKNOWN_CPU, start, end - start))
+        if not is_compressed:
+            break
+        words = _Words(container.source, start, container.big_endian)
+        for _ in range(words.number(4)):
+            if words.left() < 8:
+                break
+            packed, _ = words.number(4), words.number(4)
+            words.skip(packed)
+        start = -(-words.place // page) * page
+    return Buffer("", page, places, is_compressed)
+
+
+def _section(container: Container, offset: int) -> _Words:
+    """The contents of the section at `offset`, decompressed."""
+    words = _Words(container.source, offset, container.big_endian)
+    words.number(2)
+    flags = words.number(2)
+    words.number(4)
+    size = words.number(8)
+    body = words.take(min(size, words.left()))
+    if flags & _COMPRESSED:
+        inner = _Words(body, 0, container.big_endian)
+        packed, unpacked = inner.number(4), inner.number(4)
+        body = container.unpacked(inner.take(min(packed, inner.left())), unpacked)
+    return _Words(body, 0, container.big_endian)
+
+
+# --- common ------------------------------------------------------------------------------------------------------
+
+
+def _read_header_info(container: Container, words: _Words) -> None:
+    words.expect(b"header_page\0")
+    container.header_page = words.blob(8)
+    words.expect(b"header_event\0")
+    words.blob(8)
+
+
+def _read_ftrace_formats(container: Container, words: _Words) -> None:
+    for _ in range(words.number(4)):
+        container.formats.append(("ftrace", words.blob(8)))
+
+
+def _read_formats(container: Container, words: _Words) -> None:
+    for _ in range(words.number(4)):
+        system = words.text()
+        for _ in range(words.number(4)):
+            container.formats.append((system, words.blob(8)))
+
+
+def _read_cmdlines(container: Container, words: _Words) -> None:
+    container.cmdlines = words.blob(8)
+
+
+_SECTIONS: dict[int, Callable[[Container, _Words], None]] = {
+    _HEADERS: _read_header_info,
+    _FTRACE: _read_ftrace_formats,
+    _EVENTS: _read_formats,
+    _CMDLINES: _read_cmdlines,
+}
+
+
+def _read_option(container: Container, option: int, body: _Words) -> None:
+    """One option; those that say nothing of use are skipped."""
+    if option == _TSC and body.left() >= 16:
+        container.tsc = (body.number(4), body.number(4))
+    elif option == _TGIDS:
+        container.tgids = body.rest()
+    elif option == _CPUSTAT:
+        container.cpu_stats.append(body.rest())
+    elif option == _UNAME:
+        # System, host, release and machine; the host's name is none of ours.
+        words = body.rest().split()
+        container.kernel = next(iter(words[2:3]), None)
+        container.machine = words[-1] if len(words) > 3 else None
+    elif option == _CLOCK:
+        container.clock = binary.clock_in_use(body.rest())
+    elif option == _OFFSET:
+        container.offset_ns += _number(body.rest())
+    elif option == _DATE:
+        # trace-cmd record --date: the time of day less that of the trace, in microseconds.
+        container.realtime_offset_ns = _number(body.rest()) * 1000
+
+
+def _number(text: str) -> int:
+    """A number as C writes it; 0 for what is none or does not fit in 64 bits."""
+    match = re.match(r"\s*([-+]?)(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})", text)
+    if match is None:
+        return 0
+    value = int(match[2], 16 if match[2][:2].lower() == "0x" else 10)
+    value = value - (1 << 64) if value >= 1 << 63 else value
+    return -value if match[1] == "-" else value
+
+
+class _Damage(Exception):
+    """The file does not go on as it should; the message says what was expected."""
+
+
+class _Words:
+    """Numbers and strings one after the other, up to byte `end`."""
+
+    def __init__(self, data: Source | bytes, place: int, big_endian: bool, end: int | None = None) -> None:
+        size = len(data) if isinstance(data, bytes) else data.size
+        self.place = place
+        self.big_endian = big_endian
+        self._data = data
+        self._end = size if end is None else min(end, size)
+        self._window = b""
+        self._window_at = 0
+
+    def left(self) -> int:
+        return max(self._end - self.place, 0)
+
+    def take(self, size: int) -> bytes:
+        if size > self.left():
+            raise _Damage(f"{size} bytes were expected at byte {self.place}, and there are {self.left()}")
+        if size > _LARGEST_BLOB:
+            raise _Damage(f"at most {_LARGEST_BLOB} bytes were expected at byte {self.place}, not {size}")
+        taken = self._peek(size)
+        self.place += size
+        return taken
+
+    def skip(self, size: int) -> None:
+        """Goes on behind `size` bytes, at most to the end."""
+        self.place += min(size, self.left())
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big" if self.big_endian else "little")
+
+    def text(self) -> str:
+        """A string up to its NUL."""
+        raw = self._peek(min(_LONGEST_NAME, self.left()))
+        end = raw.find(b"\0")
+        if end < 0:
+            raise _Damage(f"the end of a name was expected behind byte {self.place}")
+        self.place += end + 1
+        return raw[:end].decode(errors="backslashreplace")
+
+    def blob(self, size: int) -> str:
+        """Text behind its length, which has `size` bytes."""
+        return self.take(self.number(size)).decode(errors="backslashreplace")
+
+    def rest(self) -> str:
+        """All that follows, as text up to a NUL."""
+        return self.take(self.left()).split(b"\0")[0].decode(errors="backslashreplace")
+
+    def expect(self, word: bytes) -> None:
+        if self.take(len(word)) != word:
+            raise _Damage(f"{word[:-1].decode()} was expected at byte {self.place - len(word)}")
+
+    def _peek(self, size: int) -> bytes:
+        if isinstance(self._data, bytes):
+            return self._data[self.place : self.place + size]
+        start = self.place - self._window_at
+        if start < 0 or start + size > len(self._window):
+            self._window, self._window_at, start = self._data.read(self.place, max(size, _WINDOW)), self.place, 0
+        return self._window[start : start + size]
+
+
+_LONGEST_NAME = _WINDOW
+
+
+class _Limited:
+    """The first bytes of a stream."""
+
+    def __init__(self, stream: Stream, size: int) -> None:
+        self._stream = stream
+        self._left = size
+
+    def read(self, size: int, /) -> bytes:
+        if not self._left:
+            return b""
+        piece = self._stream.read(min(size, self._left))
+        self._left -= len(piece)
+        return piece

@@ -1,0 +1,205 @@
+"""What all text formats share: the compiled reader of lines at work, and what it tells beside rows."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import native
+from androstep_analysis.errors import Loss, printable
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.syscalls import pairs
+from androstep_analysis.ingest.syscalls.pairs import Pairs
+
+_ROWS = 1 << 16
+"""Rows of each table that are handed on at once."""
+
+_CALL_ROWS = 1 << 14
+"""Events of system calls that are handed on at once."""
+
+_QUOTED = 64
+MAX_SETBACKS = 8
+"""How often a clock may be set back; one that goes back more often is several (native/text/lines.h)."""
+
+NO_TIME = -(1 << 63)
+"""Stands for a time that nothing tells (native/core/table.h: NO_INT64)."""
+
+
+class Refused(ctypes.Structure):
+    """``struct refused`` of native/text/lines.h: lines that cannot be read."""
+
+    count: int
+    length: int
+    first: ctypes.Array[ctypes.c_uint8]
+    _fields_ = (("count", ctypes.c_uint64), ("length", ctypes.c_uint32), ("first", ctypes.c_uint8 * _QUOTED))
+
+    def losses(self, what: str) -> tuple[Loss, ...]:
+        """These lines as a `Loss`; nothing if there are none."""
+        if not self.count:
+            return ()
+        count = "1 line" if self.count == 1 else f"{self.count} lines"
+        message = f"{count} cannot be read as {what}; the first: {_quoted(bytes(self.first)[: self.length])}"
+        return (Loss("unreadable", self.count, message),)
+
+
+class Told(ctypes.Structure):
+    """``struct told`` of native/text/lines.h: what a reader tells beside rows."""
+
+    first_ns: int
+    last_ns: int
+    events: int
+    lost: int
+    gaps: int
+    kept: int
+    written: int
+    before_start: int
+    rounded: int
+    realtime_offset_ns: int
+    setbacks: int
+    setback_ns: ctypes.Array[ctypes.Array[ctypes.c_int64]]
+    refused: ctypes.Array[Refused]
+    _fields_ = (
+        ("first_ns", ctypes.c_int64),
+        ("last_ns", ctypes.c_int64),
+        ("events", ctypes.c_uint64),
+        ("lost", ctypes.c_uint64),
+        ("gaps", ctypes.c_uint64),
+        ("kept", ctypes.c_uint64),
+        ("written", ctypes.c_uint64),
+        ("before_start", ctypes.c_uint64),
+        ("rounded", ctypes.c_uint64),
+        ("realtime_offset_ns", ctypes.c_int64),
+        ("setbacks", ctypes.c_uint64),
+        ("setback_ns", (ctypes.c_int64 * 2) * MAX_SETBACKS),
+        ("refused", Refused * 5),
+    )
+
+    @property
+    def span(self) -> tuple[int | None, int | None]:
+        """First and last time; None where there is no event."""
+        return (self.first_ns, self.last_ns) if self.events else (None, None)
+
+    @property
+    def setback_times(self) -> tuple[tuple[int, int], ...]:
+        """Where the clock was set back: the last time before, and the time that the next line got."""
+        return tuple((before, after) for before, after in self.setback_ns[: min(self.setbacks, MAX_SETBACKS)])
+
+
+LINES, BLOCK, FS, COMMANDS, CALLS = range(5)
+"""Places in `Told.refused`: lines that are nothing known, and events of an unknown form by the table they belong to."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The compiled library with the functions that all readers of lines share."""
+    reader, table = ctypes.c_void_p, ctypes.c_void_p
+    return native.declared(
+        ("text_tables", None, (reader, table, table, table, table, table)),
+        ("text_read", ctypes.c_size_t, (reader, ctypes.c_void_p, ctypes.c_size_t)),
+        ("text_torn", ctypes.c_size_t, (reader, ctypes.c_char_p)),
+        ("text_threads", ctypes.c_bool, (reader,)),
+        ("text_told", ctypes.POINTER(Told), (reader,)),
+        ("text_counts", ctypes.POINTER(ctypes.c_uint64), (reader,)),
+    )
+
+
+class Reader:
+    """A compiled reader at work: `handle` is its C structure, beginning with ``struct reader`` of native/text/lines.h.
+
+    Rows of the tables `names` go to `spool`, and events of system calls to `calls`. `names_of_events` are the strings
+    that the structure was made with. With `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread
+    bore another name than before.
+    """
+
+    def __init__(
+        self,
+        handle: int,
+        spool: Spool,
+        tables: tuple[str, ...],
+        names_of_events: native.Strings,
+        threads: bool = False,
+        calls: Pairs | None = None,
+    ) -> None:
+        if not handle:
+            raise MemoryError
+        self._handle = handle
+        self._spool = spool
+        self._names = names_of_events
+        self._tables = {name: native.Table(name, _ROWS) for name in tables}
+        self._calls = calls
+        self._call_events = native.Table(pairs.TABLE, _CALL_ROWS) if calls is not None else None
+        self._comms = native.Strings()
+        self._threads = native.Table("tasks", _ROWS, self._comms) if threads else None
+        self._seen: list[pl.DataFrame] = []
+        self._set_tables()
+
+    @property
+    def told(self) -> Told:
+        """What was told so far."""
+        told: Told = library().text_told(self._handle).contents
+        return told
+
+    @property
+    def events(self) -> dict[str, int]:
+        """How often each name of an event occurred, in alphabetical order."""
+        counts = library().text_counts(self._handle)
+        names: list[str] = [str(name) for name in self._names.array().to_pylist()]
+        return {name: counts[number] for number, name in sorted(enumerate(names), key=lambda x: x[1]) if counts[number]}
+
+    def read(self, pieces: Iterable[bytes], end: Callable[[], object] = lambda: None) -> tuple[Loss, ...]:
+        """Read all pieces of the text; `end` is called behind the last. A torn last line is dropped: a `Loss`."""
+        for piece in pieces:
+            data, done = np.frombuffer(piece, np.uint8), 0
+            while done < len(data):
+                done += library().text_read(self._handle, data.ctypes.data + done, len(data) - done)
+                self._hand_on(only_full=done == len(data))
+        end()
+        torn = ctypes.create_string_buffer(_QUOTED)
+        length = library().text_torn(self._handle, torn)
+        self._hand_on(only_full=False)
+        if not length:
+            return ()
+        message = f"the last line has no end and was dropped: {_quoted(torn.raw[:length])}"
+        return (Loss("torn", 1, message),)
+
+    def seen(self) -> pl.DataFrame:
+        """Where threads bore another name than before, in order of the text: columns ts_ns, tid, pid, comm."""
+        while not library().text_threads(self._handle):
+            self._hand_on(only_full=False)
+        self._hand_on(only_full=False)
+        return pl.concat(self._seen)
+
+    def _hand_on(self, only_full: bool) -> None:
+        """Give rows to the spool and begin new tables: after each piece only where more than half is used."""
+        limit = _ROWS // 2 if only_full else 0
+        for name, table in self._tables.items():
+            if table.rows > limit:
+                self._spool.append(name, table.arrow())
+                # Tools print the CPUs in turn, a little at a time: what comes is seldom older than all of this.
+                self._spool.settle(name, int(table.column("ts_ns").min()))
+                self._tables[name] = native.Table(name, _ROWS)
+        if self._calls is not None and self._call_events is not None and self._call_events.rows:
+            self._calls.take(self._call_events)
+            self._call_events.clear()
+        if self._threads is not None and (self._threads.rows > limit or not (self._seen or only_full)):
+            rows = pl.DataFrame(self._threads.arrow())
+            self._seen.append(
+                rows.select(pl.col("valid_from_ns").alias("ts_ns"), "tid", "pid", pl.col("comm").cast(pl.String))
+            )
+            self._threads = native.Table("tasks", _ROWS, self._comms)
+        self._set_tables()
+
+    def _set_tables(self) -> None:
+        tables = [self._tables.get(name) for name in ("block_events", "fs_events", "commands")]
+        tables += [self._threads, self._call_events]
+        library().text_tables(self._handle, *(None if table is None else table.pointer for table in tables))
+
+
+def _quoted(text: bytes) -> str:
+    """The start of a line, for messages."""
+    shown = printable(text[:60].decode(errors="backslashreplace"))
+    return f"“{shown}{'…' if len(text) > 60 else ''}”"

@@ -1,0 +1,386 @@
+"""The rare packets of a Perfetto trace: clocks, processes, packages, counters, and what the recorder says of itself.
+
+Each is read here field by field; the events, which are many, are read in C (native/perfetto/perfetto.c). Numbers are
+those of protos/perfetto/trace and protos/perfetto/common of github.com/google/perfetto, v58.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import Loss, printable
+from androstep_analysis.ingest.perfetto.fields import EVENTS, MEMINFO, VMSTAT
+
+Value = int | memoryview
+
+BOOTTIME, REALTIME = 6, 1
+"""Numbers of clocks (BuiltinClock)."""
+
+_NO_TIME = 1 << 62
+_LOCAL_CLOCKS = range(64, 128)
+"""Clocks that a sequence defines for itself."""
+
+_KTHREADD = 2
+"""The process from which kernel threads come."""
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
+    """The fields of a message: number and value, which is bytes where it has a length. Ends where it is damaged."""
+    return ((number, value) for number, value, _ in walk(message))
+
+
+def walk(message: memoryview) -> Iterator[tuple[int, Value, int]]:
+    """As `fields`, with where each ends."""
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        number, kind = key >> 3, key & 7
+        if place < 0 or not number:
+            return
+        value: Value
+        if kind == 0:
+            value, place = _varint(message, place)
+            if place < 0:
+                return
+        elif kind in (1, 5):
+            value = int.from_bytes(message[place : place + (8 if kind == 1 else 4)], "little")
+            place += 8 if kind == 1 else 4
+        elif kind == 2:
+            length, place = _varint(message, place)
+            if place < 0:
+                return
+            value = message[place : place + length]
+            place += length
+        else:
+            return
+        if place > len(message):
+            return
+        yield number, value, place
+
+
+def _varint(message: memoryview, place: int) -> tuple[int, int]:
+    """The number at `place` and where it ends, -1 where it does not."""
+    value = shift = 0
+    while place < len(message) and shift < 70:
+        byte = message[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, place
+        shift += 7
+    return 0, -1
+
+
+def _text(value: Value) -> str:
+    return bytes(value).decode(errors="backslashreplace") if isinstance(value, memoryview) else ""
+
+
+def _number(value: Value) -> int:
+    """A number with its sign; 0 for what is none."""
+    if isinstance(value, memoryview):
+        return 0
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _messages(message: Value, *path: int) -> Iterator[memoryview]:
+    """The messages in the fields that `path` names, one below the other."""
+    if not isinstance(message, memoryview):
+        return
+    if not path:
+        yield message
+        return
+    for number, value in fields(message):
+        if number == path[0]:
+            yield from _messages(value, *path[1:])
+
+
+def _singles(message: Value) -> dict[int, Value]:
+    """The last value of each field of a message."""
+    return dict(fields(message)) if isinstance(message, memoryview) else {}
+
+
+# --- clocks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Clocks:
+    """What the snapshots of clocks tell: of each clock CLOCK_BOOTTIME minus that clock, in the first snapshot."""
+
+    before_boot: dict[int, int] = field(default_factory=dict)
+
+    def read(self, snapshot: memoryview) -> None:
+        """Takes in a ClockSnapshot."""
+        times: dict[int, int] = {}
+        for clock in _messages(snapshot, 1):
+            of = _singles(clock)
+            if 1 in of and 2 in of and _number(of[1]) not in _LOCAL_CLOCKS:
+                times[_number(of[1])] = _number(of[2]) * max(_number(of.get(4, 1)), 1)
+        if BOOTTIME in times:
+            for clock_id, time in times.items():
+                self.before_boot.setdefault(clock_id, times[BOOTTIME] - time)
+
+    def to_boot(self, clock: int, time: int) -> int | None:
+        """CLOCK_BOOTTIME at `time` of `clock` (0: not told); None where no snapshot tells, or that is no time."""
+        offset = 0 if clock in (0, BOOTTIME) else self.before_boot.get(clock)
+        return time + offset if offset is not None and abs(time + offset) < _NO_TIME else None
+
+    @property
+    def realtime_offset_ns(self) -> int | None:
+        """CLOCK_REALTIME minus CLOCK_BOOTTIME."""
+        return -self.before_boot[REALTIME] if REALTIME in self.before_boot else None
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Processes:
+    """What is told of processes and their threads: each thread's process and name, each process's user and more."""
+
+    tgids: dict[int, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    cmdlines: dict[int, str] = field(default_factory=dict)
+    uids: dict[int, int] = field(default_factory=dict)
+    packages: dict[int, str] = field(default_factory=dict)
+    """Packages by user."""
+
+    def read_tree(self, tree: memoryview) -> None:
+        """Takes in a ProcessTree."""
+        for number, value in fields(tree):
+            if number == 1 and isinstance(value, memoryview):
+                self._read_process(value)
+            elif number == 2:
+                thread = _singles(value)
+                tid = _tid(thread.get(1, 0))
+                self.tgids[tid] = _tid(thread.get(3, 0))
+                if 2 in thread:
+                    self.names[tid] = _text(thread[2])
+
+    def _read_process(self, process: memoryview) -> None:
+        told = _singles(process)
+        words = [_text(value) for number, value in fields(process) if number == 3]
+        pid = _tid(told.get(1, 0))
+        self.tgids[pid] = pid
+        if 5 in told:
+            self.uids[pid] = _tid(told[5])
+        is_kernel = bool(told.get(8)) or _KTHREADD in (pid, told.get(2))
+        if words and (is_kernel or told.get(9)):
+            self.names[pid] = words[0]
+        elif words:
+            self.cmdlines[pid] = " ".join(words)
+
+    def read_statistics(self, statistics: memoryview) -> None:
+        """Takes in a ProcessStats: it tells which threads processes have."""
+        for process in _messages(statistics, 1):
+            pid = _tid(_singles(process).get(1, 0))
+            self.tgids[pid] = pid
+            for thread in _messages(process, 11):
+                self.tgids[_tid(_singles(thread).get(1, 0))] = pid
+
+    def read_packages(self, packages: memoryview) -> None:
+        """Takes in a PackagesList. Of several packages that share a user the first stands for all."""
+        for package in _messages(packages, 1):
+            told = _singles(package)
+            self.packages.setdefault(_tid(told.get(2, 0)), _text(told.get(1, memoryview(b""))))
+
+    def attributes(self) -> pl.DataFrame:
+        """What is told of each process: pid, cmdline, uid, package."""
+        pids = sorted({*self.cmdlines, *self.uids})
+        users = [self.uids.get(pid) for pid in pids]
+        return pl.DataFrame(
+            {
+                "pid": pids,
+                "cmdline": [self.cmdlines.get(pid) for pid in pids],
+                "uid": users,
+                "package": [self.packages.get(_app(uid)) if uid is not None else None for uid in users],
+            },
+            schema={"pid": pl.Int32, "cmdline": pl.String, "uid": pl.Int32, "package": pl.String},
+        )
+
+
+_PER_USER = 100_000
+"""Android's users have each so many of Linux' ones; packages are listed for the first (AID_USER_OFFSET)."""
+
+
+def _app(uid: int) -> int:
+    return uid % _PER_USER
+
+
+def _tid(value: Value) -> int:
+    """A thread, process or user as Int32."""
+    number = _number(value) & 0xFFFFFFFF
+    return number - (1 << 32) if number >> 31 else number
+
+
+# --- counters --------------------------------------------------------------------------------------------------------
+
+_CPU_TIMES = {2: "user", 3: "nice", 4: "system", 5: "idle", 6: "iowait", 7: "irq", 8: "softirq", 9: "steal"}
+_DISK = {
+    2: ("read_sectors", "512 B sectors"),
+    3: ("read_ticks", "ms"),
+    4: ("write_sectors", "512 B sectors"),
+    5: ("write_ticks", "ms"),
+    6: ("discard_sectors", "512 B sectors"),
+    7: ("discard_ticks", "ms"),
+    8: ("flush_ios", "I/Os"),
+    9: ("flush_ticks", "ms"),
+}
+_PRESSURE = {1: "cpu.some", 2: "cpu.full", 3: "io.some", 4: "io.full", 5: "memory.some", 6: "memory.full"}
+_TOTALS = {4: "processes", 5: "intr", 7: "softirq"}
+
+
+@dataclass
+class Samples:
+    """Rows of table `samples` under construction."""
+
+    rows: list[tuple[int, str, str | None, str, int, str]] = field(default_factory=list)
+
+    def read(self, counters: memoryview, ts_ns: int) -> None:
+        """Takes in a SysStats of that time. Disks have names only: the packet has no numbers of devices."""
+        for number, value in fields(counters):
+            for scope, instance, counter, amount, unit in _counters(number, value):
+                if amount < 1 << 63:
+                    self.rows.append((ts_ns, scope, instance, counter, amount, unit))
+
+    def take(self) -> pl.DataFrame:
+        """The rows so far, which are forgotten."""
+        names = ("ts_ns", "scope", "instance", "counter", "value", "unit")
+        types = schema.table("samples").polars
+        frame = pl.DataFrame(self.rows, schema={name: types[name] for name in names}, orient="row")
+        self.rows.clear()
+        return schema.complete(frame, "samples")
+
+
+def _counters(number: int, value: Value) -> Iterator[tuple[str, str | None, str, int, str]]:
+    """Scope, instance, counter, value and unit of what a field of SysStats tells, by the names that procmon has."""
+    told = _singles(value)
+    if number == 1 and (counter := MEMINFO.get(_number(told.get(1, 0)))):
+        yield "system", None, f"meminfo.{counter}", _number(told.get(2, 0)), "kB"
+    elif number == 2 and (counter := VMSTAT.get(_number(told.get(1, 0)))):
+        yield "system", None, f"vmstat.{counter}", _number(told.get(2, 0)), "count"
+    elif number == 3:
+        for place, time in _CPU_TIMES.items():
+            if place in told:
+                yield "cpu", str(_number(told.get(1, 0))), f"stat.{time}", _number(told[place]), "ns"
+    elif number in _TOTALS:
+        yield "system", None, f"stat.{_TOTALS[number]}", _number(value), "count"
+    elif number == 13:
+        for place, (name, unit) in _DISK.items():
+            if place in told:
+                yield "device", _text(told.get(1, 0)), f"diskstats.{name}", _number(told[place]), unit
+    elif number == 14 and (counter := _PRESSURE.get(_number(told.get(1, 0)))):
+        yield "system", None, f"pressure.{counter}", _number(told.get(2, 0)), "ns"
+
+
+# --- the recorder ----------------------------------------------------------------------------------------------------
+
+_START, _END = 1, 2
+_LOST = {3: "overrun", 4: "commit overrun", 8: "dropped"}
+_BUFFER = {3: "overwritten", 18: "discarded", 19: "packets lost", 6: "patches failed", 9: "violations"}
+
+
+_SYSTEM = {2: "build_fingerprint", 9: "soc", 11: "storage_model"}
+
+
+@dataclass
+class Recorder:
+    """What the recorder says of its work: what the kernel lost on each CPU, and what its own buffers lost."""
+
+    cpus: dict[int, dict[tuple[int, str], int]] = field(default_factory=lambda: defaultdict(dict))
+    buffers: dict[str, int] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    by_category: bool = False
+    facts: dict[str, str | int] = field(default_factory=dict)
+    machine: str | None = None
+
+    def read_ftrace_statistics(self, statistics: memoryview) -> None:
+        """Takes in an FtraceStats, of the start or the end of the recording."""
+        told = list(fields(statistics))
+        phase = next((_number(value) for number, value in told if number == 1), _END)
+        for number, value in told:
+            if number == 2:
+                of = _singles(value)
+                for place, name in _LOST.items():
+                    self.cpus[_number(of.get(1, 0))][phase, name] = _number(of.get(place, 0))
+            elif number in (6, 7):
+                self.refused.add(_text(value).split("/")[-1])
+
+    def read_trace_statistics(self, statistics: memoryview) -> None:
+        """Takes in a TraceStats: its counts grow, so that the last is the whole."""
+        counts = dict.fromkeys(_BUFFER.values(), 0)
+        for buffer in _messages(statistics, 1):
+            for number, value in fields(buffer):
+                if number in _BUFFER:
+                    counts[_BUFFER[number]] += _number(value)
+        self.buffers = counts
+
+    def read_config(self, config: memoryview) -> None:
+        """Takes in a TraceConfig: which events of ftrace were asked for."""
+        for ftrace in _messages(config, 2, 1, 100):
+            for number, value in fields(ftrace):
+                if number == 1:
+                    self.asked.add(_text(value))
+                elif number == 2:
+                    self.by_category = True
+
+    def read_system(self, system: memoryview) -> None:
+        """Takes in a SystemInfo: kernel, build of Android, models of chips."""
+        told = _singles(system)
+        kernel = _singles(told.get(1, 0))
+        if 3 in kernel:
+            self.facts["kernel"] = _text(kernel[3])
+        self.machine = _text(kernel.get(4, 0)) or self.machine
+        for number, name in _SYSTEM.items():
+            if text := _text(told.get(number, 0)):
+                self.facts[name] = text
+        if 0 < (sdk := _number(told.get(5, 0))) < 1 << 31:
+            self.facts["sdk"] = sdk
+        if 0 < (page_bytes := _number(told.get(6, 0))) < 1 << 31:
+            self.facts["page_bytes"] = page_bytes
+
+    def lost(self, name: str) -> int:
+        """How many events all CPUs lost in that way from the start of the recording to its end."""
+        counts = ((cpu.get((_START, name), 0), cpu.get((_END, name), 0)) for cpu in self.cpus.values())
+        return sum(max(after - before, 0) for before, after in counts)
+
+    def recorded(self) -> frozenset[str] | None:
+        """The events that were recorded, also those that never came; None where the trace does not say.
+
+        A whole group stands for the events of it that Perfetto knows.
+        """
+        if not self.asked or self.by_category:
+            return None
+        names: set[str] = set()
+        for asked in self.asked:
+            group, _, event = asked.rpartition("/")
+            if event != "*":
+                names.add(event)
+            elif group:
+                names.update(known for known in EVENTS.values() if known.startswith(f"{group}_"))
+        return frozenset(names - self.refused)
+
+    def losses(self) -> Iterator[Loss]:
+        """What was lost on the way from the kernel to the file, in sentences."""
+        overrun, dropped = self.lost("overrun"), self.lost("dropped") + self.lost("commit overrun")
+        if overrun:
+            yield Loss("overwritten", overrun, f"{overrun} events were overwritten before they were read")
+        if dropped:
+            yield Loss("dropped", dropped, f"{dropped} events were dropped by the kernel: its buffer was full")
+        if count := self.buffers.get("overwritten", 0):
+            yield Loss("wrapped", count, f"{count} chunks of the recorder's buffer were overwritten by later ones")
+        if count := self.buffers.get("discarded", 0) + self.buffers.get("packets lost", 0):
+            yield Loss("dropped", count, f"{count} packets found no room in the recorder's buffers")
+        if count := self.buffers.get("patches failed", 0) + self.buffers.get("violations", 0):
+            yield Loss(
+                "unreadable", count, f"{count} pieces of packets came too late for the recorder, or were damaged"
+            )
+        if self.refused:
+            names = printable(", ".join(sorted(self.refused)[:20]))
+            message = f"{len(self.refused)} events were asked for and could not be recorded: {names}"
+            yield Loss("missing", len(self.refused), message, ())  # `recorded` is without them

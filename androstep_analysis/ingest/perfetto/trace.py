@@ -1,0 +1,276 @@
+"""Perfetto traces (`.pftrace`, `.perfetto-trace`): packets of Protocol Buffers, decoded without any library for them.
+
+What counts here are the events of ftrace, which bear the kernel's own names and fields, so that they become the same
+rows as from a `trace.dat`, and the frames that Android drew. Times stay in the clock that was traced. The file is read
+twice: first for the names of threads, which may be told at its end, then for the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import Loss
+from androstep_analysis.ingest import tasks, threads
+from androstep_analysis.ingest.perfetto import block_io
+from androstep_analysis.ingest.perfetto.decoder import EXEC, FORK, NEW, RENAME, SEEN, Decoder, Packet
+from androstep_analysis.ingest.perfetto.fields import PACKETS
+from androstep_analysis.ingest.perfetto.frames import frames
+from androstep_analysis.ingest.perfetto.packets import Clocks, Processes, Recorder, Samples, walk
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
+
+_CLOCKS = {0: "boot", 2: "global", 3: "local", 4: "mono_raw"}
+"""Names of FtraceClock as tracefs has them; unset, it is CLOCK_BOOTTIME."""
+
+_PACKET_KEY = 0x0A
+"""Field 1 of a trace, with a length."""
+
+_NUMBERS = {3, 8, 10, 13, 41, 42, 58, 79, 87, 98}
+"""A packet's fields that are numbers: time, sequence, what was lost."""
+
+_MESSAGES = {*PACKETS, 12, 59}
+"""Its fields that are messages: data, names of numbers, defaults."""
+
+_SNIFFED_PACKETS = 4
+_SHORTEST = 64
+"""Two bytes of a packet prove nothing in a shorter file."""
+
+_SAMPLES = 1 << 16
+_NO_EVENTS = ("ftrace_events", "compressed_packets", "zstd_compressed_packets")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether `head` begins with packets: known fields of the right kind, and nothing else."""
+    place = known = 0
+    for _ in range(_SNIFFED_PACKETS):
+        length, start = _length(head, place)
+        if start < 0:
+            return known > 0 and place == len(head)
+        packet = memoryview(head[start : start + length])
+        found = list(walk(packet))
+        if any(number not in (_NUMBERS if isinstance(value, int) else _MESSAGES) for number, value, _ in found):
+            return False
+        known += len(found)
+        if len(packet) < length:  # it goes on behind the head
+            return known > 0 or (len(head) > _SHORTEST and _begins_known(packet))
+        if (found and found[-1][2] < length) or (not found and length):
+            return False
+        place = start + length
+    return known > 0
+
+
+def _length(head: bytes, place: int) -> tuple[int, int]:
+    """Length of the packet at `place` and where its fields begin; -1 where there is none."""
+    length = 0
+    for shift, byte in enumerate(head[place + 1 : place + 6]):
+        length |= (byte & 0x7F) << 7 * shift
+        if byte < 0x80:
+            return length, place + 2 + shift if head[place] == _PACKET_KEY else -1
+    return 0, -1
+
+
+def _begins_known(packet: memoryview) -> bool:
+    """Whether a packet of which not even the first field is whole begins with the key of a message in packets."""
+    if len(packet) < 2 or packet[0] & 7 != 2:
+        return False
+    number = packet[0] >> 3 if packet[0] < 0x80 else (packet[0] & 0x7F) >> 3 | packet[1] << 4
+    return number in _MESSAGES
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """The events of all packets of this machine.
+
+    `events` counts the events of ftrace, those of `compact_sched` among them, and all other packets by what they hold.
+    `lost_events` is what the kernel counted from the start of the recording to its end, or where it counted nothing,
+    the gaps that the recorder saw.
+    """
+    first = _FirstPass()
+    first.decoder.read(source.pieces(), lambda: None, first.take)
+    events, totals = first.decoder.events(), first.decoder.totals
+    names = first.versions()
+    second = _SecondPass(spool, first, events, names)
+    second.decoder.read(source.pieces(), second.flush, second.take)
+    calls = second.finish()
+    packets = {name: n for name, n in first.decoder.packets().items() if name not in _NO_EVENTS}
+    realtime = first.clocks.realtime_offset_ns
+    times = [*second.span, *((totals.first_ns, totals.last_ns) if totals.events else ())]
+    lost = sum(first.recorder.lost(name) for name in ("overrun", "commit overrun", "dropped"))
+    return Staging(
+        format="perfetto",
+        events=dict(sorted(events.items())) | packets,
+        first_ns=min(times, default=None),
+        last_ns=max(times, default=None),
+        tasks=_tasks(names, first.processes),
+        clock=_CLOCKS.get(totals.clock, "unknown"),
+        realtime_offset_ns=realtime + totals.boot_offset if realtime is not None else None,
+        lost_events=max(lost, totals.lost_bundles),
+        losses=(*_losses(first, second), *calls),
+        recorded=first.recorder.recorded(),
+        facts=first.recorder.facts,
+    )
+
+
+class _FirstPass:
+    """Names of threads, counts, and all rare packets but counters."""
+
+    def __init__(self) -> None:
+        self.decoder = Decoder()
+        self.clocks = Clocks()
+        self.processes = Processes()
+        self.recorder = Recorder()
+        self._readers = {
+            "clock_snapshot": self.clocks.read,
+            "process_tree": self.processes.read_tree,
+            "process_stats": self.processes.read_statistics,
+            "packages_list": self.processes.read_packages,
+            "ftrace_stats": self.recorder.read_ftrace_statistics,
+            "trace_stats": self.recorder.read_trace_statistics,
+            "trace_config": self.recorder.read_config,
+            "system_info": self.recorder.read_system,
+        }
+
+    def take(self, packet: Packet) -> None:
+        """Takes in a rare packet."""
+        if reader := self._readers.get(PACKETS[packet.number]):
+            reader(packet.data)
+
+    def versions(self) -> pl.DataFrame:
+        """The names that threads bore (`threads.versions`)."""
+        told = self.decoder.tasks()
+        common = {"common_order": pl.col("order"), "common_ts_ns": pl.col("ts_ns"), "common_pid": pl.col("tid")}
+        columns = {
+            "task_newtask": (NEW, {"pid": "thread", "comm": "comm", "clone_flags": "flags"}),
+            "sched_process_fork": (FORK, {"child_pid": "thread", "child_comm": "comm"}),
+            "task_rename": (RENAME, {"pid": "thread", "oldcomm": "old_comm", "newcomm": "comm"}),
+            "sched_process_exec": (EXEC, {"pid": "thread", "filename": "comm"}),
+        }
+        of_event = {
+            event: told.filter(step=step).select(**common, **{name: pl.col(of) for name, of in names.items()})
+            for event, (step, names) in columns.items()
+        }
+        return threads.versions(
+            {event: frame for event, frame in of_event.items() if frame.height},
+            told.filter(step=SEEN).select("ts_ns", "order", "tid", "comm"),
+            self.processes.names,
+            self.processes.tgids,
+        )
+
+
+class _SecondPass:
+    """The rows of the tables, to the spool."""
+
+    def __init__(self, spool: Spool, first: _FirstPass, events: dict[str, int], names: pl.DataFrame) -> None:
+        self.decoder = Decoder(block_io.actions(events))
+        self.decoder.name_threads(names)
+        self.untimed = 0
+        self.untimed_frames = 0
+        self.span: tuple[int, ...] = ()
+        self._spool = spool
+        self._machine = Machine.of(first.recorder.machine)
+        self._inner = Spool()  # what becomes a table only when it is whole
+        self._clocks = first.clocks
+        self._boot_offset = first.decoder.totals.boot_offset
+        self._samples = Samples()
+
+    def take(self, packet: Packet) -> None:
+        """Takes in a packet of counters."""
+        if PACKETS[packet.number] != "sys_stats":
+            return
+        boot_ns = self._clocks.to_boot(packet.clock, packet.timestamp) if packet.timestamp is not None else None
+        if boot_ns is None:
+            self.untimed += 1
+            return
+        ts_ns = boot_ns - self._boot_offset
+        self._widen(ts_ns, ts_ns)
+        self._samples.read(packet.data, ts_ns)
+        if len(self._samples.rows) >= _SAMPLES:
+            self._spool.append("samples", self._samples.take())
+
+    def flush(self) -> None:
+        """Gives the spool all rows before which none will come."""
+        settled_ns = self.decoder.totals.settled_ns
+        self._give(settled_ns)
+        for name in ("block_events", "fs_events", "commands"):
+            self._spool.settle(name, settled_ns)
+        self._inner.settle("call_events", settled_ns)
+
+    def finish(self) -> tuple[Loss, ...]:
+        """Gives the spool what is left; returns what is missing of calls."""
+        self._give(None)
+        if self._samples.rows:
+            self._spool.append("samples", self._samples.take())
+        calls = Pairs(self._spool, self._machine)
+        if self._inner.rows("call_events"):
+            # A thread goes from CPU to CPU, and its events must come in order of time.
+            for rows in self._inner.table("call_events").collect_batches(maintain_order=True):
+                calls.take_frame(rows)
+        if self._inner.rows("frame_events"):
+            self._finish_frames(self._inner.table("frame_events").collect())
+        return calls.finish()
+
+    def _finish_frames(self, events: pl.DataFrame) -> None:
+        rows, self.untimed_frames = frames(events, self._clocks, self._boot_offset)
+        if rows.height:
+            times = pl.concat([rows["ts_ns"], rows["end_ns"].drop_nulls()]).to_numpy()
+            self._widen(int(times.min()), int(times.max()))
+        self._spool.append("frames", rows)
+
+    def _widen(self, first_ns: int, last_ns: int) -> None:
+        self.span = (min(first_ns, *self.span), max(last_ns, *self.span)) if self.span else (first_ns, last_ns)
+
+    def _give(self, until_ns: int | None) -> None:
+        for name in self.decoder.tables:
+            # An event of counters makes many rows: they may fill their table before anything is settled. Frames are
+            # of another clock than events.
+            until = None if name in ("samples", "frame_events") else until_ns
+            if (rows := self.decoder.take(name, until)) is not None:
+                (self._inner if name in ("call_events", "frame_events") else self._spool).append(name, rows)
+
+
+def _tasks(names: pl.DataFrame, processes: Processes) -> pl.DataFrame:
+    """Table `tasks` of the threads' names, with what is told of their processes."""
+    table = threads.table(names)
+    attributes = processes.attributes()
+    if attributes.is_empty():
+        return table
+    rows = table.drop("cmdline", "uid", "package").join(attributes, on="pid", how="left", maintain_order="left")
+    listed = tasks.listed(rows.with_columns(started_ns="valid_from_ns"), clock_offset_ns=0)
+    return schema.conform(listed.with_columns(table["valid_to_ns"]), "tasks")
+
+
+def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
+    """What was lost before the file and in it, in sentences."""
+    totals = first.decoder.totals
+    yield from first.recorder.losses()
+    unreadable = totals.unreadable_packets + first.decoder.unreadable_packets
+    said = (
+        ("overwritten", totals.lost_bundles, "times the kernel lost events of a CPU before they were read"),
+        ("dropped", totals.dropped, "times the recorder lost packets of a sequence"),
+        ("torn", totals.torn, "packets are cut off by the end of the file"),
+        ("unreadable", unreadable, "packets are damaged; what is in them is lost"),
+        ("unreadable", totals.unreadable_events, "events are damaged"),
+        ("unreadable", totals.page_errors, "pages of the kernel's buffer could not be read by the recorder"),
+        ("missing", totals.stateless, "packets need what was lost with an earlier one"),
+        ("unread", totals.foreign, "packets are of another machine", ()),
+        (
+            "clock",
+            second.untimed,
+            "packets of counters have no time in a clock that the trace relates to others",
+            ("samples",),
+        ),
+        (
+            "clock",
+            second.untimed_frames,
+            "frames have no time in a clock that the trace relates to others",
+            ("frames",),
+        ),
+        ("clock", totals.mixed_clocks, "pieces are of another clock than the first: their times do not fit"),
+    )
+    for kind, count, what, *tables in said:
+        if count:
+            yield Loss(kind, count, f"{count} {what}", *tables)

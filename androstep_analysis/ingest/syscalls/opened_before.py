@@ -1,0 +1,71 @@
+"""What processes had open when their calls began to be recorded, as iotrace lists it: rows of table `syscalls`.
+
+Each is the return of a call from before the recording (state `resumed`): openat for a descriptor, whatever made it,
+with the flags that /proc/PID/fdinfo tells; lseek for a file that is not read or written from its beginning on; chdir
+for the working directory. Where a file is open more than once, nothing tells which descriptors share a place: none is
+told.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.ingest.syscalls import words
+
+TABLE = "descriptor"
+"""The records of before.rec that list what is open."""
+
+_WORKING_DIRECTORY = -100
+_CLOEXEC = 0o2000000
+_TYPE_BITS = 0o170000
+_DELETED = " (deleted)"
+
+
+def rows(listed: pl.DataFrame, machine: str | None, recorder: int | None, command: int | None) -> pl.DataFrame:
+    """Rows of `syscalls` without times for the records `listed`; one for each descriptor comes before those about it.
+
+    The command is a process (`command`) that the `recorder` made, and has what that had open, as far as exec keeps it.
+    """
+    inherited = listed.filter(pl.col("pid").eq_missing(recorder), (pl.col("flags").fill_null(0) & _CLOEXEC) == 0)
+    others = listed.filter(pl.col("pid").ne_missing(recorder), pl.col("pid").ne_missing(command))
+    told = pl.concat([inherited.with_columns(pid=pl.lit(command, pl.Int32)), others]).drop_nulls(["pid", "fd", "path"])
+    is_file = pl.col("fd") >= 0
+    texts = {flags: _text(flags, machine) for flags in told["flags"].drop_nulls().unique()}
+    flags = pl.col("flags").replace_strict(texts, default=None, return_dtype=pl.String)
+    path = pl.when(~pl.col("path").str.ends_with(_DELETED)).then("path")
+    opened = told.filter(is_file).select(
+        "pid", "mode", "dev", "ino", call=pl.lit("openat"), result=pl.col("fd"), result_path=path, flags=flags
+    )
+    is_alone = ((pl.col("mode") & _TYPE_BITS) == stat.S_IFREG) & ~pl.struct("dev", "ino").is_duplicated()
+    moved = told.filter(is_file, pl.col("position") > 0, is_alone).select(
+        "pid", "fd", call=pl.lit("lseek"), result=pl.col("position"), request=pl.lit("SEEK_SET")
+    )
+    stood = told.filter(pl.col("fd") == _WORKING_DIRECTORY).select(
+        "pid", "path", call=pl.lit("chdir"), result=pl.lit(0, pl.Int64)
+    )
+    types = schema.table("syscalls").polars
+    parts = [part.cast({name: types[name] for name in part.columns}) for part in (opened, moved, stood)]
+    all_rows = pl.concat(parts, how="diagonal").with_columns(
+        tid=pl.col("pid"), state=pl.lit("resumed").cast(types["state"])
+    )
+    return schema.complete(all_rows, "syscalls")
+
+
+def of_processes(opened: pl.DataFrame, pids: Sequence[int], ts_ns: int) -> pl.DataFrame:
+    """The rows of `opened` that are of the processes, at a time."""
+    return opened.filter(pl.col("pid").is_in(pids)).with_columns(ts_ns=pl.lit(ts_ns, pl.Int64))
+
+
+def _text(flags: int, machine: str | None) -> str:
+    """The words for the flags of an open file, joined with ``|``, and bits without a word as a number."""
+    named: list[str] = []
+    rest = flags
+    for word in words.words("open", machine):
+        if rest & word.mask == word.value and (word.value or not named):
+            named.append(word.name)
+            rest &= ~word.mask
+    return "|".join([*named, *([hex(rest)] if rest else [])])

@@ -1,0 +1,436 @@
+"""System calls out of the kernel's events: beginnings and ends, put together as one row of table `syscalls` each.
+
+A reader fills rows of table `call_events` in the order in which each thread made them, and `Pairs` makes calls of them
+while it reads: what is in memory is one call of each thread. The work is done by native/syscalls/pairs.c, and by
+native/syscalls/rows.c, to which the tables of `arguments`, `words` and `numbers` are given.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import weakref
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import native, schema
+from androstep_analysis.errors import Loss
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.syscalls import arguments
+from androstep_analysis.ingest.syscalls import numbers as syscall_numbers
+from androstep_analysis.ingest.syscalls import words as syscall_words
+from androstep_analysis.ingest.syscalls.opened_before import of_processes
+
+TABLE = "call_events"
+_FILLS = "syscalls"
+
+_ROWS = 1 << 16
+_STRINGS_BYTES = 16 << 20
+_LATE_NS = 2_000_000_000
+"""A call that takes longer may come out of order; to wait for it would keep everything that follows in memory."""
+
+_NO_INT64 = -(1 << 63)
+_LAST_INT64 = (1 << 63) - 1
+_NO_NUMBER = (1 << 32) - 1
+_REGISTERS = 6
+_MMAP2_BYTES = 4096
+"""What mmap2 counts its offset in, however large the pages are (mmap2(2))."""
+_ALL_BITS = (1 << 64) - 1
+_INT_BITS = (1 << 32) - 1
+
+_DESCRIPTOR, _NUMBER, _SIGNED, _LOW_HIGH, _PAGES, _MODE, _WORDS, _DECIMAL, _PATH = range(9)
+_ALWAYS, _IF_EQUAL, _IF_ANY, _UNLESS_EQUAL = range(4)
+_OPENS, _MAKES, _NO_RETURN, _TOLD_TASK, _PAIR, _RECEIVES = 1, 2, 4, 8, 16, 32
+
+_READINGS = {
+    "64": _LOW_HIGH,
+    "low_high": _LOW_HIGH,
+    "high_low": _LOW_HIGH,
+    "pages": _PAGES,
+    "signed": _SIGNED,
+    "decimal": _DECIMAL,
+    "pointer": _NUMBER,
+    "mapped": _DESCRIPTOR,
+    "created": _MODE,
+}
+"""How arguments are read that are no words (`arguments`)."""
+
+_KINDS = {"fd": _DESCRIPTOR, "fd2": _DESCRIPTOR, "path": _PATH, "path2": _PATH, "mode": _MODE}
+"""How the arguments of a column are read if nothing is said; others are numbers."""
+
+_COLUMNS = {
+    "fd": "fd",
+    "fd2": "fd2",
+    "path": "path",
+    "path2": "path2",
+    "flags": "flags",
+    "request": "request",
+    "mode": "mode",
+    "offset": "offset_bytes",
+    "bytes": "bytes",
+    "address": "address",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine of a recording: its name as ``uname -m`` tells it (None: unknown) and the bytes of a long."""
+
+    name: str | None
+    long_bytes: int
+
+    @classmethod
+    def of(cls, told: str | None, long_bytes: int | None = None) -> Machine:
+        """The machine that calls itself `told` (armv8l, i686, …), with longs of so many bytes if that is known.
+
+        To programs of 32 bits, a machine of 64 bits may give the name of one of 32.
+        """
+        told = told or ""
+        if told in ("x86_64", "i386", "i486", "i586", "i686"):
+            names = {8: "x86_64", 4: "i386"}
+        elif told.startswith(("aarch64", "arm")):
+            names = {8: "aarch64", 4: "arm"}
+        else:
+            return cls(None, long_bytes or 8)
+        known = long_bytes or (8 if told.startswith(names[8]) else 4)  # aarch64_be, too
+        return cls(names.get(known), known)
+
+
+# --- what C is told --------------------------------------------------------------------------------------------------
+
+
+class _Step(ctypes.Structure):
+    """``struct step`` of native/syscalls/rows.c."""
+
+    _fields_ = (
+        ("kind", ctypes.c_uint8),
+        ("column", ctypes.c_uint8),
+        ("argument", ctypes.c_uint8),
+        ("high", ctypes.c_uint8),
+        ("condition", ctypes.c_uint8),
+        ("tested", ctypes.c_uint8),
+        ("words", ctypes.c_uint16),
+        ("operand", ctypes.c_uint64),
+        ("number", ctypes.c_uint64),
+    )
+
+
+class _Call(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_uint32),
+        ("first", ctypes.c_uint32),
+        ("count", ctypes.c_uint16),
+        ("flags", ctypes.c_uint16),
+    )
+
+
+class _Word(ctypes.Structure):
+    _fields_ = (
+        ("mask", ctypes.c_uint64),
+        ("value", ctypes.c_uint64),
+        ("name", ctypes.c_uint32),
+        ("pad", ctypes.c_uint32),
+    )
+
+
+class _WordSet(ctypes.Structure):
+    _fields_ = (("first", ctypes.c_uint32), ("count", ctypes.c_uint32))
+
+
+class _CKnowledge(ctypes.Structure):
+    _fields_ = (
+        ("calls", ctypes.c_void_p),
+        ("steps", ctypes.c_void_p),
+        ("words", ctypes.c_void_p),
+        ("sets", ctypes.c_void_p),
+        ("numbers", ctypes.c_void_p),
+        ("nr_numbers", ctypes.c_uint64),
+        ("nr_calls", ctypes.c_uint64),
+        ("names", ctypes.c_void_p),
+        ("task_words", ctypes.c_uint32),
+        ("passed", ctypes.c_uint32),
+        ("mount_devs", ctypes.c_void_p),
+        ("mounts", ctypes.c_void_p),
+        ("nr_mounts", ctypes.c_uint64),
+        ("long_bytes", ctypes.c_uint64),
+    )
+
+
+class _Counts(ctypes.Structure):
+    """``struct pair_counts``."""
+
+    forgotten: int
+    nameless: int
+    narrow: int
+    pending_ns: int
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("forgotten", "nameless", "narrow")),
+        ("pending_ns", ctypes.c_int64),
+    )
+
+
+class _Knowledge:
+    """What is known of the calls of a machine, as C takes it."""
+
+    def __init__(self, machine: Machine, mounts: Mapping[int, str]) -> None:
+        self._machine = machine
+        self.names = native.Strings()
+        self._words: list[_Word] = []
+        self._sets: dict[str, _WordSet] = {}
+        self._texts: list[str] = []
+        self._steps: list[_Step] = []
+        aliases = dict(arguments.KERNEL_NAMES)
+        if machine.long_bytes == 4:
+            aliases = {name: of for name, of in aliases.items() if name not in arguments.KERNEL_NAMES_32}
+        names = dict.fromkeys(
+            (*arguments.CALLS, *arguments.OTHERS, *syscall_numbers.names(machine.name or ""), *aliases)
+        )
+        known = {name: self.names.add(name.encode()) for name in names if name is not None}
+        told = {name: aliases.get(name, name) for name in known}
+        self._calls = [self._call(self.names.add(of.encode()), of) for of in told.values()]
+        self._task_words = self._set("clone")
+        for word, text in zip(self._words, self._texts, strict=True):
+            word.name = self.names.add(text.encode())  # behind the names of calls, whose numbers are those of calls
+        numbers = [known.get(name or "", _NO_NUMBER) for name in syscall_numbers.names(machine.name or "")]
+        self._kept = (
+            (_Call * len(self._calls))(*self._calls),
+            (_Step * len(self._steps))(*self._steps),
+            (_Word * len(self._words))(*self._words),
+            (_WordSet * len(self._sets))(*self._sets.values()),
+            (ctypes.c_uint32 * max(len(numbers), 1))(*numbers),
+        )
+        devs = (ctypes.c_uint32 * max(len(mounts), 1))(*mounts)
+        texts = [self.names.add(place.rstrip("/").encode()) for place in mounts.values()]
+        points = (ctypes.c_uint32 * max(len(mounts), 1))(*texts)
+        self._kept_mounts = (devs, points)
+        self.c = _CKnowledge(
+            *(ctypes.addressof(kept) for kept in self._kept),
+            len(numbers),
+            len(known),
+            self.names.handle,
+            self._task_words,
+            self.names.add(b"SCM_RIGHTS"),
+            ctypes.addressof(devs),
+            ctypes.addressof(points),
+            len(mounts),
+            machine.long_bytes,
+        )
+
+    def _call(self, number: int, name: str) -> _Call:
+        first = len(self._steps)
+        self._steps += self._arguments(name)
+        flags = _OPENS * (name in arguments.OPENING) | _MAKES * (name in arguments.MAKING)
+        flags |= _NO_RETURN * (name in arguments.NEVER_RETURNING)
+        flags |= _TOLD_TASK * (name in arguments.TOLD_BY_TASK)
+        flags |= _PAIR * (name in arguments.PAIRING) | _RECEIVES * (name in arguments.RECEIVING)
+        return _Call(number, first, len(self._steps) - first, flags)
+
+    def _arguments(self, name: str) -> Iterator[_Step]:
+        """The steps for the arguments of a call."""
+        register = paths = 0
+        for argument in arguments.CALLS.get(name, "").split():
+            column, _, how = argument.partition("=")
+            is_wide = how == "64" and self._machine.long_bytes == 4
+            if is_wide and self._machine.name == "arm":
+                register += register % 2
+            if column != "-":
+                yield from self._steps_of(column, how, register, paths)
+            paths += column in ("path", "path2")
+            register += 2 if is_wide or how in ("low_high", "high_low") else 1
+
+    def _steps_of(self, column: str, how: str, register: int, path: int) -> Iterator[_Step]:
+        if how == "command":
+            yield from self._command(register)
+        if how and how not in _READINGS:
+            yield self._words_step(column, how, register)
+            return
+        kind = _READINGS.get(how, _KINDS.get(column, _NUMBER))
+        is_split = how == "high_low" or (how in ("64", "low_high") and self._machine.long_bytes == 4)
+        if kind == _LOW_HIGH and not is_split:
+            kind = _KINDS.get(column, _NUMBER)
+        step = self._step(kind, column, register, number=path if kind == _PATH else _MMAP2_BYTES)
+        if kind == _LOW_HIGH:
+            step.argument, step.high = (register + 1, register) if how == "high_low" else (register, register + 1)
+        elif how == "mapped":
+            step.condition, step.tested, step.operand = _UNLESS_EQUAL, register, _INT_BITS
+        elif how == "pointer":
+            step.condition, step.tested, step.operand = _IF_ANY, register, _ALL_BITS
+        elif how == "created":
+            step.condition, step.tested = _IF_ANY, register - 1
+            step.operand = syscall_words.CREATE | syscall_words.TMPFILE
+        yield step
+
+    def _step(self, kind: int, column: str, register: int, number: int = 0) -> _Step:
+        columns = [described.name for described in schema.table("syscalls").columns]
+        return _Step(kind, columns.index(_COLUMNS[column]), register, _REGISTERS, _ALWAYS, 0, 0, 0, number)
+
+    def _words_step(self, column: str, how: str, register: int) -> _Step:
+        # All flags but those of clone are ints, whose upper halves in a register say nothing.
+        step = self._step(_WORDS, column, register, _ALL_BITS if how == "clone" else _INT_BITS)
+        step.words = self._set(how)
+        return step
+
+    def _command(self, register: int) -> Iterator[_Step]:
+        """The last argument of fcntl, by the command before it."""
+        for how, commands in arguments.COMMANDS.items():
+            for command in commands:
+                step = (
+                    self._step(_DECIMAL, "flags", register + 1)
+                    if how == "decimal"
+                    else self._words_step("flags", how, register + 1)
+                )
+                step.condition, step.tested, step.operand = _IF_EQUAL, register, command
+                yield step
+
+    def _set(self, name: str) -> int:
+        """Number of a set of words."""
+        if name not in self._sets:
+            words = syscall_words.words(name, self._machine.name)
+            self._sets[name] = _WordSet(len(self._words), len(words))
+            self._words += [_Word(word.mask, word.value, 0, 0) for word in words]
+            self._texts += [word.name for word in words]
+        return list(self._sets).index(name)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    return native.declared(
+        ("pairs_new", pointer, (ctypes.POINTER(_CKnowledge),)),
+        ("pairs_free", None, (pointer,)),
+        ("pairs_narrow", ctypes.c_bool, (pointer, ctypes.c_int32)),
+        ("pairs_input", None, (pointer, pointer)),
+        ("pairs_output", None, (pointer, pointer)),
+        ("pairs_take", size, (pointer, size)),
+        ("pairs_finish", ctypes.c_bool, (pointer,)),
+        ("pairs_counts", ctypes.POINTER(_Counts), (pointer,)),
+    )
+
+
+# --- at work ---------------------------------------------------------------------------------------------------------
+
+
+class Pairs:
+    """Calls of one recording on their way to table `syscalls` of a spool."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        machine: Machine,
+        mounts: Mapping[int, str] = MappingProxyType({}),
+        narrow: Collection[int] = (),
+        opened: pl.DataFrame | None = None,
+    ) -> None:
+        """`mounts` has the place where the filesystem on a device is mounted, by `dev`; `opened` has rows for what was
+        open before (`opened_before`), which precede the calls of the processes that have any.
+
+        `narrow` are processes that ran programs of 32 bits on a machine of 64 when the recording began: what is told
+        of their calls by numbers only is left out, as they have other numbers.
+        """
+        self._spool = spool
+        self._narrow = narrow
+        self._machine = machine
+        self._mounts = mounts
+        self._opened = opened
+        self._work: _Work | None = None
+
+    def take(self, events: native.Table) -> None:
+        """Takes in all rows of table `call_events`, which the caller empties."""
+        if events.rows:
+            self._work = self._work or _Work(self._spool, _Knowledge(self._machine, self._mounts), self._narrow)
+            self._work.take(events)
+
+    def take_frame(self, rows: pl.DataFrame) -> None:
+        """As `take`, for rows that are no longer where C put them."""
+        events = native.Table(TABLE, rows.height)
+        events.fill(rows)
+        self.take(events)
+
+    def finish(self) -> tuple[Loss, ...]:
+        """Hands on the rows that are left, those of calls that did not return too, and says what is missing."""
+        if self._work is None:
+            return ()
+        counts = self._work.finish()
+        if self._opened is not None and self._work.pids:
+            before_ns = self._work.first_ns - 1
+            self._spool.append("syscalls", of_processes(self._opened, sorted(self._work.pids), before_ns))
+        return tuple(self._losses(counts))
+
+    def _losses(self, counts: _Counts) -> Iterator[Loss]:
+        if counts.forgotten:
+            message = f"{counts.forgotten} calls have no result: the events at their ends were not recorded"
+            yield Loss("missing", counts.forgotten, message, (_FILLS,))
+        if counts.nameless:
+            message = f"{counts.nameless} events tell of calls by numbers that {self._machine.name} does not have"
+            if self._machine.name is None:
+                message = f"{counts.nameless} events tell of calls by numbers only, and nothing tells of what machine"
+            yield Loss("unreadable", counts.nameless, message, (_FILLS,))
+        if counts.narrow:
+            message = (
+                f"{counts.narrow} events are calls of 32-bit programs, whose numbers mean others; they are left out"
+            )
+            yield Loss("unreadable", counts.narrow, message, (_FILLS,))
+
+
+class _Work:
+    """``struct pairs`` at work, with the table that it fills.
+
+    `pids` are the processes that made calls, and `first_ns` is when the first of them began.
+    """
+
+    def __init__(self, spool: Spool, knowledge: _Knowledge, narrow: Collection[int]) -> None:
+        self._spool = spool
+        self._knowledge = knowledge
+        self._handle: int = _library().pairs_new(knowledge.c)
+        if not self._handle:
+            raise MemoryError
+        weakref.finalize(self, _library().pairs_free, self._handle)
+        self._calls = native.Table("syscalls", _ROWS)
+        self._events: native.Table | None = None
+        self._last_ns = _NO_INT64
+        self.first_ns = _LAST_INT64
+        self.pids: set[int] = set()
+        for pid in narrow:
+            if not _library().pairs_narrow(self._handle, pid):
+                raise MemoryError
+        _library().pairs_output(self._handle, self._calls.pointer)
+
+    def take(self, events: native.Table) -> None:
+        if events is not self._events:  # the strings of one that was emptied are as they were
+            self._events = events
+            _library().pairs_input(self._handle, events.pointer)
+        self._last_ns = max(self._last_ns, int(events.column("ts_ns")[-1]))
+        row = 0
+        while (row := int(_library().pairs_take(self._handle, row))) < events.rows:
+            self._flush()
+        if 2 * self._calls.rows > _ROWS:
+            self._flush()
+
+    def finish(self) -> _Counts:
+        """Rows for the calls that did not return, and what was counted."""
+        while not _library().pairs_finish(self._handle):
+            self._flush()
+        self._flush()
+        return self._counts()
+
+    def _counts(self) -> _Counts:
+        counts: _Counts = _library().pairs_counts(self._handle).contents
+        return counts
+
+    def _flush(self) -> None:
+        """Hands the rows on to the spool; none is to come of before the oldest call that goes on."""
+        if self._calls.rows:
+            self.first_ns = min(self.first_ns, int(self._calls.column("ts_ns").min()))
+            self.pids.update(np.unique(self._calls.column("pid")).tolist())
+            self._spool.append("syscalls", self._calls.arrow())
+            pending_ns, settled_ns = self._counts().pending_ns, self._last_ns - _LATE_NS
+            self._spool.settle("syscalls", self._last_ns if pending_ns == _NO_INT64 else max(pending_ns, settled_ns))
+        if self._calls.strings.nr_bytes > _STRINGS_BYTES:
+            self._calls = native.Table("syscalls", _ROWS)
+            _library().pairs_output(self._handle, self._calls.pointer)
+        else:
+            self._calls.clear()
