@@ -74,7 +74,7 @@ class Manifest:
     `devices` and `mounts` are rows as the recorder wrote them; `extents` names the kinds of evidence (`EXTENTS`) that
     the tables are made from, `events` the events that were recorded, also those that never came (None: unknown),
     `lost_events` how many were lost (None: nobody knows), `csv_columns` what stands in the columns of a CSV that does
-    not say it (`ingest.block.csv.Columns`).
+    not say it (`ingest.block.csv.Columns`), `format` the format of the traces where it was stated (`ingest.read`).
     """
 
     sources: tuple[Source, ...]
@@ -86,6 +86,7 @@ class Manifest:
     extents: tuple[str, ...] = EXTENTS
     events: tuple[str, ...] | None = None
     csv_columns: str | None = None
+    format: str | None = None
 
     @property
     def capture_id(self) -> str:
@@ -137,6 +138,7 @@ def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
         extents=_extents(raw.get("extents", EXTENTS)),
         events=_optional(_events, raw.get("events")),
         csv_columns=_optional(_text, raw.get("csv_columns")),
+        format=_optional(_text, raw.get("format")),
     )
 
 
@@ -223,6 +225,7 @@ def write(manifest: Manifest, directory: Path) -> None:
         "extents": list(manifest.extents),
         "events": None if manifest.events is None else list(manifest.events),
         **({} if manifest.csv_columns is None else {"csv_columns": manifest.csv_columns}),
+        **({} if manifest.format is None else {"format": manifest.format}),
         "sources": [dataclasses.asdict(source) for source in manifest.sources],
     }
     text = json.dumps(content, indent=2, ensure_ascii=True) + "\n"

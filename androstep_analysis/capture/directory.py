@@ -35,20 +35,21 @@ from androstep_analysis.errors import InputError
 from androstep_analysis.manifest import Source
 
 
-def open(path: str | PathLike[str], *, csv_columns: str | None = None) -> Capture:
+def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: str | None = None) -> Capture:
     """The capture in a directory, or a foreign trace or a result as a capture of its own.
 
     A directory's derived tables are used where they were made from the same sources by the same code, and made again
     otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it. `csv_columns`
-    tells what stands in the columns of a CSV (`ingest.block.csv.Columns`). Raises `InputError` for what cannot be read;
-    warns (`LossWarning`) of what was lost.
+    tells what stands in the columns of a CSV (`ingest.block.csv.Columns`), `format` the format of a trace by its title
+    (`ingest.FORMATS`, and those of plug-ins) where its first bytes are not to decide; a directory's manifest knows
+    both. Raises `InputError` for what cannot be read; warns (`LossWarning`) of what was lost.
     """
     path = Path(path)
     if (directory := capture_of(path)) is not None:
         path = directory
     if path.is_dir() and not recording.is_one(path) and ingest.files(path) == (path,):
         return _open_directory(path)
-    described = replace(manifest_of([path]), csv_columns=csv_columns)
+    described = replace(manifest_of([path], format=format), csv_columns=csv_columns)
     found = results_of(described, in_place)
     spool = ingest.Spool()
     staging = staging_of(described, in_place, found, spool)
@@ -70,6 +71,7 @@ def create(
     extents: Iterable[str] = manifest.EXTENTS,
     facts: Mapping[str, Any] = MappingProxyType({}),
     csv_columns: str | None = None,
+    format: str | None = None,
 ) -> Capture:
     """Make capture directory `out` from trace files or a directory of iotrace, and what is known of the filesystem.
 
@@ -78,7 +80,7 @@ def create(
     where they are, named by path and sha256. `device`
     (``MAJ:MIN``) says whose image it is where the trace has requests of several devices. `extents` names the kinds of
     evidence (`manifest.EXTENTS`) to attribute by, `facts` what is known of the recording (`manifest.FACTS`) and in no
-    file; `csv_columns` is that of `open`. `out` must not exist yet; it appears only when everything is in it.
+    file; `csv_columns` and `format` are those of `open`. `out` must not exist yet; it appears only when all is in it.
     """
     out = Path(out)
     refuse_existing(out)
@@ -88,7 +90,7 @@ def create(
     for path in given.values():
         if not path.is_file():
             raise InputError(f"{path}: no such file")
-    described = manifest_of([Path(source) for source in sources], given, device)
+    described = manifest_of([Path(source) for source in sources], given, device, format)
     described = replace(described, extents=tuple(name for name in manifest.EXTENTS if name in set(extents)))
     described = replace(
         described, csv_columns=csv_columns, facts={**described.facts, **facts, "clock": described.facts.get("clock")}

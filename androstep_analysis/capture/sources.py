@@ -21,10 +21,13 @@ from androstep_analysis.replay import program
 
 
 def manifest_of(
-    paths: Sequence[Path], given: Mapping[str, Path] = MappingProxyType({}), device: str | None = None
+    paths: Sequence[Path],
+    given: Mapping[str, Path] = MappingProxyType({}),
+    device: str | None = None,
+    format: str | None = None,
 ) -> Manifest:
     """The manifest of recordings (files, or a directory of iotrace) and of images and listings by role, in place."""
-    paths = [file for path in paths for file in ingest.files(path)]
+    paths = [file for path in paths for file in ingest.files(path, format)]
     paths = [recording.whole(path) for path in paths] if len(paths) == 1 else paths
     recordings = [path for path in paths if path.is_dir()]
     if len(recordings) > 1 or (recordings and len(paths) > 1):
@@ -40,7 +43,7 @@ def manifest_of(
     added = [
         manifest.in_place(path, role, device if role.startswith("image") else None) for role, path in given.items()
     ]
-    return replace(described, sources=(*traces, *kept, *added))
+    return replace(described, sources=(*traces, *kept, *added), format=format)
 
 
 def capture_of(path: Path) -> Path | None:

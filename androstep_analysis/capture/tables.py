@@ -47,7 +47,9 @@ def staging_of(described: Manifest, find: Find, found: Mapping[str, Results], sp
         raise InputError(f"{programs[0].path}: a replay program; replay it with `androstep replay`")
     samples = [find(source) for source in described.of_role("samples")]
     if traces:
-        staging = ingest.read(*traces, spool=spool, csv_columns=described.csv_columns, samples=samples)
+        staging = ingest.read(
+            *traces, spool=spool, csv_columns=described.csv_columns, format=described.format, samples=samples
+        )
     elif found:
         staging = ingest.with_samples(tool_results.alone(found), samples, spool)
     else:
@@ -129,6 +131,7 @@ def key(described: Manifest) -> str:
             "lost_events": described.lost_events,
             "extents": list(described.extents),
             "csv_columns": described.csv_columns,
+            "format": described.format,
             "events": None if described.events is None else list(described.events),
         }
     )

@@ -33,6 +33,13 @@ def add_on(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_format(command: argparse.ArgumentParser) -> None:
+    """Argument --format, for commands that open traces."""
+    command.add_argument(
+        "--format", metavar="TITLE", help="format of the trace, as 'blkparse text', where its first bytes mislead"
+    )
+
+
 def add_rest(command: argparse.ArgumentParser, rest: str) -> None:
     """Show in the usage what stands behind ``--`` (`cli`). Call it when all arguments are added."""
     command.usage = f"{command.format_usage().removeprefix('usage: ').rstrip()} [-- {rest}]"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from androstep_analysis import capture, export
-from androstep_analysis.commands.command import complete, keep_source, new_file
+from androstep_analysis.commands.command import add_format, complete, keep_source, new_file
 from androstep_analysis.markup import visible
 
 _OPTIONS = {"block_bytes": "--block-size", "objects": "--objects", "op": "--op"}
@@ -30,6 +30,7 @@ example: androstep export mycapture --to perfetto -o trace.pftrace
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    add_format(command)
     command.add_argument(
         "--to", required=True, choices=export.TARGETS, metavar="FORMAT", help=f"one of {', '.join(export.TARGETS)}"
     )
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is None and not target.is_text:
         arguments.wrong_usage(f"{arguments.to} is no text; name a file with -o")
     keep_source(arguments)
-    opened = capture.open(arguments.path)
+    opened = capture.open(arguments.path, format=arguments.format)
     if not opened.about["rows"][target.rows_of]:
         print(
             f"androstep: note: {visible(opened.title)} has nothing in table {target.rows_of}, of which {arguments.to}"

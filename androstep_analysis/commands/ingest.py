@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from androstep_analysis import capture, manifest
-from androstep_analysis.commands.command import block_device, complete, fact
+from androstep_analysis.commands.command import add_format, block_device, complete, fact
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -47,6 +47,7 @@ def add(command: argparse.ArgumentParser) -> None:
         metavar="WORD,…",
         help="what stands in the columns of a CSV, as time:s,dev,op,offset:B,size:B,response:us",
     )
+    add_format(command)
     command.add_argument(
         "--fact",
         metavar="NAME=VALUE",
@@ -73,6 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         extents=arguments.extents,
         device=arguments.device,
         csv_columns=arguments.csv_columns,
+        format=arguments.format,
         facts=dict(arguments.fact),
     )
     print(made)

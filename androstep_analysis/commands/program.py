@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from androstep_analysis import capture, measures, recording, terminal, units
-from androstep_analysis.commands.command import block_device, complete, keep_source, new_file
+from androstep_analysis.commands.command import add_format, block_device, complete, keep_source, new_file
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
 from androstep_analysis.replay.clean import clean
@@ -31,6 +31,7 @@ def add(command: argparse.ArgumentParser) -> None:
         """,
     )
     command.add_argument("path", metavar="SOURCE", help="capture directory or trace file")
+    add_format(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE", type=Path, help="program to make (.rec)")
     command.add_argument(
         "--device", metavar="MAJ:MIN", type=block_device, help="take the requests of this device, not the system calls"
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.wrong_usage("--process and --unknown-as-files are for system calls, which --device does without")
     keep_source(arguments)
     salt = arguments.hash_names.read_bytes() if arguments.hash_names else None
-    opened = capture.open(arguments.path)
+    opened = capture.open(arguments.path, format=arguments.format)
     made, told = _device_program(opened, arguments.device) if arguments.device else _cleaned(opened, arguments)
     digests = [source.sha256 for source in opened.manifest.sources if source.role == "trace"]
     made = replace(made, source_sha256=digests[0] if len(digests) == 1 else None)

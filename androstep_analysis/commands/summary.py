@@ -6,7 +6,7 @@ import argparse
 import json
 
 from androstep_analysis import capture, export, most, terminal
-from androstep_analysis.commands.command import complete
+from androstep_analysis.commands.command import add_format, complete
 from androstep_analysis.summary import summary
 
 
@@ -22,12 +22,13 @@ def add(command: argparse.ArgumentParser) -> None:
         """,
     )
     command.add_argument("path", metavar="PATH", help="capture directory or trace file")
+    add_format(command)
     command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     command.add_argument("--compat", choices=["most"], help="count as this older tool did")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    opened = capture.open(arguments.path)
+    opened = capture.open(arguments.path, format=arguments.format)
     if arguments.json:
         print(json.dumps(summary(opened, compat=arguments.compat), indent=2))
     elif arguments.compat == "most":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from androstep_analysis import bench, capture, csvfile, schema, terminal
 from androstep_analysis.capture import derivation
-from androstep_analysis.commands.command import complete, keep_source
+from androstep_analysis.commands.command import add_format, complete, keep_source
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay.tables import TABLES as REPLAY_TABLES
 
@@ -23,6 +23,7 @@ def add(command: argparse.ArgumentParser) -> None:
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    add_format(command)
     command.add_argument(
         "table",
         nargs="?",
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None and arguments.table is None:
         arguments.wrong_usage("-o writes one table; name it before -o")
     keep_source(arguments)
-    opened = capture.open(arguments.path)
+    opened = capture.open(arguments.path, format=arguments.format)
     if arguments.table is not None and arguments.table not in opened.tables:
         raise InputError(f"{arguments.path}: has no table {arguments.table}; it has {', '.join(opened.tables)}")
     if arguments.table is None:

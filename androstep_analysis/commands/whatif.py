@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from androstep_analysis import bench, capture, measures, population, terminal, units, whatif
-from androstep_analysis.commands.command import block_device, complete, keep_source
+from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
 
@@ -29,6 +29,7 @@ def add(command: argparse.ArgumentParser) -> None:
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file with block requests")
+    add_format(command)
     command.add_argument(
         "--without",
         choices=_WITHOUT,
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not (arguments.without or arguments.log_structured or arguments.model):
         arguments.wrong_usage("name a change (--without, --log-structured), a device (--model), or both")
     keep_source(arguments)
-    opened = capture.open(arguments.path)
+    opened = capture.open(arguments.path, format=arguments.format)
     before = _of_device(opened, arguments.device)
     model = _model(arguments.model) if arguments.model else None
     after, changes = _changed(before, opened, arguments)

@@ -5,6 +5,8 @@ A format is a module with
 - ``sniff(head: bytes) -> bool``: whether the first 64 KiB (decompressed) look like it, and
 - ``read(source: Source, spool: Spool) -> Staging``: the whole of it; its rows go to the spool.
 
+Other packages bring more of them as entry points (`plugins`), which are tried after our own.
+
 A reader returns what it could read and counts the rest in `Staging.losses`; it never raises for damage. A format
 that is a set of files recognises any one of its members and finds the others with `Source.beside`.
 """
@@ -14,16 +16,17 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from androstep_analysis import recording, schema
 from androstep_analysis.errors import InputError, Loss, LossWarning, printable
-from androstep_analysis.ingest import clock, others, procmon, staging, tasks
+from androstep_analysis.ingest import clock, others, plugins, procmon, staging, tasks
 from androstep_analysis.ingest.archive import Archive
 from androstep_analysis.ingest.block import blkparse, blktrace, most, opencas
 from androstep_analysis.ingest.block import csv as block_csv
+from androstep_analysis.ingest.format import Format
 from androstep_analysis.ingest.ftrace import atrace, systrace, tracedat
 from androstep_analysis.ingest.ftrace import raw as ftrace_raw
 from androstep_analysis.ingest.ftrace import text as ftrace_text
@@ -34,23 +37,6 @@ from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.ingest.syscalls import ioshark, mobigen, strace
 
 __all__ = ["FORMATS", "Format", "Loss", "Source", "Spool", "Staging", "load", "read"]
-
-
-def _alone(source: Source) -> tuple[str, ...]:
-    return (source.path.name,)
-
-
-@dataclass(frozen=True)
-class Format:
-    """A row of the table of formats."""
-
-    title: str
-    sniff: Callable[[bytes], bool]
-    read: Callable[[Source, Spool], Staging]
-    members: Callable[[Source], tuple[str, ...]] = _alone
-    """Names (of `Source.beside`) of all files of the set that a source is one of, itself included."""
-    tables: tuple[str, ...] | None = None
-    """The tables that such a file can fill, where they are few: what is lost of it is lost of these."""
 
 
 _BLOCK = ("block_events",)
@@ -75,18 +61,19 @@ FORMATS: tuple[Format, ...] = (
     Format("strace log", strace.sniff, strace.read, tables=_CALLS),
     Format("procmon samples", procmon.sniff, procmon.read),
 )
-"""All formats, in the order in which they are tried: containers before what they contain."""
+"""Our own formats, in the order in which they are tried: containers before what they contain."""
 
 
-def files(path: Path) -> tuple[Path, ...]:
+def files(path: Path, format: str | None = None) -> tuple[Path, ...]:
     """All files of the recording that `path` stands for.
 
     That is a file and what it forms a set with, such as the other CPUs of blktrace, or all sets in a directory, or the
-    set that has `path` as its common name. What is none of these stands for itself.
+    set that has `path` as its common name. What is none of these stands for itself. `format` is that of `read`.
     """
+    stated = None if format is None else _named(format)
     found: dict[Path, None] = {}
     for first in _firsts(path):
-        known = _format_of(head(first))
+        known = stated or _format_of(head(first))
         found |= dict.fromkeys(first.with_name(name) for name in (known.members(opened(first)) if known else ())) or {
             first: None
         }
@@ -104,23 +91,25 @@ def read(
     *paths: str | os.PathLike[str],
     spool: Spool | None = None,
     csv_columns: str | None = None,
+    format: str | None = None,
     samples: Sequence[Path] = (),
 ) -> Staging:
     """The recording in one file, or in several of one format, whatever the format and compression.
 
     Of a set of files any one will do, or its directory or common name (`files`). Rows go through `spool`, which leaves
     tables where it was told to. `csv_columns` says that the files are CSV, and what stands in their columns
-    (`block_csv.Columns.parse`). `samples` are files of procmon beside the recording. Warns once for each file
-    (`LossWarning`) if part of it was lost. Raises `InputError` if a format is not known or if nothing in a file is an
-    event.
+    (`block_csv.Columns.parse`). `format` is the title of the files' format, where their first bytes are not to decide.
+    `samples` are files of procmon beside the recording. Warns once for each file (`LossWarning`) if part of it was
+    lost. Raises `InputError` if a format is not known or if nothing in a file is an event.
     """
     spool = spool or Spool()
+    stated = _stated(format, csv_columns)
     parts: list[Staging] = []
     done: set[Path] = set()
     is_of_machine = True
     for first in (first for path in paths for first in _firsts(Path(path))):
         if first not in done:
-            part, members, known = _read(first, spool, csv_columns)
+            part, members, known = _read(first, spool, stated)
             parts.append(part)
             done.update(first.with_name(name) for name in members)
             is_of_machine &= known.tables is None
@@ -159,15 +148,31 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
     )
 
 
-def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, tuple[str, ...], Format]:
+def _stated(format: str | None, csv_columns: str | None) -> Format | None:
+    """The format that the caller states; None where the files are to be recognised."""
+    stated = None if format is None else _named(format)
+    if csv_columns is None:
+        return stated
+    if stated not in (None, _CSV):
+        raise InputError(f"columns of a CSV are given, and {format} has none; leave one of both out")
+    return replace(_CSV, read=functools.partial(block_csv.read, columns=block_csv.Columns.parse(csv_columns)))
+
+
+def _named(title: str) -> Format:
+    """The format of this title."""
+    for format in _formats():
+        if format.title.casefold() == title.casefold():
+            return format
+    raise InputError(f"{printable(repr(title))} is no format; the formats are {_known()}")
+
+
+def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tuple[str, ...], Format]:
     """What the file holds, or the set that it is of, the names of the files in that, and their format."""
     source = load(path)
     if not source.size:
         raise InputError(f"{source.name}: the file is empty; a recording was expected ({_known()})")
     archive = Archive(source) if Archive.is_one(source) else None
-    known, source = _recording_in(archive) if archive is not None else _recognised(source, csv_columns is not None)
-    if csv_columns is not None:
-        known = replace(known, read=functools.partial(block_csv.read, columns=block_csv.Columns.parse(csv_columns)))
+    known, source = (stated or _recognised(source), source) if archive is None else _recording_in(archive, stated)
     with source.progress(f"reading {source.path.name}"):
         part = known.read(source, spool)
     losses = (*(_losses(archive) if archive is not None else ()), *source.losses, *part.losses)
@@ -180,23 +185,29 @@ def _read(path: Path, spool: Spool, csv_columns: str | None) -> tuple[Staging, t
     return replace(part, losses=losses), known.members(source), known
 
 
-def _recognised(source: Source, is_csv: bool) -> tuple[Format, Source]:
-    """The format of a file."""
-    known = _CSV if is_csv else _format_of(source.head)
+def _recognised(source: Source) -> Format:
+    """The format of a file, by its first bytes."""
+    known = _format_of(source.head)
     if known is None:
-        if (told := others.told(source.head)) is not None:
-            raise InputError(f"{source.name}: {told}")
+        if (kind := others.kind(source.head)) is not None:
+            raise InputError(f"{source.name}: {kind}")
         raise InputError(
             f"{source.name}: no known recording; it starts with {source.head[:16]!r}; known are {_known()}, and with "
             "--csv-columns any CSV of block I/O (docs/formats.md)"
         )
-    return known, source
+    return known
 
 
-def _recording_in(archive: Archive) -> tuple[Format, Source]:
-    """The recording in a tar archive: of its files the first that is one, of the first format of all."""
+def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Source]:
+    """The recording in a tar archive: of its files the first that is one, of the first format of all.
+
+    Of a format that is stated it is the first that looks like it, or else the first file.
+    """
+    if stated is not None and archive.names:
+        looks = (name for name in archive.names if stated.sniff(archive.head(name)))
+        return stated, archive.load(next(looks, archive.names[0]))
     formats = {name: _format_of(archive.head(name)) for name in archive.names}
-    known = next((format for format in FORMATS if format in formats.values()), None)
+    known = next((format for format in _formats() if format in formats.values()), None)
     if known is None:
         raise InputError(
             f"{printable(str(archive.path))}: a tar archive, and none of the files in it ({len(formats)}) is a known "
@@ -219,9 +230,15 @@ def _losses(archive: Archive) -> tuple[Loss, ...]:
     return losses
 
 
+def _formats() -> Iterator[Format]:
+    """Our formats, and behind them those of plug-ins, which are loaded when none of ours is meant."""
+    yield from FORMATS
+    yield from plugins.loaded().formats
+
+
 def _format_of(head: bytes) -> Format | None:
-    return next((format for format in FORMATS if format.sniff(head)), None)
+    return next((format for format in _formats() if format.sniff(head)), None) if head else None
 
 
 def _known() -> str:
-    return ", ".join(format.title for format in FORMATS)
+    return "; ".join([", ".join(format.title for format in _formats()), *plugins.loaded().failures])

@@ -28,6 +28,6 @@ _KINDS = (
 )
 
 
-def told(head: bytes) -> str | None:
+def kind(head: bytes) -> str | None:
     """What a file with this head is and what to do with it; None for what is not known."""
     return next((what for pattern, what in _KINDS if pattern.match(head)), None)
