@@ -28,11 +28,12 @@ if TYPE_CHECKING:
         units,
         whatif,
     )
-    from androstep_analysis.capture import Capture, create, open
+    from androstep_analysis.capture import Capture, Description, create, open
     from androstep_analysis.errors import InputError, LossWarning
 
 __all__ = [
     "Capture",
+    "Description",
     "InputError",
     "LossWarning",
     "bench",
@@ -54,7 +55,9 @@ __all__ = [
     "whatif",
 ]
 
-_HOME = dict.fromkeys(("Capture", "create", "open"), "capture") | dict.fromkeys(("InputError", "LossWarning"), "errors")
+_HOME = dict.fromkeys(("Capture", "Description", "create", "open"), "capture") | dict.fromkeys(
+    ("InputError", "LossWarning"), "errors"
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -53,7 +53,7 @@ def bench(
         status = probe.record(IOBENCH, options, record, runner or probe.local(IOBENCH))
         if not record.exists():
             return Run(status, None)
-        return Run(status, capture.create([record], out, facts=known))
+        return Run(status, capture.create([record], out, capture.Description(facts=known)))
 
 
 def replay(
@@ -101,4 +101,4 @@ def replay(
                 break
         if not records:
             return Run(status, None)
-        return Run(status, capture.create([*records, program], out, facts=known))
+        return Run(status, capture.create([*records, program], out, capture.Description(facts=known)))

@@ -2,5 +2,6 @@
 
 from androstep_analysis.capture.capture import Capture
 from androstep_analysis.capture.directory import create, open, refuse_existing, staged_directory
+from androstep_analysis.capture.sources import Description
 
-__all__ = ["Capture", "create", "open", "refuse_existing", "staged_directory"]
+__all__ = ["Capture", "Description", "create", "open", "refuse_existing", "staged_directory"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from androstep_analysis import (
     ingest,
@@ -19,7 +17,7 @@ from androstep_analysis import (
 )
 from androstep_analysis.capture import cache, tool_results
 from androstep_analysis.capture.capture import Capture
-from androstep_analysis.capture.sources import capture_of, manifest_of
+from androstep_analysis.capture.sources import Description, capture_of, manifest_of
 from androstep_analysis.capture.tables import (
     derived,
     facts_of,
@@ -39,17 +37,16 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
     """The capture in a directory, or a foreign trace or a result as a capture of its own.
 
     A directory's derived tables are used where they were made from the same sources by the same code, and made again
-    otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it. `csv_columns`
-    tells what stands in the columns of a CSV (`ingest.block.csv.Columns`), `format` the format of a trace by its title
-    (`ingest.FORMATS`, and those of plug-ins) where its first bytes are not to decide; a directory's manifest knows
-    both. Raises `InputError` for what cannot be read; warns (`LossWarning`) of what was lost.
+    otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it. `csv_columns` and
+    `format` are those of `Description`; a directory's manifest knows both. Raises `InputError` for what cannot be read;
+    warns (`LossWarning`) of what was lost.
     """
     path = Path(path)
     if (directory := capture_of(path)) is not None:
         path = directory
     if path.is_dir() and not recording.is_one(path) and ingest.files(path) == (path,):
         return _open_directory(path)
-    described = replace(manifest_of([path], format=format), csv_columns=csv_columns)
+    described = manifest_of([path], Description(csv_columns=csv_columns, format=format))
     found = results_of(described, in_place)
     spool = ingest.Spool()
     staging = staging_of(described, in_place, found, spool)
@@ -62,39 +59,17 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
 def create(
     sources: Sequence[str | PathLike[str]],
     out: str | PathLike[str],
-    *,
-    image_before: str | PathLike[str] | None = None,
-    image_after: str | PathLike[str] | None = None,
-    listing_before: str | PathLike[str] | None = None,
-    listing_after: str | PathLike[str] | None = None,
-    device: str | None = None,
-    extents: Iterable[str] = manifest.EXTENTS,
-    facts: Mapping[str, Any] = MappingProxyType({}),
-    csv_columns: str | None = None,
-    format: str | None = None,
+    description: Description = Description(),  # noqa: B008 - it is frozen
 ) -> Capture:
-    """Make capture directory `out` from trace files or a directory of iotrace, and what is known of the filesystem.
+    """Make capture directory `out` from trace files or a directory of iotrace, and what else is known of them.
 
     Results of benchmarks and of replays are sources like traces, alone or beside one, and so are the programs of the
-    replays beside their results. Traces, results, programs and listings (of extmap) are copied to ``raw/``; images stay
-    where they are, named by path and sha256. `device`
-    (``MAJ:MIN``) says whose image it is where the trace has requests of several devices. `extents` names the kinds of
-    evidence (`manifest.EXTENTS`) to attribute by, `facts` what is known of the recording (`manifest.FACTS`) and in no
-    file; `csv_columns` and `format` are those of `open`. `out` must not exist yet; it appears only when all is in it.
+    replays beside their results. Traces, results, programs and listings are copied to ``raw/``; images stay where they
+    are, named by path and sha256. `out` must not exist yet; it appears only when everything is in it.
     """
     out = Path(out)
     refuse_existing(out)
-    images = {"image_before": image_before, "image_after": image_after}
-    listings = {"listing_before": listing_before, "listing_after": listing_after}
-    given = {role: Path(path) for role, path in (images | listings).items() if path is not None}
-    for path in given.values():
-        if not path.is_file():
-            raise InputError(f"{path}: no such file")
-    described = manifest_of([Path(source) for source in sources], given, device, format)
-    described = replace(described, extents=tuple(name for name in manifest.EXTENTS if name in set(extents)))
-    described = replace(
-        described, csv_columns=csv_columns, facts={**described.facts, **facts, "clock": described.facts.get("clock")}
-    )
+    described = manifest_of([Path(source) for source in sources], description)
     out.parent.mkdir(parents=True, exist_ok=True)
     with staged_directory(out) as directory:
         raw = directory / "raw"
@@ -106,10 +81,12 @@ def create(
             described = replace(
                 described,
                 sources=tuple(
-                    source if source.role in images else _keep(source, raw, number)
+                    source if source.role.startswith("image") else _keep(source, raw, number)
                     for number, source in enumerate(described.sources)
                 ),
-                facts=facts_of(staging, described) | tool_results.facts(found) | {**facts, "clock": staging.clock},
+                facts=facts_of(staging, described)
+                | tool_results.facts(found)
+                | {**description.facts, "clock": staging.clock},
                 realtime_offset_ns=staging.realtime_offset_ns,
                 lost_events=None if described.lost_events is None else staging.lost_events,
             )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
 from androstep_analysis import (
     ingest,
@@ -20,14 +21,45 @@ from androstep_analysis.manifest import Manifest
 from androstep_analysis.replay import program
 
 
-def manifest_of(
-    paths: Sequence[Path],
-    given: Mapping[str, Path] = MappingProxyType({}),
-    device: str | None = None,
-    format: str | None = None,
-) -> Manifest:
-    """The manifest of recordings (files, or a directory of iotrace) and of images and listings by role, in place."""
-    paths = [file for path in paths for file in ingest.files(path, format)]
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What is known of a recording, and stands in none of its files.
+
+    Images and listings (of extmap) of the filesystem, from before and after. `device` (``MAJ:MIN``) says whose they are
+    where the trace has requests of several devices. `extents` names the kinds of evidence (`manifest.EXTENTS`) to
+    attribute by, `facts` what is known of device and workload (`manifest.FACTS`). `csv_columns` tells what stands in
+    the columns of a CSV (`ingest.block.csv.Columns`), `format` the format of a trace by its title (`ingest.FORMATS`,
+    and those of plug-ins) where its first bytes are not to decide.
+    """
+
+    image_before: str | PathLike[str] | None = None
+    image_after: str | PathLike[str] | None = None
+    listing_before: str | PathLike[str] | None = None
+    listing_after: str | PathLike[str] | None = None
+    device: str | None = None
+    extents: Iterable[str] = manifest.EXTENTS
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    csv_columns: str | None = None
+    format: str | None = None
+
+    @property
+    def snapshots(self) -> dict[str, Path]:
+        """The images and listings by role (`manifest.ROLES`). Raises `InputError` where there is no such file."""
+        paths = {role: getattr(self, role) for role in SNAPSHOTS}
+        given = {role: Path(path) for role, path in paths.items() if path is not None}
+        for path in given.values():
+            if not path.is_file():
+                raise InputError(f"{path}: no such file")
+        return given
+
+
+SNAPSHOTS = ("image_before", "image_after", "listing_before", "listing_after")
+
+
+def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
+    """The manifest of recordings (files, or a directory of iotrace) and of what is known of them, all in place."""
+    given = description.snapshots
+    paths = [file for path in paths for file in ingest.files(path, description.format)]
     paths = [recording.whole(path) for path in paths] if len(paths) == 1 else paths
     recordings = [path for path in paths if path.is_dir()]
     if len(recordings) > 1 or (recordings and len(paths) > 1):
@@ -41,9 +73,17 @@ def manifest_of(
     traces = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
     kept = [source for source in described.sources if source.role not in given]
     added = [
-        manifest.in_place(path, role, device if role.startswith("image") else None) for role, path in given.items()
+        manifest.in_place(path, role, description.device if role.startswith("image") else None)
+        for role, path in given.items()
     ]
-    return replace(described, sources=(*traces, *kept, *added), format=format)
+    return replace(
+        described,
+        sources=(*traces, *kept, *added),
+        extents=tuple(name for name in manifest.EXTENTS if name in {*description.extents}),
+        facts={**described.facts, **description.facts, "clock": described.facts.get("clock")},
+        csv_columns=description.csv_columns,
+        format=description.format,
+    )
 
 
 def capture_of(path: Path) -> Path | None:

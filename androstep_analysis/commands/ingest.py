@@ -67,15 +67,17 @@ def run(arguments: argparse.Namespace) -> None:
     made = capture.create(
         arguments.sources,
         arguments.output,
-        image_before=arguments.image_before,
-        image_after=arguments.image_after,
-        listing_before=arguments.listing_before,
-        listing_after=arguments.listing_after,
-        extents=arguments.extents,
-        device=arguments.device,
-        csv_columns=arguments.csv_columns,
-        format=arguments.format,
-        facts=dict(arguments.fact),
+        capture.Description(
+            image_before=arguments.image_before,
+            image_after=arguments.image_after,
+            listing_before=arguments.listing_before,
+            listing_after=arguments.listing_after,
+            extents=arguments.extents,
+            device=arguments.device,
+            csv_columns=arguments.csv_columns,
+            format=arguments.format,
+            facts=dict(arguments.fact),
+        ),
     )
     print(made)
 

@@ -767,7 +767,7 @@ def test_results_are_a_capture(tmp_path: Path) -> None:
     source = written(tmp_path, OF_FILES + OF_FILES[: OF_FILES.index("setState: 1")])
     opened = androstep.open(source)
     assert repr(opened) == "<Capture of result.txt; format Mobibench text; tests seq_write; runs 2; invalid 1>"
-    kept = androstep.create([source], tmp_path / "capture", facts={"device": "a phone"})
+    kept = androstep.create([source], tmp_path / "capture", androstep.Description(facts={"device": "a phone"}))
     assert repr(kept) == "<Capture of a phone; format Mobibench text; tests seq_write; runs 2; invalid 1>"
     (stated,) = json.loads((tmp_path / "capture/capture.json").read_text())["sources"]
     assert (stated["role"], stated["path"]) == ("bench", "raw/result.txt")

@@ -363,7 +363,9 @@ def test_a_recording_in_two_files_is_the_recording(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_images_given_later_say_the_same(tmp_path: Path) -> None:
     trace, before, after = (DEMO / "raw" / name for name in ("trace.dat.zst", "before.img.zst", "after.img.zst"))
-    made_with = capture.create([trace], tmp_path / "capture", image_before=before, image_after=after)
+    made_with = capture.create(
+        [trace], tmp_path / "capture", capture.Description(image_before=before, image_after=after)
+    )
     given_later = capture.open(trace).with_filesystem(before=before, after=after, device="7:0")
     for name in ("io", "extents", "files"):
         assert_frame_equal(made_with.tables[name].collect(), given_later.tables[name].collect())
@@ -386,8 +388,10 @@ def test_a_capture_is_made_whole_or_not_at_all(tmp_path: Path, fault: str) -> No
         capture.create(
             [trace, *([other] if fault == "source" else []), *([tmp_path / "no"] if fault == "missing" else [])],
             out,
-            image_after={"image": other, "device": DEMO / "raw/after.img.zst"}.get(fault),
-            device="8:16" if fault == "device" else None,
+            capture.Description(
+                image_after={"image": other, "device": DEMO / "raw/after.img.zst"}.get(fault),
+                device="8:16" if fault == "device" else None,
+            ),
         )
     assert sorted(tmp_path.iterdir()) == before
 
@@ -414,10 +418,10 @@ def test_whose_image_it_is_must_be_said(tmp_path: Path) -> None:
     trace, image = tmp_path / "trace.txt", DEMO / "raw/after.img.zst"
     trace.write_text(TWO_DISKS)
     with pytest.raises(InputError, match=r"whose image is it\? The trace has 8:.* name one with --device MAJ:MIN"):
-        capture.create([trace], tmp_path / "out", image_after=image)
+        capture.create([trace], tmp_path / "out", capture.Description(image_after=image))
     with pytest.raises(InputError, match=r"said to be of device 9:9, but the trace has .*8:0"):
-        capture.create([trace], tmp_path / "out", image_after=image, device="9:9")
-    made_of = capture.create([trace], tmp_path / "out", image_after=image, device="8:16")
+        capture.create([trace], tmp_path / "out", capture.Description(image_after=image, device="9:9"))
+    made_of = capture.create([trace], tmp_path / "out", capture.Description(image_after=image, device="8:16"))
     assert {s.role: s.dev for s in made_of.manifest.sources} == {"trace": None, "image_after": "8:16"}
     assert made_of.extents.collect()["dev"].unique().to_list() == [8 << 20 | 16]
 

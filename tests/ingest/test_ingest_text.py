@@ -227,7 +227,7 @@ def test_columns_of_a_csv_are_kept_in_the_capture(tmp_path: Path) -> None:
     with pytest.warns(LossWarning, match="1 line cannot be read"):
         opened = androstep.open(path, csv_columns=words)
     with pytest.warns(LossWarning, match="1 line cannot be read"):
-        made = capture.create([path], tmp_path / "made", csv_columns=words)
+        made = capture.create([path], tmp_path / "made", capture.Description(csv_columns=words))
     assert made.manifest.csv_columns == words
     shutil.rmtree(tmp_path / "made" / "tables")
     with pytest.warns(LossWarning, match="1 line cannot be read"):

@@ -121,7 +121,7 @@ def test_a_stated_format_is_read_whatever_the_file_looks_like(install: Install, 
     with pytest.raises(InputError, match="no known recording"):
         capture.open(path)
     assert capture.open(path, format="notes").requests.collect().height == 2
-    made = capture.create([path], tmp_path / "made", format="Notes")
+    made = capture.create([path], tmp_path / "made", capture.Description(format="Notes"))
     assert made.manifest.format == "Notes"
     assert capture.open(tmp_path / "made").requests.collect().height == 2
 

@@ -82,8 +82,8 @@ def test_each_source_of_extents_alone_tells_less_and_nothing_else(
     recorded: tuple[Path, Path], tmp_path: Path, source: str
 ) -> None:
     recording, image = recorded
-    every = capture.create([recording], tmp_path / "every", image_after=image)
-    alone = capture.create([recording], tmp_path / "alone", image_after=image, extents=[source])
+    every = capture.create([recording], tmp_path / "every", capture.Description(image_after=image))
+    alone = capture.create([recording], tmp_path / "alone", capture.Description(image_after=image, extents=[source]))
     assert manifest.read(tmp_path / "alone").extents == (source,)
     place = ["request_id", "sector"]
     is_fact = (pl.col("map_source") != "inferred").fill_null(False)
@@ -101,8 +101,7 @@ def test_a_listing_may_be_given_beside_a_trace(recorded: tuple[Path, Path], tmp_
     made = capture.create(
         [recording / "trace.dat"],
         tmp_path / "capture",
-        listing_before=recording / "before.rec",
-        listing_after=recording / "after.rec",
+        capture.Description(listing_before=recording / "before.rec", listing_after=recording / "after.rec"),
     )
     assert "/directory/moved" in data_written(made)
 
@@ -164,7 +163,7 @@ def test_a_record_stream_that_is_no_listing_is_refused(recorded: tuple[Path, Pat
     forged = tmp_path / "forged.rec"
     forged.write_bytes((recorded[0] / "before.rec").read_bytes().replace(b'"generation"', b'"gemeration"'))
     with pytest.raises(InputError, match=r"no record stream|but not a listing of files|header"):
-        capture.create([recorded[0] / "trace.dat"], tmp_path / "capture", listing_before=forged)
+        capture.create([recorded[0] / "trace.dat"], tmp_path / "capture", capture.Description(listing_before=forged))
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +189,9 @@ def test_where_births_were_recorded_no_birth_means_that_there_was_none(
     overwritten: tuple[Path, Path], tmp_path: Path, source: str
 ) -> None:
     recording, image = overwritten
-    made = capture.create([recording], tmp_path / "capture", image_before=image, extents=["tracepoint", source])
+    made = capture.create(
+        [recording], tmp_path / "capture", capture.Description(image_before=image, extents=["tracepoint", source])
+    )
     assert not made.fs_events.filter(pl.col("event") == "ext4_allocate_inode").collect().height
     assert set(data_written(made)) == {"/one", "/sub/two"}
     assert "ext4_allocate_inode" in (manifest.read(tmp_path / "capture").events or ())
@@ -206,7 +207,9 @@ def test_where_nobody_says_what_was_recorded_files_may_be_others_of_their_number
     del told["events"]
     (recording / "recording.json").write_text(json.dumps(told))
     made = capture.create(
-        [recording], tmp_path / "capture", image_before=overwritten[1], extents=["tracepoint", "image"]
+        [recording],
+        tmp_path / "capture",
+        capture.Description(image_before=overwritten[1], extents=["tracepoint", "image"]),
     )
     assert manifest.read(tmp_path / "capture").events is None
     assert None in data_written(made)

@@ -352,7 +352,9 @@ def test_files_that_come_and_go_while_a_listing_is_made_are_not_of_before(busy: 
 def test_an_earlier_listing_of_the_same_boot_states_nothing_wrong(busy: Path) -> None:
     """Files were deleted and others created between it and the recording."""
     try:
-        made = capture.create([busy / "recording" / "trace.dat"], busy / "made", listing_before=busy / "earlier.rec")
+        made = capture.create(
+            [busy / "recording" / "trace.dat"], busy / "made", capture.Description(listing_before=busy / "earlier.rec")
+        )
     except InputError:
         return
     assert contradicting(made, busy / "disk")[1] == []

@@ -383,7 +383,7 @@ def test_sync():
 def test_writes_are_buffered_only_where_flags_are_told(tmp_path, words, stated):
     trace = tmp_path / "trace.csv"
     trace.write_text("".join(f"{n}.5,{word},{n * 4096},4096\n" for n, word in enumerate(words.split())))
-    made = capture.create([trace], tmp_path / "made", csv_columns="time:s,op,offset:B,size:B")
+    made = capture.create([trace], tmp_path / "made", capture.Description(csv_columns="time:s,op,offset:B,size:B"))
     assert tidy(measures.sync(made.io), "count") == stated
     assert tidy(measures.sync(made.with_filesystem().io), "count") == stated
 

@@ -398,7 +398,7 @@ def test_devices_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
     made = []
     for number, device in enumerate(("Phone", "phone")):
         (tmp_path / device).write_text(f'{number}{number} openat(AT_FDCWD, "/x", O_RDONLY) = 3\n')
-        capture.create([tmp_path / device], tmp_path / f"c{number}", facts={"device": device})
+        capture.create([tmp_path / device], tmp_path / f"c{number}", capture.Description(facts={"device": device}))
         made.append(tmp_path / f"c{number}")
     with pytest.raises(InputError, match="one name where case does not count"):
         datasets.release(made, tmp_path / "r")

@@ -48,7 +48,7 @@ def hostile_capture(directory: Path) -> Path:
     log = directory / "alice-phone.strace"
     log.write_text(STRACE, encoding="utf-8")
     made = directory / "hostile"
-    capture.create([log], made, facts=HOSTILE)
+    capture.create([log], made, capture.Description(facts=HOSTILE))
     return made
 
 

@@ -77,5 +77,5 @@ class Monitoring:
                 raise DeviceError(f"{device.name}: procmon left no samples: {reason}") from None
             if job.status:
                 notify(f"{device.name}: procmon did not end well: {job.errors() or job.status}")
-            self.capture = capture.create([samples], self.out, facts=device.facts())
+            self.capture = capture.create([samples], self.out, capture.Description(facts=device.facts()))
         device.remove(self._place, root=device.has_root)

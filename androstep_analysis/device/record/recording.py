@@ -178,7 +178,7 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
         notify(_unfetched(device, directory))
         raise
     try:
-        made = capture.create([there], out, facts=facts)
+        made = capture.create([there], out, capture.Description(facts=facts))
     except BaseException:
         notify(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
         raise
