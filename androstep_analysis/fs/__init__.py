@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from androstep_analysis.errors import InputError
-from androstep_analysis.fs import ext4, f2fs, fat
+from androstep_analysis.fs import ext4, f2fs, fat, tsk
 from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem, lookup
 from androstep_analysis.fs.image import opened
 
@@ -36,6 +36,7 @@ READERS: tuple[Reader, ...] = (
     Reader("ext2/ext3/ext4", ext4.sniff, ext4.read),
     Reader("F2FS", f2fs.sniff, f2fs.read),
     Reader("FAT/exFAT", fat.sniff, fat.read),
+    Reader("NTFS/HFS+/ISO 9660", tsk.sniff, tsk.read),
 )
 """Every kind of filesystem that can be read; the first whose `sniff` says yes reads it."""
 

@@ -38,14 +38,14 @@ import polars as pl
 
 from androstep_analysis import units
 from androstep_analysis.errors import InputError
-from androstep_analysis.fs import Filesystem, tracepoints
+from androstep_analysis.fs import Filesystem, tracepoints, tsk
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import intervals
 from androstep_analysis.link.evidence import images, incarnations
-from androstep_analysis.link.evidence.given import UNNUMBERED, Images, Snapshot
+from androstep_analysis.link.evidence.given import UNNUMBERED, Images, Snapshot, is_numbered
 from androstep_analysis.link.extents import bio_pages
 
 CHANCE = 2
@@ -224,8 +224,7 @@ def _at_start(one: Listing, staging: Staging) -> Listing:
 
 def _has_numbers(one: Snapshot, traces: Mapping[int, _Trace]) -> bool:
     """Whether the trace speaks of inodes by the numbers that the snapshot gives them."""
-    is_numbered = not (one.fs_type or "").startswith(UNNUMBERED)
-    return is_numbered and not traces[one.dev].lives.is_empty()
+    return is_numbered(one) and not traces[one.dev].lives.is_empty()
 
 
 def table(standings: list[Standing]) -> pl.DataFrame:
@@ -353,7 +352,7 @@ def _kind(one: Snapshot, trace: _Trace, stated: Stated) -> Iterator[Count]:
     yield Count(
         "filesystem",
         0,
-        int(size is not None and family != "fat" and size != one.block_bytes),
+        int(size is not None and family not in ("fat", *tsk.FS_TYPES) and size != one.block_bytes),
         f"its blocks have {one.block_bytes} bytes, and those of the mounted filesystem {size}",
     )
 
@@ -364,7 +363,9 @@ def _family(name: str) -> str:
         return "ext"
     if name.startswith("f2fs"):
         return "f2fs"
-    return "fat" if name.startswith((*UNNUMBERED, "msdos")) else ""
+    if name.startswith((*UNNUMBERED, "msdos")):
+        return "fat"
+    return next((fs_type for fs_type in tsk.FS_TYPES if name.startswith(fs_type)), "")
 
 
 def _beyond(one: Filesystem, trace: _Trace, room: int) -> Count:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs import Filesystem, tsk
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
@@ -32,7 +32,7 @@ ROLES = frozenset(_NAMES)
 """What a snapshot can be to a recording: the roles of their sources."""
 
 OWN_NUMBERS = 1 << 48
-"""Where the numbers of an image's files begin where they are not the trace's (FAT; what the trace does not prove)."""
+"""Where the numbers of an image's files begin where they are not the trace's (`is_numbered`), or not proven to be."""
 
 _FIRST_INODE = {"ext": tracepoints_ext4.FIRST_INODE, "f2fs": tracepoints_f2fs.FIRST_INODE}
 """The first number that is not reserved, by the beginning of `fs_type`."""
@@ -63,7 +63,7 @@ class Images:
 
     def of(self, sources: frozenset[str]) -> Images:
         """The evidence of these kinds (`SOURCES`), files of unnumbered filesystems with numbers of their own."""
-        unnumbered = [role for role, one in self.snapshots.items() if (one.fs_type or "").startswith(UNNUMBERED)]
+        unnumbered = [role for role, one in self.snapshots.items() if not is_numbered(one)]
         given = self.numbered_apart(unnumbered)
         if "image" not in sources:
             given = replace(given, before=None, after=None)
@@ -110,6 +110,12 @@ class Images:
         """The filesystem by device."""
         by_listing = {listing.dev: listing.fs_type for listing in self.listings if listing.fs_type}
         return by_listing | {int(image.extents["dev"][0]): image.fs_type for image in self.filesystems}
+
+
+def is_numbered(one: Snapshot) -> bool:
+    """Whether the numbers that the snapshot gives to files are certainly those by which the trace speaks of them."""
+    is_foreign = isinstance(one, Filesystem) and one.fs_type in tsk.FS_TYPES
+    return not is_foreign and not (one.fs_type or "").startswith(UNNUMBERED)
 
 
 def _numbered_apart(one: Snapshot) -> Snapshot:

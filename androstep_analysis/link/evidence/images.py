@@ -31,7 +31,7 @@ import polars as pl
 from androstep_analysis import schema, units
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import intervals
-from androstep_analysis.link.evidence.given import UNNUMBERED, Images, Snapshot
+from androstep_analysis.link.evidence.given import Images, Snapshot, is_numbered
 from androstep_analysis.link.extents import timeline
 
 FIXED = (
@@ -209,7 +209,7 @@ def _dated(
     """Extents of a later time: a fact since the inode was last changed and written out, before that inferred.
 
     Nothing is said of the time before the inode was created. On filesystems that move blocks, or whose times are of
-    whole seconds, all is inferred.
+    whole seconds or not known to be the kernel's, all is inferred.
     """
     assert image is not None
     if realtime_offset_ns is None:
@@ -220,7 +220,7 @@ def _dated(
         settled=pl.col("changed_epoch_ns") - realtime_offset_ns + WRITTEN_OUT_NS,
     )
     dated = extents.join(times, on="ino", how="left", maintain_order="left")
-    if (image.fs_type or "").startswith((*UNNUMBERED, MOVES)):
+    if not is_numbered(image) or (image.fs_type or "").startswith(MOVES):
         dated = dated.with_columns(settled=pl.lit(None, pl.Int64))
     fact = dated.with_columns(valid_from_ns=pl.col("settled"), valid_to_ns=pl.lit(None, pl.Int64))
     guess = dated.with_columns(valid_from_ns=pl.col("created"), valid_to_ns=pl.col("settled"))

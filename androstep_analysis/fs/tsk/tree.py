@@ -1,0 +1,186 @@
+"""The directory tree as The Sleuth Kit walks it: files, their names, and where their attributes lie."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pytsk3
+
+from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, PIECE
+from androstep_analysis.fs.tsk.kinds import BESIDE_CONTENT, CLASS, CONTENT, DATA, OTHER, Kind
+from androstep_analysis.units import SECTOR_BYTES
+
+_MODES = {
+    pytsk3.TSK_FS_META_TYPE_REG: stat.S_IFREG,
+    pytsk3.TSK_FS_META_TYPE_DIR: stat.S_IFDIR,
+    pytsk3.TSK_FS_META_TYPE_LNK: stat.S_IFLNK,
+    pytsk3.TSK_FS_META_TYPE_BLK: stat.S_IFBLK,
+    pytsk3.TSK_FS_META_TYPE_CHR: stat.S_IFCHR,
+    pytsk3.TSK_FS_META_TYPE_FIFO: stat.S_IFIFO,
+    pytsk3.TSK_FS_META_TYPE_SOCK: stat.S_IFSOCK,
+}
+
+_CONTENT_CLASSES = {
+    pytsk3.TSK_FS_META_TYPE_DIR: CLASS["directory", None],
+    pytsk3.TSK_FS_META_TYPE_LNK: CLASS["data", "symlink"],
+}
+
+INODE = np.dtype(
+    [
+        *(("ino", np.int64), ("generation", np.uint32), ("mode", np.uint16), ("size_bytes", np.int64)),
+        *(("created_epoch_ns", np.int64), ("changed_epoch_ns", np.int64), ("is_own", np.bool_)),
+    ]
+)
+"""A file; times are 0 where there is none, `is_own` are the filesystem's own files."""
+
+
+class _Directory(NamedTuple):
+    number: int
+    prefix: str
+    is_own: bool
+
+
+@dataclass
+class Tree:
+    """The tree from the root down, parents before children, every directory once, whatever names it again.
+
+    What could not be read is named in `unread` (directories) and `torn` (runs of a file). Raises `OSError` where there
+    is no root, or where blocks are no multiple of sectors.
+    """
+
+    filesystem: pytsk3.FS_Info
+    kind: Kind
+    unread: list[str] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    nr_dangling: int = 0
+
+    def __post_init__(self) -> None:
+        self._block_bytes = int(self.filesystem.info.block_size)
+        self._nr_blocks = int(self.filesystem.info.block_count)
+        if self._block_bytes % SECTOR_BYTES or self._nr_blocks <= 0:
+            raise OSError(f"{self._nr_blocks} blocks of {self._block_bytes} bytes")
+        self._root = int(self.filesystem.info.root_inum)
+        self._root_file = self.filesystem.open_meta(inode=self._root)
+        self._inodes: list[tuple[int, int, int, int, int, int, bool]] = []
+        self._runs: list[tuple[int, int, int, int, int]] = []
+        self._named: list[int] = []
+        self._paths: list[str] = []
+
+    def inodes(self) -> np.ndarray:
+        """Every file once, the filesystem's own too (dtype `INODE`), sorted by number."""
+        inodes = np.array(self._inodes, dtype=INODE)
+        return inodes[np.argsort(inodes["ino"], kind="stable")]
+
+    def runs(self) -> np.ndarray:
+        """Where their content and attributes lie, in sectors (dtype `pieces.PIECE`)."""
+        return np.array(self._runs, dtype=PIECE)
+
+    def names(self) -> pl.DataFrame:
+        """DataFrame(ino, path, encrypted), a row per hard link."""
+        return pl.DataFrame(
+            {"ino": self._named, "path": self._paths, "encrypted": [False] * len(self._paths)},
+            schema={"ino": pl.Int64, "path": pl.String, "encrypted": pl.Boolean},
+        )
+
+    def walk(self) -> None:
+        """Read everything."""
+        self._add(self._root_file, "/", False)
+        self._name(self._root, "/")
+        seen = {self._root}
+        pending = [_Directory(self._root, "/", False)]
+        for directory in pending:
+            if len(directory.prefix) > MAX_PATH_LENGTH:
+                self.unread.append(directory.prefix[:MAX_PATH_LENGTH])
+                continue
+            try:
+                for entry in self.filesystem.open_dir(inode=directory.number):
+                    below = self._enter(entry, directory, seen)
+                    if below is not None:
+                        pending.append(below)
+            except OSError:
+                self.unread.append(directory.prefix)
+
+    def _enter(self, entry: pytsk3.File, directory: _Directory, seen: set[int]) -> _Directory | None:
+        """Take in what an entry names; the directory that it is, if it was not met before."""
+        name, meta = entry.info.name, entry.info.meta
+        if name.flags != pytsk3.TSK_FS_NAME_FLAG_ALLOC or name.name in (b".", b".."):
+            return None
+        if name.type == pytsk3.TSK_FS_NAME_TYPE_VIRT_DIR:  # what is deleted
+            return None
+        if meta is None or not meta.flags & pytsk3.TSK_FS_META_FLAG_ALLOC:
+            self.nr_dangling += 1
+            return None
+        number = int(meta.addr)
+        in_root = directory.number == self._root
+        is_own = directory.is_own or number in self.kind.own or (in_root and name.name in self.kind.own_names)
+        is_journal = in_root and name.name in self.kind.journals
+        path = directory.prefix + name.name.decode("utf-8", "backslashreplace")
+        if not is_own and not is_journal:
+            self._name(number, path)
+        if number in seen:
+            return None
+        seen.add(number)
+        self._add(entry, path, is_own or is_journal, CLASS["journal", None] if is_journal else None)
+        if meta.type != pytsk3.TSK_FS_META_TYPE_DIR:
+            return None
+        return _Directory(number, f"{path}/", is_own)
+
+    def _name(self, number: int, path: str) -> None:
+        self._named.append(number + self.kind.shift)
+        self._paths.append(path)
+
+    def _add(self, file: pytsk3.File, path: str, is_own: bool, content: int | None = None) -> None:
+        meta = file.info.meta
+        number = int(meta.addr) + self.kind.shift
+        changed = _nanoseconds(meta.ctime, meta.ctime_nano)
+        # ISO 9660 has no time of change; the other that it has is the original's.
+        created = _nanoseconds(meta.crtime, meta.crtime_nano) if changed else 0
+        mode = _MODES.get(meta.type, 0)
+        self._inodes.append((number, int(meta.seq), mode, int(meta.size), created, changed, is_own))
+        if content is None:
+            default = OTHER if is_own else _CONTENT_CLASSES.get(meta.type, DATA)
+            content = self.kind.own.get(int(meta.addr), default)
+        is_whole = True
+        try:
+            for attribute in file:
+                is_whole &= self._add_runs(attribute, number, content)
+        except OSError:
+            is_whole = False
+        if not is_whole:
+            self.torn.append(path)
+
+    def _add_runs(self, attribute: pytsk3.Attribute, number: int, content: int) -> bool:
+        """Take in where an attribute lies; whether all of it was told and is inside of the filesystem.
+
+        Of a compressed one no byte has a sector of its own, and of one that is not the content no offset is the file's.
+        """
+        info = attribute.info
+        is_content = info.type in CONTENT
+        kind = content if is_content else BESIDE_CONTENT.get(info.type, OTHER)
+        if number == 0 and info.type == pytsk3.TSK_FS_ATTR_TYPE_NTFS_BITMAP:
+            kind = CLASS["metadata", "inode_bitmap"]
+        is_stream = info.type == pytsk3.TSK_FS_ATTR_TYPE_NTFS_DATA and info.name is not None
+        has_offsets = is_content and number and not is_stream and not info.flags & pytsk3.TSK_FS_ATTR_COMP
+        sectors = self._block_bytes // SECTOR_BYTES
+        is_whole = True
+        for run in attribute:
+            flags, offset = int(run.flags), int(run.offset)
+            if flags & pytsk3.TSK_FS_ATTR_RUN_FLAG_SPARSE:
+                continue
+            inside = min(run.len, self._nr_blocks - run.addr)
+            if flags & pytsk3.TSK_FS_ATTR_RUN_FLAG_FILLER or inside < run.len:
+                is_whole = False
+            elif inside > 0:
+                start = run.addr * sectors
+                logical = offset * sectors if has_offsets else -1
+                self._runs.append((start, start + inside * sectors, kind, number, logical))
+        return is_whole
+
+
+def _nanoseconds(seconds: int, nanoseconds: int) -> int:
+    """A time; 0 where it is none, or none that can be."""
+    return seconds * 10**9 + nanoseconds if 0 < seconds < 1 << 33 and 0 <= nanoseconds < 10**9 else 0
