@@ -136,12 +136,12 @@ class Bench:
         return "samples" if monitoring.capture.samples.collect().height else "no samples"
 
     def _wait_for_samples(self) -> None:
-        """Returns when procmon has written readings: it does so once in a second, whatever it is interrupted by."""
+        """Returns when procmon has written texts: it does so once in a second, whatever it is interrupted by."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             for path in self.fake.tmp.rglob("samples.rec"):
                 with contextlib.suppress(InputError, KeyError):  # it begins with other blocks
-                    if record.read(path).tables["reading"].height:
+                    if record.read(path).tables["text"].height:
                         return
             time.sleep(0.1)
         raise AssertionError("procmon wrote no samples")
