@@ -240,14 +240,56 @@ class Capture:
         return dict(self.about["population"]) if self._window is None else measures.population(self.requests)
 
     def table(self, name: str, as_: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:
-        """Table `name`: a LazyFrame, or read, as a pandas frame or a pyarrow table. `KeyError` where there is none."""
+        """One of the capture's tables, in the types of another library if wanted.
+
+        Parameters
+        ----------
+        name : str
+            Of a table (docs/tables.md), such as ``"io"``; `tables` has those that there are.
+        as_ : {"polars", "pandas", "pyarrow"}
+            Whose types it is to have.
+
+        Returns
+        -------
+        polars.LazyFrame, pandas.DataFrame or pyarrow.Table
+            The table with the columns of ``schemas/NAME.json``; read, but for polars.
+
+        Raises
+        ------
+        KeyError
+            Where there is no such table.
+
+        Examples
+        --------
+        >>> capture.table("requests", as_="pandas").shape
+        (4593, 26)
+        """
         rows = self.tables[name]
         if as_ == "polars":
             return rows
         return rows.collect().to_pandas() if as_ == "pandas" else rows.collect().to_arrow()
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
-        """The requests (and their pieces and the events) that were issued in ``[start_ns, end_ns)`` of the clock."""
+        """The part of the capture that was issued in ``[start_ns, end_ns)``.
+
+        Parameters
+        ----------
+        start_ns, end_ns : int
+            Begin and end in the capture's clock, in ns. A request is at its issue, else its queueing, else its completion
+            (`measures.order_ns`); events and system calls are at their own time; counters get values on the edges.
+
+        Returns
+        -------
+        Capture
+            The same recording with fewer rows in `requests`, `io`, `samples` and the tables of events; `files`, `extents`,
+            `tasks` and the results of tools are whole.
+
+        Examples
+        --------
+        >>> half = capture.window(capture.first_ns, (capture.first_ns + capture.last_ns) // 2)
+        >>> half.population["count"] < capture.population["count"]
+        True
+        """
         time = measures.order_ns()
         tables = dict(self.tables)
         for name in ("requests", "io"):
@@ -265,10 +307,38 @@ class Capture:
         device: str | None = None,
         extents: Iterable[str] = manifest.EXTENTS,
     ) -> Capture:
-        """The capture with other images of its filesystem: which file each request belonged to is told anew.
+        """The capture with other images of its filesystem: which file each request belonged to is resolved anew.
 
-        `extents` leaves only these kinds of evidence (`manifest.EXTENTS`): what is each of them worth? Listings of a
-        capture directory are not used.
+        Listings of a capture directory are not used.
+
+        Parameters
+        ----------
+        before, after : path-like, optional
+            Images of the filesystem, from before and after the recording.
+        device : str, optional
+            Whose images they are (``MAJ:MIN``), where the trace has requests of several devices.
+        extents : iterable of str
+            The only kinds of evidence (`manifest.EXTENTS`) to use: what is each of them worth? By default all.
+
+        Returns
+        -------
+        Capture
+            With tables derived anew; those as recorded are the same.
+
+        Raises
+        ------
+        InputError
+            For an image that cannot be read.
+
+        References
+        ----------
+        ``schemas/definitions.toml``, map_source and image.
+
+        Examples
+        --------
+        >>> untold = capture.with_filesystem(extents=())
+        >>> untold.io.select(pl.col("path").is_not_null().any()).collect().item()
+        False
         """
         staging = Staging(
             format=self.format,

@@ -37,9 +37,35 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
     """The capture in a directory, or a foreign trace or a result as a capture of its own.
 
     A directory's derived tables are used where they were made from the same sources by the same code, and made again
-    otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it. `csv_columns` and
-    `format` are those of `Description`; a directory's manifest knows both. Raises `InputError` for what cannot be read;
-    warns (`LossWarning`) of what was lost.
+    otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it.
+
+    Parameters
+    ----------
+    path : path-like
+        Directory of a capture or of iotrace, trace, or result of a benchmark, replay or workload.
+    csv_columns, format : str, optional
+        Those of `Description`; a directory's manifest knows both.
+
+    Returns
+    -------
+    Capture
+        With its tables, which are not read before they are used.
+
+    Raises
+    ------
+    InputError
+        For what cannot be read.
+
+    Warns
+    -----
+    LossWarning
+        Of what was lost.
+
+    Examples
+    --------
+    >>> capture = androstep.open("datasets/demo")
+    >>> capture.format
+    'trace.dat'
     """
     path = Path(path)
     if (directory := capture_of(path)) is not None:
@@ -61,11 +87,46 @@ def create(
     out: str | PathLike[str],
     description: Description = Description(),  # noqa: B008 - it is frozen
 ) -> Capture:
-    """Make capture directory `out` from trace files or a directory of iotrace, and what else is known of them.
+    """Make a capture directory from what was recorded, and what else is known of it.
 
-    Results of benchmarks and of replays are sources like traces, alone or beside one, and so are the programs of the
-    replays beside their results. Traces, results, programs and listings are copied to ``raw/``; images stay where they
-    are, named by path and sha256. `out` must not exist yet; it appears only when everything is in it.
+    Traces, results, programs and listings are copied to ``raw/``; images stay where they are, named by path and sha256.
+
+    Parameters
+    ----------
+    sources : sequence of path-like
+        Trace files, or a directory of iotrace. Results of benchmarks and of replays are sources like traces, alone or
+        beside one, and so are the programs of the replays beside their results.
+    out : path-like
+        The directory, which must not exist yet; it appears only when everything is in it.
+    description : Description
+        What stands in none of the sources.
+
+    Returns
+    -------
+    Capture
+        As `open` gives it of `out`.
+
+    Raises
+    ------
+    InputError
+        Where `out` exists already, and for sources that are not there or cannot be read.
+
+    Warns
+    -----
+    LossWarning
+        Of what was lost.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     trace = Path(place, "trace.csv")
+    ...     _ = trace.write_text("0,read,8,4096\\n1,write,16,8192\\n")
+    ...     columns = androstep.Description(csv_columns="time:s,op,offset:sectors,size:B")
+    ...     made = androstep.create([trace], Path(place, "mycapture"), columns)
+    ...     made.population["bytes"]
+    12288
     """
     out = Path(out)
     refuse_existing(out)

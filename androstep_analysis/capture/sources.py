@@ -25,11 +25,29 @@ from androstep_analysis.replay import program
 class Description:
     """What is known of a recording, and stands in none of its files.
 
-    Images and listings (of extmap) of the filesystem, from before and after. `device` (``MAJ:MIN``) says whose they are
-    where the trace has requests of several devices. `extents` names the kinds of evidence (`manifest.EXTENTS`) to
-    attribute by, `facts` what is known of device and workload (`manifest.FACTS`). `csv_columns` tells what stands in
-    the columns of a CSV (`ingest.block.csv.Columns`), `format` the format of a trace by its title (`ingest.FORMATS`,
-    and those of plug-ins) where its first bytes are not to decide.
+    Parameters
+    ----------
+    image_before, image_after : path-like, optional
+        Images of the filesystem, from before and after.
+    listing_before, listing_after : path-like, optional
+        Listings of extmap, from before and after.
+    device : str, optional
+        Whose images and listings they are (``MAJ:MIN``), where the trace has requests of several devices.
+    extents : iterable of str
+        The kinds of evidence (`manifest.EXTENTS`) to attribute by; by default all.
+    facts : mapping of str
+        What is known of device and workload, by the names of `manifest.FACTS`.
+    csv_columns : str, optional
+        What stands in the columns of a CSV (`ingest.block.csv.Columns`).
+    format : str, optional
+        The format of a trace by its title (`ingest.FORMATS`, and those of plug-ins), where its first bytes are not to
+        decide.
+
+    Examples
+    --------
+    >>> description = androstep.Description(facts={"device": "SM-G975F"})
+    >>> description.facts["device"]
+    'SM-G975F'
     """
 
     image_before: str | PathLike[str] | None = None
