@@ -275,14 +275,14 @@ class Capture:
         Parameters
         ----------
         start_ns, end_ns : int
-            Begin and end in the capture's clock, in ns. A request is at its issue, else its queueing, else its completion
-            (`measures.order_ns`); events and system calls are at their own time; counters get values on the edges.
+            Begin and end in the capture's clock, in ns. A request is at its issue, else its queueing, else its
+            completion (`measures.order_ns`); events are at their own time; counters get values on the edges.
 
         Returns
         -------
         Capture
-            The same recording with fewer rows in `requests`, `io`, `samples` and the tables of events; `files`, `extents`,
-            `tasks` and the results of tools are whole.
+            The same recording with fewer rows in `requests`, `io`, `samples` and the tables of events; `files`,
+            `extents`, `tasks` and the results of tools are whole.
 
         Examples
         --------

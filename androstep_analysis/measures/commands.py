@@ -8,10 +8,26 @@ from androstep_analysis.measures.tables import Table, lazy
 
 
 def commands(commands: Table) -> pl.DataFrame:
-    """A row for each device, event, step and opcode of table `commands`, the most frequent of a device first.
+    """Commands to storage devices, by what was sent and completed.
 
-    Columns: device (null where the event does not name it), event and step (enums), opcode, count (Int64), bytes
-    (Int64: sum over those that tell it; null where none does).
+    Parameters
+    ----------
+    commands : Table
+        Table `commands`: device, event, step, opcode, nr_bytes.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each device, event, step and opcode, the most frequent of a device first. Columns: device (null where
+        the event does not name it), event and step (as in `commands`), opcode, count (Int64), bytes (Int64: sum over
+        those that tell it; null where none does).
+
+    Examples
+    --------
+    >>> sent = pl.DataFrame({"device": "mmc0", "event": "mmc_request_start", "step": "send", "opcode": [25, 25],
+    ...                      "nr_bytes": [4096, 8192]})
+    >>> measures.commands(sent).row(0)
+    ('mmc0', 'mmc_request_start', 'send', 25, 2, 12288)
     """
     moved = pl.col("nr_bytes")
     by = ("device", "event", "step", "opcode")

@@ -8,10 +8,31 @@ from androstep_analysis.measures.tables import Table, lazy
 
 
 def counters(samples: Table) -> pl.DataFrame:
-    """A row for each counter of table `samples` and what it belongs to, in order of name.
+    """Which counters there are, and between what values they go.
 
-    Columns: counter, scope (enum), dev, pid, instance, unit, count (Int64: readings), least, greatest, last (Int64, in
-    `unit`).
+    Parameters
+    ----------
+    samples : Table
+        Table `samples`, all columns.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each counter and what it belongs to, in order of name. Columns: counter, scope, dev, pid, instance and
+        unit (as in `samples`), count (Int64: readings), least, greatest, last (Int64, in `unit`).
+
+    References
+    ----------
+    ``schemas/definitions.toml``, samples.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 5 * 10**8]}).with_columns(
+    ...     counter=pl.lit("stat.user"), unit=pl.lit("ns"), scope=pl.lit("system"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.counters(samples).select("counter", "count", "least", "last").row(0)
+    ('stat.user', 2, 0, 500000000)
     """
     by = ("counter", "scope", "dev", "pid", "instance", "unit")
     value = pl.col("value")

@@ -10,10 +10,31 @@ from androstep_analysis.measures.tables import Table, counted, ordered, shares, 
 
 
 def evidence(io: Table, column: Literal["map_source", "owner_via"]) -> pl.DataFrame:
-    """Requests and bytes by operation and kind of evidence; dimensions `op` and `column`.
+    """What the answers rest on: requests and bytes by operation and kind of evidence.
 
-    Takes table `io`. Metrics count (requests with such a piece), bytes, count_ratio and bytes_ratio (within the
-    operation). A null map_source is what nothing tells. Empty flushes carry no bytes and are left out.
+    Empty flushes carry no bytes and are left out.
+
+    Parameters
+    ----------
+    io : Table
+        Table `io`: request_id, bytes, op, issue_ns, complete_ns, and `column`.
+    column : {"map_source", "owner_via"}
+        The source that mapped the bytes, or the rule that gave their owner.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions op and `column` (Enum; a null map_source is what nothing tells). Metrics count [requests] (with such
+        a piece), bytes [B], count_ratio and bytes_ratio [1] (within the operation).
+
+    References
+    ----------
+    ``schemas/definitions.toml``, map_source and owner.
+
+    Examples
+    --------
+    >>> measures.evidence(capture.io, "owner_via").columns
+    ['metric', 'op', 'owner_via', 'value', 'unit', 'n', 'coverage']
     """
     dimensions = ["op", column]
     pieces = counted(io).filter(pl.col("bytes") > 0)

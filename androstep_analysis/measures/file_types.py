@@ -11,11 +11,32 @@ from androstep_analysis.measures.tables import Table, counted, known_type, share
 
 
 def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Requests and bytes by operation and file type, data blocks only; dimensions `by`, `op`, `file_type`.
+    """Requests and bytes by operation and file type, data blocks only.
 
-    Takes table `io`. Metrics count, bytes, count_ratio and bytes_ratio (within `by` group and operation). Data whose
-    file has no known type stands as `unknown`. `coverage` is the share of the operation's bytes whose block type
-    is known as a fact: bytes that no extent claims may have been a file's too.
+    Parameters
+    ----------
+    io : Table
+        Table `io`: request_id, bytes, op, issue_ns, complete_ns, block_type, file_type, map_source.
+    by : sequence of str
+        Further columns of `io` to group by.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by`, op and file_type (Enum; data whose file has no known type stands as `unknown`). Metrics count
+        [requests], bytes [B], count_ratio and bytes_ratio [1] (within `by` group and operation). `coverage` is the
+        share of the operation's bytes whose block type is known as a fact: bytes that no extent claims may have been a
+        file's too.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, file_type.
+
+    Examples
+    --------
+    >>> table = measures.file_types(capture.io)
+    >>> table.filter(metric="count", op="read", file_type="sqlite_db")["value"].item()
+    49.0
     """
     pieces = counted(io)
     data = pieces.filter(pl.col("block_type") == "data").with_columns(

@@ -15,11 +15,32 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
 def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Quantiles of latency; dimensions `by`, `step` (Q2D, D2C, Q2C), `op`, `quantile` (min, p50, …, max, mean).
+    """Quantiles of latency.
 
-    Takes table `requests`. Metric latency in ns. `n` is the number of requests with both ends of the step, `coverage`
-    their share of the bytes of the operation and `by` group. Quantiles are the nearest rank: the smallest value that at
-    least this share of the requests did not exceed, which is one that occurred.
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
+    by : sequence of str
+        Further columns of `requests` to group by.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by`, step (Enum: Q2D, D2C, Q2C), op and quantile (Enum: min, p50, p90, p99, p99.9, max, mean).
+        Metric latency [ns]. `n` is the number of requests with both ends of the step, `coverage` their share of the
+        bytes of the operation and `by` group. Quantiles are the nearest rank: the smallest value that at least this
+        share of the requests did not exceed, which is one that occurred.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, latency; blktrace, btt.
+
+    Examples
+    --------
+    >>> table = measures.latency(capture.requests)
+    >>> table.filter(step="Q2D", op="read", quantile="p50")["value"].item()
+    822.0
     """
     span = pl.col("span")
     groups = [*by, "step", "op"]
@@ -49,10 +70,27 @@ def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
 
 
 def latency_distribution(requests: Table) -> pl.DataFrame:
-    """The cumulative distribution of latency; dimensions `step`, `op`, `latency_ns` (Int64).
+    """The cumulative distribution of latency.
 
-    Takes table `requests`. Metric cumulative_ratio: share of requests that took at most `latency_ns`, a row for each
-    value that occurred.
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions step (String), op (Enum) and latency_ns (Int64). Metric cumulative_ratio [1]: share of requests that
+        took at most `latency_ns`, a row for each value that occurred. `n` is how many took just this long.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, latency; blktrace, btt.
+
+    Examples
+    --------
+    >>> measures.latency_distribution(capture.requests)["value"].max()
+    1.0
     """
     rows = _spans(requests).group_by("step", "op", latency_ns=pl.col("span")).agg(n=pl.len().cast(pl.Int64))
     sums = rows.sort("step", "op", "latency_ns").with_columns(

@@ -13,12 +13,34 @@ CLASSES = ("consecutive", "forward", "random")
 
 
 def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequence[str] = ("op",)) -> pl.DataFrame:
-    """Consecutive, forward and random requests; dimensions `by` and `class`.
+    """Consecutive, forward and random requests.
 
-    Takes table `requests`, or `io` for streams and groups that only pieces know, such as
-    ``stream=("dev", "op", "owner_comm")`` or ``stream=("dev", "ino")``. Metrics count, bytes, count_ratio and
-    bytes_ratio (of all requests of the `by` group). Forward includes consecutive, so the three classes do not add up
-    to one: consecutive and random do. Definitions: definitions.toml, consecutive, forward, random.
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`, or `io` for streams and groups that only pieces know: request_id, dev, sector, nr_sectors, op,
+        queue_ns, issue_ns, complete_ns.
+    stream : sequence of str
+        The columns that tell streams apart, such as ``("dev", "op", "owner_comm")`` or ``("dev", "ino")``.
+    by : sequence of str
+        The columns to group by.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by` and class (String: consecutive, forward, random). Metrics count [requests], bytes [B],
+        count_ratio and bytes_ratio [1] (of all requests of the `by` group). Forward includes consecutive, so the three
+        classes do not add up to one: consecutive and random do.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, consecutive, forward and random; AndroStep (ME 2013); Darshan.
+
+    Examples
+    --------
+    >>> table = measures.locality(capture.requests)
+    >>> table.filter(pl.col("class") != "forward", metric="count_ratio", op="read")["value"].sum()
+    1.0
     """
     classified = classify(requests, stream=stream)
     dimensions = [*by, "class"]
@@ -58,5 +80,16 @@ def classify(requests: Table, *, stream: Sequence[str] = ("dev", "op")) -> pl.La
 
 
 def order_ns() -> pl.Expr:
-    """The time that orders requests: issue, else queueing, else completion."""
+    """The time that orders requests: issue, else queueing, else completion.
+
+    Returns
+    -------
+    polars.Expr
+        Int64, in ns, of a table with columns issue_ns, queue_ns and complete_ns.
+
+    Examples
+    --------
+    >>> capture.requests.sort(measures.order_ns()).select("request_id").first().collect().item()
+    0
+    """
     return pl.coalesce("issue_ns", "queue_ns", "complete_ns")

@@ -11,10 +11,29 @@ from androstep_analysis.units import SECTOR_BYTES
 
 
 def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Requests and bytes by operation; dimensions `by` and `op`. Takes table `requests`.
+    """Requests and bytes by operation.
 
-    Metrics count, bytes, count_ratio and bytes_ratio (within each `by` group); empty flushes stand as op flush with no
-    bytes, and the ratios are of requests that carry data.
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, op, issue_ns, complete_ns.
+    by : sequence of str
+        Further columns of `requests` to group by.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by` and op (Enum). Metrics count [requests], bytes [B], count_ratio and bytes_ratio [1] (within each
+        `by` group); empty flushes stand as op flush with no bytes, and the ratios are of requests that carry data.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, counted.
+
+    Examples
+    --------
+    >>> measures.mix(capture.requests).filter(metric="count", op="write")["value"].item()
+    2350.0
     """
     dimensions = [*by, "op"]
     groups = counted(requests).group_by(dimensions).agg(count=pl.len(), bytes=pl.col("nr_sectors").sum() * SECTOR_BYTES)
@@ -24,7 +43,23 @@ def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
 
 
 def sizes(requests: Table) -> pl.DataFrame:
-    """Requests by size; dimensions `op`, `size_bytes` (Int64). Metric count. Takes table `requests`."""
+    """Requests by size.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, op, issue_ns, complete_ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions op (Enum) and size_bytes (Int64); empty flushes have none. Metric count [requests].
+
+    Examples
+    --------
+    >>> measures.sizes(capture.requests)["size_bytes"].min()
+    4096
+    """
     return _counts(
         counted(requests).filter(pl.col("nr_sectors") > 0).with_columns(size_bytes=pl.col("nr_sectors") * SECTOR_BYTES),
         ["op", "size_bytes"],
@@ -33,7 +68,27 @@ def sizes(requests: Table) -> pl.DataFrame:
 
 
 def rwbs(requests: Table) -> pl.DataFrame:
-    """Requests by their operation and flag letters as recorded; dimension `rwbs`. Metric count."""
+    """Requests by their operation and flag letters as recorded.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, rwbs, issue_ns, complete_ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimension rwbs (String). Metric count [requests].
+
+    References
+    ----------
+    Linux kernel/trace/blktrace.c, blk_fill_rwbs.
+
+    Examples
+    --------
+    >>> measures.rwbs(capture.requests).filter(rwbs="FF")["value"].item()
+    1240.0
+    """
     rows = counted(requests).with_columns(bytes=pl.col("nr_sectors") * SECTOR_BYTES)
     return _counts(rows, ["rwbs"], known_share(rows, pl.col("rwbs").is_not_null()))
 

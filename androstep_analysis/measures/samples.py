@@ -26,10 +26,39 @@ _OF = ("scope", "dev", "pid", "instance")
 
 
 def cpu(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
-    """CPU time by `state` (`STATES`), of all CPUs together; dimension `state`, with `bin_ns` also `ts_ns` before it.
+    """CPU time by `state` (`STATES`), of all CPUs together.
 
-    Metrics cpu_time [s] and cpu_share [1] of that of all states. `n` is the number of readings. The bars of Kim,
-    Agrawal and Ungureanu (MobiHeld 2011), Figure 5, which count ticks of 10 ms.
+    Parameters
+    ----------
+    samples : Table
+        Table `samples`, all columns; counters ``stat.user``, ``stat.idle`` and their like [ns].
+    bin_ns : int, optional
+        Length of a bin, in ns; by default all time is one.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimension state (Enum), with `bin_ns` before it ts_ns (Int64, start of the bin). Metrics cpu_time [s] and
+        cpu_share [1] of that of all states. `n` is the number of readings.
+
+    Raises
+    ------
+    ValueError
+        For a bin that has no length.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, cpu; the bars of Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 5, which count
+    ticks of 10 ms.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 5 * 10**8]}).with_columns(
+    ...     counter=pl.lit("stat.user"), unit=pl.lit("ns"), scope=pl.lit("system"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.cpu(samples).filter(metric="cpu_time", state="active")["value"].item()
+    0.5
     """
     rows = _chosen(samples, list(_STATE))
     rows = rows.filter(pl.col("scope") == ("system" if (rows["scope"] == "system").any() else "cpu"))
@@ -44,10 +73,34 @@ def cpu(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
 
 
 def cpu_by_process(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataFrame:
-    """CPU time of processes; dimensions `by`, of comm (name of the process) and pid. Metric cpu_time [s].
+    """CPU time of processes.
 
-    The row of nulls is what no process is known to have used: interrupts, processes that came and went between two
-    readings, and the last moments of others. `coverage` is the share of all active time that processes are known for.
+    Parameters
+    ----------
+    samples : Table
+        Table `samples`, all columns; counters ``stat.utime`` and ``stat.stime`` of processes [ns], and those of `cpu`.
+    by : sequence of str
+        What tells processes apart: of comm (name of the process) and pid.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by`. Metric cpu_time [s]. The row of nulls is what no process is known to have used: interrupts,
+        processes that came and went between two readings, and the last moments of others. `coverage` is the share of
+        all active time that processes are known for.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, cpu.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 25 * 10**7]}).with_columns(
+    ...     counter=pl.lit("stat.utime"), unit=pl.lit("ns"), scope=pl.lit("process"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.cpu_by_process(samples)["value"].item()
+    0.25
     """
     names = {"stat.utime", "stat.stime"}
     own = _of_processes(_amounts(_chosen(samples, sorted(names))), by, _seconds())
@@ -62,11 +115,34 @@ def cpu_by_process(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataF
 
 
 def process_io(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataFrame:
-    """Bytes that processes read and wrote; dimensions `by`, of comm (name of the process) and pid.
+    """Bytes that processes read and wrote.
 
-    Metrics by the kernel's names in /proc/PID/io: rchar and wchar [B] are what calls moved, also between caches and
-    pipes; read_bytes and write_bytes [B] what was fetched from and is to go to storage; cancelled_write_bytes [B] what
-    of that was truncated before it did.
+    Parameters
+    ----------
+    samples : Table
+        Table `samples`, all columns; counters ``io.rchar``, ``io.read_bytes`` and their like of processes [B].
+    by : sequence of str
+        What tells processes apart: of comm (name of the process) and pid.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by`. Metrics by the kernel's names: rchar and wchar [B] are what calls moved, also between caches
+        and pipes; read_bytes and write_bytes [B] what was fetched from and is to go to storage; cancelled_write_bytes
+        [B] what of that was truncated before it did.
+
+    References
+    ----------
+    Linux Documentation/filesystems/proc.rst, /proc/PID/io.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 4096]}).with_columns(
+    ...     counter=pl.lit("io.read_bytes"), unit=pl.lit("B"), scope=pl.lit("process"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.process_io(samples).filter(metric="read_bytes")["value"].item()
+    4096.0
     """
     names = [f"io.{name}" for name in ("rchar", "wchar", "read_bytes", "write_bytes", "cancelled_write_bytes")]
     amounts = _amounts(_chosen(samples, names))
@@ -80,9 +156,38 @@ def process_io(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataFrame
 
 
 def busyness(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
-    """Share of the time in which a disk had requests; dimensions `dev` and `disk`, with `bin_ns` before them `ts_ns`.
+    """Share of the time in which a disk had requests.
 
-    Metric busy_ratio [1], from io_ticks of /proc/diskstats (definitions.toml, busyness).
+    Parameters
+    ----------
+    samples : Table
+        Table `samples`, all columns; counter ``diskstats.io_ticks`` [ms].
+    bin_ns : int, optional
+        Length of a bin, in ns; by default all time is one.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions dev (UInt32) and disk (String), with `bin_ns` before them ts_ns (Int64, start of the bin). Metric
+        busy_ratio [1].
+
+    Raises
+    ------
+    ValueError
+        For a bin that has no length.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, busyness; Linux Documentation/admin-guide/iostats.rst.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 250]}).with_columns(
+    ...     counter=pl.lit("diskstats.io_ticks"), unit=pl.lit("ms"), scope=pl.lit("device"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.busyness(samples)["value"].item()
+    0.25
     """
     dimensions = [*_times(bin_ns), "dev", "disk"]
     amounts = _amounts(_chosen(samples, ["diskstats.io_ticks"]), bin_ns)
@@ -92,9 +197,38 @@ def busyness(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
 
 
 def pressure(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
-    """Share of the time in which tasks waited; dimensions `resource`, `tasks`, with `bin_ns` before them `ts_ns`.
+    """Share of the time in which tasks waited.
 
-    Metric stalled_ratio [1], for `resource` cpu, io or memory: `some` of the tasks that would run, or all (`full`).
+    Parameters
+    ----------
+    samples : Table
+        Table `samples`, all columns; counters ``pressure.io.some`` and its like [ns].
+    bin_ns : int, optional
+        Length of a bin, in ns; by default all time is one.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions resource (String: cpu, io, memory) and tasks (String: `some` of those that would run, or all,
+        `full`), with `bin_ns` before them ts_ns (Int64, start of the bin). Metric stalled_ratio [1].
+
+    Raises
+    ------
+    ValueError
+        For a bin that has no length.
+
+    References
+    ----------
+    Linux Documentation/accounting/psi.rst.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 10**8]}).with_columns(
+    ...     counter=pl.lit("pressure.io.some"), unit=pl.lit("ns"), scope=pl.lit("system"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.pressure(samples).select("resource", "tasks", "value").row(0)
+    ('io', 'some', 0.1)
     """
     names = [f"pressure.{resource}.{tasks}" for resource in ("cpu", "io", "memory") for tasks in ("some", "full")]
     amounts = _amounts(_chosen(samples, names), bin_ns)
@@ -109,9 +243,40 @@ def pressure(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
 
 
 def counter_rate(samples: Table, counters: Sequence[str], *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
-    """How fast counters grow; dimensions `ts_ns` (start of the bin), `counter`, `scope`, `dev`, `pid`, `instance`.
+    """How fast counters grow.
 
-    Metric rate, in the counter's unit per second.
+    Parameters
+    ----------
+    samples : Table
+        Table `samples`, all columns.
+    counters : sequence of str
+        Names of counters (column counter).
+    bin_ns : int
+        Length of a bin, in ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions ts_ns (Int64, start of the bin), counter, scope, dev, pid and instance. Metric rate, in the counter's
+        unit per second.
+
+    Raises
+    ------
+    ValueError
+        For a bin that has no length.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, samples.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 512]}).with_columns(
+    ...     counter=pl.lit("vmstat.pgpgin"), unit=pl.lit("KiB"), scope=pl.lit("system"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.counter_rate(samples, ["vmstat.pgpgin"]).select("value", "unit").row(0)
+    (512.0, 'KiB/s')
     """
     amounts = _amounts(_chosen(samples, counters), bin_ns)
     table = amounts.with_columns(
@@ -124,9 +289,33 @@ def counter_rate(samples: Table, counters: Sequence[str], *, bin_ns: int = NS_PE
 
 
 def levels(samples: Table, counters: Sequence[str]) -> pl.DataFrame:
-    """Between what values counters go that rise and fall, as those of memory; dimensions `counter` and as there.
+    """Between what values counters go that rise and fall, as those of memory.
 
-    Metrics mean (over time), least and greatest, in the counter's unit.
+    Parameters
+    ----------
+    samples : Table
+        Table `samples`, all columns.
+    counters : sequence of str
+        Names of counters (column counter).
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions counter, scope, dev, pid and instance. Metrics mean (over time), least and greatest, in the counter's
+        unit.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, samples.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 4096]}).with_columns(
+    ...     counter=pl.lit("meminfo.Dirty"), unit=pl.lit("B"), scope=pl.lit("system"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.levels(samples, ["meminfo.Dirty"])["value"].to_list()
+    [2048.0, 0.0, 4096.0]
     """
     rows = _chosen(samples, counters)
     key = ["counter", "unit", *_OF]
@@ -152,7 +341,33 @@ def levels(samples: Table, counters: Sequence[str]) -> pl.DataFrame:
 
 
 def clipped(samples: pl.LazyFrame, start_ns: int, end_ns: int) -> pl.LazyFrame:
-    """Table samples of ``[start_ns, end_ns)``, sorted by time, with the values that lie on its edges."""
+    """Table samples of ``[start_ns, end_ns)``, with the values that lie on its edges.
+
+    Parameters
+    ----------
+    samples : polars.LazyFrame
+        Table `samples`, all columns.
+    start_ns, end_ns : int
+        Begin and end in the capture's clock, in ns.
+
+    Returns
+    -------
+    polars.LazyFrame
+        Table `samples`, sorted by time. Values on an edge are rounded to whole ones.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, samples.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 1000]}).with_columns(
+    ...     counter=pl.lit("stat.user"), unit=pl.lit("ns"), scope=pl.lit("system"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> measures.clipped(samples.lazy(), 25 * 10**7, 10**9).collect()["value"].to_list()
+    [250, 1000]
+    """
     rows = samples.sort("ts_ns", maintain_order=True)
     inside = rows.filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
     steps = _steps(rows)

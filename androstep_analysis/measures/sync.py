@@ -10,10 +10,30 @@ from androstep_analysis.measures.tables import Table, counted, known_share, shar
 
 
 def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Writes by whether they are synchronous; dimensions `by` and `class` (sync, buffered, unknown).
+    """Writes by whether they are synchronous.
 
-    Takes table `io`; `by` names any of its columns (block_type, owner_comm, file_type, …). Metrics count, bytes,
-    count_ratio and bytes_ratio (within each `by` group). Definition: definitions.toml, sync.
+    Parameters
+    ----------
+    io : Table
+        Table `io`: request_id, bytes, op, sync, issue_ns, complete_ns.
+    by : sequence of str
+        Further columns of `io` to group by, such as block_type, owner_comm or file_type.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by` and class (String: sync, buffered, unknown). Metrics count [requests], bytes [B], count_ratio
+        and bytes_ratio [1] (within each `by` group).
+
+    References
+    ----------
+    ``schemas/definitions.toml``, sync; Linux include/linux/blk_types.h.
+
+    Examples
+    --------
+    >>> table = measures.sync(capture.io)
+    >>> sorted(table["class"].unique())
+    ['buffered', 'sync']
     """
     writes = counted(io).filter(pl.col("op") == "write", pl.col("bytes") > 0)
     kind = pl.when("sync").then(pl.lit("sync")).when(~pl.col("sync")).then(pl.lit("buffered"))

@@ -18,10 +18,26 @@ MOVED = pl.coalesce("result", pl.when((pl.col("state") == "whole") & FAILED.not_
 
 
 def calls(syscalls: Table) -> pl.DataFrame:
-    """A row for each system call of table `syscalls`, the most frequent first.
+    """How often each system call was made and failed, how long it took, and what it moved.
 
-    Columns: call, count (a call that was resumed counts once), failed (Int64), bytes (Int64: read or written, null
-    for other calls), duration_ns (Int64: sum over the calls of which it is known, null where it is of none).
+    Parameters
+    ----------
+    syscalls : Table
+        Table `syscalls`: call, state, bytes, result, error, duration_ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each system call, the most frequent first. Columns: call, count (Int64: a call that was resumed counts
+        once), failed (Int64), bytes (Int64: read or written, null for other calls), duration_ns (Int64: sum over the
+        calls of which it is known, null where it is of none).
+
+    Examples
+    --------
+    >>> made = pl.DataFrame({"call": ["pwrite64", "pwrite64", "fsync"], "state": "whole", "bytes": [4096, 4096, None],
+    ...                      "result": [4096, -5, 0], "error": [None, "EIO", None], "duration_ns": [10, 20, 300]})
+    >>> measures.calls(made).rows()
+    [('pwrite64', 2, 1, 4096, 30), ('fsync', 1, 0, None, 300)]
     """
     timed = pl.col("duration_ns")
     began = pl.col("state") != "resumed"
@@ -41,10 +57,27 @@ def calls(syscalls: Table) -> pl.DataFrame:
 
 
 def called_paths(syscalls: Table) -> pl.DataFrame:
-    """A row for each path that table `syscalls` names, those with most bytes first, then those with most calls.
+    """How often each path was called on, and what was read from it and written to it.
 
-    A call is on what its descriptor is open on, where that is recorded, else on the first path it was given. Columns:
-    path, count (Int64: calls), read and written (Int64, bytes; null where no such call is known to be on the path).
+    A call is on what its descriptor is open on, where that is recorded, else on the first path it was given.
+
+    Parameters
+    ----------
+    syscalls : Table
+        Table `syscalls`: call, state, fd_path, path, bytes, result, error.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each path that is named, those with most bytes first, then those with most calls. Columns: path,
+        count (Int64: calls), read and written (Int64, bytes; null where no such call is known to be on the path).
+
+    Examples
+    --------
+    >>> made = pl.DataFrame({"call": ["pwrite64", "fsync"], "state": "whole", "fd_path": "/a", "path": None,
+    ...                      "bytes": [4096, None], "result": [4096, 0], "error": None})
+    >>> measures.called_paths(made).rows()
+    [('/a', 2, None, 4096)]
     """
     path = pl.coalesce("fd_path", pl.when(pl.col("path") != "").then("path"))
     return (

@@ -49,21 +49,62 @@ def _types(names: tuple[str, ...]) -> dict[str, pl.DataType]:
 
 
 def counted(table: Table) -> pl.LazyFrame:
-    """The rows of `requests` or `io` that every measure, figure and export is of (definitions.toml, counted).
+    """The rows of `requests` or `io` that every measure, figure and export is of.
 
     That is those that reached their device: issued to it or completed by it. A capture that records neither counts
     everything.
+
+    Parameters
+    ----------
+    table : Table
+        Table `requests` or `io`: issue_ns, complete_ns.
+
+    Returns
+    -------
+    polars.LazyFrame
+        Those rows with all their columns.
+
+    Raises
+    ------
+    TypeError
+        For something that is no table.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, counted.
+
+    Examples
+    --------
+    >>> measures.counted(capture.requests).collect().height
+    4593
     """
     reached = pl.col("issue_ns").is_not_null() | pl.col("complete_ns").is_not_null()
     return lazy(table).filter(reached | ~reached.any())
 
 
 def population(requests: Table) -> dict[str, int]:
-    """Of which requests the numbers are, and how much of them was seen whole (definitions.toml, counted).
+    """Of which requests the numbers are, and how much of them was seen whole.
 
-    Takes table `requests`. Keys count and bytes (of what is counted), completed and completed_bytes (the part that
-    completed within the capture), issued (requests of it whose issue was seen), queued and queued_bytes (requests that
-    are in no count: queued, and neither issued nor completed).
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, issue_ns, complete_ns.
+
+    Returns
+    -------
+    dict of int
+        Keys count and bytes (of what is counted), completed and completed_bytes (the part that completed within the
+        capture), issued (requests of it whose issue was seen), queued and queued_bytes (requests that are in no count:
+        queued, and neither issued nor completed).
+
+    References
+    ----------
+    ``schemas/definitions.toml``, counted.
+
+    Examples
+    --------
+    >>> measures.population(capture.requests)["completed"]
+    4593
     """
     size = pl.col("nr_sectors") * SECTOR_BYTES
     is_complete = pl.col("complete_ns").is_not_null()
@@ -129,11 +170,32 @@ def with_known_share(table: pl.DataFrame, pieces: pl.LazyFrame, known: pl.Expr) 
 
 
 def coverage(requests: Table, io: Table) -> pl.DataFrame:
-    """How much of what is counted is known: matched, mapped, inferred, owned; dimension `op`.
+    """How much of what is counted is known: matched, mapped, inferred, owned.
 
-    Takes tables `requests` and `io`. Each is a share of the bytes of the operation, of empty flushes one of their
-    number, for which there is nothing to map (definitions.toml, coverage). `n` is the number of requests, of pieces for
-    all but matched. Every operation stands for itself: one discard may be larger than all that was read and written.
+    Every operation stands for itself: one discard may be larger than all that was read and written.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, op, issue_ns, complete_ns, matched.
+    io : Table
+        Table `io`: nr_sectors, op, issue_ns, complete_ns, block_type, path, owner_count, owner_via, map_source.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns op (Enum), metric (String: matched, mapped, inferred, owned), value (Float64: share of the bytes of the
+        operation; of empty flushes one of their number, for which there is nothing to map), unit (1) and n (Int64:
+        requests, of all but matched pieces).
+
+    References
+    ----------
+    ``schemas/definitions.toml``, coverage.
+
+    Examples
+    --------
+    >>> measures.coverage(capture.requests, capture.io).filter(op="read", metric="mapped")["value"].item()
+    1.0
     """
     is_mapped = known_type() | (_is_fact() & pl.col("path").is_not_null())
     is_told = pl.col("block_type").is_not_null() & (pl.col("block_type") != "unknown") | pl.col("path").is_not_null()

@@ -17,10 +17,25 @@ MOST_BINS = 1_000_000
 
 
 def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
-    """Requests and bytes by any columns of table `io`; dimensions `by` and `op`. Metrics count and bytes.
+    """Requests and bytes by any columns of table `io`.
 
-    ``by=("owner_comm",)`` answers which process, ``by=("path",)`` which file. Bytes on which a dimension is unknown
-    stand in rows with a null there.
+    Parameters
+    ----------
+    io : Table
+        Table `io`: request_id, bytes, op, issue_ns, complete_ns.
+    by : sequence of str
+        The columns to group by: ``("owner_comm",)`` answers which process, ``("path",)`` which file.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by` and op (Enum). Metrics count [requests] and bytes [B]. Bytes on which a dimension is unknown
+        stand in rows with a null there.
+
+    Examples
+    --------
+    >>> measures.volume(capture.io, by=()).filter(metric="count", op="read")["value"].item()
+    796.0
     """
     dimensions = [*by, "op"]
     pieces = counted(io).filter(pl.col("bytes") > 0)
@@ -30,11 +45,35 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
 
 
 def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
-    """Requests and bytes per second over time; dimensions `ts_ns` (Int64, start of the bin) and `op`.
+    """Requests and bytes per second over time.
 
-    Takes table `requests`. Metrics iops [1/s] and bandwidth [B/s]; a bin in which nothing of an operation was done
-    is a row with 0, so that a line drawn through the rows is true. Raises `ValueError` for a bin that has no length
-    and for more than `MOST_BINS`.
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
+    bin_ns : int
+        Length of a bin, in ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions ts_ns (Int64, start of the bin) and op (Enum). Metrics iops [1/s] and bandwidth [B/s]; a bin in which
+        nothing of an operation was done is a row with 0, so that a line drawn through the rows is true.
+
+    Raises
+    ------
+    ValueError
+        For a bin that has no length, and for more than `MOST_BINS`.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, rate.
+
+    Examples
+    --------
+    >>> table = measures.rate(capture.requests)
+    >>> table.filter(metric="iops", op="read")["value"].sum()
+    796.0
     """
     if bin_ns <= 0:
         raise ValueError(f"bin_ns is {bin_ns}: a bin must be at least 1 ns long")
@@ -63,10 +102,27 @@ def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
 
 
 def cumulative(requests: Table) -> pl.DataFrame:
-    """Running sum of sequential and random I/O; dimensions `ts_ns` (Int64), `op`, `class` (sequential, random).
+    """Running sum of sequential and random I/O.
 
-    Takes table `requests`. Metric cumulative_bytes, a row per request; sequential is consecutive (definitions.toml,
-    cumulative; Kim et al., Figure 6).
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: request_id, dev, sector, nr_sectors, op, queue_ns, issue_ns, complete_ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions ts_ns (Int64), op (Enum) and class (String: sequential, which is consecutive, and random). Metric
+        cumulative_bytes [B], a row per request that carries data.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, cumulative; Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 6.
+
+    Examples
+    --------
+    >>> measures.cumulative(capture.requests).height
+    3353
     """
     kind = pl.when("consecutive").then(pl.lit("sequential")).otherwise(pl.lit("random")).alias("class")
     rows = classify(requests).sort("time_ns", "request_id").with_columns(kind, ts_ns=pl.col("time_ns"))

@@ -18,7 +18,7 @@ from support.tree import ROOT
 import androstep_analysis as androstep
 from androstep_analysis import measures
 
-MODULES: tuple[ModuleType, ...] = (androstep,)
+MODULES: tuple[ModuleType, ...] = (androstep, measures)
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
