@@ -14,12 +14,34 @@ from androstep_analysis.measures.tables import Table, lazy, ordered
 
 
 def responses(transitions: Table, *, by: Sequence[str] = ("label",)) -> pl.DataFrame:
-    """The mean latency of what became stable; dimensions `by`. Metric response in ns, with lo and hi.
+    """The mean latency of what became stable.
 
-    `by` may name columns of the workload, the configuration, the device (Luo et al., Figure 3). A latency is taken in
-    the middle of what it may be; lo and hi are the interval of 95 % of the mean by Student's distribution, widened by
-    the mean of how far a latency may be from its middle; null for fewer than two. `coverage` is the share of the inputs
-    that led to a stable state.
+    A latency is taken in the middle of what it may be.
+
+    Parameters
+    ----------
+    transitions : Table
+        Tables of `perceived.transitions`, of several runs with columns that tell them apart: latency_lo_ns,
+        latency_hi_ns.
+    by : sequence of str
+        Columns to group by, such as those of the workload, the configuration, the device.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by`. Metric response [ns], with lo and hi (Float64): the interval of 95 % of the mean by Student's
+        distribution, widened by the mean of how far a latency may be from its middle; null for fewer than two. `n` is
+        the number of latencies, `coverage` the share of the inputs that led to a stable state.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, perceived_latency; Luo, Jiang and Cohen, Figure 3.
+
+    Examples
+    --------
+    >>> moves = pl.DataFrame({"label": "open", "latency_lo_ns": [100, 300], "latency_hi_ns": [200, 400]})
+    >>> perceived.responses(moves).select("value", "unit", "n").row(0)
+    (250.0, 'ns', 2)
     """
     by = list(by)
     middle = (pl.col("latency_lo_ns") + pl.col("latency_hi_ns")) / 2
@@ -51,10 +73,32 @@ def responses(transitions: Table, *, by: Sequence[str] = ("label",)) -> pl.DataF
 
 
 def classes(transitions: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """How many inputs were answered within which of Nielsen's limits; dimensions `by` and `class`.
+    """How many inputs were answered within which of Nielsen's limits.
 
-    Metrics count and count_ratio, a row for each class that occurred. Where a latency may be of either of two classes
-    the class is null; what did not become stable is not counted. `coverage` is the share whose class is known.
+    What did not become stable is not counted.
+
+    Parameters
+    ----------
+    transitions : Table
+        Tables of `perceived.transitions`: outcome, class_lo, class_hi.
+    by : sequence of str
+        Columns to group by.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by` and class (null where a latency may be of either of two classes). Metrics count [inputs] and
+        count_ratio [1], a row for each class that occurred. `coverage` is the share whose class is known.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, response_class; Nielsen, Usability Engineering, 1994, section 5.5.
+
+    Examples
+    --------
+    >>> moves = pl.DataFrame({"outcome": "stable", "class_lo": ["instant", "flow"], "class_hi": ["instant", "flow"]})
+    >>> perceived.classes(moves).filter(metric="count_ratio").select("class", "value").rows()
+    [('flow', 0.5), ('instant', 0.5)]
     """
     dimensions = [*by, "class"]
     rows = lazy(transitions, ()).filter(pl.col("outcome") == "stable")

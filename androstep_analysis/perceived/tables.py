@@ -78,9 +78,45 @@ def read_steps(path: Path) -> Results:
 
 
 def gui_states(path: str | os.PathLike[str], rules: gui.Rules = gui.DEFAULT) -> pl.DataFrame:
-    """Table `gui_states` of dumps in a directory, or a zip or tar archive (`archive.read`).
+    """Table `gui_states` of dumps in a directory, or a zip or tar archive.
 
-    Warns (`LossWarning`) of dumps that cannot be read. Raises `InputError` where there is none.
+    Parameters
+    ----------
+    path : path-like
+        Directory or archive of dumps of uiautomator, named ``TS.xml`` or ``TS-END.xml`` in ns of the device's clock.
+    rules : Rules
+        What of a dump belongs to the state.
+
+    Returns
+    -------
+    polars.DataFrame
+        Table `gui_states`.
+
+    Raises
+    ------
+    InputError
+        Where there is no dump.
+
+    Warns
+    -----
+    LossWarning
+        Of dumps that cannot be read.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, gui_state; Luo, Jiang and Cohen, section 2, after Memon et al.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as dumps:
+    ...     for ts_ns, text in ((1000, "Inbox"), (2000, "Draft")):
+    ...         node = f'<node class="android.widget.TextView" text="{text}" package="com.example.mail"/>'
+    ...         _ = Path(dumps, f"{ts_ns}.xml").write_text(f"<hierarchy>{node}</hierarchy>")
+    ...     states = perceived.gui_states(dumps)
+    >>> states["state"].n_unique()
+    2
     """
     results = read_gui(Path(path), rules)
     if results.losses:

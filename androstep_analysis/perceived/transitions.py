@@ -35,7 +35,26 @@ _FOREVER = 1 << 62
 
 
 def seen(states: Table) -> pl.DataFrame:
-    """The views of table `gui_states`: a state that came and went between two snapshots is not among them."""
+    """The views of table `gui_states`.
+
+    A state that came and went between two snapshots is not among them.
+
+    Parameters
+    ----------
+    states : Table
+        Table `gui_states`: ts_ns, end_ns, state, busy.
+
+    Returns
+    -------
+    polars.DataFrame
+        Views: state (String), busy (Boolean), from_lo_ns, from_hi_ns and until_ns (Int64).
+
+    Examples
+    --------
+    >>> states = pl.DataFrame({"ts_ns": [0, 10, 20], "end_ns": [2, 12, 22], "state": ["a", "b", "b"], "busy": False})
+    >>> perceived.seen(states).rows()
+    [('a', False, None, 2, 0), ('b', False, 0, 12, 20)]
+    """
     rows = lazy(states, ("gui_states",)).sort("ts_ns", "end_ns").collect()
     change = (pl.col("state").ne_missing(pl.col("state").shift(1))).cum_sum()
     return (
@@ -55,9 +74,33 @@ def seen(states: Table) -> pl.DataFrame:
 def presented(frames: Table, *, until_ns: int, pids: Collection[int] | None = None) -> pl.DataFrame:
     """The views of table `frames`: each frame of a surface that was presented is a state of its own.
 
-    `pids` are the processes of the app (None: all but the display's own). A frame is presented when the display frame
-    that it is part of ends, or where that is not in the trace, when it ends itself. `until_ns` is the end of the
-    recording: until then the last frame stays.
+    A frame is presented when the display frame that it is part of ends, or where that is not in the trace, when it ends
+    itself.
+
+    Parameters
+    ----------
+    frames : Table
+        Table `frames`: end_ns, timeline, token, display_token, present, and with `pids` pid.
+    until_ns : int
+        The end of the recording, in ns of its clock: until then the last frame stays.
+    pids : collection of int, optional
+        The processes of the app; by default all but the display's own.
+
+    Returns
+    -------
+    polars.DataFrame
+        Views, as `seen` gives them; none is busy.
+
+    References
+    ----------
+    Android FrameTimeline.
+
+    Examples
+    --------
+    >>> frames = pl.DataFrame({"end_ns": [10, 20], "timeline": "actual_surface", "token": [1, 2], "display_token": None,
+    ...                        "present": "on_time", "pid": 7})
+    >>> perceived.presented(frames, until_ns=30)["until_ns"].to_list()
+    [20, 30]
     """
     rows = lazy(frames, ("frames",))
     display = (
@@ -86,9 +129,27 @@ def presented(frames: Table, *, until_ns: int, pids: Collection[int] | None = No
 
 
 def inputs(steps: Table, *, what: Sequence[str] = INPUTS) -> pl.DataFrame:
-    """The steps of a workload that are inputs; columns label, ts_ns, end_ns, both widened by the error of the clock.
+    """The steps of a workload that are inputs.
 
-    The input came at some time between the two.
+    Parameters
+    ----------
+    steps : Table
+        Table `steps`: number, what, label, ts_ns, end_ns, error_ns.
+    what : sequence of str
+        The kinds of steps (column what) that are inputs.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns label, ts_ns, end_ns (Int64), both widened by the error of the clock: the input came at some time
+        between the two.
+
+    Examples
+    --------
+    >>> steps = pl.DataFrame({"number": [0], "what": "tap", "label": "open", "ts_ns": 100, "end_ns": 200,
+    ...                       "error_ns": 5})
+    >>> perceived.inputs(steps).row(0)
+    ('open', 95, 205)
     """
     rows = lazy(steps, ("steps",)).filter(pl.col("what").is_in(list(what))).sort("ts_ns", "number")
     # A page is asked for when loading begins; what is awaited then is no input any more.
@@ -103,16 +164,44 @@ def transitions(
 ) -> pl.DataFrame:
     """What each input led to: a row each, in order of time.
 
-    `inputs` has columns ``ts_ns`` and ``end_ns`` (the input came at some time between them) and ``label``. `work` has
-    columns ``start_ns`` and ``end_ns``: work in the background that belongs to the operations (the loading of a page);
-    a state is stable only when it is done. Raises `ValueError` for a negative `settle_ns`.
+    Parameters
+    ----------
+    views : polars.DataFrame
+        Of `seen` or `presented`.
+    inputs : Table
+        Columns label, ts_ns and end_ns (the input came at some time between them), as `inputs` gives them.
+    settle_ns : int
+        How long a state has to stay to be stable, in ns.
+    work : Table, optional
+        Columns start_ns and end_ns: work in the background that belongs to the operations (the loading of a page); a
+        state is stable only when it is done.
 
-    Columns: ``label``, ``ts_ns``, ``end_ns``; ``outcome`` (stable; unstable: the state changed, and no state of before
-    the next input stayed for `settle_ns`; no_change: no change was seen); ``state``; ``first_ns`` (the first change was
-    seen); ``stable_lo_ns`` and ``stable_hi_ns``, between which the stable state was entered; ``latency_lo_ns`` and
-    ``latency_hi_ns``, least and greatest that the latency may be; ``class_lo`` and ``class_hi``, their classes
-    (`LIMITS`); ``changes`` (of the state, before the next input) and ``later_changes`` (those of them after the stable
-    state was entered).
+    Returns
+    -------
+    polars.DataFrame
+        Columns: label, ts_ns, end_ns; outcome (Enum: stable; unstable: the state changed, and no state of before the
+        next input stayed for `settle_ns`; no_change: no change was seen); state (String); first_ns (the first change
+        was seen); stable_lo_ns and stable_hi_ns, between which the stable state was entered; latency_lo_ns and
+        latency_hi_ns, least and greatest that the latency may be; class_lo and class_hi (Enum), their classes
+        (`LIMITS`); changes (of the state, before the next input) and later_changes (those of them after the stable
+        state was entered). Times and numbers are Int64.
+
+    Raises
+    ------
+    ValueError
+        For a negative `settle_ns`.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, perceived_latency and response_class; Luo, Jiang and Cohen, section 2.
+
+    Examples
+    --------
+    >>> views = pl.DataFrame({"state": ["a", "b"], "busy": False, "from_lo_ns": [None, 10**9],
+    ...                       "from_hi_ns": [0, 11 * 10**8], "until_ns": [10**9, 3 * 10**9]})
+    >>> given = pl.DataFrame({"label": "open", "ts_ns": [8 * 10**8], "end_ns": [8 * 10**8]})
+    >>> perceived.transitions(views, given).select("outcome", "latency_lo_ns", "latency_hi_ns").row(0)
+    ('stable', 200000000, 300000000)
     """
     if settle_ns < 0:
         raise ValueError(f"settle_ns is {settle_ns}: a time of at least 0 is needed")
@@ -211,7 +300,23 @@ def loads(steps: Table) -> pl.DataFrame:
     """The loads of pages in table `steps` as `transitions`, where nothing watched the screen; in order of time.
 
     A page that was loaded is stable when its load ended: both latencies are the time that it took. One that was not is
-    unstable. What only a screen tells (state, first_ns, changes, later_changes) is null.
+    unstable.
+
+    Parameters
+    ----------
+    steps : Table
+        Table `steps`: what, label, ts_ns, end_ns, outcome.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns of `transitions`; what only a screen tells (state, first_ns, changes, later_changes) is null.
+
+    Examples
+    --------
+    >>> steps = pl.DataFrame({"what": ["load"], "label": "news", "ts_ns": 100, "end_ns": 350, "outcome": "completed"})
+    >>> perceived.loads(steps)["latency_hi_ns"].item()
+    250
     """
     rows = lazy(steps, ("steps",)).filter(pl.col("what") == "load").sort("ts_ns", "end_ns")
     is_there = pl.col("outcome") == "completed"
@@ -242,10 +347,24 @@ def loads(steps: Table) -> pl.DataFrame:
 
 
 def windows(table: Table) -> pl.DataFrame:
-    """The times that a user waited; columns label, start_ns, end_ns, in order of time.
+    """The times that a user waited, in order of time.
 
-    Of `transitions` those that became stable, from the input to when the stable state was seen; of table `steps` the
-    loads that were completed.
+    Parameters
+    ----------
+    table : Table
+        Of `transitions`, or table `steps`: what, label, ts_ns, end_ns, outcome.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns label, start_ns, end_ns (Int64). Of `transitions` those that became stable, from the input to when the
+        stable state was seen; of table `steps` the loads that were completed.
+
+    Examples
+    --------
+    >>> steps = pl.DataFrame({"what": ["load"], "label": "news", "ts_ns": 100, "end_ns": 350, "outcome": "completed"})
+    >>> perceived.windows(steps).row(0)
+    ('news', 100, 350)
     """
     rows = lazy(table, ("steps",))
     if "stable_hi_ns" in rows.collect_schema():

@@ -35,13 +35,43 @@ _OWNER_KNOWN = (pl.col("owner_count") != 0).fill_null(True) & ~pl.col("owner_via
 
 
 def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None) -> pl.DataFrame:
-    """How much of each window had I/O in flight; dimensions `window`, `label`, `whose` (any, app), `kind` (`KINDS`).
+    """How much of each window had I/O in flight.
 
-    Takes table `io`. A request is in flight from when it was queued to when it was completed. Metrics in_flight in ns
-    and in_flight_ratio of the window (null for a window of no length), and in_flight_bytes: the bytes of those
-    requests. `apps` names packages of owners, or their processes where the package is not known; without it `whose` is
-    any only. `coverage` is the share of those bytes, of the window's kind, for which the answer is known: that both
-    times are, and for an app that the owner is.
+    A request is in flight from when it was queued to when it was completed.
+
+    Parameters
+    ----------
+    io : Table
+        Table `io`: request_id, op, sync, bytes, queue_ns, issue_ns, complete_ns, owner_count, owner_via, and with
+        `apps` owner_package and owner_comm.
+    windows : Table
+        Of `windows`: label, start_ns, end_ns.
+    apps : collection of str, optional
+        Packages of owners, or their processes where the package is not known; without it `whose` is any only.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions window (Int64, from 0), label, whose (Enum: any, app) and kind (Enum: all, read, write, sync_write).
+        Metrics in_flight [ns], in_flight_ratio [1] of the window (null for a window of no length) and in_flight_bytes
+        [B]: the bytes of those requests. `coverage` is the share of those bytes, of the window's kind, for which the
+        answer is known: that both times are, and for an app that the owner is.
+
+    Raises
+    ------
+    ValueError
+        For a window that ends before it begins.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, io_in_flight; Luo, Jiang and Cohen, Figure 5, made a number.
+
+    Examples
+    --------
+    >>> waits = pl.DataFrame({"label": "all of it", "start_ns": [capture.first_ns], "end_ns": [capture.last_ns]})
+    >>> table = perceived.in_flight(capture.io, waits)
+    >>> table.filter(metric="in_flight_ratio", kind="all")["n"].item()
+    3146
     """
     waits = _windows(windows)
     starts, ends = _bounds(waits)
@@ -68,12 +98,40 @@ def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None)
 def breakdown(
     views: pl.DataFrame, wait: dict[str, Any], *, io: Table | None = None, apps: Collection[str] | None = None
 ) -> pl.DataFrame:
-    """What happened from one input to the stable state; columns track, start_ns, end_ns, sorted (Luo et al., Figure 1).
+    """What happened from one input to the stable state.
 
-    `wait` is a row of `perceived.transitions` that became stable (a dict, as ``rows(named=True)`` gives it), made of
-    `views`. Tracks are input, waiting, GUI changes (a span for each state that was not yet stable), GUI stable, and
-    with `io` (table `io`) the times that I/O was in flight: any I/O, and app I/O where `apps` are named.
-    Raises `ValueError` for an input that led to no stable state.
+    Parameters
+    ----------
+    views : polars.DataFrame
+        Of `seen` or `presented`.
+    wait : dict
+        A row of `transitions` of these views that became stable, as ``rows(named=True)`` gives it.
+    io : Table, optional
+        Table `io`, with the columns of `in_flight`: adds the times that I/O was in flight.
+    apps : collection of str, optional
+        As in `in_flight`: adds the times that I/O of the app was in flight.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns track (String), start_ns, end_ns (Int64), sorted. Tracks are input, waiting, GUI changes (a span for
+        each state that was not yet stable), GUI stable, any I/O and app I/O.
+
+    Raises
+    ------
+    ValueError
+        For an input that led to no stable state.
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 1.
+
+    Examples
+    --------
+    >>> views = pl.DataFrame({"state": ["a", "b"], "from_hi_ns": [0, 500]})
+    >>> wait = {"label": "open", "ts_ns": 100, "end_ns": 110, "stable_hi_ns": 500}
+    >>> perceived.breakdown(views, wait).rows()
+    [('GUI stable', 500, 540), ('input', 100, 110), ('waiting', 100, 500)]
     """
     start, stable = wait["ts_ns"], wait["stable_hi_ns"]
     if stable is None:
@@ -160,11 +218,41 @@ def _bytes_within(rows: pl.DataFrame, starts: Int64s, ends: Int64s) -> Int64s:
 
 
 def rates(requests: Table, windows: Table, *, start_ns: int, end_ns: int) -> pl.DataFrame:
-    """Requests and bytes per second while a user waited and else; dimensions `waiting` (Boolean) and `op`.
+    """Requests and bytes per second while a user waited and else.
 
-    Takes table `requests` of a recording from `start_ns` to `end_ns`. Metrics count, bytes, iops and bandwidth (null
-    where there was no such time). A request counts where it was completed (definitions.toml, rate). Windows that
-    overlap count once. Raises `ValueError` for a recording of no length.
+    A request counts where it was completed. Windows that overlap count once.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
+    windows : Table
+        Of `windows`: label, start_ns, end_ns.
+    start_ns, end_ns : int
+        Begin and end of the recording, in ns of its clock.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions waiting (Boolean) and op (Enum: read, write). Metrics count [requests], bytes [B], iops [1/s] and
+        bandwidth [B/s] (null where there was no such time).
+
+    Raises
+    ------
+    ValueError
+        For a recording of no length, and for a window that ends before it begins.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, rate.
+
+    Examples
+    --------
+    >>> first_ns, end_ns = capture.first_ns, capture.last_ns + 1
+    >>> waits = pl.DataFrame({"label": "all of it", "start_ns": [first_ns], "end_ns": [end_ns]})
+    >>> table = perceived.rates(capture.requests, waits, start_ns=first_ns, end_ns=end_ns)
+    >>> table.filter(metric="count", op="read", waiting=True)["value"].item()
+    796.0
     """
     if end_ns <= start_ns:
         raise ValueError(f"a recording from {start_ns} to {end_ns} has no length")
@@ -212,10 +300,40 @@ def bursts(
 ) -> pl.DataFrame:
     """The bursts of I/O, a row each in order of time, and how they lie to the windows.
 
-    Takes table `requests`. A burst is a time in which there was no pause of `idle_ns` between the I/O in flight, with
-    at least `least` requests. Columns: ``burst`` (Int64, from 0), ``start_ns``, ``end_ns``, ``requests``, ``reads``,
-    ``writes``, ``bytes``, ``waited_ns`` (Int64: how much of it a user waited), ``waited_ratio`` (of its length; null
-    for a burst of no length). Raises `ValueError` for an `idle_ns` or a `least` below 1.
+    A burst is a time in which there was no pause of `idle_ns` between the I/O in flight, with at least `least`
+    requests.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
+    windows : Table
+        Of `windows`: label, start_ns, end_ns.
+    idle_ns : int
+        The shortest pause between two bursts, in ns.
+    least : int
+        The fewest requests of a burst.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns burst (from 0), start_ns, end_ns, requests, reads, writes, bytes, waited_ns (Int64: how much of it a
+        user waited), waited_ratio (Float64: of its length; null for a burst of no length).
+
+    Raises
+    ------
+    ValueError
+        For an `idle_ns` or a `least` below 1, and for a window that ends before it begins.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, burst.
+
+    Examples
+    --------
+    >>> waits = pl.DataFrame({"label": "all of it", "start_ns": [capture.first_ns], "end_ns": [capture.last_ns]})
+    >>> perceived.bursts(capture.requests, waits)["waited_ratio"].min()
+    1.0
     """
     if min(idle_ns, least) < 1:
         raise ValueError(f"idle_ns is {idle_ns} and least {least}: both must be at least 1")
@@ -256,10 +374,39 @@ def bursts(
 
 
 def alignment(bursts: pl.DataFrame, windows: Table, *, start_ns: int, end_ns: int) -> pl.DataFrame:
-    """Whether bursts come while a user waits: metrics of a recording from `start_ns` to `end_ns`.
+    """Whether bursts come while a user waits.
 
-    burst_waited_ratio is the share of the time of all bursts in which a user waited, waited_ratio that of the whole
-    recording: what the first would be if bursts came at any time alike. `n` is the number of bursts and of windows.
+    Parameters
+    ----------
+    bursts : polars.DataFrame
+        Of `bursts`: start_ns, end_ns, waited_ns.
+    windows : Table
+        Of `windows`: label, start_ns, end_ns.
+    start_ns, end_ns : int
+        Begin and end of the recording, in ns of its clock.
+
+    Returns
+    -------
+    polars.DataFrame
+        Metrics burst_waited_ratio [1], the share of the time of all bursts in which a user waited, and waited_ratio
+        [1], that of the whole recording: what the first would be if bursts came at any time alike. `n` is the number of
+        bursts and of windows.
+
+    Raises
+    ------
+    ValueError
+        For a window that ends before it begins.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, burst.
+
+    Examples
+    --------
+    >>> found = pl.DataFrame({"start_ns": [100], "end_ns": [200], "waited_ns": [50]})
+    >>> waits = pl.DataFrame({"label": "open", "start_ns": [150], "end_ns": [250]})
+    >>> perceived.alignment(found, waits, start_ns=0, end_ns=1000)["value"].to_list()
+    [0.5, 0.1]
     """
     waits = _windows(windows)
     starts, ends = _bounds(waits)

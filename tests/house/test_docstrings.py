@@ -16,9 +16,9 @@ import pytest
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import measures
+from androstep_analysis import measures, perceived
 
-MODULES: tuple[ModuleType, ...] = (androstep, measures)
+MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived)
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
