@@ -18,40 +18,127 @@ Basis = Literal["count", "bytes"]
 
 @paper.of_any_table
 def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
-    """Stacked bars: what the blocks of reads and of writes held (table of `measures.block_types`).
+    """Stacked bars: what the blocks of reads and of writes held.
 
     `basis` and `relative` give the four graphs of the MOST Viewer: requests or bytes, as they are or in per cent of
     their operation. Empty flushes, which have no block type, are not drawn.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.block_types`.
+    basis : {"count", "bytes"}
+        Whether to show requests or bytes.
+    relative : bool
+        Whether to show per cent of the operation.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.block_types(measures.block_types(capture.io))
     """
     return _stacked(table, "block_type", paper.BLOCK_TYPES, {}, basis, relative, ax, paper.HEIGHT)
 
 
 @paper.of_any_table
 def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
-    """Stacked bars: the types of the files whose data was read and written (table of `measures.file_types`).
+    """Stacked bars: the types of the files whose data was read and written.
 
-    Every type that occurs is in the legend. `basis` and `relative` as in `block_types`.
+    Every type that occurs is in the legend.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.file_types`.
+    basis : {"count", "bytes"}
+        Whether to show requests or bytes.
+    relative : bool
+        Whether to show per cent of the operation.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.file_types(measures.file_types(capture.io))
     """
     return _stacked(table, "file_type", paper.FILE_TYPES, paper.FILE_TYPE_HATCHES, basis, relative, ax, 2.6)
 
 
 @paper.of_any_table
 def mix(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Two bars of 100 %: the operations' shares of all requests and of all bytes (table of `measures.mix`)."""
+    """Two bars of 100 %: the operations' shares of all requests and of all bytes.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.mix`.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.mix(measures.mix(capture.requests))
+    """
     return _shares(table, "op", paper.OPS, ax)
 
 
 @paper.of_any_table
 def sync(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Two bars of 100 %: synchronous and buffered writes by count and by bytes (table of `measures.sync`)."""
+    """Two bars of 100 %: synchronous and buffered writes by count and by bytes.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.sync`.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.sync(measures.sync(capture.io))
+    """
     return _shares(table, "class", paper.SYNC, ax)
 
 
 @paper.of_any_table
 def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = None) -> Axes:
-    """Bars side by side: consecutive, forward and random share of every operation (table of `measures.locality`).
+    """Bars side by side: consecutive, forward and random share of every operation.
 
     They are not stacked, because forward includes consecutive and the three do not add up to 100 %.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.locality`.
+    basis : {"count", "bytes"}
+        Whether to show requests or bytes.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.locality(measures.locality(capture.requests))
     """
     data = paper.rows(table, f"{basis}_ratio", ("op", "class"))
     with paper.drawing(ax) as ax:
@@ -76,9 +163,26 @@ def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = N
 
 @paper.of_any_table
 def rwbs(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
-    """Bars: requests by the letters the kernel prints for operation and flags (table of `measures.rwbs`).
+    """Bars: requests by the letters the kernel prints for operation and flags.
 
     The `top` most frequent combinations are drawn, the most frequent first, and the rest counted in a note.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.rwbs`.
+    top : int
+        How many combinations are drawn, at most.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.rwbs(measures.rwbs(capture.requests))
     """
     data = paper.rows(table, "count", ("rwbs",)).sort(["value", "rwbs"], descending=[True, False])
     with paper.drawing(ax) as ax:
@@ -100,9 +204,24 @@ def rwbs(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def sizes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Histogram of request sizes by operation, in bins that double (table of `measures.sizes`).
+    """Histogram of request sizes by operation, in bins that double.
 
     The bin labelled 4 KiB holds sizes from 4 KiB to just below 8 KiB. Empty requests have no size and are not drawn.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.sizes`.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.sizes(measures.sizes(capture.requests))
     """
     data = paper.rows(table, "count", ("op", "size_bytes")).filter(pl.col("size_bytes") > 0)
     with paper.drawing(ax) as ax:
@@ -126,10 +245,27 @@ def sizes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
-    """Horizontal bars: who or what moved most bytes, reads and writes stacked (table of `measures.volume`).
+    """Horizontal bars: who or what moved most bytes, reads and writes stacked.
 
     The one dimension beside `op` names the bars; a null in it stands for what is unknown. Other operations than
     read and write move no data and are left out. The note says how much the bars hold of all bytes.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.volume`, with one dimension beside `op`.
+    top : int
+        How many bars are drawn, at most.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.volume(measures.volume(capture.io))
     """
     names = [name for name in table.columns if name not in (*paper.MEASURES, "op")]
     if len(names) != 1:

@@ -52,23 +52,96 @@ _LABELS: Final = {"iops": "Operations per second", "tps": "Transactions per seco
 def bench_sync_modes(
     table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
 ) -> Axes:
-    """Rate by the way writes are made durable (Mobibench, ME13, Figure 7), from a table of `bench.summarise`.
+    """Rate by the way writes are made durable.
 
     A group for each `sync_mode`, in it the values of column `series`. Bars from zero, or, where values differ by more
     than a factor of 20, points on a logarithmic axis.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `sync_mode` and `series`.
+    metric : {"iops", "tps", "bandwidth"}
+        The metric to show.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figure 7.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "iops", "sync_mode": ["buffered", "fsync"], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_sync_modes(rates)
     """
     return _categories(table, "sync_mode", SYNC_MODES, metric, series, "Synchronisation", ax)
 
 
 @paper.of_any_table
 def bench_journal_modes(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
-    """SQLite's transactions per second by journal mode (ME13, Figure 9); otherwise as `bench_sync_modes`."""
+    """SQLite's transactions per second by journal mode; otherwise as `bench_sync_modes`.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `journal_mode` and `series`.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figure 9.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "tps", "journal_mode": ["WAL", "DELETE"], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_journal_modes(rates)
+    """
     return _categories(table, "journal_mode", JOURNAL_MODES, "tps", series, "Journal mode", ax)
 
 
 @paper.of_any_table
 def bench_synchronous(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
-    """SQLite's transactions per second by PRAGMA synchronous (ME13, Figure 10); otherwise as `bench_sync_modes`."""
+    """SQLite's transactions per second by PRAGMA synchronous; otherwise as `bench_sync_modes`.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `synchronous` and `series`.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figure 10.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "tps", "synchronous": ["OFF", "FULL"], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_synchronous(rates)
+    """
     return _categories(table, "synchronous", SYNCHRONOUS, "tps", series, "PRAGMA synchronous", ax)
 
 
@@ -81,7 +154,35 @@ def bench_devices(
     series: str = "test",
     ax: Axes | None = None,
 ) -> Axes:
-    """Rate on each device or filesystem, named by column `device` (ME13, Figure 6); else as `bench_sync_modes`."""
+    """Rate on each device or filesystem, named by column `device`; else as `bench_sync_modes`.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, and those that `device` and `series` name.
+    device : str
+        The column that names devices or filesystems.
+    metric : {"iops", "tps", "bandwidth"}
+        The metric to show.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figure 6.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "tps", "fs_type": ["f2fs", "ext4"], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_devices(rates)
+    """
     return _categories(table, device, tuple(paper.FILESYSTEMS), metric, series, "", ax)
 
 
@@ -89,9 +190,34 @@ def bench_devices(
 def bench_threads(
     table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
 ) -> Axes:
-    """Rate by the number of threads, a line for each value of column `series` (ME13, Figures 8 and 11).
+    """Rate by the number of threads, a line for each value of column `series`.
 
-    Takes a table of `bench.summarise`. Threads are on a logarithmic axis of base 2, rates on one from zero.
+    Threads are on a logarithmic axis of base 2, rates on one from zero.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `threads` and `series`.
+    metric : {"iops", "tps", "bandwidth"}
+        The metric to show.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figures 8 and 11.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "iops", "threads": [1, 8], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_threads(rates)
     """
     data, invalid = _chosen(table, metric, ("threads", series))
     with paper.drawing(ax) as ax:
@@ -114,8 +240,29 @@ def bench_threads(
 def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None) -> Axes:
     """Rate by the size of an operation, both on logarithmic axes (EasyCo's figure), a line for each `series`.
 
-    Takes a table of `bench.summarise`. Where a device does a fixed number of operations, the line of `iops` is level
-    and that of `bandwidth` rises; where it moves a fixed number of bytes, it is the other way round.
+    Where a device does a fixed number of operations, the line of `iops` is level and that of `bandwidth` rises; where
+    it moves a fixed number of bytes, it is the other way round.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `block_bytes` and `series`.
+    metric : {"iops", "tps", "bandwidth"}
+        The metric to show.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "iops", "block_bytes": [4096, 65536], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_sizes(rates)
     """
     data, invalid = _chosen(table, metric, ("block_bytes", series))
     with paper.drawing(ax) as ax:
@@ -137,10 +284,31 @@ def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "
 
 @paper.of_any_table
 def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "test", ax: Axes | None = None) -> Axes:
-    """Latency by percentile, a line for each value of column `series` (table of `bench.distribution`).
+    """Latency by percentile, a line for each value of column `series`.
 
     The axis of percentiles is stretched towards 100 %: each further nine has the same width, as in Gil Tene's
-    HdrHistogram. A line ends at the percentile that is the slowest operation. `part` is what the time was spent on.
+    HdrHistogram. A line ends at the percentile that is the slowest operation.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.distribution`: columns metric, part, latency_ns, value, n and `series`.
+    part : str
+        What the time was spent on (column part).
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"metric": "cumulative_ratio", "part": "op", "test": "rand_read",
+    ...                       "latency_ns": [1000, 5000], "value": [0.9, 1.0], "n": [9, 1]})
+    >>> _ = plot.bench_distribution(table)
     """
     chosen = table.filter(pl.col("part").cast(pl.String) == part)
     data = _unique(chosen, "cumulative_ratio", ("latency_ns", series))
@@ -179,9 +347,28 @@ def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "
 
 @paper.of_any_table
 def bench_series(table: pl.DataFrame, *, metric: Literal["iops", "bandwidth"] = "iops", ax: Axes | None = None) -> Axes:
-    """Rate over time, a line for each repetition of one run (table of `bench.series`); invalid ones are dashed.
+    """Rate over time, a line for each repetition of one run; invalid ones are dashed.
 
     Time counts from the first window of the repetition. A point stands at the middle of its window.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.series`, of one run: columns metric, run_id, repeat, valid, ts_ns, duration_ns, value.
+    metric : {"iops", "bandwidth"}
+        The metric to show.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"metric": "iops", "run_id": 1, "repeat": 1, "valid": True, "ts_ns": [0, 10**9],
+    ...                       "duration_ns": 10**9, "value": [900.0, 800.0]})
+    >>> _ = plot.bench_series(table)
     """
     data = _unique(table, metric, ("run_id", "repeat", "ts_ns"))
     if data["run_id"].n_unique() > 1:

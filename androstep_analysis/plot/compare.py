@@ -55,10 +55,35 @@ _DROPPED: Final = ("place", "rank_from", "rank_to", "repeats")
 def compare_groups(
     table: pl.DataFrame, *, metric: str, group: str, series: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The value of every group with its interval, from a table of `summarise` or `ranking`.
+    """The value of every group with its interval.
 
     A place for each value of column `group`, in it a point for each value of `series`. A point without an interval is
     hollow: its repeats are too few for one.
+
+    Parameters
+    ----------
+    table : Table
+        Of `compare.summarise` or `compare.ranking`.
+    metric : str
+        The metric to show.
+    group : str
+        The column whose values have a place each.
+    series : str, optional
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> measured = compare.measure_all([capture], "mix", window_ns=10**8)
+    >>> again = measured.with_columns(capture=pl.lit("again"), capture_id=pl.lit("0"))
+    >>> both = pl.concat([measured, again])
+    >>> groups = compare.summarise(both, by=["capture"])
+    >>> _ = plot.compare_groups(groups, metric="count_ratio", group="capture", series="op")
     """
     dims = [group, *([series] if series else [])]
     data = paper.rows(table.drop(_DROPPED, strict=False), metric, dims)
@@ -101,9 +126,32 @@ def compare_groups(
 
 @paper.of_any_table
 def compare_ranking(table: pl.DataFrame, *, metric: str, group: Sequence[str], ax: Axes | None = None) -> Axes:
-    """The groups in order with their intervals and ranks, from a table of `ranking` for one metric and dimensions.
+    """The groups in order with their intervals and ranks.
 
     Groups that no comparison tells apart share ranks: "1–3" may be the first, the second or the third.
+
+    Parameters
+    ----------
+    table : Table
+        Of `compare.ranking`, with one value of each of the measure's dimensions.
+    metric : str
+        The metric to show.
+    group : sequence of str
+        The columns that name a group.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> measured = compare.measure_all([capture], "mix", window_ns=10**8)
+    >>> again = measured.with_columns(capture=pl.lit("again"), capture_id=pl.lit("0"))
+    >>> both = pl.concat([measured, again])
+    >>> ranks = compare.ranking(both, by=["capture"]).filter(op="read")
+    >>> _ = plot.compare_ranking(ranks, metric="count_ratio", group=["capture"])
     """
     data = paper.rows(table.drop(_DROPPED), metric, group)
     data = data.join(table.select(*group, *_DROPPED[:3]).cast(dict.fromkeys(group, pl.String)), on=group)
@@ -128,10 +176,30 @@ def compare_ranking(table: pl.DataFrame, *, metric: str, group: Sequence[str], a
 
 @paper.of_any_table
 def compare_differences(table: pl.DataFrame, *, metric: str, ax: Axes | None = None) -> Axes:
-    """The difference of every two groups with its interval (forest plot), from a table of `compare`.
+    """The difference of every two groups with its interval (forest plot).
 
     Right of the line the group named first is higher. Colours are those of the verdict, which knows of all comparisons,
     as an interval does not. What is hollow has no interval: there is too little data.
+
+    Parameters
+    ----------
+    table : Table
+        Of `compare.compare`.
+    metric : str
+        The metric to show.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> measured = compare.measure_all([capture], "mix", window_ns=10**8)
+    >>> again = measured.with_columns(capture=pl.lit("again"), capture_id=pl.lit("0"))
+    >>> both = pl.concat([measured, again])
+    >>> _ = plot.compare_differences(compare.compare(both, by=["capture"]), metric="count_ratio")
     """
     data = table.filter(pl.col("metric") == metric, pl.col("difference").is_not_null())
     made = ax is None
@@ -161,9 +229,33 @@ def compare_differences(table: pl.DataFrame, *, metric: str, ax: Axes | None = N
 def compare_pairs(
     measured: pl.DataFrame, *, metric: str, by: str, paired_by: Sequence[str], ax: Axes | None = None
 ) -> Axes:
-    """A line for each pair from group to group, from a table of `measure_all` for one metric and dimensions.
+    """A line for each pair from group to group.
 
     The value is the median of the captures of a pair in a group.
+
+    Parameters
+    ----------
+    measured : Table
+        Of `compare.measure_all`, with one value of each of the measure's dimensions.
+    metric : str
+        The metric to show.
+    by : str
+        The column that names a group.
+    paired_by : sequence of str
+        The columns that pairs have in common.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> measured = compare.measure_all([capture], "mix", window_ns=10**8)
+    >>> again = measured.with_columns(capture=pl.lit("again"), capture_id=pl.lit("0"))
+    >>> both = pl.concat([measured, again])
+    >>> _ = plot.compare_pairs(both.filter(op="read"), metric="count_ratio", by="capture", paired_by=["repeat"])
     """
     chosen = measured.filter(pl.col("metric") == metric)
     if varying := [name for name in dimensions(measured) if chosen[name].n_unique() > 1]:

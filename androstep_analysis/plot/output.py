@@ -19,9 +19,34 @@ DPI = 300
 def save(ax: Axes, stem: Path, *, table: Table, provenance: Mapping[str, Any]) -> list[Path]:
     """Write the figure of `ax` as `stem`.pdf and .png (300 dpi), what it shows as .csv, and its origin as .json.
 
-    `table` is the table the figure was drawn from, `provenance` anything JSON can hold. Existing files are
-    replaced, a missing directory is made. The same figure gives the same bytes: nothing records when or where it was
-    written. Returns the four paths.
+    Existing files are replaced, a missing directory is made. The same figure gives the same bytes: nothing records when
+    or where it was written.
+
+    Parameters
+    ----------
+    ax : Axes
+        The axes of the figure.
+    stem : pathlib.Path
+        Where to write, without the ending.
+    table : Table
+        What the figure was drawn from.
+    provenance : mapping of str
+        Anything JSON can hold.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The four paths.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> table = measures.mix(capture.requests)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     paths = plot.save(plot.mix(table), Path(place, "mix"), table=table, provenance={"capture": "demo"})
+    >>> len(paths)
+    4
     """
     stem.parent.mkdir(parents=True, exist_ok=True)
     pdf, image, csv, origin = (stem.with_name(stem.name + suffix) for suffix in (".pdf", ".png", ".csv", ".json"))

@@ -31,10 +31,30 @@ _KINDS: Final = ("read", "write", "sync_write")
 
 @paper.of_any_table
 def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """What happened from an input on, a line for each track (Luo et al., Figure 1).
+    """What happened from an input on, a line for each track.
 
-    Takes a table of `perceived.breakdown`. Time counts from the first span. Spans too short to be seen are
-    drawn longer than they are.
+    Time counts from the first span. Spans too short to be seen are drawn longer than they are.
+
+    Parameters
+    ----------
+    table : Table
+        Of `perceived.breakdown`.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 1.
+
+    Examples
+    --------
+    >>> wait = {"label": "open", "ts_ns": 100, "end_ns": 110, "stable_hi_ns": 500}
+    >>> views = pl.DataFrame({"state": ["a", "b"], "from_hi_ns": [0, 500]})
+    >>> _ = plot.perceived_breakdown(perceived.breakdown(views, wait))
     """
     with paper.drawing(ax) as ax:
         if table.is_empty():
@@ -64,10 +84,33 @@ def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 def perceived_responses(
     table: pl.DataFrame, *, by: str = "label", series: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Mean latencies with their intervals, a group of bars for each value of `by` (Luo et al., Figure 3).
+    """Mean latencies with their intervals, a group of bars for each value of `by`.
 
-    Takes a table of `perceived.responses`; `series` is a dimension that tells the bars of a group apart, such
-    as the configuration. Lines show Nielsen's limits as far as the bars reach.
+    Lines show Nielsen's limits as far as the bars reach.
+
+    Parameters
+    ----------
+    table : Table
+        Of `perceived.responses`.
+    by : str
+        The dimension whose values have a group of bars each.
+    series : str, optional
+        A dimension that tells the bars of a group apart, such as the configuration.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 3.
+
+    Examples
+    --------
+    >>> moves = pl.DataFrame({"label": "open", "latency_lo_ns": [100, 300], "latency_hi_ns": [200, 400]})
+    >>> _ = plot.perceived_responses(perceived.responses(moves))
     """
     dims = (by,) if series is None else (by, series)
     data = paper.rows(table, "response", dims)
@@ -112,8 +155,25 @@ def perceived_responses(
 def perceived_in_flight(table: pl.DataFrame, *, whose: str = "any", ax: Axes | None = None) -> Axes:
     """How much of each window had reads, writes and synchronous writes in flight.
 
-    Takes a table of `perceived.in_flight`. A group of bars for each window in order; kinds overlap, so that
-    bars do not add up. `whose` is any or app.
+    A group of bars for each window in order; kinds overlap, so that bars do not add up.
+
+    Parameters
+    ----------
+    table : Table
+        Of `perceived.in_flight`.
+    whose : {"any", "app"}
+        Whose I/O to show.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> waits = pl.DataFrame({"label": "all", "start_ns": [capture.first_ns], "end_ns": [capture.last_ns]})
+    >>> _ = plot.perceived_in_flight(perceived.in_flight(capture.io, waits))
     """
     data = table.filter(pl.col("whose").cast(pl.String) == whose, pl.col("kind").cast(pl.String).is_in(_KINDS))
     data = paper.rows(data, "in_flight_ratio", ("window", "label", "whose", "kind"))

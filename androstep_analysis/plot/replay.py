@@ -29,10 +29,33 @@ _LEAST_NS: Final = 1000.0
 
 @paper.of_any_table
 def replay_io_time(table: pl.DataFrame, *, top: int = 4, ax: Axes | None = None) -> Axes:
-    """Total I/O time by filesystem (paper, Figure 16), from a table of `replay.summarise`.
+    """Total I/O time by filesystem.
 
     A group for each `place`: all calls together, and each of the `top` calls that take most time. Bars are medians of
     the repetitions, with their intervals (lo, hi). Calls that are not shown are part of the first bar.
+
+    Parameters
+    ----------
+    table : Table
+        Of `replay.summarise`: columns metric, place, call, value, lo, hi.
+    top : int
+        How many calls are drawn beside all together, at most.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Jeong et al., Future Internet 5(4), 2013, Figure 16 (total I/O latency).
+
+    Examples
+    --------
+    >>> times = pl.DataFrame({"metric": "io_time", "place": ["ext4", "f2fs"], "call": None, "value": [2e9, 1e9],
+    ...                       "lo": [1.9e9, 0.9e9], "hi": [2.1e9, 1.1e9]})
+    >>> _ = plot.replay_io_time(times)
     """
     data = _io_times(table)
     with paper.drawing(ax) as ax:
@@ -59,10 +82,29 @@ def replay_io_time(table: pl.DataFrame, *, top: int = 4, ax: Axes | None = None)
 
 @paper.of_any_table
 def replay_lateness_distribution(table: pl.DataFrame, *, series: str = "part", ax: Axes | None = None) -> Axes:
-    """Cumulative distribution of lateness (table of `replay.lateness_distribution`), a line for each value of `series`.
+    """Cumulative distribution of lateness, a line for each value of `series`.
 
     By `part`: lateness of one replay and what it is made of. By ``run_id`` or ``fs_type``: lateness as a whole of
     several. What began within 1 µs stands at the left end.
+
+    Parameters
+    ----------
+    table : Table
+        Of `replay.lateness_distribution`: columns metric, run_id, fs_type, part, lateness_ns, value.
+    series : {"part", "run_id", "fs_type"}
+        The column whose values have a line each.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"metric": "cumulative_ratio", "run_id": 1, "fs_type": "ext4", "part": "lateness",
+    ...                       "lateness_ns": [2000, 9000], "value": [0.5, 1.0]})
+    >>> _ = plot.replay_lateness_distribution(table)
     """
     data = table if series == "part" else table.filter(pl.col("part") == "lateness")
     data = paper.rows(data.drop("run_id" if series == "fs_type" else "fs_type"), "cumulative_ratio", _dims(series))
@@ -107,9 +149,28 @@ _PARTS: Final = {
 
 @paper.of_any_table
 def replay_timeline(table: pl.DataFrame, *, top: int = 24, ax: Axes | None = None) -> Axes:
-    """When operations were done, recorded above and replayed below, a row for each thread (table of `replay.timeline`).
+    """When operations were done, recorded above and replayed below, a row for each thread.
 
     Of many threads, the `top` ones that did most operations are shown, in the order of the program.
+
+    Parameters
+    ----------
+    table : Table
+        Of `replay.timeline`.
+    top : int
+        How many threads are drawn, at most.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"source": ["recorded", "replayed"], "thread": 0, "comm": "app", "call": "fsync",
+    ...                       "start_ns": [0, 10], "end_ns": [50, 40]})
+    >>> _ = plot.replay_timeline(table)
     """
     missing = [name for name in ("source", "thread", "start_ns", "end_ns") if name not in table.columns]
     if missing:

@@ -41,12 +41,41 @@ def cpu(
     unit: Literal["s", "ticks", "share"] = "s",
     ax: Axes | None = None,
 ) -> Axes:
-    """Stacked bars: CPU time active, waiting for I/O and idle (Kim, Agrawal and Ungureanu, MobiHeld 2011, Figure 5).
+    """Stacked bars: CPU time active, waiting for I/O and idle.
 
     `table` holds the results of `measures.cpu` of several captures, told apart by column `bar` (what has a bar of its
     own, such as a storage device) and, where `group` is given, by that column (what bars stand together, such as a
     workload), both in the order in which they come. `unit` is seconds, ticks of 10 ms as in the paper, or the share of
     all CPU time.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.cpu`, of several captures, with the columns that `bar` and `group` name added.
+    bar : str
+        The column that tells apart what has a bar of its own, such as a storage device.
+    group : str, optional
+        The column that tells which bars stand together, such as those of a workload.
+    unit : {"s", "ticks", "share"}
+        Seconds, ticks of 10 ms as in the paper, or the share of all CPU time.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 5.
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 5 * 10**8]}).with_columns(
+    ...     counter=pl.lit("stat.user"), unit=pl.lit("ns"), scope=pl.lit("system"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> _ = plot.cpu(measures.cpu(samples).with_columns(storage=pl.lit("UFS")))
     """
     dimensions = ["state", bar, *([group] if group else [])]
     data = paper.rows(table, "cpu_share" if unit == "share" else "cpu_time", dimensions)
@@ -89,8 +118,32 @@ def samples_over_time(
 
     For results that have `ts_ns`: cpu_share by state (`measures.cpu`), busy_ratio by disk (`measures.busyness`),
     stalled_ratio by resource (`measures.pressure`), rate by counter (`measures.counter_rate`). Of more than eight
-    lines those with the greatest value are drawn, and the others counted in a note. Time counts from `origin_ns`, by
-    default the first bin.
+    lines those with the greatest value are drawn, and the others counted in a note.
+
+    Parameters
+    ----------
+    table : Table
+        A result of `measures` in bins (column ts_ns).
+    metric : str
+        The metric to show.
+    line : str
+        The column whose values have a line each.
+    origin_ns : int, optional
+        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> samples = pl.DataFrame({"ts_ns": [0, 10**9], "value": [0, 5 * 10**8]}).with_columns(
+    ...     counter=pl.lit("stat.user"), unit=pl.lit("ns"), scope=pl.lit("system"),
+    ...     dev=None, pid=None, instance=None,
+    ... )
+    >>> _ = plot.samples_over_time(measures.cpu(samples, bin_ns=10**8), metric="cpu_share", line="state")
     """
     data = paper.rows(table, metric, ("ts_ns", line)).sort("ts_ns")
     with paper.drawing(ax) as ax:

@@ -37,8 +37,26 @@ def size_over_time(
 
     Colours tell operations apart, or with `by="block_type"` what the blocks of a piece held. Of more than `MARKS`
     rows the figure shows the number in each cell of a grid, and a note says so. Rows that are in no count
-    (`measures.counted`), without a time or without data (empty flushes) are not drawn. Time counts from
-    `origin_ns`, by default the first row drawn.
+    (`measures.counted`), without a time or without data (empty flushes) are not drawn.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests` or `io`.
+    by : {"op", "block_type"}
+        What colours tell apart.
+    origin_ns : int, optional
+        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.size_over_time(capture.requests)
     """
     size = pl.col("nr_sectors") * units.SECTOR_BYTES
     data = _points(requests, size, by).filter(pl.col("y") > 0)
@@ -66,8 +84,31 @@ def sector_over_time(
 ) -> Axes:
     """First sector of every request (table `requests`) or piece (table `io`) over the time of its issue.
 
-    The rows must be of one device: `ValueError` otherwise, for two devices share no axis of sectors. The rest as in
-    `size_over_time`.
+    Two devices share no axis of sectors. The rest as in `size_over_time`.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests` or `io`, of one device.
+    by : {"op", "block_type"}
+        What colours tell apart.
+    origin_ns : int, optional
+        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        For rows of several devices.
+
+    Examples
+    --------
+    >>> _ = plot.sector_over_time(capture.io, by="block_type")
     """
     devices = lazy(requests).select(pl.col("dev").unique().sort()).collect()["dev"].to_list()
     if len(devices) > 1:

@@ -26,9 +26,26 @@ _DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
 def latency_distribution(
     table: pl.DataFrame, *, step: Literal["Q2D", "D2C", "Q2C"] = "D2C", ax: Axes | None = None
 ) -> Axes:
-    """Cumulative distribution of one latency, a line per operation (table of `measures.latency_distribution`).
+    """Cumulative distribution of one latency, a line per operation.
 
     Time is logarithmic; requests of latency 0 (a clock too coarse for them) are the height at which a line starts.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.latency_distribution`.
+    step : {"Q2D", "D2C", "Q2C"}
+        The latency to show.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.latency_distribution(measures.latency_distribution(capture.requests))
     """
     data = paper.rows(table.filter(pl.col("step") == step), "cumulative_ratio", ("op", "latency_ns"))
     with paper.drawing(ax) as ax:
@@ -63,10 +80,31 @@ def rate(
     origin_ns: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Requests or bytes per second over time, a line per operation (table of `measures.rate`).
+    """Requests or bytes per second over time, a line per operation.
 
-    A bin the table leaves out is drawn as 0. Time counts from `origin_ns`, by default the first bin. `windows` (columns
-    ``start_ns`` and ``end_ns``) are shaded: the times that a user waited (Luo et al., Figure 5).
+    A bin the table leaves out is drawn as 0.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.rate`.
+    metric : {"iops", "bandwidth"}
+        The metric to show.
+    windows : Table, optional
+        Times to shade: columns start_ns and end_ns, as
+        `perceived.windows` gives them (Luo et al., Figure 5).
+    origin_ns : int, optional
+        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.rate(measures.rate(capture.requests))
     """
     data = paper.rows(table, metric, ("ts_ns", "op")).sort("ts_ns")
     with paper.drawing(ax) as ax:
@@ -99,10 +137,30 @@ def rate(
 
 @paper.of_any_table
 def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | None = None) -> Axes:
-    """Bytes moved so far, sequentially and randomly, over time (table of `measures.cumulative`).
+    """Bytes moved so far, sequentially and randomly, over time.
 
-    The figure of Kim, Agrawal and Ungureanu (MobiHeld 2011, Figure 6), with its logarithmic bytes. Time counts from
-    `origin_ns`, by default the first row.
+    Bytes are logarithmic.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.cumulative`.
+    origin_ns : int, optional
+        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 6.
+
+    Examples
+    --------
+    >>> _ = plot.cumulative(measures.cumulative(capture.requests))
     """
     data = paper.rows(table, "cumulative_bytes", ("ts_ns", "op", "class")).filter(pl.col("value") > 0)
     with paper.drawing(ax) as ax:

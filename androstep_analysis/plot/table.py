@@ -24,6 +24,23 @@ def table(data: pl.DataFrame, *, wrap: int = 30, ax: Axes | None = None) -> Axes
 
     Numbers have four significant digits, or all before the point, and stand to the right; null is a dash. A figure
     made here is as wide as its columns need.
+
+    Parameters
+    ----------
+    data : Table
+        Any table.
+    wrap : int
+        Longest line of a cell, in characters.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.table(pl.DataFrame({"device": ["UFS"], "value": [1.5]}))
     """
     columns = [_Column(series, wrap) for series in data]
     heights = [max(len(column.cells[row]) for column in columns) for row in range(data.height + 1)] if columns else []

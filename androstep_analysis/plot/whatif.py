@@ -18,6 +18,26 @@ def whatif_accuracy(table: pl.DataFrame, *, metric: str = "elapsed", ax: Axes | 
     """Predicted and measured times with their intervals, for each value of column `change`, on a logarithmic axis.
 
     Takes rows of `whatif.accuracy` with a column `change` (String) added; `metric` is one without quantiles.
+
+    Parameters
+    ----------
+    table : Table
+        Of `whatif.accuracy`, with a column change (String) added.
+    metric : str
+        The metric to show, one without quantiles.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"metric": "elapsed", "quantile": None, "change": "without journal", "n": 6,
+    ...                       "predicted": [2e9], "predicted_lo": [1.9e9], "predicted_hi": [2.1e9],
+    ...                       "measured": [2.2e9], "measured_lo": [2.1e9], "measured_hi": [2.3e9]})
+    >>> _ = plot.whatif_accuracy(table)
     """
     missing = [name for name in ("metric", "change", *SIDES) if name not in table.columns]
     if missing:

@@ -16,9 +16,9 @@ import pytest
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import measures, perceived
+from androstep_analysis import measures, perceived, plot
 
-MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived)
+MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot)
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
