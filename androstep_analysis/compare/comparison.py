@@ -35,12 +35,38 @@ LEVEL: Final = 0.05
 def summarise(measured: Table, *, by: Sequence[str]) -> pl.DataFrame:
     """The value of every group with its interval.
 
-    Takes a table of `measure_all`; groups are those of equal `by` (facts, or capture). Columns: metric, the measure's
-    dimensions, the columns `by`, value (Float64), unit, n (Int64, repeats), repeats (Enum: captures, repetitions,
-    windows), lo, hi, confidence (Float64), coverage (Float64). Of captures and repetitions the value is the median, its
-    interval that of `bench.summarise`: below six it is least and greatest, and confidence says what that is worth. Of
-    windows it is the weighted mean, and there is no interval where they are too few (`blocks.LEAST_BLOCKS`).
-    Raises `InputError` for a capture that does not have a fact.
+    Of captures and repetitions the value is the median, its interval that of `bench.summarise`: below six it is least
+    and greatest, and confidence says what that is worth. Of windows it is the weighted mean, and there is no interval
+    where they are too few (`blocks.LEAST_BLOCKS`).
+
+    Parameters
+    ----------
+    measured : Table
+        Of `measure_all`.
+    by : sequence of str
+        Facts, or capture: groups are those of equal values of these columns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric, the measure's dimensions, the columns `by`, value (Float64), unit, n (Int64, repeats), repeats
+        (Enum: captures, repetitions, windows), lo, hi, confidence (Float64), coverage (Float64).
+
+    Raises
+    ------
+    InputError
+        For a capture that does not have a fact, and for a column that is none to compare by.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, bench_interval and compare_windows.
+
+    Examples
+    --------
+    >>> measured = compare.measure_all([capture], "mix", window_ns=10**8)
+    >>> groups = compare.summarise(measured, by=["capture"])
+    >>> groups["repeats"].unique().to_list()
+    ['windows']
     """
     measured = frame(measured)
     groups = _Groups.of(measured, by)
@@ -76,13 +102,6 @@ def compare(
 ) -> pl.DataFrame:
     """Every two groups side by side: is the second higher or lower, by how much, and is that more than chance?
 
-    Takes a table of `measure_all`; groups are those of equal `by` (facts, or capture), in the order of the captures.
-    With `paired_by` captures are compared only with captures of equal `paired_by`, such as the same workload.
-    Columns: metric, the measure's dimensions, group_first, group_second (String), unit, first, second (Float64, as in
-    `summarise`), difference, difference_lo, difference_hi, ratio, ratio_lo, ratio_hi (Float64), effect, p, p_adjusted
-    (Float64), n_first, n_second (Int64), least_n (Int64), repeats (Enum `REPEATS`), coverage_first, coverage_second
-    (Float64), verdict (Enum `VERDICTS`), note (String).
-
     Captures and repetitions: difference and ratio of medians with Moses' intervals, Mann and Whitney's exact test,
     Cliff's delta as `effect` (`exact`). Pairs: Hodges and Lehmann's estimate with Tukey's interval, Wilcoxon's
     exact test, the rank-biserial correlation. Windows: difference and ratio of means by resampling blocks of windows,
@@ -91,7 +110,44 @@ def compare(
     difference, the verdict is ``insufficient data``, and `least_n` says how many of each side could; p is null where
     not even a single comparison could. Where the groups' coverage differs by more than a hundredth, `note` says so.
 
-    Raises `InputError` for a capture that does not have a fact, and `ValueError` for pairs of windows.
+    Parameters
+    ----------
+    measured : Table
+        Of `measure_all`.
+    by : sequence of str
+        Facts, or capture: groups are those of equal values of these columns, in the order of the captures.
+    paired_by : sequence of str
+        Facts: captures are compared only with captures of equal values of these, such as the same workload.
+    correction : {"holm", "bh"}
+        For several comparisons: Holm (not one false difference, with 95 %), or Benjamini and Hochberg (5 % false ones).
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric, the measure's dimensions, group_first, group_second (String), unit, first, second (Float64, as
+        in `summarise`), difference, difference_lo, difference_hi, ratio, ratio_lo, ratio_hi (Float64), effect, p,
+        p_adjusted (Float64), n_first, n_second (Int64), least_n (Int64), repeats (Enum `REPEATS`), coverage_first,
+        coverage_second (Float64), verdict (Enum `VERDICTS`), note (String).
+
+    Raises
+    ------
+    InputError
+        For a capture that does not have a fact, and for a column that is none to compare by.
+    ValueError
+        For pairs of windows.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, compare_verdict and compare_windows; Hollander, Wolfe and Chicken, Nonparametric
+    Statistical Methods, 2014.
+
+    Examples
+    --------
+    >>> measured = compare.measure_all([capture], "mix", window_ns=10**8)
+    >>> again = measured.with_columns(capture=pl.lit("again"), capture_id=pl.lit("0"))
+    >>> table = compare.compare(pl.concat([measured, again]), by=["capture"])
+    >>> table["difference"].unique().to_list()
+    [0.0]
     """
     measured = frame(measured)
     if paired_by and measured["kind"].is_in(["window"]).any():
@@ -110,12 +166,40 @@ def compare(
 def ranking(measured: Table, *, by: Sequence[str] = ("device", "android_release")) -> pl.DataFrame:
     """The groups by rank in every metric, the highest value first; those that no comparison tells apart share ranks.
 
-    Takes a table of `measure_all`. By default a device with another Android release is another device, as on the
-    Mobibench server (Future Internet 5(4), 2013, Figure 3b). Of times (unit ns) the shortest is first. Columns: those
-    of `summarise`, and before value: place (Int64, by value alone), rank_from, rank_to (Int64): one more than the
-    groups that `compare` shows to come before, and as many as there are less those it shows to come after. They hold
-    for all groups at once with 95 % (Mogstad, Romano, Shaikh and Wilhelm, Review of Economic Studies 91(1), 2024; here
-    by Holm's correction within each metric and dimension).
+    By default a device with another Android release is another device, as on the Mobibench server. Of times (unit ns)
+    the shortest is first.
+
+    Parameters
+    ----------
+    measured : Table
+        Of `measure_all`.
+    by : sequence of str
+        Facts, or capture: groups are those of equal values of these columns.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns of `summarise`, and before value: place (Int64, by value alone), rank_from, rank_to (Int64): one
+        more than the groups that `compare` shows to come before, and as many as there are less those it shows to come
+        after. They hold for all groups at once with 95 %, by Holm's correction within each metric and dimension.
+
+    Raises
+    ------
+    InputError
+        For a capture that does not have a fact, and for a column that is none to compare by.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, compare_rank; Mogstad, Romano, Shaikh and Wilhelm, Review of Economic Studies 91(1),
+    2024; Future Internet 5(4), 2013, Figure 3b.
+
+    Examples
+    --------
+    >>> measured = compare.measure_all([capture], "mix", window_ns=10**8)
+    >>> again = measured.with_columns(capture=pl.lit("again"), capture_id=pl.lit("0"))
+    >>> table = compare.ranking(pl.concat([measured, again]), by=["capture"]).filter(metric="count_ratio", op="read")
+    >>> table.select("rank_from", "rank_to").rows()
+    [(1, 2), (1, 2)]
     """
     measured = frame(measured)
     summary = summarise(measured, by=by)

@@ -91,9 +91,34 @@ class Recording:
 
 
 def of_release(directory: str | PathLike[str]) -> list[Recording]:
-    """The recordings of a released dataset (a directory of `androstep release`), by capture_id.
+    """The recordings of a released dataset, by capture_id.
 
-    Raises `InputError` for a directory that is none.
+    Parameters
+    ----------
+    directory : path-like
+        Of a dataset that `androstep release` made.
+
+    Returns
+    -------
+    list of Recording
+        As `measure_all` takes them.
+
+    Raises
+    ------
+    InputError
+        For a directory that is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     captures = Path(place, "tables/captures")
+    ...     captures.mkdir(parents=True)
+    ...     pl.DataFrame([capture.facts]).write_parquet(captures / "demo.parquet")
+    ...     recordings = compare.of_release(place)
+    >>> recordings[0].title == capture.facts["capture_id"]
+    True
     """
     places = {path.name: path for path in (Path(directory) / "tables").glob("*") if path.name in schema.names()}
     if "captures" not in places:
@@ -120,21 +145,46 @@ def measure_all(
 ) -> pl.DataFrame:
     """One tidy table of a measure of all captures, with their facts.
 
-    `measure` is a name of `MEASURES` or one's own. Columns: capture (String, its title, made different where two are
-    the same), capture_id, the facts of table captures (`manifest.FACTS`), kind (Enum `KINDS`), repeat (Int64: number
-    of the window from the capture's first event on, or of the repetition; null for a whole capture), metric, the
-    measure's dimensions, value (Float64), unit, n (Int64), weight (Float64), coverage (Float64, of the whole capture).
-
     Without `window_ns` there is a row for each capture, or for each repetition of a benchmark or replay. With it there
-    is one for each window of so many nanoseconds that has anything of the kind; which request is sequential is still
-    told by the whole recording. `weight` is what the value counts in the mean over the windows: for a share what it is
-    a share of, so that this mean is the share in the whole capture; for a rate the window's seconds, empty windows
-    being rows of 0; for latency's mean the requests; else 1. A share of something that one capture has and another
-    does not is 0 in the latter, if that has anything the share could be of. Counts and bytes are of whole captures
-    only: in windows they are rates (measure `rate`).
+    is one for each window that has anything of the kind; which request is sequential is still told by the whole
+    recording. A share of something that one capture has and another does not is 0 in the latter, if that has anything
+    the share could be of. Counts and bytes are of whole captures only: in windows they are rates (measure `rate`).
 
-    Raises `InputError` where the same recording is given twice, a capture lacks a table the measure takes, or windows
-    are too many.
+    Parameters
+    ----------
+    captures : sequence of Capture or Recording
+        What is compared, each recording once.
+    measure : str or Measure
+        A name of `measures`, or one's own.
+    window_ns : int, optional
+        Length of a window, in ns; by default there are none.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns capture (String, its title, made different where two are the same), capture_id, the facts of table
+        captures (`manifest.FACTS`), kind (Enum: capture, repetition, window), repeat (Int64: number of the window from
+        the capture's first event on, or of the repetition; null for a whole capture), metric, the measure's dimensions,
+        value (Float64), unit, n (Int64), weight (Float64), coverage (Float64, of the whole capture). `weight` is what
+        the value counts in the mean over the windows: for a share what it is a share of, so that this mean is the share
+        in the whole capture; for a rate the window's seconds, empty windows being rows of 0; for latency's mean the
+        requests; else 1.
+
+    Raises
+    ------
+    InputError
+        Where there is no capture or the same recording twice, a capture lacks a table the measure takes, or windows
+        have no length or are too many.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, compare_windows, and the entry of the measure.
+
+    Examples
+    --------
+    >>> measured = compare.measure_all([capture], "mix")
+    >>> measured.filter(metric="count", op="read")["value"].item()
+    796.0
     """
     chosen = measures()[measure] if isinstance(measure, str) else measure
     if window_ns is not None and chosen.has_repetitions:
@@ -312,7 +362,18 @@ def _with_zeros(table: pl.DataFrame, dims: Sequence[str], within: Sequence[str])
 
 
 def measures() -> dict[str, Measure]:
-    """The measures by name."""
+    """The measures by name.
+
+    Returns
+    -------
+    dict of Measure
+        Those that `measure_all` knows.
+
+    Examples
+    --------
+    >>> sorted(compare.measures())[:3]
+    ['bench', 'block_types', 'file_types']
+    """
     requests, io = ("requests",), ("io",)
     return {
         "mix": Measure("operations", requests, lambda t, by: mix(t["requests"], by=by), within=()),

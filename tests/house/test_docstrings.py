@@ -16,19 +16,19 @@ import pytest
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import measures, perceived, plot
+from androstep_analysis import compare, measures, perceived, plot
 
-MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot)
+MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot, compare)
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
     """The functions that the module's `__all__` names, the public methods of `Capture`, and `Description`."""
     for name in module.__all__:
-        known = getattr(module, name)
-        if inspect.isfunction(known) or known is androstep.Description:
-            yield f"{module.__name__}.{name}", known
-        elif known is androstep.Capture:
-            methods = inspect.getmembers(known, inspect.isfunction)
+        exported = getattr(module, name)
+        if inspect.isfunction(exported) or exported is androstep.Description:
+            yield f"{module.__name__}.{name}", exported
+        elif exported is androstep.Capture:
+            methods = inspect.getmembers(exported, inspect.isfunction)
             yield from ((f"{name}.{method}", of) for method, of in methods if not method.startswith("_"))
 
 
@@ -44,19 +44,18 @@ def sections(docstring: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_sections(name: str) -> None:
     function = FUNCTIONS[name]
-    told = sections(inspect.getdoc(function) or "")
-    assert re.match(r"\S.*[.?]\n\n", told[""]), "a docstring begins with a summary of one line"
-    named = re.findall(r"^(\w+(?:, \w+)*) : \S", told.get("Parameters", ""), flags=re.MULTILINE)
-    assert ", ".join(named).split(", ") == (
-        [one for one in inspect.signature(function).parameters if one != "self"] or [""]
-    )
-    assert "Examples" in told
-    assert "Returns" in told or inspect.isclass(function)
+    parts = sections(inspect.getdoc(function) or "")
+    assert re.match(r"\S.*[.?]\n\n", parts[""]), "a docstring begins with a summary of one line"
+    lines = re.findall(r"^(\w+(?:, \w+)*) : \S", parts.get("Parameters", ""), flags=re.MULTILINE)
+    documented = [parameter for line in lines for parameter in line.split(", ")]
+    assert documented == [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+    assert "Examples" in parts
+    assert "Returns" in parts or inspect.isclass(function)
 
 
 @pytest.fixture(scope="module")
 def names() -> Iterator[dict[str, Any]]:
-    """What examples are given (`androstep_analysis`), with figures that nobody sees."""
+    """The names that examples begin with (`androstep_analysis`); figures are not shown."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         matplotlib.use("agg")
@@ -68,9 +67,8 @@ def names() -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_examples(name: str, names: dict[str, Any]) -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    (found,) = doctest.DocTestFinder(recurse=False).find(FUNCTIONS[name], name, globs=names)
-    told: list[str] = []
-    with pl.Config(ascii_tables=False):
-        failed, tried = doctest.DocTestRunner(optionflags=flags).run(found, out=told.append)
+    (examples,) = doctest.DocTestFinder(recurse=False).find(FUNCTIONS[name], name, globs=names)
+    report: list[str] = []
+    failed, attempted = doctest.DocTestRunner(optionflags=flags).run(examples, out=report.append)
     plt.close("all")
-    assert tried and not failed, "".join(told)
+    assert attempted and not failed, "".join(report)
