@@ -211,6 +211,15 @@ def test_a_line_against_a_form_takes_no_longer_than_its_length_times_its_places(
     assert readers.losses(staging) == {"unreadable": 1}
 
 
+@pytest.mark.parametrize(("first", "fits"), [(4093, True), (4094, False), (4095, False), (9000, False)])
+def test_a_path_is_no_longer_than_linux_has_them(first: int, fits: bool) -> None:
+    names = ["b", "a" * first, "/", "/", "/", "/", "/", "/"]
+    levels = "".join(f' d{level}="{name}"' for level, name in enumerate(names))
+    staging, tables = read(ftrace_text.read, iter([f"{HEAD}name_found: dev=1 ino=2 parent=3{levels}\n".encode()]))
+    assert readers.losses(staging) == {}
+    assert tables[TABLES.index("fs_events")]["name"].to_list() == [f"/{'a' * first}/b" if fits else None]
+
+
 @pytest.mark.parametrize("table", ["fs_events", "commands"])
 def test_all_forms_can_be_compiled(table: str) -> None:
     fields = {"fs_events": fs_events_text.FIELDS, "commands": commands_text.FIELDS}[table]

@@ -165,6 +165,13 @@ static inline uint32_t device_of(uint64_t major, uint64_t minor)
     return (uint32_t)(major << 20 | minor);
 }
 
+// The number of the path of the names from the last up to the root, "/"; of the first name alone where the root is not
+// among them; NO_STRING where one of them has no bytes, which a probe could not read, or all are too long for a path.
+uint32_t path_of_names(struct strings *strings, const struct text *names, size_t levels);
+
+// The device of a name as 8:0; NO_UINT32 for another name.
+uint32_t device_of_name(struct text name);
+
 // Seconds and a fraction of so many digits (`or_digits`: or so many) as nanoseconds; up to the year 2255.
 static inline bool take_time(struct text *text, size_t digits, size_t or_digits, int64_t *ns)
 {

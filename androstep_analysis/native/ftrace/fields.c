@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { PATH_ROOM = 4096, LEVELS_ROOM = 16, NUMBER_ROOM = 24 };
+enum { LEVELS_ROOM = 16, NUMBER_ROOM = 24 };
 
 // Number with its sign, which stands in *is_negative: a field without sign may have the upper bit set.
 static inline bool field_number(const struct record *record, const struct field *field, bool big_endian,
@@ -44,7 +44,7 @@ static bool field_bytes(const struct record *record, const struct field *field, 
     }
     if (!length || offset > record->size || length > record->size - offset)
         return false;
-    *bytes = (struct text){record->data + offset, length};
+    *bytes = (struct text){record->data + offset, record->data + offset + length};
     return true;
 }
 
@@ -54,9 +54,9 @@ bool field_text(const struct record *record, const struct field *field, bool big
 
     if (!field_bytes(record, field, big_endian, text))
         return false;
-    nul = memchr(text->bytes, 0, text->length);
+    nul = memchr(text->at, 0, text_length(*text));
     if (nul)
-        text->length = (size_t)(nul - text->bytes);
+        text->end = nul;
     return true;
 }
 
@@ -114,11 +114,6 @@ static void put_bits(const struct row *row, const struct op *op)
         put_int64(row->target->table, op->column, row->number, (int64_t)value);
 }
 
-static void put_text(const struct row *row, uint8_t column, const uint8_t *text, size_t length)
-{
-    put_string(row->target->table, column, row->number, text, length);
-}
-
 // Puts name or code `stands`, as the column holds the one or the other.
 static void put_choice(const struct row *row, uint8_t column, uint32_t stands)
 {
@@ -144,72 +139,20 @@ static void put_flags(const struct row *row, const struct op *op, uint64_t value
     }
     if (rest)
         length += (size_t)snprintf(text + length, NUMBER_ROOM, "0x%llx", (unsigned long long)rest);
-    put_text(row, op->column, (const uint8_t *)text, length);
+    put_string(row->target->table, op->column, row->number, (const uint8_t *)text, length);
 }
 
-// Reads up to `most` digits; false for none.
-static bool read_digits(struct text *text, size_t most, uint64_t *value)
-{
-    size_t digits = 0;
-
-    *value = 0;
-    while (digits < text->length && digits < most && text->bytes[digits] >= '0' && text->bytes[digits] <= '9')
-        *value = *value * 10 + (text->bytes[digits++] - '0');
-    text->bytes += digits;
-    text->length -= digits;
-    return digits > 0;
-}
-
-// dev of a backing device's name (8:0); nothing where it bears another name.
-static void put_device(const struct row *row, uint8_t column, struct text text)
-{
-    enum { MAJOR_DIGITS = 4, MINOR_DIGITS = 7, MINOR_BITS = 20 };
-    uint64_t major, minor;
-
-    if (!read_digits(&text, MAJOR_DIGITS, &major) || !text.length || *text.bytes != ':')
-        return;
-    text.bytes++;
-    text.length--;
-    if (read_digits(&text, MINOR_DIGITS, &minor) && !text.length)
-        put_number(row, column, (major << MINOR_BITS) + minor, false);
-}
-
-static bool is_root(const struct text *name)
-{
-    return name->length == 1 && *name->bytes == '/';
-}
-
-// The path of names from the last up to the root; only the last name where the root is not among them, and none where
-// the probe could not read one of them.
+// The path of the names that a probe told, level by level.
 static void put_path(const struct row *row, const struct op *op)
 {
     const struct field *fields = row->code->fields + op->value;
-    struct text names[LEVELS_ROOM];
-    uint8_t path[PATH_ROOM];
-    size_t length = 0, root = 0;
+    struct text names[LEVELS_ROOM] = {{NULL, NULL}};
+    struct table *table = row->target->table;
     size_t levels = op->count < LEVELS_ROOM ? op->count : LEVELS_ROOM;
 
-    for (size_t level = 0; level < levels; level++) {
-        if (!row_text(row, &fields[level], &names[level]))
-            names[level].length = 0;
-    }
-    while (root < levels && !is_root(&names[root]))
-        root++;
-    if (root == levels) {
-        if (levels && names[0].length)
-            put_text(row, op->column, names[0].bytes, names[0].length);
-        return;
-    }
-    path[length++] = '/';
-    for (size_t level = root; level-- > 0;) {
-        if (!names[level].length || names[level].length + 2 > sizeof(path) - length)
-            return;
-        memcpy(path + length, names[level].bytes, names[level].length);
-        length += names[level].length;
-        if (level)
-            path[length++] = '/';
-    }
-    put_text(row, op->column, path, length);
+    for (size_t level = 0; level < levels; level++)
+        row_text(row, &fields[level], &names[level]);
+    put_uint32(table, op->column, row->number, path_of_names(table->strings, names, levels));
 }
 
 static void put_first(const struct row *row, const struct op *op)
@@ -241,7 +184,7 @@ static void put_address(const struct row *row, const struct op *op)
             return;
         length += (size_t)snprintf(text + length, NUMBER_ROOM, n ? ":%llu" : "%llu", (unsigned long long)value);
     }
-    put_text(row, op->column, (const uint8_t *)text, length);
+    put_string(row->target->table, op->column, row->number, (const uint8_t *)text, length);
 }
 
 static void put_step(const struct row *row, const struct op *op, struct text text)
@@ -253,7 +196,8 @@ static void put_step(const struct row *row, const struct op *op, struct text tex
         uint32_t name = choices[n].stands;
         size_t start = name ? names->ends[name - 1] : 0;
 
-        if (names->ends[name] - start == text.length && !memcmp(names->text + start, text.bytes, text.length)) {
+        if (names->ends[name] - start == text_length(text) &&
+            !memcmp(names->text + start, text.at, text_length(text))) {
             put_number(row, op->column, choices[n].number, false);
             return;
         }
@@ -323,7 +267,7 @@ static void put_of_text(const struct row *row, const struct op *op)
         return;
     switch (op->what) {
     case OP_DEVICE:
-        put_device(row, op->column, text);
+        put_uint32(row->target->table, op->column, row->number, device_of_name(text));
         break;
     case OP_STEP:
         put_step(row, op, text);
@@ -331,16 +275,15 @@ static void put_of_text(const struct row *row, const struct op *op)
     case OP_SCSI_LBA:
     case OP_SCSI_BLOCKS:
         if (field_bytes(row->record, &op->field, row->big_endian, &text) &&
-            scsi_blocks(text.bytes, text.length, &lba, &blocks))
+            scsi_blocks(text.at, text_length(text), &lba, &blocks))
             put_number(row, op->column, op->what == OP_SCSI_LBA ? lba : blocks, false);
         break;
     case OP_SOME_TEXT:
-        if (!text.length)
-            break;
-        put_text(row, op->column, text.bytes, text.length);
+        if (text_length(text))
+            put_text(row->target->table, op->column, row->number, text);
         break;
     default:
-        put_text(row, op->column, text.bytes, text.length);
+        put_text(row->target->table, op->column, row->number, text);
     }
 }
 
@@ -379,7 +322,7 @@ void row_fill(const struct code *code, const struct program *program, const stru
             break;
         case OP_NO_TEXT:
             if (is_zero(&row, &op->field))
-                put_text(&row, op->column, record->data, 0);
+                put_string(row.target->table, op->column, row.number, record->data, 0);
             break;
         case OP_PATH:
             put_path(&row, op);

@@ -344,7 +344,7 @@ static uint32_t told_name(struct ftrace *ftrace, const struct stream *stream, co
 
     if (!field_text(&stream->record, field, stream->pages.layout.big_endian, &text))
         return NO_STRING;
-    return strings_add(ftrace->told_names, text.bytes, text.length);
+    return strings_add(ftrace->told_names, text.at, text_length(text));
 }
 
 // Keeps what the record tells of threads; false where the list is full.

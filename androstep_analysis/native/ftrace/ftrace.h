@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/map.h"
-#include "core/table.h"
+#include "core/text.h"
 
 #include <string.h>
 
@@ -79,11 +79,6 @@ struct field {
     uint8_t place;
     uint8_t is_there; // whether the event has such a field
     uint8_t pad;
-};
-
-struct text {
-    const uint8_t *bytes;
-    size_t length;
 };
 
 // False where the record is too short for the field.

@@ -10,7 +10,7 @@
 
 #include "core/map.h"
 #include "core/protobuf.h"
-#include "core/table.h"
+#include "core/text.h"
 
 #include <string.h>
 
@@ -30,7 +30,6 @@ enum {
     PLAUSIBLE_PACKETS = 3,
     PLAUSIBLE_FIELDS = 64,
     PATH_LEVELS = 8,
-    MAX_PATH = 4096,
 };
 
 // --- what fields mean ---
@@ -254,17 +253,12 @@ static inline bool has_text(const struct perfetto *trace, enum slot slot)
     return trace->has[slot] && trace->values[slot].text.at;
 }
 
-static inline size_t text_length(const struct perfetto *trace, enum slot slot)
+// The text of a slot; no bytes where it has none.
+static inline struct text slot_text(const struct perfetto *trace, enum slot slot)
 {
-    return (size_t)(trace->values[slot].text.end - trace->values[slot].text.at);
-}
+    const struct wire *wire = &trace->values[slot].text;
 
-static inline bool text_is(const struct perfetto *trace, enum slot slot, const char *text)
-{
-    size_t length = strlen(text);
-
-    return has_text(trace, slot) && text_length(trace, slot) == length &&
-           !memcmp(trace->values[slot].text.at, text, length);
+    return has_text(trace, slot) ? (struct text){wire->at, wire->end} : (struct text){NULL, NULL};
 }
 
 // A field's value for the event at hand, under its role; what is no role is left out.

@@ -48,9 +48,9 @@ void forget_values(struct perfetto *trace)
 
 uint32_t text_number(struct perfetto *trace, enum slot slot)
 {
-    if (!has_text(trace, slot))
-        return NO_STRING;
-    return strings_add(trace->strings, trace->values[slot].text.at, text_length(trace, slot));
+    struct text text = slot_text(trace, slot);
+
+    return has_text(trace, slot) ? strings_add(trace->strings, text.at, text_length(text)) : NO_STRING;
 }
 
 // `dev` of a device number as makedev(3) makes it: the recorder translates every field of type dev_t to that.
@@ -192,61 +192,27 @@ static uint32_t status_text(struct perfetto *trace, uint64_t status)
     return trace->status_texts[status] = strings_add(trace->strings, (const uint8_t *)text, length);
 }
 
-// Device of a backing device's name ("8:0"); NO_UINT32 where it bears another name.
-static uint32_t dev_of_name(struct wire name)
+// The path of the names in PATH_LEVELS slots.
+static uint32_t path_number(const struct perfetto *trace, enum slot first)
 {
-    uint32_t numbers[2] = {0, 0};
-    unsigned digits[2] = {0, 0}, part = 0;
+    struct text names[PATH_LEVELS];
 
-    for (; name.at < name.end; name.at++) {
-        if (*name.at == ':' && !part++)
-            continue;
-        if (part > 1 || *name.at < '0' || *name.at > '9' || ++digits[part] > 7)
-            return NO_UINT32;
-        numbers[part] = numbers[part] * 10 + (uint32_t)(*name.at - '0');
-    }
-    if (part != 1 || !digits[0] || !digits[1] || numbers[0] >> 12 || numbers[1] >> 20)
-        return NO_UINT32;
-    return numbers[0] << 20 | numbers[1];
-}
-
-// The path of the names from the last up to the root, "/"; only the last name where the root is not among them, and
-// NO_STRING where the probe could not read one of the names.
-static uint32_t path_number(struct perfetto *trace, enum slot first)
-{
-    uint8_t path[MAX_PATH] = {0};
-    size_t length = 0;
-    unsigned root = 0;
-
-    while (root < PATH_LEVELS && !text_is(trace, first + root, "/"))
-        root++;
-    if (root == PATH_LEVELS)
-        return has_text(trace, first) && text_length(trace, first) ? text_number(trace, first) : NO_STRING;
-    if (!root)
-        return strings_add(trace->strings, (const uint8_t *)"/", 1);
-    while (root--) {
-        size_t more = has_text(trace, first + root) ? text_length(trace, first + root) : 0;
-
-        if (!more || length + 1 + more > sizeof(path))
-            return NO_STRING;
-        path[length++] = '/';
-        memcpy(path + length, trace->values[first + root].text.at, more);
-        length += more;
-    }
-    return strings_add(trace->strings, path, length);
+    for (unsigned level = 0; level < PATH_LEVELS; level++)
+        names[level] = slot_text(trace, first + level);
+    return path_of_names(trace->strings, names, PATH_LEVELS);
 }
 
 static void put_name(struct perfetto *trace, struct table *table, size_t row, enum slot name, enum slot level)
 {
     if (trace->has[level])
         put_text_number(trace, TO_FS, table, row, name, path_number(trace, level));
-    else if (has_text(trace, name) && !text_length(trace, name)) // the probe could not read it
+    else if (has_text(trace, name) && !text_length(slot_text(trace, name))) // the probe could not read it
         put_text_number(trace, TO_FS, table, row, name, NO_STRING);
 }
 
 static void put_fs(struct perfetto *trace, const struct event *kind, struct table *table)
 {
-    uint32_t status = NO_STRING, dev;
+    uint32_t status = NO_STRING;
     size_t row;
 
     if (has_number(trace, SLOT_status))
@@ -269,10 +235,8 @@ static void put_fs(struct perfetto *trace, const struct event *kind, struct tabl
     give_value(trace, SLOT_event, kind->code);
     row = put_values(trace, TO_FS, table);
     put_text_number(trace, TO_FS, table, row, SLOT_status, status);
-    if (has_text(trace, SLOT_bdi)) {
-        dev = dev_of_name(trace->values[SLOT_bdi].text);
-        put_uint32(table, trace->columns[TO_FS][SLOT_dev], row, dev);
-    }
+    if (has_text(trace, SLOT_bdi))
+        put_uint32(table, trace->columns[TO_FS][SLOT_dev], row, device_of_name(slot_text(trace, SLOT_bdi)));
     put_name(trace, table, row, SLOT_name, SLOT_name0);
     put_name(trace, table, row, SLOT_new_name, SLOT_new_name0);
 }
@@ -283,12 +247,12 @@ enum step { STEP_SEND, STEP_COMPLETE, STEP_OTHER };
 
 static enum step ufs_step(const struct perfetto *trace)
 {
-    if (has_text(trace, SLOT_step_text) && text_length(trace, SLOT_step_text)) {
-        if (text_is(trace, SLOT_step_text, "send") || text_is(trace, SLOT_step_text, "send_req") ||
-            text_is(trace, SLOT_step_text, "scsi_send"))
+    struct text step = slot_text(trace, SLOT_step_text);
+
+    if (text_length(step)) {
+        if (text_is(step, "send") || text_is(step, "send_req") || text_is(step, "scsi_send"))
             return STEP_SEND;
-        if (text_is(trace, SLOT_step_text, "complete") || text_is(trace, SLOT_step_text, "complete_rsp") ||
-            text_is(trace, SLOT_step_text, "scsi_cmpl"))
+        if (text_is(step, "complete") || text_is(step, "complete_rsp") || text_is(step, "scsi_cmpl"))
             return STEP_COMPLETE;
         return STEP_OTHER;
     }
@@ -303,7 +267,7 @@ static void read_cdb(struct perfetto *trace)
 {
     uint64_t lba, blocks;
 
-    if (!scsi_blocks(trace->values[SLOT_cdb].text.at, text_length(trace, SLOT_cdb), &lba, &blocks))
+    if (!scsi_blocks(trace->values[SLOT_cdb].text.at, text_length(slot_text(trace, SLOT_cdb)), &lba, &blocks))
         return;
     give_value(trace, SLOT_lba, lba);
     give_value(trace, SLOT_nr_blocks, blocks);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { MAX_PATH_BYTES = 4096 };
-
 // A line that is held against a form. A choice tries where it may end from the line's end down, so that the places that
 // failed are all those from one on: none is tried twice, and no line takes more than its length times its choices.
 struct matcher {
@@ -251,32 +249,6 @@ bool form_matches(const struct form *form, struct text line, struct found *found
     return match_from(&matcher, 0, 0, line);
 }
 
-// Names from the last one up to the root, "/", as a path; the last name alone where the root is not among them.
-static void put_path(const struct text names[LEVELS], struct table *table, size_t column, size_t row)
-{
-    uint8_t path[MAX_PATH_BYTES];
-    size_t length = 0, root = 0;
-
-    while (root < LEVELS && !(names[root].at && text_is(names[root], "/")))
-        root++;
-    if (root == LEVELS) {
-        if (names[0].at && text_length(names[0]))
-            put_text(table, column, row, names[0]);
-        return;
-    }
-    for (size_t level = root; level-- > 0;) {
-        // The probe could not read one of the names, or all are too long for a path.
-        if (!names[level].at || !text_length(names[level]) || text_length(names[level]) > sizeof(path) - length - 1)
-            return;
-        path[length++] = '/';
-        memcpy(path + length, names[level].at, text_length(names[level]));
-        length += text_length(names[level]);
-    }
-    if (!root)
-        path[length++] = '/';
-    put_string(table, column, row, path, length);
-}
-
 // A number into a column of any type; nothing where it does not fit.
 static void put_number(struct table *table, size_t column, size_t row, int64_t value)
 {
@@ -366,6 +338,6 @@ bool form_put(const struct form *form, const struct found *found, struct table *
             (found->numbers[number] == UINT32_MAX || ((int32_t *)table->values[error_column])[row] != 0))
             put_int64(table, form->steps[number].column, row, NO_INT64);
     for (size_t path = 0; path < nr_paths; path++)
-        put_path(paths[path], table, path_columns[path], row);
+        put_uint32(table, path_columns[path], row, path_of_names(table->strings, paths[path], LEVELS));
     return true;
 }
