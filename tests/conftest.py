@@ -32,6 +32,10 @@ def _on_disk() -> None:
 
 _on_disk()
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As a shell has it for what it starts in the background. Programs that tests interrupt would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 NEEDS = ("root", "qemu", "corpus", "browser", "slow")
 """The markers of what a test needs; `unit` is on those that have none of them."""
