@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, NullFormatter
 
-from androstep_analysis.plot import intervals, paper, text
+from androstep_analysis.plot import paper, text
 
-SIDES: Final = {"predicted": "#0072B2", "measured": "#D55E00"}
+SIDES: Final = {"predicted": ("#0072B2", "o", -0.12), "measured": ("#D55E00", "s", 0.12)}
+"""Colour, marker and place beside the middle."""
 
 
 @paper.of_any_table
@@ -48,12 +50,14 @@ def whatif_accuracy(table: pl.DataFrame, *, metric: str = "elapsed", ax: Axes | 
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
-        sides = [
-            data.select("change", value=side, lo=f"{side}_lo", hi=f"{side}_hi", side=pl.lit(side)) for side in SIDES
-        ]
-        intervals.points(ax, pl.concat(sides), "change", data["change"].to_list(), "side", SIDES, 1e9)
         ax.set_yscale("log")
-        ax.set_xlabel("")
+        for name, (fill, marker, shift) in SIDES.items():
+            value = data[name].to_numpy() / 1e9
+            low = data[f"{name}_lo"].fill_null(data[name]).to_numpy() / 1e9
+            high = data[f"{name}_hi"].fill_null(data[name]).to_numpy() / 1e9
+            spread = np.abs(np.stack([value - low, high - value]))
+            x = np.arange(data.height) + shift
+            ax.errorbar(x, value, spread, color=fill, marker=marker, linestyle="", capsize=2, markersize=4, label=name)
         labels = [text.label(paper.words(change), 16) for change in data["change"]]
         ax.set_xticks(range(data.height), labels, parse_math=False, usetex=False)
         ax.tick_params(axis="x", length=0)
