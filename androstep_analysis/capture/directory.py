@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
 from androstep_analysis import (
     ingest,
@@ -31,6 +32,9 @@ from androstep_analysis.capture.tables import (
 )
 from androstep_analysis.errors import InputError
 from androstep_analysis.manifest import Source
+
+NOTHING_ELSE: Final = Description()
+"""Nothing is known but what is in the recording."""
 
 
 def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: str | None = None) -> Capture:
@@ -85,7 +89,7 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
 def create(
     sources: Sequence[str | PathLike[str]],
     out: str | PathLike[str],
-    description: Description = Description(),  # noqa: B008 - it is frozen
+    description: Description = NOTHING_ELSE,
 ) -> Capture:
     """Make a capture directory from what was recorded, and what else is known of it.
 
