@@ -228,9 +228,12 @@ static int begin(struct session *session, int tracefs)
     return -1;
 }
 
-/* Stops tracing and takes what the buffers still hold. The instance is removed whatever else fails. */
+/* Stops tracing and takes what the buffers still hold. The instance is removed whatever else fails. The mark tells that
+ * the events go on to after the listing, however quiet the devices were: a file that was there then is not a later one.
+ */
 static int stop(struct session *session, enum end end)
 {
+    file_command(session->instance.dir, "trace_marker", "iotrace: end", 0);
     file_command(session->instance.dir, "tracing_on", "0", 0);
     int result = end == END_ERROR || drain_rest(&session->drain) < 0 ? -1 : 0;
     output_save_stats(&session->output, &session->instance);

@@ -88,8 +88,9 @@ def check_series(windows: pl.DataFrame, run: dict[str, Any], whole: dict[str, An
     assert (windows["ops"].sum(), windows["bytes"].sum()) == (whole["ops"], whole["bytes"])
     starts = windows["ts_ns"].unique().sort().to_list()
     assert starts[0] == run["ts_ns"]
-    assert 0 < starts[1] - starts[0] <= run["interval_ns"]
+    assert all(0 < after - before <= run["interval_ns"] for before, after in pairwise(starts[:2]))
     assert {after - before for before, after in pairwise(starts[1:])} <= {run["interval_ns"]}
+    assert starts[-1] < run["ts_ns"] + run["duration_ns"]
     assert (windows["duration_ns"] > 0).all() and (windows["duration_ns"] <= run["interval_ns"]).all()
 
 

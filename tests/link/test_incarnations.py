@@ -10,6 +10,7 @@ from support.blocks import DEV
 
 from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence import incarnations
 
@@ -38,6 +39,16 @@ def image(*files):
     )  # fmt: skip
 
 
+def listing(first_ns, last_ns, *files):
+    """A listing from `first_ns` to `last_ns` of the trace's clock, which lags by a second, of such files."""
+    of_image = image(*files)
+    return Listing(
+        dev=DEV, fs_type="ext4", block_bytes=4096, nr_sectors=8, roots=("/",),
+        first_ns=first_ns + SECOND, last_ns=last_ns + SECOND, realtime_offset_ns=OFFSET - SECOND,
+        monotonic_offset_ns=-SECOND, extents=of_image.extents, files=of_image.files, times=of_image.times,
+    )  # fmt: skip
+
+
 def lives(*rows):
     """Rows (ino, incarnation, created_ns, deleted_ns) as of `tracepoints.lives`."""
     names = ("ino", "incarnation", "created_ns", "deleted_ns")
@@ -47,9 +58,9 @@ def lives(*rows):
     )
 
 
-def told(after, traced, before=None, offset=OFFSET, lost_events=0):
+def told(after, traced, before=None, offset=OFFSET, lost_events=0, clock="mono"):
     offset = incarnations.realtime_offset_ns(after, traced) if offset is None else offset
-    staging = Staging("test", {}, FIRST, LAST, realtime_offset_ns=offset, lost_events=lost_events)
+    staging = Staging("test", {}, FIRST, LAST, clock=clock, realtime_offset_ns=offset, lost_events=lost_events)
     table = incarnations.numbered(before, after, traced, staging)
     return {(ino, generation): number for _, ino, generation, number in table.iter_rows()}
 
@@ -67,6 +78,42 @@ def test_a_file_is_the_one_whose_creation_is_of_that_time(offset):
 @pytest.mark.parametrize("born", [LAST + SECOND, MADE + SECOND, LAST - 1, None])
 def test_a_number_that_was_given_away_again_is_another_file(born):
     assert told(image((12, 7, born)), TRACED) == {(12, 7): 2}
+
+
+LISTED = LAST - 2_000_000
+LATE = lives((12, 1, LISTED - 1_000_000, None))
+"""A file that was made in the last tick of the trace."""
+
+
+def test_a_file_listed_while_events_were_recorded_is_the_last_of_its_number_however_young():
+    files = (12, 7, LISTED - 3_000_000)
+    assert told(listing(LISTED, LAST, files), LATE) == {(12, 7): 1}
+    assert told(image(files), LATE) == {(12, 7): 2}
+
+
+@pytest.mark.parametrize(
+    ("first_ns", "last_ns", "clock"),
+    [
+        (LISTED, LAST + 1, "mono"),
+        (FIRST - 1, LAST, "mono"),
+        (LISTED - 2_000_000, LAST, "mono"),
+        (LISTED, LAST, "local"),
+    ],
+    ids=["events end before", "events begin after", "made while listed", "another clock"],
+)
+def test_a_young_file_is_another_where_it_may_have_followed(first_ns, last_ns, clock):
+    assert told(listing(first_ns, last_ns, (12, 7, LISTED - 3_000_000)), LATE, clock=clock) == {(12, 7): 2}
+
+
+def test_what_a_listing_proves_holds_for_the_image_of_later():
+    staging = Staging("test", {}, FIRST, LAST, clock="mono", realtime_offset_ns=OFFSET)
+    file = (12, 7, LISTED - 3_000_000)
+    by_image, by_listing = incarnations.agreed(
+        incarnations.numbered(None, image(file, (13, None, LAST)), LATE, staging),
+        incarnations.numbered(None, listing(LISTED, LAST, file), LATE, staging),
+    )
+    assert by_image.rows() == [(DEV, 12, 7, 1), (DEV, 13, None, 0)]
+    assert by_listing.rows() == [(DEV, 12, 7, 1)]
 
 
 def test_after_a_loss_only_what_is_older_is_known():

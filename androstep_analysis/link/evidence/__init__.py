@@ -60,8 +60,10 @@ def evidence(
         late_ns = incarnations.TICK_NS
         offset = incarnations.realtime_offset_ns(last_seen, lives)
         staging, recorded = (replace(one, realtime_offset_ns=offset) for one in (staging, recorded))
-    imaged = incarnations.numbered(given.before, given.after, lives, staging)
-    listed = incarnations.numbered(given.listed_before, given.listed_after, lives, staging)
+    imaged, listed = incarnations.agreed(
+        incarnations.numbered(given.before, given.after, lives, staging),
+        incarnations.numbered(given.listed_before, given.listed_after, lives, staging),
+    )
     old, new = (
         images.identified(image, imaged) if image is not None else None for image in (given.before, given.after)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence.given import Snapshot
 
@@ -19,8 +20,9 @@ def numbered(before: Snapshot | None, after: Snapshot | None, lives: pl.DataFram
 
     A file of the image before is incarnation 0, and so is one of the image after that is the same by number and
     generation or was made before the trace began. One that was made during the trace is the last that the trace knows
-    by its number, if the trace lost nothing since and its creation is of that time. Any other is a file of its own: it
-    was made after the trace had ended, or nothing proves that it was not.
+    by its number, if the trace lost nothing since, its creation is of that time, and no file after the trace can have
+    been created then: it is older than a tick, or the listing was made while the events were still recorded. Any other
+    is a file of its own: it was made after the trace had ended, or nothing proves that it was not.
     """
     parts = []
     if before is not None:
@@ -30,6 +32,20 @@ def numbered(before: Snapshot | None, after: Snapshot | None, lives: pl.DataFram
     if not parts:
         return schema.empty("files").select(*_FILE, "incarnation")
     return pl.concat(parts).unique(_FILE, keep="last", maintain_order=True)
+
+
+def agreed(*tables: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
+    """Tables of `numbered` with one number for the same file (by generation): what one could not prove, another may.
+
+    A number that is not proven is greater than any that is.
+    """
+    least = pl.concat(tables).group_by(_FILE).agg(pl.col("incarnation").min())
+    return tuple(
+        table.join(least.drop_nulls("generation"), on=_FILE, how="left", suffix="_least", maintain_order="left").select(
+            *_FILE, pl.min_horizontal("incarnation", "incarnation_least").alias("incarnation")
+        )
+        for table in tables
+    )
 
 
 def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
@@ -56,14 +72,25 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, stagin
     ever = pl.Series([None] * files.height, dtype=pl.Int64)
     is_lost = staging.lost.between(files["born_ns"] - TICK_NS, ever, files["dev"], "fs_events")
     is_told = ~pl.lit(is_lost) & pl.col("gone_ns").is_null()
+    cannot_follow = (created < last_ns - TICK_NS) | (pl.col("born_ns") < pl.lit(_listed_from(after, staging), pl.Int64))
     number = (
         pl.when((latest == 0) & is_older.fill_null(False))
         .then(0)
-        .when(is_told & ((is_last & (created < last_ns - TICK_NS)) | is_unchanged).fill_null(False))
+        .when(is_told & ((is_last & cannot_follow) | is_unchanged).fill_null(False))
         .then(latest)
         .otherwise(pl.max_horizontal("latest", "older").fill_null(-1) + 1)
     )
     return files.select(*_FILE, incarnation=number.cast(pl.Int32))
+
+
+def _listed_from(after: Snapshot, staging: Staging) -> int | None:
+    """When `after` began to be listed, in the trace's clock; None if the events do not certainly go on to its end."""
+    if isinstance(after, Filesystem) or staging.first_ns is None or staging.last_ns is None:
+        return None
+    offset = {"boot": 0, "mono": after.monotonic_offset_ns}.get(staging.clock)
+    if offset is None or not staging.first_ns <= after.first_ns + offset <= after.last_ns + offset <= staging.last_ns:
+        return None
+    return after.first_ns + offset
 
 
 def realtime_offset_ns(after: Snapshot, lives: pl.DataFrame) -> int | None:
