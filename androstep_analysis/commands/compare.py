@@ -20,9 +20,22 @@ from androstep_analysis.markup import visible
 REPEATS = {
     "captures": "A repeat is a capture: what is shown holds for other captures like these.",
     "repetitions": "A repeat is a repetition: what is shown holds for these machines.",
-    "windows": "A repeat is a window of time: what is shown holds for these recordings, had they gone on longer.",
+    "windows": "A repeat is a window of time: what is shown holds for these recordings, had they gone on longer; for"
+    " others like them where a group has three or more.",
     "pairs": "A repeat is a pair of captures: what is shown holds for other such pairs.",
 }
+
+LACKING = {
+    "captures": ": at least 3 captures on each side, and values that vary",
+    "repetitions": ": at least 3 repetitions on each side, and values that vary",
+    "windows": ": more windows, and values that vary",
+    "pairs": ": at least 3 pairs, and values that vary",
+}
+
+EXIT_STATUS = {"within": 0, "beyond": 3, "undecided": 4}
+"""Of --gate, the worst of what is said."""
+
+MOST_SENTENCES = 12
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -35,7 +48,12 @@ def add(command: argparse.ArgumentParser) -> None:
         it more than chance? One capture a group needs --windows, which makes every window of time a repeat. A dataset
         of `androstep release` stands for all captures in it. docs/compare.md explains the statistics, and --json.
 
+        With --gate it is a check for test labs: exit status 0 where every change is shown to stay within the limit, 3
+        where one is shown to be beyond, 4 where that is undecided.
+
         example: androstep compare mail game --measure locality --by workload --windows 10s
+        example: androstep compare old/* new/* --measure rate --metric bandwidth --where op=write --by build_fingerprint
+                 --baseline OLD --gate '<+5%'
         """,
     )
     command.add_argument("paths", nargs="+", metavar="CAPTURE", help="captures, traces, results, released datasets")
@@ -60,6 +78,16 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--paired-by", metavar="FACT,…", type=_names, default=[], help="compare only captures equal in these facts"
     )
+    command.add_argument("--baseline", metavar="GROUP", help="compare every other group with this one only")
+    command.add_argument(
+        "--smallest",
+        metavar="PERCENT",
+        type=_percent,
+        help="smallest difference that matters, as 5%%: points of shares",
+    )
+    command.add_argument(
+        "--gate", metavar="LIMIT", type=_limit, help="how much higher (<+5%%) or lower (>-5%%) the second may be"
+    )
     command.add_argument(
         "--correction", choices=["holm", "bh"], default="holm", help="for many comparisons (default: holm)"
     )
@@ -74,15 +102,48 @@ def run(arguments: argparse.Namespace) -> None:
     conditions = [*arguments.where, *([("metric", arguments.metric)] if arguments.metric else [])]
     for name, value in conditions:
         measured = _only(measured, name, value)
+    chosen = {
+        **{"by": arguments.by, "paired_by": arguments.paired_by, "baseline": arguments.baseline},
+        "correction": arguments.correction,
+    }
     ranked = compare.ranking(measured, by=arguments.by)
-    compared = compare.compare(
-        measured, by=arguments.by, paired_by=arguments.paired_by, correction=arguments.correction
-    )
+    compared = compare.compare(measured, smallest=arguments.smallest, **chosen)
+    gated = None if arguments.gate is None else compare.gate(measured, limit=arguments.gate, **chosen)
     dims = dimensions(measured)
     if arguments.json:
-        print(json.dumps(_json(arguments, captures, measured, ranked, compared), indent=2))
+        print(json.dumps(_json(arguments, captures, measured, ranked, compared, gated), indent=2))
     else:
-        print("\n\n".join(_text(captures, measured, ranked, compared, dims, arguments.by)))
+        parts = _text(captures, measured, ranked, compared, dims, arguments.by)
+        print("\n\n".join([*parts, *([] if gated is None else [_gates(gated, dims)])]))
+    if gated is not None and (status := _status(gated)):
+        raise SystemExit(status)
+
+
+def _percent(text: str) -> float:
+    """A positive part of the whole, as 5%."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / 100
+    except ValueError:
+        value = -1.0
+    if number == text or not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no part of the whole; write 5%")
+    return value
+
+
+def _limit(text: str) -> float:
+    """The limit of a gate: <+5% is 0.05, >-5% is -0.05."""
+    for start, sign in (("<+", 1), (">-", -1)):
+        if text.startswith(start):
+            return sign * _percent(text.removeprefix(start))
+    raise argparse.ArgumentTypeError(f"{text!r} is no limit; write <+5% or >-5%, in quotes")
+
+
+def _status(gated: pl.DataFrame) -> int:
+    """The exit status of a gate; undecided where nothing was compared."""
+    said = set(gated["gate"])
+    worst = next((name for name in ("beyond", "undecided", "within") if name in said), "undecided")
+    return EXIT_STATUS[worst]
 
 
 def _condition(text: str) -> tuple[str, str | None]:
@@ -122,6 +183,7 @@ def _json(
     measured: pl.DataFrame,
     ranked: pl.DataFrame,
     compared: pl.DataFrame,
+    gated: pl.DataFrame | None,
 ) -> dict[str, Any]:
     """The object that docs/compare.md describes."""
     return {
@@ -138,7 +200,7 @@ def _json(
         ],
         "groups": _rows(ranked),
         "comparisons": _rows(compared),
-    }
+    } | ({} if gated is None else {"limit": arguments.gate, "gates": _rows(gated)})
 
 
 def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
@@ -172,9 +234,50 @@ def _text(
     parts.append(f"Values, with 95 % intervals\n{_groups(ranked, dims, by)}")
     if groups == 1:
         return [*parts, "One group: there is nothing to compare it with."]
+    if sentences := _sentences(compared, dims):
+        parts.append("\n".join(sentences))
     parts.append(f"Comparisons, with 95 % intervals\n{_comparisons(compared, dims)}")
     parts.append(f"{compared.height:,} comparisons: {_counts(compared)}")
-    return [*parts, *(REPEATS[name] for name in compared["repeats"].drop_nulls().unique(maintain_order=True))]
+    parts += [REPEATS[name] for name in compared["repeats"].drop_nulls().unique(maintain_order=True)]
+    tests = compared["tested_by"].drop_nulls().unique(maintain_order=True)
+    return [*parts, *(f"Tested by {name}, which takes: {compare.TESTS[name]}." for name in tests)]
+
+
+def _sentences(compared: pl.DataFrame, dims: Sequence[str]) -> list[str]:
+    """What is shown, in words, the largest effects first."""
+    shown = compared.filter(pl.col("verdict").is_in(["higher", "lower"])).sort(pl.col("effect").abs(), descending=True)
+    lines = [_sentence(row, dims) for row in shown.head(MOST_SENTENCES).iter_rows(named=True)]
+    return lines + ([f"… and {shown.height - len(lines):,} more"] if shown.height > len(lines) else [])
+
+
+def _sentence(row: dict[str, Any], dims: Sequence[str]) -> str:
+    unit = row["unit"]
+    what = " ".join(part for part in _key(row, dims) if part != "–")
+    first, second = (visible(row[f"group_{side}"]) for side in ("first", "second"))
+    values = f"{first} {_shown(row['first'], unit)}, {second} {_shown(row['second'], unit)}"
+    if unit == "1":
+        lo, hi = sorted(abs(100 * row[name]) for name in ("difference_lo", "difference_hi"))
+        apart = f"{abs(100 * row['difference']):.3g} points {row['verdict']} [{lo:.3g} to {hi:.3g}]"
+    elif row["ratio"] is not None and row["ratio_lo"] is not None:
+        apart = f"{row['ratio']:.3g} times as much [{row['ratio_lo']:.3g} to {row['ratio_hi']:.3g}]"
+    else:
+        apart = f"{_shown(abs(row['difference']), unit)} {row['verdict']}"
+    return f"{what}: {values}: {apart}"
+
+
+def _gates(gated: pl.DataFrame, dims: Sequence[str]) -> str:
+    rows = [
+        [
+            *_key(row, dims),
+            row["group_first"],
+            row["group_second"],
+            *(_shown(row[side], row["unit"]) for side in ("first", "second")),
+            "–" if row["p_gate"] is None else f"{row['p_gate']:.2g}",
+            row["gate"],
+        ]
+        for row in gated.iter_rows(named=True)
+    ]
+    return f"Gate\n{terminal.table(['metric', *dims, 'first', 'second', 'first is', 'second is', 'p', 'limit'], rows)}"
 
 
 def _population(one: Capture | compare.Recording) -> dict[str, int]:
@@ -225,10 +328,10 @@ def _comparisons(compared: pl.DataFrame, dims: Sequence[str]) -> str:
 def _verdict(row: dict[str, Any]) -> str:
     """The verdict in plain words, with what else there is to know."""
     said = row["verdict"]
-    if row["least_n"] is not None:
-        said += f": at least {row['least_n']:,} {row['repeats']} on each side"
+    if row["longer"] is not None:
+        said += f": {row['longer']:.2g} times as long would, if it is what it seems"
     elif said == "insufficient data":
-        said += ": the values do not vary" if row["p"] is None else ": too many comparisons"
+        said += LACKING[row["repeats"]]
     return f"{said} ({row['note']})" if row["note"] else said
 
 

@@ -9,16 +9,20 @@ captures in general. Repetitions of a benchmark or replay hold for that machine.
 recordings, and neighbouring ones are alike (`stats.blocks`).
 """
 
-from androstep_analysis.compare.comparison import REPEATS, VERDICTS, Correction, compare, ranking, summarise
+from androstep_analysis.compare.comparison import REPEATS, TESTS, VERDICTS, compare, gate, ranking, summarise
 from androstep_analysis.compare.measures import Measure, Recording, measure_all, measures, of_release
+from androstep_analysis.compare.verdicts import GATES, Correction
 
 __all__ = [
+    "GATES",
     "REPEATS",
+    "TESTS",
     "VERDICTS",
     "Correction",
     "Measure",
     "Recording",
     "compare",
+    "gate",
     "measure_all",
     "measures",
     "of_release",

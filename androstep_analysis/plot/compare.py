@@ -20,6 +20,7 @@ from androstep_analysis.plot import intervals, paper, text
 _VERDICTS: Final = {
     "higher": "#D55E00",
     "lower": "#0072B2",
+    "no difference that matters": "#009E73",
     "no difference shown": "#444444",
     "insufficient data": "#AAAAAA",
 }
@@ -48,7 +49,7 @@ _WORDS: Final = {
     "io_time": "I/O time",
 }
 
-_DROPPED: Final = ("place", "rank_from", "rank_to", "repeats")
+_DROPPED: Final = ("place", "rank_from", "rank_to", "repeats", "n_effective")
 
 
 @paper.of_any_table

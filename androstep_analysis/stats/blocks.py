@@ -1,18 +1,21 @@
 """Means over the time windows of recordings, with intervals that know that neighbouring windows are alike.
 
-Windows of one recording are no independent repeats: a busy second is followed by another. Resampling single windows
-gives intervals that are too narrow, so whole blocks of neighbouring windows are resampled (Künsch 1989; here on a
-circle, Politis and Romano 1992, so that every window counts alike), and every resample is studentised by the variance
-of its own blocks (Götze and Künsch 1996). What such an interval says is of these recordings: how far the value would
-be another if they had gone on longer, not what another user, day or device would give.
+Windows of one recording are no independent repeats: a busy second is followed by another, and one burst may hold most
+of what the value is of. So a recording is cut into a few long blocks, each is left out in turn (jackknife of blocks,
+Künsch 1989; for a weighted mean it is the cluster-robust variance CV3, MacKinnon, Nielsen and Webb 2023), and Student's
+t with the degrees of freedom that so unequal blocks are worth gives the interval. Where there are three recordings or
+more of a group, a block is a recording, and what is shown holds for other recordings like these; else it holds for
+these recordings, had they gone on longer. Independent repeats are recordings of a single window.
+
+The method was chosen by simulation, beside a studentised bootstrap of blocks and others: `benchmarks/compare.py`.
 """
 
 from __future__ import annotations
 
+import enum
 import math
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,14 +23,22 @@ import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
 
-RESAMPLES: Final = 9_999
-"""Resamples of every mean; the smallest p-value is one over one more."""
+MOST_BLOCKS: Final = 32
+"""Into so many blocks a recording is cut at most: few and long ones hold all that neighbouring windows share."""
 
-LEAST_BLOCKS: Final = 10
-"""Below so many blocks (`Resampled.blocks`) the intervals do not hold what they promise: there is none."""
+LEAST_BLOCKS: Final = 3
+"""The spread of fewer says next to nothing: so many blocks of a recording, or recordings as blocks, it takes."""
 
-_AT_ONCE: Final = 2_000_000
-"""Blocks that are drawn at a time; more would only need more memory."""
+_FURTHEST: Final = 1e6
+"""Errors from the mean; nothing is as far."""
+
+
+class Scale(enum.Enum):
+    """On what scale the values of a measure spread evenly, which keeps intervals where values can be."""
+
+    SHARE = "logit"
+    POSITIVE = "log"
+    ANY = "identity"
 
 
 @dataclass(frozen=True)
@@ -43,149 +54,291 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Resampled:
-    """A weighted mean over the windows of one recording or of several, and what resampling says of it.
+class Mean:
+    """A weighted mean of windows and what is known of it.
 
-    `windows` is their number, `blocks` the number of independent blocks that they are worth: as many as there are
-    where all weigh the same, fewer where a few blocks hold most of the weight. `error` is the standard error of the
-    mean, `means` and `errors` those of the resamples.
+    `error` is its standard error with `freedom` degrees of freedom (infinite where blocks are too few, or one holds
+    everything). `windows` is their number, `effective` how many independent ones of equal weight they are worth, and
+    `burst` the share of the whole that the greatest window makes.
     """
 
-    mean: float
+    value: float
     error: float
+    freedom: float
     windows: int
-    blocks: float
-    means: Values
-    errors: Values
+    effective: float
+    burst: float
 
     @property
-    def is_enough(self) -> bool:
-        """There is something to resample: enough blocks, and values that vary."""
-        return self.blocks >= LEAST_BLOCKS and self.error > 0
+    def is_known(self) -> bool:
+        """There are blocks to leave out."""
+        return math.isfinite(self.error)
 
-    @property
-    def least_windows(self) -> int:
-        """How many windows like these there would have to be."""
-        return math.ceil(self.windows * LEAST_BLOCKS / self.blocks)
+    def varies(self, scale: Scale) -> bool:
+        """Whether more windows could change it; of a share that is 0 or 1 in all of them they could."""
+        return self.error > 0 or (scale is Scale.SHARE and self.value in (0.0, 1.0))
+
+    def bounds(self, far: float, scale: Scale) -> tuple[float, float]:
+        """The interval that reaches `far` standard errors to both sides, on the scale.
+
+        Of a share that is 0 (or 1) in every window it is Wilson's, for as many windows as these are worth.
+        """
+        value, error = self.value, self.error
+        if scale is Scale.SHARE and value in (0.0, 1.0):
+            width = far**2 / (self.effective + far**2)
+            return (0.0, width) if value == 0 else (1 - width, 1.0)
+        if scale is Scale.SHARE:
+            reach = min(700.0, far * error / (value * (1 - value)))
+            odds = value / (1 - value)
+            below, above = odds * math.exp(-reach), odds * math.exp(reach)
+            return below / (1 + below), 1 / (1 + 1 / above)
+        if scale is Scale.POSITIVE and value > 0:
+            reach = min(700.0, far * error / value)
+            return value * math.exp(-reach), value * math.exp(reach)
+        return value - far * error, value + far * error
+
+    def relative_error(self, scale: Scale) -> float:
+        """The standard error on the scale; 0 where it has none there."""
+        if scale is Scale.SHARE:
+            return 0.0 if self.value in (0.0, 1.0) else self.error / (self.value * (1 - self.value))
+        return self.error / self.value if scale is Scale.POSITIVE and self.value > 0 else self.error
 
 
-def resampled(recordings: Sequence[Series], *, name: str, resamples: int = RESAMPLES) -> Resampled:
-    """The weighted mean of all windows and its resamples.
+def scale(values: Values, *, is_share: bool) -> Scale:
+    """The scale of such values: a share lies between 0 and 1, and most measures are never negative."""
+    if is_share:
+        return Scale.SHARE
+    return Scale.POSITIVE if (values >= 0).all() else Scale.ANY
 
-    The seed follows from `name` alone: the same windows under the same name give the same numbers, whatever else is
-    compared. Raises `ValueError` where no window weighs anything.
-    """
-    total = sum(float(series.weights.sum()) for series in recordings)
+
+def mean(recordings: Sequence[Series]) -> Mean:
+    """The weighted mean of all windows. Raises `ValueError` where no window weighs anything."""
+    values = np.concatenate([series.values for series in recordings])
+    weights = np.concatenate([series.weights for series in recordings])
+    total = float(weights.sum())
     if total <= 0:
         raise ValueError("windows without weight have no mean")
-    mean = sum(float(series.values @ series.weights) for series in recordings) / total
-    random = np.random.default_rng(zlib.crc32(name.encode("utf-8", "surrogateescape")))
-    parts = [_Blocks.of(series, mean) for series in recordings]
-    means, errors = np.empty(resamples), np.empty(resamples)
-    step = max(1, _AT_ONCE // sum(part.count for part in parts))
-    for begin in range(0, resamples, step):
-        rows = slice(begin, min(begin + step, resamples))
-        means[rows], errors[rows] = _drawn(parts, rows.stop - begin, random)
-    return Resampled(
-        mean=mean,
-        error=math.sqrt(sum(part.variance(mean) for part in parts)) / total,
-        windows=sum(len(series.values) for series in recordings),
-        blocks=total**2 / sum(part.squared_weight for part in parts),
-        means=means,
-        errors=errors,
+    counted = values[weights > 0]
+    is_same = bool((counted == counted[0]).all())
+    value = float(counted[0]) if is_same else float(values @ weights) / total
+    error, freedom = _error(_strata(recordings, value), value)
+    made = weights if ((values >= 0) & (values <= 1)).all() else np.abs(values) * weights
+    return Mean(
+        value=value,
+        error=0.0 if is_same and math.isfinite(error) else error,
+        freedom=freedom,
+        windows=len(values),
+        effective=sum(_effective(series, value) for series in recordings),
+        burst=float(made.max() / made.sum()) if made.any() else 0.0,
     )
 
 
-def interval(found: Resampled, level: float = 0.95) -> tuple[float, float] | None:
+ZERO: Final = Mean(value=0.0, error=0.0, freedom=math.inf, windows=0, effective=0.0, burst=0.0)
+"""What is known to be nothing."""
+
+
+def of_repeats(values: Sequence[float] | Values) -> Mean:
+    """The mean of independent repeats."""
+    return mean([Series(np.array([value], float), np.ones(1)) for value in values])
+
+
+def interval(found: Mean, scale: Scale, level: float = 0.95) -> tuple[float, float] | None:
     """The interval that holds the mean with probability `level`; None where the data do not allow one."""
-    if not found.is_enough:
+    if not found.is_known or not found.varies(scale):
         return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = _far((found.means - found.mean) / found.errors, level)
-    return None if far is None else (found.mean - far * found.error, found.mean + far * found.error)
+    return found.bounds(_quantile(level, found.freedom), scale)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Second mean less the first: value, interval, and how probable one so far from zero is without any difference."""
+    """Of two means of different recordings, how far the second lies above the first.
 
-    value: float
-    lo: float
-    hi: float
-    p: float
-
-
-def difference(first: Resampled, second: Resampled, level: float = 0.95) -> Difference | None:
-    """The difference of two means of different recordings; None where the data do not allow an interval.
-
-    A mean that does not vary at all (a share that is 1 in every window) is taken as known, if the other one varies.
+    Intervals are those of Zou and Donner (MOVER, Statistics in Medicine 27, 2008), which put the two sides' own
+    together; degrees of freedom are Welch and Satterthwaite's.
     """
-    if min(first.blocks, second.blocks) < LEAST_BLOCKS or first.error == second.error == 0:
-        return None
-    return _difference(_Scale(first.mean, first.error, first.means, first.errors), _scale(second), level)
+
+    first: Mean
+    second: Mean
+    scale: Scale
+
+    @property
+    def is_known(self) -> bool:
+        """Both sides have blocks, and at least one varies.
+
+        A mean that does not vary at all is taken as known, if the other one varies.
+        """
+        sides = (self.first, self.second)
+        return all(side.is_known for side in sides) and any(side.varies(self.scale) for side in sides)
+
+    @property
+    def value(self) -> float:
+        return self.second.value - self.first.value
+
+    @property
+    def freedom(self) -> float:
+        sides = [(one.relative_error(self.scale) ** 2, one.freedom) for one in (self.first, self.second)]
+        whole = sum(square for square, _ in sides)
+        least = min(freedom for _, freedom in sides)
+        if whole == 0 or (self.scale is Scale.SHARE and not all(square for square, _ in sides)):
+            return least
+        return whole**2 / sum(square**2 / freedom for square, freedom in sides)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The interval that holds the difference with probability `level`."""
+        return self._bounds(_quantile(level, self.freedom))
+
+    def ratio(self, level: float = 0.95) -> tuple[float, float] | None:
+        """The interval of second over first; None where one of them may be 0."""
+        far = _quantile(level, self.freedom)
+        sides = [(one.value, *one.bounds(far, self.scale)) for one in (self.first, self.second)]
+        if min(low for _, low, _ in sides) <= 0:
+            return None
+        (one, one_lo, one_hi), (other, other_lo, other_hi) = sides
+        middle = math.log(other / one)
+        below = math.hypot(math.log(other / other_lo), math.log(one_hi / one))
+        above = math.hypot(math.log(other_hi / other), math.log(one / one_lo))
+        return _exp(middle - below), _exp(middle + above)
+
+    def times(self, factor: float) -> Difference:
+        """The same with the first times a factor."""
+        first = replace(self.first, value=factor * self.first.value, error=factor * self.first.error)
+        return replace(self, first=first)
+
+    def p(self) -> float:
+        """How probable a difference so far from zero is where there is none."""
+        return 2 * self.beyond(0.0)
+
+    def beyond(self, limit: float) -> float:
+        """How probable a difference so far beyond (or so far short of) `limit` is where it is just that: one-sided."""
+        is_above = self.value > limit
+        far = _root(lambda far: (limit - self._bounds(far)[0]) if is_above else (self._bounds(far)[1] - limit))
+        return _tail(far, self.freedom)
+
+    def longer(self, p: float) -> float:
+        """How many times as many windows would show the difference by this p-value, if it is what it seems."""
+        far = _root(lambda far: abs(self._bounds(far)[0 if self.value > 0 else 1] - self.value) - abs(self.value))
+        times = 1.0
+        for _ in range(20):  # more windows have more degrees of freedom, too
+            times = (_quantile(1 - p, self.freedom * times) / far) ** 2
+        return times
+
+    def _bounds(self, far: float) -> tuple[float, float]:
+        (one_lo, one_hi), (other_lo, other_hi) = (one.bounds(far, self.scale) for one in (self.first, self.second))
+        below = math.hypot(self.second.value - other_lo, one_hi - self.first.value)
+        above = math.hypot(other_hi - self.second.value, self.first.value - one_lo)
+        return self.value - below, self.value + above
 
 
-def ratio(first: Resampled, second: Resampled, level: float = 0.95) -> Difference | None:
-    """Second mean over the first, as `difference` on logarithms; None also where a resample has a mean of zero."""
-    if min(first.blocks, second.blocks) < LEAST_BLOCKS or first.error == second.error == 0:
-        return None
-    if min(first.mean, second.mean, first.means.min(), second.means.min()) <= 0:
-        return None
-    found = _difference(_logarithm(first), _logarithm(second), level)
-    if found is None:
-        return None
-    return Difference(math.exp(found.value), math.exp(found.lo), math.exp(found.hi), found.p)
+def _root(rising: Callable[[float], float]) -> float:
+    """Where a function that rises from at most 0 crosses it, by halving on a scale of logarithms."""
+    low, high = 1e-9, _FURTHEST
+    if rising(high) < 0:
+        return high
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return high
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, 700.0))
+
+
+def _quantile(level: float, freedom: float) -> float:
+    from scipy import special  # takes half a second that nothing else needs
+
+    return float(special.stdtrit(freedom, 0.5 + level / 2))
+
+
+def _tail(far: float, freedom: float) -> float:
+    from scipy import special
+
+    return float(special.stdtr(freedom, -far))
+
+
+# -- blocks -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Scale:
-    """Mean, error and resamples on the scale on which they are compared."""
+class _Blocks:
+    """The blocks of a stratum: sums of weighted values and of weights."""
 
-    mean: float
-    error: float
-    means: Values
-    errors: Values
+    sums: Values
+    weights: Values
 
 
-def _scale(found: Resampled) -> _Scale:
-    return _Scale(found.mean, found.error, found.means, found.errors)
+def _strata(recordings: Sequence[Series], value: float) -> list[_Blocks]:
+    """The blocks of each recording, or recordings as blocks."""
+    if len(recordings) >= LEAST_BLOCKS:
+        return [_of_recordings(recordings)]
+    return [_cut(series, value) for series in recordings]
 
 
-def _logarithm(found: Resampled) -> _Scale:
-    return _Scale(math.log(found.mean), found.error / found.mean, np.log(found.means), found.errors / found.means)
+def _of_recordings(recordings: Sequence[Series]) -> _Blocks:
+    return _Blocks(
+        np.array([float(series.values @ series.weights) for series in recordings]),
+        np.array([float(series.weights.sum()) for series in recordings]),
+    )
 
 
-def _difference(first: _Scale, second: _Scale, level: float) -> Difference | None:
-    value, error = second.mean - first.mean, math.hypot(first.error, second.error)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = ((second.means - first.means) - value) / np.hypot(first.errors, second.errors)
-    bound = _far(far, level)
-    if bound is None:
-        return None
-    beyond = np.count_nonzero(~(np.abs(far) < abs(value) / error))
-    return Difference(value, value - bound * error, value + bound * error, (1 + int(beyond)) / (1 + len(far)))
+def _cut(series: Series, value: float) -> _Blocks:
+    """A recording cut into blocks as long as neighbouring windows are alike, or longer."""
+    weighted = series.values * series.weights
+    windows = len(weighted)
+    length, _ = dependence(weighted - value * series.weights)
+    count = min(max(LEAST_BLOCKS, round(windows / length)), MOST_BLOCKS, windows)
+    begins = np.linspace(0, windows, count, endpoint=False).astype(int)
+    return _Blocks(np.add.reduceat(weighted, begins), np.add.reduceat(series.weights, begins))
 
 
-def _far(studentised: Values, level: float) -> float | None:
-    """How many errors from the mean the interval ends, on both sides; None where resamples are too degenerate."""
-    # A resample without any variance says that the mean may be anywhere: it lies beyond every bound.
-    far = np.sort(np.where(np.isnan(studentised), np.inf, np.abs(studentised)))
-    bound = float(far[math.ceil(level * (len(far) + 1)) - 1])
-    return bound if math.isfinite(bound) else None
+def _error(strata: Sequence[_Blocks], value: float) -> tuple[float, float]:
+    """The standard error of the mean and its degrees of freedom.
+
+    These are as many as equal blocks would have that spread the weight as much, and no more than blocks that differ
+    equally would have of which the variance is as much due to a few.
+    """
+    total = sum(float(blocks.weights.sum()) for blocks in strata)
+    whole = sum(float(blocks.sums.sum()) for blocks in strata)
+    variance, without = 0.0, []
+    for blocks in strata:
+        count, rest = len(blocks.sums), total - blocks.weights
+        if count < LEAST_BLOCKS or (rest <= 0).any():
+            return math.inf, 1.0
+        moved = (whole - blocks.sums) / rest - value
+        variance += (count - 1) / count * float(moved @ moved)
+        without.append(moved)
+    weights = np.concatenate([blocks.weights for blocks in strata])
+    squares = np.concatenate(without) ** 2
+    freedom = _kish(weights) - len(strata)
+    if squares.any():
+        freedom = min(freedom, _kish(squares) - 1)
+    return math.sqrt(variance), max(1.0, freedom)
 
 
-def block_length(values: Values) -> int:
-    """How many neighbouring values belong into a block.
+def _kish(weights: Values) -> float:
+    """How many equal weights spread as much."""
+    return float(weights.sum() ** 2 / (weights @ weights))
 
-    Politis and White's rule for the circular bootstrap (2004, as corrected by Patton, Politis and White 2009): from
-    the autocorrelations up to where they vanish, the length with the least mean squared error of the variance.
+
+def _effective(series: Series, value: float) -> float:
+    _, alike = dependence(series.values * series.weights - value * series.weights)
+    return max(1.0, _kish(series.weights) / alike) if series.weights.any() else 0.0
+
+
+def dependence(values: Values) -> tuple[int, float]:
+    """How many neighbouring values belong into a block, and how many of them say as much as one independent one.
+
+    The length is Politis and White's for blocks on a circle (2004, as corrected by Patton, Politis and White 2009):
+    from the autocorrelations up to where they vanish, the one with the least mean squared error of the variance; at
+    least two cube roots of the number of values. The second number is the long-run variance over the variance, at
+    least 1.
     """
     length = len(values)
     centred = values - values.mean()
     variance = float(centred @ centred) / length
     least: int = math.ceil(2 * math.cbrt(length))
     if variance <= 0 or length < 4:
-        return least
+        return least, 1.0
     most = math.ceil(math.sqrt(length))
     run = max(5, math.ceil(math.log10(length)))
     lags = np.arange(min(length - 1, most + run) + 1)
@@ -200,63 +353,7 @@ def block_length(values: Values) -> int:
     spectrum = covariances[0] + 2 * float(taper @ covariances[1 : reach + 1])
     slope = 2 * float((taper * at) @ covariances[1 : reach + 1])
     if spectrum <= 0:
-        return least
+        return least, 1.0
     best = math.cbrt(2 * slope**2 / (4 / 3 * spectrum**2)) * math.cbrt(length)
-    return max(least, min(math.ceil(best), math.ceil(min(3 * math.sqrt(length), length / 3))))
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """The blocks of one recording: from every window on, around the circle, sums of weighted values and of weights."""
-
-    sums: Values
-    weights: Values
-    count: int
-    """Blocks in a resample: together as long as the recording."""
-    share: float
-    """Windows over blocks' length: how many blocks the recording is, not rounded."""
-
-    @classmethod
-    def of(cls, series: Series, mean: float) -> _Blocks:
-        weighted = series.values * series.weights
-        windows = len(weighted)
-        # Weights of bursts hide in the products that the values themselves are alike, and the other way round.
-        length = max(block_length(weighted - mean * series.weights), block_length(series.values))
-        return cls(
-            sums=_around(weighted, length),
-            weights=_around(series.weights, length),
-            count=math.ceil(windows / length),
-            share=windows / length,
-        )
-
-    def variance(self, mean: float) -> float:
-        """Variance of the sum of all deviations from `mean`."""
-        deviations = self.sums - mean * self.weights
-        few = self.share / (self.share - 1) if self.share > 1 else math.inf
-        return 0.0 if not deviations.any() else few * self.share * float(deviations.var())
-
-    @property
-    def squared_weight(self) -> float:
-        return self.share * float(np.mean(self.weights**2))
-
-
-def _around(values: Values, length: int) -> Values:
-    """Sums of `length` neighbours from every place on, the first following the last."""
-    whole: Values = np.concatenate([[0.0], np.cumsum(np.concatenate([values, values[: length - 1]]))])
-    return whole[length:] - whole[:-length]
-
-
-def _drawn(parts: Sequence[_Blocks], resamples: int, random: np.random.Generator) -> tuple[Values, Values]:
-    """The weighted mean and its standard error in each of so many resamples."""
-    drawn = [random.integers(len(part.sums), size=(resamples, part.count)) for part in parts]
-    sums = [part.sums[at] for part, at in zip(parts, drawn, strict=True)]
-    weights = [part.weights[at] for part, at in zip(parts, drawn, strict=True)]
-    total = np.sum([weight.sum(axis=1) for weight in weights], axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = np.sum([part.sum(axis=1) for part in sums], axis=0) / total
-        variance = np.zeros(resamples)
-        for part, of, weight in zip(parts, sums, weights, strict=True):
-            deviations = of - means[:, None] * weight
-            few = part.count / (part.count - 1) if part.count > 1 else math.inf
-            variance += few * part.count * deviations.var(axis=1)
-        return means, np.sqrt(variance) / total
+    longest = math.ceil(min(3 * math.sqrt(length), length / 3))
+    return max(least, min(math.ceil(best), longest)), max(1.0, spectrum / variance)

@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from support import corpus, made
 import androstep_analysis as androstep
 from androstep_analysis import cli, compare, measures
 from androstep_analysis.capture import Capture
-from androstep_analysis.compare import comparison
+from androstep_analysis.compare import verdicts
 from androstep_analysis.compare.measures import KINDS, Measure, dimensions
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.manifest import FACTS, Source
@@ -291,39 +292,100 @@ def test_captures_are_independent_repeats() -> None:
     assert other["value"] == measured["value"][7]
     (row,) = compare.compare(measured, by=["android_release"]).to_dicts()
     assert row["verdict"] == "higher" and row["p"] == pytest.approx(2 / 252) == row["p_adjusted"]
-    assert row["effect"] == 1.0 and row["least_n"] is None
+    assert row["effect"] == 1.0 and row["tested_by"] == "ranks"
     assert row["difference"] == pytest.approx(other["value"] - group["value"])
     assert row["difference_lo"] <= row["difference"] <= row["difference_hi"]
     assert row["difference_lo"] > 0 and row["ratio_lo"] > 1
 
 
-def test_too_few_captures_are_insufficient_data_and_say_how_many_it_takes() -> None:
-    captures = [*repeated("a", [0.1], workload="a"), *repeated("b", [0.9], workload="b")]
+@pytest.mark.parametrize("count", [1, 2])
+def test_fewer_than_three_captures_are_insufficient_data(count: int) -> None:
+    captures = [*repeated("a", [0.1, 0.12][:count], workload="a"), *repeated("b", [0.9, 0.8][:count], workload="b")]
     measured = shares(captures).filter(pl.col("class") == "consecutive")
     (row,) = compare.compare(measured, by=["workload"]).to_dicts()
-    assert (row["verdict"], row["p"], row["p_adjusted"], row["least_n"]) == ("insufficient data", None, None, 4)
+    assert (row["verdict"], row["p"], row["p_adjusted"], row["tested_by"]) == ("insufficient data", None, None, None)
     assert row["difference_lo"] is None and row["ratio_lo"] is None
-    assert compare.summarise(measured, by=["workload"])["lo"].to_list() == [None, None]
+    assert compare.summarise(measured, by=["workload"])["lo"].is_null().all() == (count == 1)
 
 
-def test_a_difference_that_is_one_of_many_is_no_difference() -> None:
-    """Four captures on each side can show one difference alone (p = 1/35), but none among three."""
+def test_where_ranks_could_show_no_difference_means_are_compared() -> None:
+    """Four captures on each side can show one difference by ranks (p = 1/35), but none among three."""
     first, second, third = ([0.1 * k + 0.01 * at for at in range(4)] for k in (1, 3, 5))
     captures = [*repeated("a", first, workload="a"), *repeated("b", second, workload="b")]
     measured = shares(captures).filter(pl.col("class") == "consecutive")
-    assert compare.compare(measured, by=["workload"])["verdict"].to_list() == ["higher"]
+    (row,) = compare.compare(measured, by=["workload"]).to_dicts()
+    assert (row["verdict"], row["tested_by"]) == ("higher", "ranks")
     captures += repeated("c", third, workload="c")
     measured = shares(captures).filter(pl.col("class") == "consecutive")
     rows = compare.compare(measured, by=["workload"])
-    assert rows["verdict"].to_list() == ["insufficient data"] * 3
-    assert (
-        rows["p"].to_list() == pytest.approx([1 / 35] * 3)
-        and rows["p_adjusted"].to_list() == [pytest.approx(3 / 35)] * 3
+    assert set(rows["tested_by"]) == {"means"} and rows["verdict"].to_list() == ["higher"] * 3
+    least, between, most = rows["p"].sort()
+    assert rows["p_adjusted"].sort().to_list() == pytest.approx(
+        [3 * least, max(3 * least, 2 * between), max(3 * least, 2 * between, most)]
     )
-    assert rows["least_n"].to_list() == [5] * 3
     lenient = compare.compare(measured, by=["workload"], correction="bh")
-    assert lenient["p_adjusted"].to_list() == pytest.approx([1 / 35] * 3)
-    assert lenient["verdict"].to_list() == ["higher"] * 3
+    assert (lenient["p_adjusted"] <= rows["p_adjusted"]).all()
+    # Overlapping ones are not told apart by means either.
+    captures = [
+        *repeated("d", [0.1, 0.5, 0.9, 0.3], workload="d"),
+        *repeated("e", [0.2, 0.6, 0.8, 0.9], workload="e"),
+        *repeated("f", [0.4, 0.1, 0.3, 0.8], workload="f"),
+    ]
+    rows = compare.compare(shares(captures).filter(pl.col("class") == "consecutive"), by=["workload"])
+    assert set(rows["verdict"]) == {"no difference shown"}
+
+
+def test_a_share_and_the_rest_of_the_whole_are_one_question() -> None:
+    levels = {"a": 0.1, "b": 0.3}
+    captures = [
+        one
+        for name, level in levels.items()
+        for one in repeated(name, [level + 0.01 * at for at in range(4)], workload=name)
+    ]
+    both = shares(captures).filter(pl.col("class").is_in(["consecutive", "random"]))
+    rows = compare.compare(both, by=["workload"])
+    assert rows["p"].to_list() == rows["p_adjusted"].to_list() == pytest.approx([1 / 35] * 2)
+    assert sorted(rows["verdict"]) == ["higher", "lower"]
+
+
+def test_a_difference_may_be_shown_not_to_matter() -> None:
+    captures = [
+        *repeated("a", [0.5, 0.51, 0.5, 0.51, 0.5], workload="a"),
+        *repeated("b", [0.51, 0.5, 0.51, 0.5, 0.51], workload="b"),
+    ]
+    measured = shares(captures).filter(pl.col("class") == "consecutive")
+    verdicts = {
+        smallest: compare.compare(measured, by=["workload"], smallest=smallest)["verdict"].item()
+        for smallest in (None, 0.001, 0.1)
+    }
+    assert verdicts == {None: "no difference shown", 0.001: "no difference shown", 0.1: "no difference that matters"}
+    far = measured.with_columns(value=pl.col("value") + 0.3 * (pl.col("workload") == "b"))
+    assert compare.compare(far, by=["workload"], smallest=0.1)["verdict"].item() == "higher"
+
+
+def test_a_gate_has_three_answers() -> None:
+    captures = [
+        *repeated("a", [0.5, 0.51, 0.5, 0.51, 0.5], workload="old"),
+        *repeated("b", [0.56, 0.57, 0.56, 0.57, 0.56], workload="new"),
+    ]
+    measured = shares(captures).filter(pl.col("class") == "consecutive")
+    for limit, gate in ((0.2, "within"), (0.06, "undecided"), (0.01, "beyond"), (-0.05, "within")):
+        table = compare.gate(measured, by=["workload"], limit=limit)
+        assert table["gate"].to_list() == [gate], limit
+    backwards = compare.gate(measured, by=["workload"], limit=-0.01, baseline="new")
+    assert backwards.select("group_first", "group_second", "gate").rows() == [("new", "old", "beyond")]
+    rates = measured.with_columns(unit=pl.lit("B/s"))  # of the first then: 0.56 is 12 % more than 0.5
+    assert compare.gate(rates, by=["workload"], limit=0.2)["gate"].to_list() == ["within"]
+    assert compare.gate(rates, by=["workload"], limit=0.06)["gate"].to_list() == ["beyond"]
+
+
+def test_a_baseline_is_compared_with_every_other_group() -> None:
+    captures = [one for name in "abc" for one in repeated(name, [0.5, 0.6, 0.7], workload=name)]
+    measured = shares(captures).filter(pl.col("class") == "consecutive")
+    rows = compare.compare(measured, by=["workload"], baseline="b")
+    assert rows.select("group_first", "group_second").rows() == [("b", "a"), ("b", "c")]
+    with pytest.raises(InputError, match="no group is called 'd'; there are a, b, c"):
+        compare.compare(measured, by=["workload"], baseline="d")
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))
@@ -333,7 +395,7 @@ def test_holm_is_its_definition(values: list[float]) -> None:
     expected = [
         min(1.0, max(ordered[at] * (len(values) - at) for at in range(place + 1))) for place in range(len(values))
     ]
-    assert sorted(comparison._adjusted(values, "holm")) == pytest.approx(expected)
+    assert sorted(verdicts._adjusted(values, "holm")) == pytest.approx(expected)
 
 
 def test_pairs_see_what_groups_hide() -> None:
@@ -356,7 +418,9 @@ def test_pairs_see_what_groups_hide() -> None:
     assert missing["n_first"] == 7 and missing["note"] == "1 of them has no counterpart"
     few = measured.filter(pl.col("workload").is_in(["w0", "w1", "w2", "w3", "w4"]))
     (five,) = compare.compare(few, by=["android_release"], paired_by=["workload"]).to_dicts()
-    assert (five["verdict"], five["p"], five["least_n"]) == ("insufficient data", None, 6)
+    assert (five["tested_by"], five["n_first"]) == ("means", 5) and five["ratio_lo"] < five["ratio"] < five["ratio_hi"]
+    (two,) = compare.compare(few.head(4), by=["android_release"], paired_by=["workload"]).to_dicts()
+    assert (two["verdict"], two["p"]) == ("insufficient data", None)
 
 
 def bursts(seed: int, likely: float, nr: int = 4000) -> list[bool]:
@@ -387,9 +451,12 @@ def test_windows_are_the_repeats_of_one_capture() -> None:
     # What is compared with a capture does not change what is said of it.
     alone = compare.summarise(measured.filter(workload="b"), by=["workload"])
     assert alone.to_dicts() == summary.filter(workload="b").to_dicts()
-    few = compare.compare(shares(captures[:2], window_ns=2000 * MS), by=["workload"])
+    assert rows["a", "b"]["tested_by"] == "blocks" and rows["a", "b"]["longer"] is None
+    assert 200 < rows["a", "b"]["n_effective_first"] <= 400
+    same = compare.compare(shares(captures[::2], window_ns=4_000 * MS), by=["workload"])
+    assert set(same["verdict"]) == {"no difference shown"} and same["longer"].min() > 1
+    few = compare.compare(shares(captures[:2], window_ns=20_000 * MS), by=["workload"])
     assert set(few["verdict"]) == {"insufficient data"} and set(few["p"]) == {None}
-    assert min(few["least_n"]) > 20
     with pytest.raises(ValueError, match="pairs are of captures"):
         compare.compare(measured, by=["workload"], paired_by=["device"])
 
@@ -463,6 +530,20 @@ def test_groups_that_nothing_tells_apart_share_ranks() -> None:
         shares(repeated("a", [0.1], workload="a") + repeated("b", [0.9], workload="b")), by=["workload"]
     )
     assert set(single.select("rank_from", "rank_to").rows()) == {(1, 2)}
+
+
+def test_five_repetitions_rank_what_is_far_apart() -> None:
+    """As in the table of the Mobibench server: five devices with five repetitions each, intervals that do not meet."""
+    levels = {"p": 0.02, "q": 0.1, "r": 0.3, "s": 0.6, "t": 0.9}
+    captures = [
+        one
+        for device, level in levels.items()
+        for one in repeated(device, [level + 0.01 * at for at in range(-1, 4)], device=device, android_release="13")
+    ]
+    ranked = compare.ranking(shares(captures).filter(pl.col("class") == "consecutive"))
+    assert ranked.select("device", "rank_from", "rank_to").rows() == [
+        (device, place, place) for place, device in enumerate("tsrqp", 1)
+    ]
 
 
 def test_the_shortest_time_is_first() -> None:
@@ -551,7 +632,16 @@ def test_the_command_says_what_the_functions_say(tmp_path: Path, capsys: pytest.
     assert told["groups"] == [{name: value for name, value in one.items() if value is not None} for one in groups]
     printed = run(capsys, *words)
     assert re.search(r"count_ratio +write +consecutive +mail +game +\d\d\.\d% .* higher\n", printed)
-    assert "A repeat is a window of time" in printed
+    assert "A repeat is a window of time" in printed and "Tested by blocks, which takes: " in printed
+    assert re.search(
+        r"^count_ratio write consecutive: mail \d+\.\d%, game \d+\.\d%: \d+(\.\d)? points higher \[", printed, re.M
+    )
+    only = ("--metric", "count_ratio", "--where", "class=consecutive")
+    for limit, status, said in (("<+90%", 0, "within"), ("<+1%", 3, "beyond"), (">-1%", 0, "within")):
+        with nullcontext() if status == 0 else pytest.raises(SystemExit) as ended:
+            assert cli.main([*map(str, words), *only, "--baseline", "mail", "--gate", limit]) == 0
+        assert status == 0 or (ended is not None and ended.value.code == status)
+        assert re.search(rf"mail +game .* {said}$", capsys.readouterr().out, re.M)
 
 
 def test_a_released_dataset_gives_what_its_captures_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -583,7 +673,7 @@ def test_a_released_dataset_gives_what_its_captures_give(tmp_path: Path, capsys:
 def test_the_command_explains_what_is_not_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [trace(tmp_path / f"{name}.csv", seed, 0.5) for seed, name in enumerate("ab")]
     printed = run(capsys, "compare", *paths, "--measure", "mix", "--metric", "count_ratio")
-    assert "insufficient data: at least 4 captures on each side" in printed
+    assert "insufficient data: at least 3 captures on each side" in printed
     assert "One group: there is nothing to compare it with." in run(capsys, "compare", paths[0], "--measure", "mix")
     for words, message in (
         (("--metric", "speed"), "nothing has metric speed; there are bytes, bytes_ratio, count, count_ratio"),
@@ -616,7 +706,13 @@ def test_a_fact_is_checked(words: tuple[str, ...], tmp_path: Path, capsys: pytes
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("words", [("--windows", "ten"), ("--windows", "0s"), ("--windows", "-1s"), ("--where", "op")])
+WRONG_WORDS = [
+    *(("--windows", "ten"), ("--windows", "0s"), ("--windows", "-1s"), ("--where", "op")),
+    *(("--smallest", "5"), ("--smallest", "0%"), ("--smallest", "x%"), ("--gate", "5%"), ("--gate", "<-5%")),
+]
+
+
+@pytest.mark.parametrize("words", WRONG_WORDS)
 def test_wrong_words_are_wrong_usage(words: tuple[str, ...], tmp_path: Path) -> None:
     file = trace(tmp_path / "a.csv", 1, 0.5)
     with pytest.raises(SystemExit) as caught:

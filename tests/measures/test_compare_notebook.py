@@ -98,4 +98,4 @@ def test_with_the_corpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     }
     assert verdicts["read", "Call of Duty", "slide show"] == "lower"
     assert verdicts["read", "Call of Duty", "Telegram's installation"] == "only in the first"
-    assert verdicts["write", "Call of Duty", "Telegram's installation"] == "insufficient data"
+    assert verdicts["write", "Call of Duty", "Telegram's installation"] == "no difference shown"

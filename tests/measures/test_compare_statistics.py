@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from androstep_analysis.stats import blocks, exact
-from androstep_analysis.stats.blocks import Series, block_length, interval, resampled
+from androstep_analysis.stats import exact
+from androstep_analysis.stats.blocks import Difference, Mean, Scale, Series, dependence, interval, mean, of_repeats
 
 VALUES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=6)
 
@@ -150,33 +151,44 @@ def shares(random: np.random.Generator, length: int, correlation: float) -> Seri
 def test_the_mean_is_that_of_the_whole_recording() -> None:
     random = np.random.default_rng(1)
     recordings = [shares(random, 120, 0.5), shares(random, 300, 0.5)]
-    found = resampled(recordings, name="x")
+    found = mean(recordings)
     hits = sum((one.values * one.weights).sum() for one in recordings)
-    assert found.mean == pytest.approx(hits / sum(one.weights.sum() for one in recordings))
+    assert found.value == pytest.approx(hits / sum(one.weights.sum() for one in recordings))
     assert found.windows == 420
-    assert abs(found.means.mean() - found.mean) < found.error / 10
 
 
-def test_blocks_are_the_neighbours_on_a_circle() -> None:
-    values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert blocks._around(values, 2).tolist() == [3, 5, 7, 9, 6]
-    assert blocks._around(values, 1).tolist() == values.tolist()
-    assert blocks._around(values, 5).tolist() == [15] * 5
-
-
-def test_the_error_is_that_of_whole_blocks() -> None:
-    """Against the formula written out: variance of the sums of blocks, for equal and for unequal weights."""
+def test_the_error_is_that_of_leaving_out_each_block() -> None:
+    """Against the formula written out: the jackknife of blocks, for equal and for unequal weights."""
     random = np.random.default_rng(2)
     for series in (shares(random, 200, 0.3), Series(random.normal(size=200), np.ones(200))):
-        found = resampled([series], name="x")
-        deviations = [float(w * (v - found.mean)) for v, w in zip(series.values, series.weights, strict=True)]
-        length = max(block_length(np.array(deviations)), block_length(series.values))
-        sums = [sum(deviations[(at + k) % 200] for k in range(length)) for at in range(200)]
-        blocks = 200 / length
-        variance = blocks / (blocks - 1) * blocks * sum(one**2 for one in sums) / 200
-        assert found.error == pytest.approx(math.sqrt(variance) / series.weights.sum())
-        spread = found.means.std() / found.error
-        assert 0.8 < spread < 1.2
+        found = mean([series])
+        length, _ = dependence(series.weights * (series.values - found.value))
+        count = round(200 / length)
+        parts = np.array_split(np.arange(200), [200 * at // count for at in range(1, count)])
+        without = []
+        for part in parts:
+            rest = np.setdiff1d(np.arange(200), part)
+            without.append(np.average(series.values[rest], weights=series.weights[rest]) - found.value)
+        squares = np.square(without)
+        assert found.error == pytest.approx(math.sqrt((count - 1) / count * squares.sum()))
+        weights = np.array([series.weights[part].sum() for part in parts])
+        freedom = [one.sum() ** 2 / np.square(one).sum() - 1 for one in (weights, squares)]
+        assert found.freedom == pytest.approx(max(1.0, min(freedom)))
+
+
+def test_three_recordings_are_blocks_themselves() -> None:
+    random = np.random.default_rng(12)
+    recordings = [shares(random, 100, 0.5) for _ in range(4)]
+    found = mean(recordings)
+    without = [mean(recordings[:at] + recordings[at + 1 :]).value - found.value for at in range(4)]
+    assert found.error == pytest.approx(math.sqrt(3 / 4 * np.square(without).sum()))
+
+
+def test_independent_repeats_have_the_error_of_every_textbook() -> None:
+    values = [3.0, 4.0, 8.0, 9.0, 1.0]
+    found = of_repeats(values)
+    assert found.error == pytest.approx(stats.sem(values)) and found.effective == 5
+    assert not of_repeats(values[:2]).is_known
 
 
 @pytest.mark.parametrize("correlation", [0.3, 0.6])
@@ -187,63 +199,112 @@ def test_the_block_length_is_the_best_one_for_what_is_known(correlation: float) 
     slope = 2 * sum(k * correlation**k for k in range(1, 400))
     spectrum = (1 + correlation) / (1 - correlation)
     best = (2 * slope**2 / (4 / 3 * spectrum**2)) ** (1 / 3) * length ** (1 / 3)
-    found = np.median([block_length(autoregressive(random, length, correlation)) for _ in range(5)])
-    assert found == pytest.approx(max(best, 2 * length ** (1 / 3)), rel=0.25)
-
-
-def test_the_same_windows_give_the_same_numbers() -> None:
-    series = shares(np.random.default_rng(5), 200, 0.5)
-    first, again, other = (resampled([series], name=name) for name in ("a", "a", "b"))
-    assert interval(first) == interval(again)
-    assert interval(first) != interval(other)
+    lengths, alike = np.median([dependence(autoregressive(random, length, correlation)) for _ in range(5)], axis=0)
+    assert alike == pytest.approx(spectrum, rel=0.1)
+    assert lengths == pytest.approx(max(best, 2 * length ** (1 / 3)), rel=0.25)
 
 
 def test_shares_that_add_up_have_the_same_interval() -> None:
     series = shares(np.random.default_rng(6), 300, 0.5)
-    one, rest = resampled([series], name="x"), resampled([Series(1 - series.values, series.weights)], name="x")
-    (lo, hi), (rest_lo, rest_hi) = interval(one) or (0, 0), interval(rest) or (0, 0)
+    one, rest = mean([series]), mean([Series(1 - series.values, series.weights)])
+    (lo, hi), (rest_lo, rest_hi) = interval(one, Scale.SHARE) or (0, 0), interval(rest, Scale.SHARE) or (0, 0)
     assert (rest_lo, rest_hi) == pytest.approx((1 - hi, 1 - lo))
+    other = mean([shares(np.random.default_rng(7), 300, 0.5)])
+    assert Difference(one, other, Scale.SHARE).p() == pytest.approx(
+        Difference(rest, replace(other, value=1 - other.value), Scale.SHARE).p()
+    )
 
 
-def test_few_windows_or_few_bursts_have_no_interval() -> None:
-    random = np.random.default_rng(7)
-    few = resampled([Series(random.normal(size=40), np.ones(40))], name="x")
-    assert interval(few) is None and few.least_windows > 40
-    burst = np.ones(2000)
-    burst[1000:1010] = 1e6
-    bursts = resampled([Series(random.random(2000), burst)], name="x")
-    assert interval(bursts) is None and bursts.blocks < 3
-    many = resampled([Series(random.random(2000), np.ones(2000))], name="y")
-    assert interval(many) is not None
-    assert blocks.difference(bursts, many) is None
-    for length in range(1, 8):
-        assert interval(resampled([Series(random.random(length), np.ones(length))], name="x")) is None
+MEANS = st.builds(
+    Mean,
+    value=st.floats(0.001, 0.999) | st.sampled_from([0.0, 1.0]),
+    error=st.floats(1e-6, 10),
+    freedom=st.floats(1, 500),
+    windows=st.just(50),
+    effective=st.floats(1, 500),
+    burst=st.just(0.1),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(MEANS, MEANS, st.sampled_from([Scale.SHARE, Scale.POSITIVE]), st.floats(0.5, 0.999))
+def test_intervals_and_tests_say_the_same(first: Mean, second: Mean, scale: Scale, level: float) -> None:
+    """Values stay where values can be; the interval leaves zero out exactly where the test's p-value is below."""
+    if scale is Scale.POSITIVE:
+        first, second = (replace(side, error=side.error * side.value) for side in (first, second))
+    difference = Difference(first, second, scale)
+    assume(difference.is_known)
+    lo, hi = difference.interval(level)
+    assert lo <= difference.value <= hi
+    for side in (first, second):
+        below, above = interval(side, scale, level) or (side.value, side.value)
+        assert 0 <= below <= side.value <= above and (scale is not Scale.SHARE or above <= 1)
+    if scale is Scale.SHARE:
+        assert lo >= -1 - 1e-9 and hi <= 1 + 1e-9
+    p = difference.p()
+    if abs(p - (1 - level)) > 1e-3 * (1 - level) and difference.value != 0:
+        assert (lo > 0 or hi < 0) == (p < 1 - level)
+    backwards = Difference(second, first, scale)
+    assert backwards.p() == pytest.approx(p) and backwards.interval(level) == pytest.approx((-hi, -lo))
+
+
+def test_single_windows_have_no_interval() -> None:
+    one = mean([Series(np.ones(1), np.ones(1))])
+    many = mean([Series(np.random.default_rng(7).random(2000), np.ones(2000))])
+    assert interval(one, Scale.ANY) is None and not Difference(one, many, Scale.ANY).is_known
+    assert interval(many, Scale.POSITIVE) is not None
     with pytest.raises(ValueError, match="windows without weight"):
-        resampled([Series(np.ones(3), np.zeros(3))], name="x")
+        mean([Series(np.ones(3), np.zeros(3))])
+
+
+def test_a_burst_that_holds_nearly_all_leaves_little_known() -> None:
+    random = np.random.default_rng(7)
+    weights = np.ones(2000)
+    weights[1000:1010] = 1e6
+    values = random.random(2000)
+    values[1000:1010] = 0.9
+    found = mean([Series(values, weights)])
+    lo, hi = interval(found, Scale.SHARE) or (0, 1)
+    assert found.freedom == 1 and hi - lo > 0.9 and found.effective < 11
+    weights[1001:1010] = 1
+    assert mean([Series(random.random(2000), weights)]).burst > 0.9
 
 
 def test_what_does_not_vary() -> None:
     random = np.random.default_rng(8)
-    always = resampled([Series(np.ones(400), np.ones(400))], name="x")
-    never = resampled([Series(np.zeros(400), np.ones(400))], name="y")
-    some = resampled([Series(random.random(400), np.ones(400))], name="z")
-    assert interval(always) is None
-    assert blocks.difference(always, never) is None
-    found = blocks.difference(some, always)
-    assert found is not None and found.lo < found.value < found.hi and found.p == 1 / (1 + blocks.RESAMPLES)
-    assert blocks.ratio(never, some) is None
+    always = mean([Series(np.ones(400), random.random(400))])
+    never = mean([Series(np.zeros(400), np.ones(400))])
+    some = mean([Series(random.random(400), np.ones(400))])
+    assert (always.value, always.error) == (1.0, 0.0)
+    assert interval(always, Scale.POSITIVE) is None and not Difference(always, never, Scale.POSITIVE).is_known
+    # Of a share that was 1 in all windows another window could be less.
+    lo, hi = interval(always, Scale.SHARE) or (0, 0)
+    assert 0.97 < lo < hi == 1
+    shared = Difference(some, always, Scale.SHARE)
+    assert shared.interval()[0] > 0 and shared.p() < 1e-6
+    assert Difference(never, some, Scale.POSITIVE).ratio() is None
 
 
 def test_a_ratio_is_a_difference_of_logarithms() -> None:
     random = np.random.default_rng(9)
-    first = resampled([Series(random.uniform(1, 3, 500), np.ones(500))], name="x")
-    second = resampled([Series(random.uniform(2, 6, 500), np.ones(500))], name="y")
-    found = blocks.ratio(first, second)
-    assert found is not None
-    assert found.value == pytest.approx(second.mean / first.mean)
-    # The delta method, to first order.
-    error = math.hypot(first.error / first.mean, second.error / second.mean)
-    assert math.log(found.hi / found.lo) == pytest.approx(2 * 1.96 * error, rel=0.1)
+    first = mean([Series(random.uniform(1, 3, 500), np.ones(500))])
+    second = mean([Series(random.uniform(2, 6, 500), np.ones(500))])
+    lo, hi = Difference(first, second, Scale.POSITIVE).ratio() or (0, 0)
+    error = math.hypot(first.error / first.value, second.error / second.value)
+    far = stats.t.ppf(0.975, Difference(first, second, Scale.POSITIVE).freedom)
+    assert math.log(hi / lo) == pytest.approx(2 * far * error)
+    assert lo < second.value / first.value < hi
+
+
+def test_a_longer_recording_shows_what_this_one_does_not() -> None:
+    random = np.random.default_rng(13)
+    first, second = (Series(random.normal(middle, 1, 200), np.ones(200)) for middle in (10, 10.1))
+    difference = Difference(mean([first]), mean([second]), Scale.POSITIVE)
+    times = difference.longer(0.05)
+    assert difference.p() > 0.05 and times > 1
+    longer = [Mean(one.value, one.error / math.sqrt(times), one.freedom * times, 200, 200, 0.1)
+              for one in (difference.first, difference.second)]  # fmt: skip
+    assert Difference(*longer, Scale.POSITIVE).p() == pytest.approx(0.05, rel=0.05)
 
 
 SIMULATED = 400
@@ -252,39 +313,38 @@ SIMULATED = 400
 
 @pytest.mark.parametrize(
     ("kind", "windows", "correlation", "least"),
-    [("rate", 250, 0.0, 0.92), ("rate", 250, 0.5, 0.91), ("share", 500, 0.5, 0.91), ("share", 500, 0.8, 0.88)],
+    [("rate", 250, 0.0, 0.92), ("rate", 250, 0.5, 0.92), ("share", 500, 0.5, 0.92), ("share", 500, 0.8, 0.9)],
 )
 def test_intervals_hold_the_truth_as_often_as_they_say(
     kind: str, windows: int, correlation: float, least: float
 ) -> None:
     """docs/compare.md has the table of a longer run (benchmarks/compare.py)."""
     random = np.random.default_rng(10)
-    truth = 0.5 if kind == "share" else 0.0
-    hits = tries = 0
-    for number in range(SIMULATED):
+    truth, scale = (0.5, Scale.SHARE) if kind == "share" else (0.0, Scale.ANY)
+    hits = 0
+    for _ in range(SIMULATED):
         series = (
             shares(random, windows, correlation)
             if kind == "share"
             else Series(autoregressive(random, windows, correlation), np.ones(windows))
         )
-        if (found := interval(resampled([series], name=str(number), resamples=499))) is not None:
-            tries += 1
-            hits += found[0] <= truth <= found[1]
-    assert tries > 0.9 * SIMULATED
-    assert least <= hits / tries <= 0.99
+        lo, hi = interval(mean([series]), scale) or (1, 0)
+        hits += lo <= truth <= hi
+    assert least <= hits / SIMULATED
 
 
-def test_without_a_difference_p_values_are_uniform() -> None:
+def test_without_a_difference_few_are_shown() -> None:
     random = np.random.default_rng(11)
-    of_windows, of_repeats, of_pairs = [], [], []
-    for number in range(SIMULATED):
-        sides = [resampled([shares(random, 400, 0.4)], name=f"{number} {side}", resamples=499) for side in "ab"]
-        if (found := blocks.difference(*sides)) is not None:
-            of_windows.append(found.p)
+    found: dict[str, list[float]] = {"windows": [], "ranks": [], "pairs": [], "means": []}
+    for _ in range(SIMULATED):
+        sides = [mean([shares(random, 400, 0.4)]) for _ in range(2)]
+        found["windows"].append(Difference(*sides, Scale.SHARE).p())
         first, second = random.exponential(size=(2, 12))
-        of_repeats.append(exact.rank_test(first, second))
-        of_pairs.append(exact.signed_rank_test(first, second))
-    assert len(of_windows) > 0.9 * SIMULATED
-    for found in (of_windows, of_repeats, of_pairs):
-        assert stats.kstest(found, "uniform").pvalue > 0.001
-        assert np.mean(np.array(found) <= 0.05) < 0.09
+        found["ranks"].append(exact.rank_test(first, second))
+        found["pairs"].append(exact.signed_rank_test(first, second))
+        few = [of_repeats(random.exponential(size=4)) for _ in range(2)]
+        found["means"].append(Difference(*few, Scale.POSITIVE).p())
+    for name in ("ranks", "pairs"):
+        assert stats.kstest(found[name], "uniform").pvalue > 0.001
+    for values in found.values():
+        assert np.mean(np.array(values) <= 0.05) < 0.09

@@ -1,0 +1,184 @@
+"""Two groups side by side in one metric: how large is the difference, and how probable without one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from androstep_analysis.compare.groups import Sample, label
+from androstep_analysis.stats import blocks, exact
+from androstep_analysis.stats.blocks import Difference, Scale
+
+Row: TypeAlias = dict[str, Any]
+
+GREATEST_BURST = 0.2
+"""A window that makes more of the whole is named in the note: the result is its."""
+
+NOTABLE_COVERAGE = 0.01
+
+MUCH_LONGER = 1000
+"""Nobody records so many times as long."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row of `compare.compare` whose verdict is open, and what a verdict is made from.
+
+    `exact_p` is the p-value of a test by ranks, `attainable` the least that so few repeats can give. `difference` is
+    that of the means, on whose scale `smallest` is judged; None where the data do not allow one.
+    """
+
+    row: Row
+    exact_p: float | None = None
+    attainable: float = 1.0
+    exact_test: str | None = None
+    difference: Difference | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Both groups have something of the kind."""
+        return "verdict" not in self.row
+
+    def test(self, questions: int, level: float) -> tuple[str, float] | None:
+        """The test and its p-value where so many questions are asked; None where there is none.
+
+        By ranks where so many repeats can show a difference at all, else of means.
+        """
+        if self.exact_test is not None and self.exact_p is not None and self.attainable * questions <= level:
+            return self.exact_test, self.exact_p
+        if self.difference is None:
+            return None
+        return "blocks" if self.row["repeats"] == "windows" else "means", self.difference.p()
+
+    def longer(self, p: float) -> float | None:
+        """How many times as many windows would show the difference by this p-value, if it is what it seems."""
+        if self.difference is None or self.row["repeats"] != "windows" or not self.difference.value:
+            return None
+        times = self.difference.longer(p)
+        return times if times < MUCH_LONGER else None
+
+    def against(self, limit: float) -> tuple[bool, float] | None:
+        """Whether the change is above `limit`, and the one-sided p-value; None where the data do not allow one.
+
+        The limit is of the change of a share in itself, else of the change as a part of the first.
+        """
+        difference = self.difference
+        if difference is None:
+            return None
+        if self.row["repeats"] == "pairs":  # on logarithms where all are positive
+            if self.row["ratio"] is None:
+                return None
+            limit = math.log1p(limit)
+        elif difference.scale is not Scale.SHARE:
+            difference, limit = difference.times(1 + limit), 0.0
+        return difference.value > limit, difference.beyond(limit)
+
+
+def compared(
+    key: Mapping[str, Any],
+    first: tuple[tuple[str, ...], Sample | None],
+    second: tuple[tuple[str, ...], Sample | None],
+    *,
+    paired: bool,
+) -> Compared:
+    """The second group beside the first."""
+    row: Row = dict(key)
+    for side, (group, sample) in (("first", first), ("second", second)):
+        row[f"group_{side}"] = label(group)
+        if sample is not None:
+            row |= {side: sample.value, f"n_{side}": sample.n, f"n_effective_{side}": sample.mean.effective}
+            row[f"coverage_{side}"] = sample.coverage
+    one, other = first[1], second[1]
+    present = one or other
+    assert present is not None, "one of the two groups has a sample"
+    row |= {"unit": present.unit, "repeats": present.repeats, "note": ""}
+    if one is None or other is None:
+        return Compared(row | {"verdict": "only in the second" if one is None else "only in the first"})
+    row["note"] = "; ".join(_notes(one, other))
+    if paired:
+        return _of_pairs(row, one, other)
+    difference = _difference(one, other)
+    row["effect"] = exact.cliffs_delta(one.every, other.every)
+    if one.windows is not None and other.windows is not None:
+        row |= {"difference": other.value - one.value, "ratio": other.value / one.value if one.value > 0 else None}
+        return Compared(row | _intervals(difference), difference=difference)
+    row["repeats"] = one.repeats if one.repeats == other.repeats else "captures"
+    return _of_repeats(row, one.every, other.every, difference)
+
+
+def _difference(one: Sample, other: Sample) -> Difference | None:
+    scale = one.scale if one.scale is other.scale else Scale.ANY
+    difference = Difference(one.mean, other.mean, scale)
+    return difference if difference.is_known else None
+
+
+def _intervals(difference: Difference | None) -> Row:
+    if difference is None:
+        return {}
+    row = dict(zip(("difference_lo", "difference_hi"), difference.interval(), strict=True))
+    if (ratio := difference.ratio()) is not None:
+        row |= {"ratio_lo": ratio[0], "ratio_hi": ratio[1]}
+    return row
+
+
+def _of_repeats(row: Row, first: Sequence[float], second: Sequence[float], difference: Difference | None) -> Compared:
+    """Medians with Moses' interval, or where repeats are too few for one with the means'."""
+    attainable = exact.attainable(len(first), len(second))
+    by_means = _intervals(difference)
+    for name, bounds in (("difference", exact.difference(first, second)), ("ratio", exact.ratio(first, second))):
+        value, lo, hi = bounds
+        row[name] = value
+        if lo is None and value is not None and f"{name}_lo" in by_means:
+            lo, hi = min(value, by_means[f"{name}_lo"]), max(value, by_means[f"{name}_hi"])
+        row |= {f"{name}_lo": lo, f"{name}_hi": hi}
+    return Compared(row, exact.rank_test(first, second), attainable, "ranks", difference)
+
+
+def _of_pairs(row: Row, one: Sample, other: Sample) -> Compared:
+    both = [pair for pair in one.pairs if pair in other.pairs]
+    first, second = [one.pairs[pair] for pair in both], [other.pairs[pair] for pair in both]
+    alone = len(one.pairs) + len(other.pairs) - 2 * len(both)
+    lonely = f"{alone} of them {'have' if alone > 1 else 'has'} no counterpart" if alone else ""
+    row |= {
+        **_bounds("difference", exact.paired_difference(first, second)),
+        **_bounds("ratio", exact.paired_ratio(first, second)),
+        "first": float(np.median(first)) if both else one.value,
+        "second": float(np.median(second)) if both else other.value,
+        **dict.fromkeys(("n_first", "n_second"), len(both)),
+        **dict.fromkeys(("n_effective_first", "n_effective_second"), float(len(both))),
+        "effect": exact.rank_biserial(first, second) if both else None,
+        "repeats": "pairs",
+        "note": "; ".join(part for part in (row["note"], lonely) if part),
+    }
+    if len(both) < 2:
+        return Compared(row)
+    is_positive = min(*first, *second) > 0
+    apart = np.log(second) - np.log(first) if is_positive else np.asarray(second) - np.asarray(first)
+    difference = Difference(blocks.ZERO, blocks.of_repeats(apart), Scale.ANY)
+    if not difference.is_known:
+        return Compared(row, exact.signed_rank_test(first, second), exact.attainable_paired(len(both)), "signed ranks")
+    name = "ratio" if is_positive else "difference"
+    if row[f"{name}_lo"] is None:
+        lo, hi = difference.interval()
+        row |= {f"{name}_lo": math.exp(lo) if is_positive else lo, f"{name}_hi": math.exp(hi) if is_positive else hi}
+    signed = exact.signed_rank_test(first, second)
+    return Compared(row, signed, exact.attainable_paired(len(both)), "signed ranks", difference)
+
+
+def _bounds(name: str, bounds: exact.Bounds) -> Row:
+    return dict(zip((name, f"{name}_lo", f"{name}_hi"), bounds, strict=True))
+
+
+def _notes(one: Sample, other: Sample) -> Iterator[str]:
+    first, second = one.coverage, other.coverage
+    if first is not None and second is not None and abs(first - second) > NOTABLE_COVERAGE:
+        yield f"known of {first:.0%} and {second:.0%} of the bytes"
+    for side, sample in (("first", one), ("second", other)):
+        if sample.windows is not None and sample.windows.burst > GREATEST_BURST:
+            yield f"one window makes {sample.windows.burst:.0%} of the {side}"
+    if one.windows is not None and one.clocks != other.clocks and "mono" in one.clocks | other.clocks:
+        yield "other clocks: mono does not count the time in which the device sleeps"

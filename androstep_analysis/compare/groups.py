@@ -1,0 +1,132 @@
+"""A table of `measure_all` by groups, and the repeats of each (`compare.comparison`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.compare.measures import dimensions
+from androstep_analysis.errors import InputError
+from androstep_analysis.manifest import FACTS
+from androstep_analysis.stats import blocks
+from androstep_analysis.stats.blocks import Mean, Scale, Series
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The repeats of one group in one metric and dimensions.
+
+    `every` has the value of every repeat, `pairs` those of captures by what they are paired by, and `windows` is the
+    mean of the windows of time where these are the repeats.
+    """
+
+    repeats: str
+    unit: str
+    every: Sequence[float]
+    coverage: float | None
+    clocks: frozenset[str]
+    windows: Mean | None = None
+    pairs: Mapping[tuple[Any, ...], float] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return len(self.every)
+
+    @cached_property
+    def mean(self) -> Mean:
+        """The mean of the repeats."""
+        return blocks.of_repeats(self.every) if self.windows is None else self.windows
+
+    @property
+    def scale(self) -> Scale:
+        is_share = self.unit == "1" and min(self.every) >= 0 and max(self.every) <= 1
+        return blocks.scale(np.asarray(self.every), is_share=is_share)
+
+    @property
+    def value(self) -> float:
+        return float(np.median(self.every)) if self.windows is None else self.windows.value
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A table of `measure_all` by groups: what each is called, and which columns tell it."""
+
+    measured: pl.DataFrame
+    by: Sequence[str]
+    paired_by: Sequence[str]
+    names: Sequence[tuple[str, ...]]
+
+    @classmethod
+    def of(cls, measured: pl.DataFrame, by: Sequence[str], paired_by: Sequence[str] = ()) -> Groups:
+        """Raises `InputError` for a column that is none to compare by, and a capture that does not have a fact."""
+        known = ("capture", *FACTS)
+        for name in (*by, *paired_by):
+            if name not in known:
+                raise InputError(f"{name!r} is nothing to compare by; there are {', '.join(known)}")
+            if (without := measured.filter(pl.col(name).is_null())).height:
+                raise InputError(
+                    f"{without['capture'][0]}: its {name} is not known; add it with `androstep ingest --fact {name}=…`"
+                )
+        if shared := sorted(set(by) & set(paired_by)):
+            raise InputError(f"{shared[0]} is what is compared; pair by something else")
+        if not by:
+            raise InputError("compare by at least one fact, or by capture")
+        text = measured.with_columns(pl.col(name).cast(pl.String) for name in dict.fromkeys((*by, *paired_by)))
+        names = text.select(by).unique(maintain_order=True).rows()
+        labels = [label(name) for name in names]
+        if doubled := next((one for one in labels if labels.count(one) > 1), None):
+            raise InputError(f"two groups would be called {doubled!r}; name one of them otherwise")
+        return cls(text, by, paired_by, names)
+
+    def named(self, text: str) -> tuple[str, ...]:
+        """The group of that label. Raises `InputError` where there is none."""
+        labels = {label(name): name for name in self.names}
+        if text not in labels:
+            raise InputError(f"no group is called {text!r}; there are {', '.join(labels)}")
+        return labels[text]
+
+    def cells(self) -> Iterator[tuple[dict[str, Any], dict[tuple[str, ...], Sample]]]:
+        """Every metric and dimensions with the sample of each group that has any."""
+        keys = ["metric", *dimensions(self.measured)]
+        for key, rows in self.measured.group_by(keys, maintain_order=True):
+            samples = {
+                tuple(group): sample
+                for group, of in rows.group_by(self.by, maintain_order=True)
+                if (sample := self._sample(of)) is not None
+            }
+            if samples:
+                yield dict(zip(keys, key, strict=True)), samples
+
+    def _sample(self, rows: pl.DataFrame) -> Sample | None:
+        rows = rows.filter(pl.col("value").is_finite(), pl.col("weight") > 0)
+        if rows.is_empty():
+            return None
+        about = {
+            "unit": rows["unit"][0],
+            "coverage": rows["coverage"].mean(),
+            "clocks": frozenset(rows["clock"].drop_nulls()),
+        }
+        every = rows["value"].to_list()
+        if rows["kind"][0] == "window":
+            recordings = rows.sort("repeat").partition_by("capture_id", maintain_order=True)
+            series = [Series(one["value"].to_numpy(), one["weight"].to_numpy()) for one in recordings]
+            return Sample("windows", **about, every=every, windows=blocks.mean(series))
+        pairs = dict(_medians(rows, self.paired_by)) if self.paired_by else {}
+        if rows["kind"][0] == "repetition" and rows["capture"].n_unique() == 1:
+            return Sample("repetitions", **about, every=every, pairs=pairs)
+        return Sample("captures", **about, every=[value for _, value in _medians(rows, ["capture"])], pairs=pairs)
+
+
+def label(group: Sequence[str]) -> str:
+    """What a group is called."""
+    return " / ".join(group)
+
+
+def _medians(rows: pl.DataFrame, by: Sequence[str]) -> list[tuple[tuple[Any, ...], float]]:
+    medians = rows.group_by(by, maintain_order=True).agg(pl.col("value").median())
+    return [(tuple(key), value) for *key, value in medians.iter_rows()]

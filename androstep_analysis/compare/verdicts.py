@@ -1,0 +1,106 @@
+"""From p-values to verdicts: how many questions a table asks, and which of their answers are more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+from androstep_analysis.compare.differences import Compared, Row
+
+Correction: TypeAlias = Literal["holm", "bh"]
+"""For several comparisons: Holm (not one false difference, with 95 %) or Benjamini and Hochberg (5 % false ones)."""
+
+LEVEL: Final = 0.05
+"""How often a difference may be shown where there is none."""
+
+GATES: Final = ("within", "beyond", "undecided")
+"""What is said of a change that has a limit."""
+
+
+def give_verdicts(rows: Sequence[Compared], correction: Correction, smallest: float | None) -> None:
+    """Gives every open row its test, its adjusted p-value and its verdict.
+
+    A share and what is left of the whole are one question. With `smallest` a difference that is shown to be smaller
+    does not matter.
+    """
+    asked = [one for one in rows if one.is_open]
+    questions = _questions(asked)
+    count = len(set(questions))
+    tests = [one.test(count, LEVEL) for one in asked]
+    adjusted = _by_question([None if test is None else test[1] for test in tests], questions, correction)
+    small = [None if smallest is None else _smaller(one, smallest) for one in asked]
+    unimportant = _by_question(small, questions, correction)
+    for one, test, p_adjusted, p_small in zip(asked, tests, adjusted, unimportant, strict=True):
+        row = one.row
+        if test is None:
+            row["verdict"] = "insufficient data"
+            continue
+        row |= {"tested_by": test[0], "p": test[1], "p_adjusted": p_adjusted, "p_smaller": p_small}
+        assert p_adjusted is not None, "what is tested has a p-value"
+        if p_small is not None and p_small <= LEVEL:
+            row["verdict"] = "no difference that matters"
+        elif p_adjusted <= LEVEL and row["difference"]:
+            row["verdict"] = "higher" if row["difference"] > 0 else "lower"
+        else:
+            row["verdict"] = "no difference shown"
+            row["longer"] = one.longer(LEVEL / count)
+
+
+def give_gates(rows: Sequence[Compared], limit: float, correction: Correction) -> None:
+    """Gives every row p-value and gate of a change from the first that must stay below `limit` (above, if negative)."""
+    asked = [one for one in rows if one.is_open]
+    sides = [one.against(limit) for one in asked]
+    adjusted = _by_question([None if side is None else side[1] for side in sides], _questions(asked), correction)
+    for one in rows:
+        one.row["gate"] = "undecided"
+    for one, side, p in zip(asked, sides, adjusted, strict=True):
+        one.row["p_gate"] = p
+        if side is not None and p is not None and p <= LEVEL:
+            one.row["gate"] = "within" if side[0] is (limit < 0) else "beyond"
+
+
+def _smaller(one: Compared, smallest: float) -> float | None:
+    """The p-value of two one-sided tests (TOST, Schuirmann 1987): between minus and plus `smallest`."""
+    below, above = one.against(-smallest), one.against(smallest)
+    if below is None or above is None:
+        return None
+    return max(below[1], above[1]) if below[0] and not above[0] else 1.0
+
+
+def _questions(rows: Sequence[Compared]) -> list[tuple[object, ...]]:
+    """Which question each row asks: those of a share and of the rest of the whole are the same."""
+    return [_question(number, one.row) for number, one in enumerate(rows)]
+
+
+def _question(number: int, row: Row) -> tuple[object, ...]:
+    first, second = row["first"], row["second"]
+    if row["unit"] != "1" or not (0 <= first <= 1 and 0 <= second <= 1) or first == second:
+        return (number,)
+    if first > second:
+        first, second = 1 - first, 1 - second
+    return row["metric"], row["group_first"], row["group_second"], round(first, 9), round(second, 9)
+
+
+def _by_question(
+    values: Sequence[float | None], questions: Sequence[tuple[object, ...]], correction: Correction
+) -> list[float | None]:
+    """The p-values, adjusted for the number of questions that have one."""
+    of = {question: value for question, value in zip(questions, values, strict=True) if value is not None}
+    adjusted = dict(zip(of, _adjusted(list(of.values()), correction), strict=True))
+    return [None if value is None else adjusted[asked] for value, asked in zip(values, questions, strict=True)]
+
+
+def _adjusted(values: Sequence[float], correction: Correction) -> list[float]:
+    """The p-values, adjusted for their number."""
+    if not values:
+        return []
+    if correction == "bh":
+        from scipy import stats  # takes a second that nothing else needs
+
+        return [float(p) for p in stats.false_discovery_control(values, method="bh")]
+    order = sorted(range(len(values)), key=lambda at: values[at])
+    adjusted, most = [0.0] * len(values), 0.0
+    for place, at in enumerate(order):
+        most = max(most, min(1.0, values[at] * (len(values) - place)))
+        adjusted[at] = most
+    return adjusted
