@@ -19,9 +19,18 @@ from androstep_analysis.errors import InputError, Loss, LossWarning
 class Results:
     """The results of one file, or of several together.
 
-    `tables` has a DataFrame for each table of their kind, in the schema's columns and types. `losses` says what of the
-    file could not be read. Times are of `clock`; `monotonic_offset_ns` and `realtime_offset_ns` are CLOCK_MONOTONIC
-    and CLOCK_REALTIME minus it, where the file tells.
+    Attributes
+    ----------
+    format : str
+        What wrote them; of several files each such name once.
+    tables : dict of DataFrame
+        A table for each name of their kind, in the schema's columns and types (docs/tables.md).
+    losses : tuple of Loss
+        What of the files could not be read.
+    clock : str
+        The clock of their times; unknown where files have several.
+    monotonic_offset_ns, realtime_offset_ns : int, optional
+        CLOCK_MONOTONIC and CLOCK_REALTIME minus that clock, where the file tells.
     """
 
     format: str

@@ -23,23 +23,47 @@ def compare(
 ) -> pl.DataFrame:
     """How much faster or slower the second results are than the first, for every configuration and metric.
 
-    Takes two sets of tables bench_runs and bench: of two runs, two filesystems, two devices. Configurations belong
-    together where the columns `by` of bench_runs (default: everything that was asked for) are equal; columns that are
-    the same everywhere are left out of the result. Columns: metric, the configuration's, value (Float64: median of
-    the second over median of the first), unit (``1``), n (Int64, repetitions on both sides), lo, hi (Float64),
-    verdict (Enum `VERDICTS`), first, second (Float64, the medians), n_first, n_second (Int64). Invalid repetitions
-    are left out. A configuration that only one side has is listed with that verdict.
+    Parameters
+    ----------
+    first, second : mapping of DataFrame
+        Tables bench_runs and bench each: of two runs, two filesystems, two devices.
+    by : sequence of str
+        Columns of bench_runs in which configurations are equal that belong together; by default everything that was
+        asked for. Those that are the same everywhere are left out of the result.
 
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (String), the configuration's, value (Float64 [1]: median of the second over median of the
+        first), unit, n (Int64, valid repetitions on both sides), lo, hi (Float64), verdict (Enum, of the second:
+        faster, slower, no difference shown, too few repetitions, no valid repetition in both, only in the first, only
+        in the second), first, second (Float64, the medians), n_first, n_second (Int64).
+
+    Raises
+    ------
+    ValueError
+        Where a side has one configuration on several machines or filesystems: choose one first.
+
+    Notes
+    -----
     The interval holds the ratio with 95 % confidence, if the two sides differ by a factor and otherwise have the same
     distribution, whatever it is: it is made of the ratios of every repetition of one side to every one of the other,
-    from the k-th least to the k-th greatest, with k from the exact distribution of Mann and Whitney's U (Moses 1953;
-    Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 2014, §4.3, on logarithms). A bootstrap of so few
-    values is narrower than it should be. With too few repetitions (less than 4 and 4, 3 and 5, 2 and 8) no interval
-    reaches that level, and there is none. `verdict` is of the second: faster or slower where the interval leaves 1
-    out (more operations, less latency). Of twenty configurations without any difference one is to be expected that
-    shows one.
+    from the k-th least to the k-th greatest, with k from the exact distribution of Mann and Whitney's U. A bootstrap of
+    so few values is narrower than it should be. With too few repetitions (less than 4 and 4, 3 and 5, 2 and 8) no
+    interval reaches that level, and there is none. The second is faster or slower where the interval leaves 1 out (more
+    operations, less latency). Of twenty configurations without any difference one is to be expected that shows one.
 
-    Raises `ValueError` where a side has one configuration on several machines or filesystems: choose one first.
+    References
+    ----------
+    ``schemas/definitions.toml``, bench_ratio; Moses, 1953; Hollander, Wolfe and Chicken, Nonparametric Statistical
+    Methods, 2014, section 4.3, on logarithms.
+
+    Examples
+    --------
+    >>> ext4, xfs = (bench.read(f"datasets/bench/{fs}_disk/modes.rec.xz").tables for fs in ("ext4", "xfs"))
+    >>> table = bench.compare(ext4, xfs).filter(metric="iops", test="rand_write", sync_mode="buffered")
+    >>> table.select(pl.col("value", "lo", "hi").round(2), "verdict").row(0)
+    (1.91, 1.37, 2.3, 'faster')
     """
     sides = [_values(tables, by) for tables in (first, second)]
     both = pl.concat([side.select(by) for side in sides])

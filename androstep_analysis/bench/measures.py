@@ -24,12 +24,36 @@ _DURABLE_AFTER: Final = ("fsync", "fdatasync", "mmap_sync")
 
 
 def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """A row for each repetition and metric: the columns of bench_runs, then metric, value (Float64), unit.
+    """Rates and quantiles of latency of every repetition, invalid ones too.
 
-    Takes tables bench_runs and bench. `iops` of files and `tps` of SQLite and PostMark are whole operations of all
-    workers per second of the measured time, pauses asked for not counted; `bandwidth` the bytes they moved, which
-    SQLite's rows are not. ``latency_p50`` … are quantiles of whole operations (`quantile`). What a tool did not tell
-    has no row.
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        Tables bench_runs and bench, as in ``read(…).tables`` and `Capture.bench`.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns of bench_runs, then metric (String), value (Float64), unit; a row for each repetition and metric.
+        iops of files and tps of SQLite and PostMark [1/s] are whole operations of all workers; bandwidth [B/s] the
+        bytes they moved, which SQLite's rows are not; latency_p50, latency_p90, latency_p99, latency_p99.9 and
+        latency_p99.99 [ns] quantiles of whole operations. What a tool did not tell has no row.
+
+    Notes
+    -----
+    A quantile is the nearest rank: of a histogram the greatest value that it can be, at most the longest latency; where
+    there is no histogram, what the tool printed.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, bench_rate.
+
+    Examples
+    --------
+    >>> tables = bench.read("datasets/bench/ext4_disk/modes.rec.xz").tables
+    >>> rates = bench.measures(tables).filter(metric="iops", test="seq_write", sync_mode="fsync")
+    >>> rates["value"].round().to_list()
+    [6630.0, 5554.0, 3343.0, 4597.0, 2927.0]
     """
     whole = tables["bench"].filter(thread=-1, part="op")
     seconds = (pl.col("duration_ns") - pl.col("paused_ns").fill_null(0)) / 1e9
@@ -58,8 +82,23 @@ def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def write_amplification(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Bytes that the device wrote, for whoever, for each byte that the operations of a repetition wrote.
 
-    Takes tables bench_runs and bench. The columns of bench_runs, then value (Float64). There is a row only where what
-    was written had to be on the device when the last worker ended, and the device's bytes are known.
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        As of `measures`.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns of bench_runs, then value (Float64 [1]). There is a row only where what was written had to be on the
+        device when the last worker ended, and the device's bytes are known; invalid repetitions have one too.
+
+    Examples
+    --------
+    >>> tables = bench.read("datasets/bench/ext4_disk/modes.rec.xz").tables
+    >>> written = bench.write_amplification(tables).filter(test="seq_write", sync_mode="osync")
+    >>> written["value"].round(2).to_list()
+    [1.26, 1.24, 1.66, 1.17, 1.21]
     """
     whole = tables["bench"].filter(thread=-1)
     written = whole.group_by(RUN).agg(

@@ -58,9 +58,37 @@ def sniff(path: Path) -> bool:
 def read(*paths: str | os.PathLike[str]) -> Results:
     """The results in files or capture directories, together.
 
-    Tables are bench_runs, bench, bench_series and bench_ops as in schemas/; a run that failed is there and marked
-    invalid. Warns (`LossWarning`) of what could not be read. Raises `InputError` for a file that is of no known tool,
-    or damaged beyond use, and where the same results are given twice.
+    Parameters
+    ----------
+    *paths : path-like
+        Files that iobench (``--record``), fio (its text or JSON) or Mobibench (its text) wrote, plain or compressed,
+        and captures of `androstep bench`.
+
+    Returns
+    -------
+    Results
+        With tables bench_runs, bench, bench_series and bench_ops (docs/tables.md). A run that failed is there and
+        marked invalid.
+
+    Raises
+    ------
+    InputError
+        For a file that is of no known tool, or damaged beyond use, and where the same results are given twice.
+
+    Warns
+    -----
+    LossWarning
+        Of what could not be read.
+
+    References
+    ----------
+    ``probes/FORMAT.md``, of iobench's records.
+
+    Examples
+    --------
+    >>> results = bench.read("datasets/bench/ext4_peers/writes-0.rec.xz", "datasets/bench/ext4_peers/writes-0.json.xz")
+    >>> sorted(results.tables["bench_runs"]["tool"].unique())
+    ['fio', 'iobench']
     """
     return results.read(KIND, paths)
 

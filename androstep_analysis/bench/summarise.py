@@ -14,16 +14,40 @@ from androstep_analysis.stats.exact import rank
 def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
     """Median of every metric of every configuration over its valid repetitions, with its confidence interval.
 
-    Takes tables bench_runs and bench (`read(…).tables`, `Capture.tables` collected). Columns: metric, the columns of
-    bench_runs `by` which configurations are told apart (default: those that differ, and a few that are always
-    there), value (Float64), unit, n (Int64, repetitions), lo, hi (Float64), confidence (Float64). Metrics are those
-    of `measures`, and ``invalid_runs``: how many of the configuration's n repetitions are left out because they are
-    invalid.
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        As of `measures`.
+    by : sequence of str, optional
+        Columns of bench_runs by which configurations are told apart; by default those that differ, and a few that are
+        always there.
 
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (String), `by`, value (Float64), unit, n (Int64, repetitions), lo, hi, confidence (Float64).
+        Metrics are those of `measures`, and invalid_runs [repetitions]: how many of the configuration's n repetitions
+        are left out because they are invalid.
+
+    Notes
+    -----
     The interval goes from the j-th least to the j-th greatest repetition; with j as large as possible, it holds the
-    median of the distribution with probability `confidence` of at least 0.95, whatever the distribution (Le Boudec,
-    Performance Evaluation of Computer and Communication Systems, 2010, §2.2.2). Below 6 repetitions no interval
-    reaches that: it is then least and greatest, and `confidence` says what they are worth. One repetition has none.
+    median of the distribution with probability `confidence` of at least 0.95, whatever the distribution. Below 6
+    repetitions no interval reaches that: it is then least and greatest, and `confidence` says what they are worth. One
+    repetition has none.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, bench_rate and bench_interval; Le Boudec, Performance Evaluation of Computer and
+    Communication Systems, 2010, section 2.2.2.
+
+    Examples
+    --------
+    >>> tables = bench.read("datasets/bench/ext4_disk/modes.rec.xz").tables
+    >>> summary = bench.summarise(tables, by=["test", "sync_mode"])
+    >>> fsync = summary.filter(metric="iops", test="rand_write", sync_mode="fsync")
+    >>> fsync.select(pl.col("value", "lo", "hi").round(), "n", "confidence").row(0)
+    (4528.0, 3872.0, 5101.0, 5, 0.9375)
     """
     runs = tables["bench_runs"]
     dims = dimensions(runs) if by is None else list(by)
@@ -57,11 +81,31 @@ def medians(measured: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
 def latencies(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
     """Quantiles of latency of every part of the operations, over all valid repetitions of a configuration together.
 
-    Takes tables bench_runs and bench. Columns: metric (``latency``), the columns `by` which configurations are told
-    apart (as in `summarise`), part, quantile (p50 … p99.99, max), value (Float64, ns), unit, n (Int64, operations),
-    lo, hi (Float64, ns). The histograms are merged and the quantile taken then: it lies in the bucket ``[lo, hi]``,
-    a 64th of its value wide for iobench, and `value` is the greatest latency it can be. This says how exact the
-    number is, not how much repetitions differ. Results without a histogram have no rows.
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        As of `measures`.
+    by : sequence of str, optional
+        As in `summarise`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (latency), `by`, part (Enum), quantile (Enum: p50, p90, p99, p99.9, p99.99, max), value (Float64
+        [ns]), unit, n (Int64, operations), lo, hi (Float64 [ns]). Results without a histogram have max only.
+
+    Notes
+    -----
+    The histograms are merged and the quantile taken then: it lies in the bucket ``[lo, hi]``, a 64th of its value wide
+    for iobench, and `value` is the greatest latency it can be. This says how exact the number is, not how much
+    repetitions differ.
+
+    Examples
+    --------
+    >>> tables = bench.read("datasets/bench/ext4_disk/modes.rec.xz").tables
+    >>> table = bench.latencies(tables, by=["sync_mode"]).filter(part="op", quantile="p99", sync_mode="fsync")
+    >>> table.select("value", "n", "lo", "hi").row(0)
+    (1343487.0, 10095, 1327104.0, 1343487.0)
     """
     dims = dimensions(tables["bench_runs"]) if by is None else list(by)
     keys = [*dims, "part"]
@@ -92,9 +136,26 @@ def latencies(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
 def distribution(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
     """The cumulative distribution of latency of every part, over all valid repetitions of a configuration together.
 
-    Takes tables bench_runs and bench. Columns: metric (``cumulative_ratio``), the columns `by` which configurations
-    are told apart (as in `summarise`), part, latency_ns (Int64), value (Float64: share of the operations that took at
-    most `latency_ns`, which is the end of a bucket), unit, n (Int64, operations in the bucket).
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        As of `measures`.
+    by : sequence of str, optional
+        As in `summarise`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (cumulative_ratio), `by`, part (Enum), latency_ns (Int64), value (Float64 [1]: share of the
+        operations that took at most `latency_ns`, which is the end of a bucket), unit, n (Int64, operations in the
+        bucket).
+
+    Examples
+    --------
+    >>> tables = bench.read("datasets/bench/ext4_disk/modes.rec.xz").tables
+    >>> table = bench.distribution(tables, by=["sync_mode"]).filter(part="sync", sync_mode="fsync")
+    >>> table.filter(pl.col("value") >= 0.5)["latency_ns"].min()
+    163839
     """
     dims = dimensions(tables["bench_runs"]) if by is None else list(by)
     keys = [*dims, "part"]
@@ -114,8 +175,23 @@ def distribution(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None
 def series(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Throughput over time of every repetition, all workers together.
 
-    Takes tables bench_runs and bench_series. Columns: metric (iops, bandwidth), run_id, repeat, ts_ns (Int64, the
-    start of a window), duration_ns (Int64), valid, value (Float64), unit, n (Int64, operations in the window).
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        Tables bench_runs and bench_series.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (iops [1/s], bandwidth [B/s]), run_id (String), repeat (Int32), ts_ns (Int64, the start of a
+        window), duration_ns (Int64), valid (Boolean), value (Float64), unit, n (Int64, operations in the window).
+
+    Examples
+    --------
+    >>> tables = bench.read("datasets/bench/ext4_disk/threads.rec.xz").tables
+    >>> table = bench.series(tables).filter(metric="iops")
+    >>> table["n"].sum() == tables["bench_series"]["ops"].sum()
+    True
     """
     known = tables["bench_series"].join(tables["bench_runs"].select(*RUN, "valid", "ts_ns"), on=RUN, suffix="_run")
     windows = known.group_by(*RUN, "valid", "ts_ns").agg(

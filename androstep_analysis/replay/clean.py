@@ -77,10 +77,17 @@ _TRANSFERS = (
 class Cleaned:
     """What became of table `syscalls`.
 
-    `left_out` has a row for each `reason` (one of `REASONS`) and `call` (as recorded): `count` rows, and the `bytes`
-    that they moved (Int64). Rows of `syscalls` = operations that are not inserted + the sum of `count`. `conflicts`
-    counts what cannot have been done by the recorded calls alone: a file that is there after it was removed, or is not
-    although nobody removed it (inserted operations make or remove it), or a number that is opened while it is open.
+    Attributes
+    ----------
+    program : Program
+        What is left.
+    left_out : polars.DataFrame
+        Columns reason (String, one of `REASONS`), call (String, as recorded), count (Int64, rows), bytes (Int64, that
+        they moved). Rows of `syscalls` = operations that are not inserted + the sum of count.
+    conflicts : int
+        How often something cannot have been done by the recorded calls alone: a file that is there after it was
+        removed, or is not although nobody removed it (inserted operations make or remove it), or a number that is
+        opened while it is open.
     """
 
     program: Program
@@ -143,13 +150,49 @@ def clean(
     unknown: Literal["leave out", "files"] = "leave out",
     page_bytes: int | None = None,
 ) -> Cleaned:
-    """The program of table `syscalls`, whose rows are in order of time.
+    """The program of table `syscalls`: what traced threads did to files, closed so that it can be done again.
 
-    `tasks` tells the processes and names of threads. With `processes` only these are kept; what others did to names
-    and descriptors is still followed, and an open or dup of theirs that a kept process depends on is inserted.
-    `unknown` says what becomes of descriptors of which nothing shows what they are: left out, or each a file
-    ``.unnamed/N``. Mappings are whole pages of `page_bytes` (None: unknown; of the smallest there are). Raises
-    InputError for rows that are out of order.
+    Parameters
+    ----------
+    syscalls : DataFrame or LazyFrame
+        Table `syscalls`, in order of time. Where no row has a time, calls are 1 µs apart.
+    tasks : DataFrame or LazyFrame
+        Table `tasks`: the processes and names of threads.
+    processes : sequence of int, optional
+        Only these are kept; what others did to names and descriptors is still followed, and an open or dup of theirs
+        that a kept process depends on is inserted. By default all are.
+    unknown : {"leave out", "files"}
+        What becomes of descriptors of which nothing shows what they are: left out, or each a file ``.unnamed/N``.
+    page_bytes : int, optional
+        Mappings are whole pages of this size; by default of 4096, the smallest there are.
+
+    Returns
+    -------
+    Cleaned
+        The program, and what was left out.
+
+    Raises
+    ------
+    InputError
+        For rows out of order, of which only some have times, or that are too far apart, and where `processes` is empty.
+    ValueError
+        For another `unknown`.
+
+    Notes
+    -----
+    How files are told from other descriptors, what was there at the start, and what is inserted stands at the head of
+    ``replay/clean.py``.
+
+    References
+    ----------
+    Jeong et al., Future Internet 5(4), 2013, Figure 5 (trace cleaner).
+
+    Examples
+    --------
+    >>> recording = androstep.open("datasets/replay/app.strace.xz")
+    >>> replay.clean(recording.syscalls, recording.tables["tasks"])
+    <Cleaned: <Program: 841 operations of 7 threads, 1 files and directories at the start, 4.410 s>, 856 rows left out,
+    0 conflicts>
     """
     if unknown not in ("leave out", "files"):
         raise ValueError(f"unknown: {unknown!r} is neither 'leave out' nor 'files'")

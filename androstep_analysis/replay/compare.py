@@ -29,19 +29,59 @@ Paths = Sequence[str | os.PathLike[str]]
 def summarise(sides: Mapping[str, Paths]) -> pl.DataFrame:
     """Median of every metric of each side over its repetitions, with its confidence interval.
 
-    `sides` names what is compared, a filesystem for instance, and gives the captures or files with its replays.
-    Columns: metric, place (String: the side's name), call, file_type, divergence, quantile (Enum, as in `metrics`),
-    value (Float64), unit, n (Int64, repetitions), lo, hi (Float64), confidence (Float64). The interval is that of
-    `bench.summarise`: least and greatest below six repetitions, none for one.
+    Parameters
+    ----------
+    sides : mapping of sequence of path-like
+        The captures or files with the replays of each side, by its name: a filesystem, for instance.
 
-    Raises `ValueError` where the sides replayed different programs, or one in different modes, and `InputError` for
-    what cannot be read.
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric, place (String: the side's name), call, file_type, divergence, quantile (Enum, as in `metrics`),
+        value (Float64), unit, n (Int64, repetitions), lo, hi, confidence (Float64; the interval of `bench.summarise`).
+
+    Raises
+    ------
+    ValueError
+        Where there is no side, or replays are of different programs or modes.
+    InputError
+        For what cannot be read.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, bench_interval.
+
+    Examples
+    --------
+    >>> names = [f"replay-{number}.rec.xz" for number in range(6)]
+    >>> sides = {fs: [f"datasets/replay/{fs}_disk/{name}" for name in names] for fs in ("ext4", "xfs")}
+    >>> elapsed = replay.summarise(sides).filter(metric="elapsed")
+    >>> elapsed.select("place", (pl.col("value", "lo", "hi") / 1e9).round(2), "n").rows()
+    [('ext4', 4.43, 4.41, 4.73, 6), ('xfs', 4.43, 4.41, 4.68, 6)]
     """
     return over_repetitions(_measured(sides))
 
 
 def over_repetitions(measured: pl.DataFrame) -> pl.DataFrame:
-    """What `summarise` gives, of the rows of `metrics` with a column place; places in the order of their rows."""
+    """What `summarise` gives, of metrics that were read already.
+
+    Parameters
+    ----------
+    measured : polars.DataFrame
+        Rows of `metrics`, with a column place.
+
+    Returns
+    -------
+    polars.DataFrame
+        As of `summarise`; places in the order of their rows.
+
+    Examples
+    --------
+    >>> tables = replay.read(*(f"datasets/replay/ext4_disk/replay-{number}.rec.xz" for number in range(6))).tables
+    >>> table = replay.over_repetitions(replay.metrics(tables).with_columns(place=pl.lit("disk")))
+    >>> table.filter(metric="elapsed").select("place", "n", "confidence").row(0)
+    ('disk', 6, 0.96875)
+    """
     places = pl.Enum(measured["place"].unique(maintain_order=True))
     order = [pl.col("metric").cast(pl.Enum(list(UNITS))), pl.col("place").cast(places)]
     return medians(measured, ["place", *_DIMS]).sort(*order, *_DIMS, nulls_last=False)
@@ -50,14 +90,41 @@ def over_repetitions(measured: pl.DataFrame) -> pl.DataFrame:
 def compare(sides: Mapping[str, Paths]) -> pl.DataFrame:
     """How much more or less time each side takes than the first one.
 
-    `sides` as in `summarise`. Columns: metric (io_time, latency, elapsed), place (String: the side compared with the
-    first), call, file_type, divergence, quantile (Enum), value (Float64: median of the side over median of the first),
-    unit (``1``), n (Int64, repetitions on both sides), lo, hi (Float64), verdict (Enum `VERDICTS`), first, second
-    (Float64, the medians), n_first, n_second (Int64).
+    Parameters
+    ----------
+    sides : mapping of sequence of path-like
+        As in `summarise`.
 
-    Interval and verdict are those of `bench.compare` (Moses): 95 % confidence, no assumption about the distribution,
-    and none where repetitions are too few for it (less than 4 and 4, 3 and 5, 2 and 8): the verdict then is
-    ``insufficient data``. What only one side did, such as a call that failed early, is left out. Raises as `summarise`.
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (String: io_time, latency, elapsed), place (String: the side compared with the first), call,
+        file_type, divergence, quantile (Enum), value (Float64 [1]: median of the side over median of the first), unit,
+        n (Int64, repetitions on both sides), lo, hi (Float64), verdict (Enum: faster, slower, no difference shown,
+        insufficient data), first, second (Float64 [ns], the medians), n_first, n_second (Int64). What only one side
+        did, such as a call that failed early, is left out.
+
+    Raises
+    ------
+    ValueError, InputError
+        As `summarise`.
+
+    Notes
+    -----
+    Interval and verdict are those of `bench.compare`. Where repetitions are too few for an interval, the verdict is
+    insufficient data.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, bench_ratio.
+
+    Examples
+    --------
+    >>> names = [f"replay-{number}.rec.xz" for number in range(6)]
+    >>> sides = {fs: [f"datasets/replay/{fs}_disk/{name}" for name in names] for fs in ("ext4", "xfs")}
+    >>> table = replay.compare(sides).filter(pl.col("call").is_null(), metric="latency", quantile="p90")
+    >>> table.select("place", pl.col("value", "lo", "hi").round(2), "verdict").row(0)
+    ('xfs', 0.28, 0.17, 0.4, 'faster')
     """
     measured = _measured(sides).filter(pl.col("metric").is_in(COMPARED))
     values = measured.group_by("metric", "place", *_DIMS).agg("value")

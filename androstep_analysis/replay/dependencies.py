@@ -128,7 +128,30 @@ class _COperations(ctypes.Structure):
 
 
 def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
-    """Table `replay_dependencies` of table `operations`, in order of `operation` and `after`."""
+    """Which operations of a program wait for operations of other threads.
+
+    Parameters
+    ----------
+    operations : polars.DataFrame
+        Table `operations`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Table `replay_dependencies`: operation, after (Int64: what must have ended before), in this order. Orders that
+        follow from others and from the order in threads are left out.
+
+    Notes
+    -----
+    The rules stand at the head of ``replay/dependencies.py``.
+
+    Examples
+    --------
+    >>> recording = androstep.open("datasets/replay/app.strace.xz")
+    >>> program = replay.clean(recording.syscalls, recording.tables["tasks"]).program
+    >>> replay.dependencies(program.operations).equals(program.dependencies)
+    True
+    """
     paths = pl.concat([operations["path"], operations["path2"]]).drop_nulls().unique(maintain_order=True)
     texts = np.frombuffer("".join(paths).encode(), np.uint8)
     offsets = np.concatenate(([0], paths.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy()))

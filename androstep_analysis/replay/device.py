@@ -54,14 +54,41 @@ _DISCARDS = ("discard", "secure_erase")
 
 
 def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
-    """A program of table `requests`: of device `dev` (``major<<20|minor``), or of the only one there is.
+    """A program of table `requests`: what a block device was asked for, done again with reads, writes and flushes.
 
+    Parameters
+    ----------
+    requests : polars.LazyFrame
+        Table `requests`.
+    dev : int, optional
+        The device (``major << 20 | minor``); by default the only one there is.
+
+    Returns
+    -------
+    Program
+        With `is_device` set. What is not in it, `left_out` says.
+
+    Raises
+    ------
+    InputError
+        For several devices, one that is not there, and where nothing is left.
+
+    Notes
+    -----
     Reads are pread and writes pwrite at the recorded place, with O_DIRECT; with REQ_FUA a write is pwritev with
     RWF_DSYNC, to which Linux adds a flush on a block device, and with REQ_PREFLUSH an inserted fdatasync stands before
     it, if the recording does not show that flush itself. A flush is fdatasync. A discard is fallocate that punches a
-    hole, which Linux does to a block device by writing zeroes without data, not by a discard.
-    What is left out, `left_out` says. Raises `InputError` for several devices, one that is not there, and where nothing
-    is left.
+    hole, which Linux does to a block device by writing zeroes without data, not by a discard. When each begins, and
+    what it waits for, stands at the head of ``replay/device.py``.
+
+    References
+    ----------
+    Linux block/blk-flush.c.
+
+    Examples
+    --------
+    >>> replay.device.program(capture.requests)
+    <Program: 4,594 operations of 73 threads, one device, 9.177 s>
     """
     requested = _requested(requests, _device(requests, dev)).filter(pl.col("reason").is_null()).drop("reason")
     if requested.is_empty():
@@ -80,7 +107,32 @@ def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
 
 
 def left_out(requests: pl.LazyFrame, *, dev: int | None = None) -> pl.DataFrame:
-    """What of the requests is not in their `program`: columns reason, call (the operation), count, bytes."""
+    """What of the requests is not in their `program`.
+
+    Parameters
+    ----------
+    requests : polars.LazyFrame
+        Table `requests`.
+    dev : int, optional
+        As of `program`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns reason (String: no such call, no place, longer than 1 GiB), call (String, the operation), count (Int64),
+        bytes (Int64).
+
+    Raises
+    ------
+    InputError
+        For several devices, one that is not there, and where there is no request.
+
+    Examples
+    --------
+    >>> unplaced = capture.requests.with_columns(sector=pl.when(pl.col("op") != "read").then("sector"))
+    >>> replay.device.left_out(unplaced).rows()
+    [('no place', 'read', 796, 14495744)]
+    """
     return (
         _requested(requests, _device(requests, dev))
         .filter(pl.col("reason").is_not_null())

@@ -34,24 +34,47 @@ _SUMS: Final = ("operations", "io_time", "recorded_io_time", "bytes_read", "byte
 def metrics(tables: Mapping[str, pl.DataFrame], program: Program | None = None) -> pl.DataFrame:
     """Everything that is measured of each replay, without the operations that the cleaner inserted.
 
-    Takes tables replay_runs and replay_ops (`read(…).tables`, `Capture.replay`). Columns: metric (String), those of
-    `DIMENSIONS` (run_id, fs_type String; call, file_type, divergence, quantile Enum), value (Float64), unit (String), n
-    (Int64, operations). Metrics, by what they are told apart beside the run:
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        Tables replay_runs and replay_ops, as in ``read(…).tables`` and `Capture.replay`.
+    program : Program, optional
+        The one that was replayed. It adds recorded_io_time [ns], the sum of the durations that the recording tells, and
+        the sums by file_type (unknown: of no file, or of one without a name).
 
-    - ``io_time`` (definitions.toml, replay_io_time), ``operations``, ``bytes_read``, ``bytes_written``: of all
-      operations (call null) and by call. What sendfile, splice and copy_file_range move counts as read and as written.
-    - ``latency``: quantiles of all and by call.
-    - ``lateness``: quantiles; ``lateness_busy``, ``lateness_waited`` and ``lateness_own`` are the parts it is made of
-      (definitions.toml, replay_lateness). Only of operations that had a time to be due at.
-    - ``elapsed``, ``recorded``, ``elapsed_ratio``: until the last operation ended, now, when recorded, and now over
-      then.
-    - ``divergences``: by kind, of all and by call (definitions.toml, replay_divergence); ``divergences_unknown``: how
-      many results the recording does not tell.
-    - ``cpu_ratio``, ``cpu_beyond_ratio``: share of one core (definitions.toml, replay_cpu).
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric, run_id, fs_type (String), call, file_type, divergence, quantile (Enum; null: of all, or it makes
+        no sense there), value (Float64), unit (String), n (Int64, operations). Metrics are:
 
-    `program`, the one that was replayed, adds ``recorded_io_time``, the sum of the durations that the recording tells,
-    and the sums by file_type (unknown: of no file, or of one without a name). Raises `ValueError` where it is of other
-    operations than the replay.
+        - io_time [ns], operations, bytes_read, bytes_written [B]: of all operations and by call. What sendfile, splice
+          and copy_file_range move counts as read and as written.
+        - latency [ns]: quantiles (p50, p90, p99, max; nearest ranks) of all and by call.
+        - lateness [ns]: quantiles; lateness_busy, lateness_waited and lateness_own are the parts it is made of. Only of
+          operations that had a time to be due at.
+        - elapsed, recorded [ns], elapsed_ratio [1]: until the last operation ended, now, when recorded, and now over
+          then.
+        - divergences [operations]: by kind, of all and by call; divergences_unknown: how many results the recording
+          does not tell.
+        - cpu_ratio, cpu_beyond_ratio [1]: share of one core.
+
+    Raises
+    ------
+    ValueError
+        Where the program is of other operations than the replay.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, replay_io_time, replay_lateness, replay_divergence and replay_cpu; Jeong et al.,
+    Future Internet 5(4), 2013, Figure 16.
+
+    Examples
+    --------
+    >>> tables = replay.read("datasets/replay/ext4_disk/replay-0.rec.xz").tables
+    >>> table = replay.metrics(tables).filter(pl.col("metric").is_in(["io_time", "bytes_written"]), call="write")
+    >>> table.select("metric", "value", "unit", "n").rows()
+    [('io_time', 124405953.0, 'ns', 56), ('bytes_written', 20680.0, 'B', 56)]
     """
     runs, ops = tables["replay_runs"], _operations(tables)
     kinds = _kinds(ops)
@@ -81,10 +104,28 @@ def metrics(tables: Mapping[str, pl.DataFrame], program: Program | None = None) 
 def lateness_distribution(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """The cumulative distribution of lateness of each replay that had times to keep.
 
-    Takes tables replay_runs and replay_ops. Columns: metric (``cumulative_ratio``), run_id, fs_type, part (Enum:
-    lateness, lateness_busy, lateness_waited, lateness_own), lateness_ns (Int64), value (Float64: share of the
-    operations that began at most so late, by this part), unit, n (Int64, operations of this value). Inserted operations
-    do not count.
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        As of `metrics`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (cumulative_ratio), run_id, fs_type (String), part (Enum: lateness, lateness_busy,
+        lateness_waited, lateness_own), lateness_ns (Int64), value (Float64 [1]: share of the operations that began at
+        most so late, by this part), unit, n (Int64, operations of this value). Inserted operations do not count.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, replay_lateness.
+
+    Examples
+    --------
+    >>> tables = replay.read("datasets/replay/ext4_disk/replay-0.rec.xz").tables
+    >>> table = replay.lateness_distribution(tables)
+    >>> table.filter(pl.col("lateness_ns") <= 10**6, part="lateness_own")["value"].max()
+    0.9203...
     """
     due = _operations(tables).filter(pl.col("due_ns").is_not_null())
     parts = _parts()
@@ -157,10 +198,29 @@ def _stated(ops: pl.DataFrame, program: Program) -> pl.DataFrame:
 
 
 def file_types(program: Program) -> pl.DataFrame:
-    """The type of every file of a program, by its name alone (`link.filetype.classify`): columns file, file_type.
+    """The type of every file of a program, by its name alone.
 
-    A file of several names is what the first of them says that it had; one that was made or used as a directory or a
-    link is that.
+    Parameters
+    ----------
+    program : Program
+        A program of files.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns file (Int32), file_type (Enum). A file of several names is what the first of them says that it had; one
+        that was made or used as a directory or a link is that.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, file_type.
+
+    Examples
+    --------
+    >>> recording = androstep.open("datasets/replay/app.strace.xz")
+    >>> program = replay.clean(recording.syscalls, recording.tables["tasks"]).program
+    >>> replay.file_types(program).filter(file_type="sqlite_wal").height
+    2
     """
     named = pl.concat([program.files.select("file", "path"), program.operations.select("file", "path")]).drop_nulls()
     first = named.unique("file", keep="first", maintain_order=True)
@@ -284,10 +344,32 @@ def _whole(part: pl.DataFrame) -> pl.DataFrame:
 def timeline(tables: Mapping[str, pl.DataFrame], program: Program) -> pl.DataFrame:
     """When each operation was done, as recorded and in a replay.
 
-    Takes tables replay_runs and replay_ops of one replay of `program`. Columns: source (Enum recorded, replayed),
-    operation (Int64), thread (Int32), comm (String, the thread's name), call (Enum), start_ns, end_ns (Int64, since the
-    start; end is start where the recording tells no duration). Inserted operations are left out. Raises `ValueError`
-    for several replays.
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        As of `metrics`, of one replay.
+    program : Program
+        The one that was replayed.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns source (Enum: recorded, replayed), operation (Int64), thread (Int32), comm (String, the thread's name),
+        call (Enum), start_ns, end_ns (Int64, since the start; end is start where the recording tells no duration).
+        Inserted operations are left out.
+
+    Raises
+    ------
+    ValueError
+        For several replays.
+
+    Examples
+    --------
+    >>> recording = androstep.open("datasets/replay/app.strace.xz")
+    >>> program = replay.clean(recording.syscalls, recording.tables["tasks"]).program
+    >>> tables = replay.read("datasets/replay/ext4_disk/replay-0.rec.xz").tables
+    >>> replay.timeline(tables, program).filter(operation=0).select("source", "call", "start_ns", "end_ns").rows()
+    [('recorded', 'mkdir', 57111000, 106852000), ('replayed', 'mkdir', 57149961, 57223130)]
     """
     if tables["replay_runs"].height != 1:
         raise ValueError(f"these are {tables['replay_runs'].height} replays: keep one run_id")

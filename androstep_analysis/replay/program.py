@@ -32,11 +32,20 @@ PATH_BYTES = 4095
 
 @dataclass(frozen=True)
 class Program:
-    """Tables `operations`, `replay_files`, `replay_threads` and `replay_dependencies` of one program.
+    """What threads did to files or to a device, as `ioreplay` can do it again.
 
-    `duration_ns` is the time from its start to the end of its last operation, as recorded. `is_device`: it was made
-    from the requests of a block device, and does everything to the one file called ``device``. `names` is ``kept`` or
-    ``hashed``, `source_sha256` the SHA-256 of what it was made from, where that was one file.
+    Attributes
+    ----------
+    operations, files, threads, dependencies : polars.DataFrame
+        Tables `operations`, `replay_files`, `replay_threads` and `replay_dependencies` (docs/tables.md).
+    duration_ns : int
+        Time from the start to the end of the last operation, as recorded.
+    is_device : bool
+        It was made from the requests of a block device, and does everything to the one file called ``device``.
+    names : {"kept", "hashed"}
+        Whether names of files are those that were recorded.
+    source_sha256 : str, optional
+        SHA-256 of what it was made from, where that was one file.
     """
 
     operations: pl.DataFrame
@@ -50,7 +59,27 @@ class Program:
 
     @classmethod
     def make(cls, operations: pl.DataFrame, files: pl.DataFrame, threads: pl.DataFrame, duration_ns: int) -> Program:
-        """A program of files, with the dependencies that follow from its operations."""
+        """A program of files, with the dependencies that follow from its operations.
+
+        Parameters
+        ----------
+        operations, files, threads : polars.DataFrame
+            Tables `operations`, `replay_files` and `replay_threads`.
+        duration_ns : int
+            As the attribute.
+
+        Returns
+        -------
+        Program
+            With `dependencies` of `operations`.
+
+        Examples
+        --------
+        >>> recording = androstep.open("datasets/replay/app.strace.xz")
+        >>> whole = replay.clean(recording.syscalls, recording.tables["tasks"]).program
+        >>> replay.Program.make(whole.operations.head(100), whole.files, whole.threads, duration_ns=10**9)
+        <Program: 100 operations of 7 threads, 1 files and directories at the start, 1.000 s>
+        """
         return cls(operations, files, threads, dependencies(operations), duration_ns)
 
     def __repr__(self) -> str:
@@ -59,10 +88,30 @@ class Program:
         return f"<Program: {counts}, {self.duration_ns / 1e9:.3f} s>"
 
     def hashed(self, salt: bytes) -> Program:
-        """The same program with every name replaced by a hash that `salt` keys; the same salt makes the same names.
+        """The same program with every name replaced by a hash; the same salt makes the same names.
 
-        Directories stay directories, and known suffixes stay (`names.hashed`). Processes, threads and their names
-        are left out. Raises `InputError` for an empty salt.
+        Parameters
+        ----------
+        salt : bytes
+            Key of the hash (HMAC-SHA-256).
+
+        Returns
+        -------
+        Program
+            Directories stay directories, and known suffixes stay. Processes, threads and their names are left out.
+
+        Raises
+        ------
+        InputError
+            For an empty salt.
+
+        Examples
+        --------
+        >>> recording = androstep.open("datasets/replay/app.strace.xz")
+        >>> program = replay.clean(recording.syscalls, recording.tables["tasks"]).program
+        >>> paths = program.hashed(b"some random bytes").operations["path"]
+        >>> "mnt/databases/messages.db-wal" in paths, paths.str.ends_with(".db-wal").any()
+        (False, True)
         """
         own = hashed_names.hashed(_texts(self), salt)
 
@@ -82,10 +131,34 @@ class Program:
         )
 
     def write(self, path: str | Path) -> None:
-        """Make or replace the program's file.
+        """Make or replace the program's file; the same program makes the same bytes.
 
-        Raises `schema.SchemaError` where a table is not as its schema says, and `InputError` for a path that no system
-        can have.
+        Parameters
+        ----------
+        path : path-like
+            Where it goes.
+
+        Raises
+        ------
+        schema.SchemaError
+            Where a table is not as its schema says.
+        InputError
+            For a path that no system can have, and for operations or threads that are not numbered in their order.
+
+        References
+        ----------
+        ``probes/FORMAT.md``, Programs.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> program = replay.device.program(capture.requests)
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     program.write(Path(place, "device.rec"))
+        ...     again = replay.program.read(Path(place, "device.rec"))
+        >>> again.operations.equals(program.operations)
+        True
         """
         tables = {
             "operations": _threaded(schema.conform(self.operations, "operations")),
@@ -114,7 +187,37 @@ def sniff(head: bytes) -> bool:
 
 
 def read(path: str | Path) -> Program:
-    """The program in a file, plain or compressed. Raises `InputError` for what is none, and for one that is damaged."""
+    """The program in a file.
+
+    Parameters
+    ----------
+    path : path-like
+        What `Program.write` or `androstep program` wrote, plain or compressed.
+
+    Returns
+    -------
+    Program
+        As it was written.
+
+    Raises
+    ------
+    InputError
+        For what is no program, and for one that is damaged, contradicts itself or is of another version.
+
+    References
+    ----------
+    ``probes/FORMAT.md``, Programs.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     file = Path(place, "device.rec")
+    ...     replay.device.program(capture.requests).write(file)
+    ...     replay.program.read(file)
+    <Program: 4,594 operations of 73 threads, one device, 9.177 s>
+    """
     source = load(Path(path))
     data = source.data
     if not sniff(data):

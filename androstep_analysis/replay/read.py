@@ -26,9 +26,35 @@ def sniff(path: Path) -> bool:
 def read(*paths: str | os.PathLike[str]) -> Results:
     """The replays in files or capture directories, together.
 
-    Tables are replay_runs and replay_ops as in schemas/; those of several files are told apart by `run_id`. Warns
-    (`LossWarning`) of what could not be read. Raises `InputError` for a file that ioreplay did not write, or that is
-    damaged beyond use, and where the same replay is given twice.
+    Parameters
+    ----------
+    *paths : path-like
+        Files of ``ioreplay --record``, plain or compressed, and captures of `androstep replay`.
+
+    Returns
+    -------
+    Results
+        With tables replay_runs and replay_ops (docs/tables.md); column run_id tells the replays apart.
+
+    Raises
+    ------
+    InputError
+        For a file that ioreplay did not write, or that is damaged beyond use, and where the same replay is given twice.
+
+    Warns
+    -----
+    LossWarning
+        Of what could not be read.
+
+    References
+    ----------
+    ``probes/FORMAT.md``.
+
+    Examples
+    --------
+    >>> results = replay.read(*(f"datasets/replay/ext4_disk/replay-{number}.rec.xz" for number in range(6)))
+    >>> results.tables["replay_runs"].select("fs_type", "done", "diverged").unique().rows()
+    [('ext4', 841, 0)]
     """
     return results.read(KIND, paths)
 

@@ -19,11 +19,32 @@ _NS = 1_000_000_000
 
 
 def statistics(syscalls: Table, operations: Table | None = None) -> pl.DataFrame:
-    """Table 3 of table `syscalls`, and of the table `operations` that was made of it.
+    """Run time, lines, threads and bytes of table `syscalls`, and of the table `operations` that was made of it.
 
-    Columns: metric (run_time, lines, threads, written, read), stage (recorded, program), value (Float64; null where it
-    is not known), unit (s, 1, B), n (Int64: lines; of written and read the calls that wrote and read). The run time is
-    from the first call to the end of the last one.
+    Parameters
+    ----------
+    syscalls : Table
+        Table `syscalls`.
+    operations : Table, optional
+        `Program.operations`; by default only what was recorded is told.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (String: run_time [s], lines, threads [1], written, read [B]), stage (String: recorded, program),
+        value (Float64; null where it is not known), unit, n (Int64: lines; of written and read the calls that wrote and
+        read). The run time is from the first call to the end of the last one.
+
+    References
+    ----------
+    Jeong et al., Future Internet 5(4), 2013, Table 3.
+
+    Examples
+    --------
+    >>> recording = androstep.open("datasets/replay/app.strace.xz")
+    >>> program = replay.clean(recording.syscalls, recording.tables["tasks"]).program
+    >>> replay.statistics(recording.syscalls, program.operations).filter(metric="lines").select("stage", "value").rows()
+    [('recorded', 1697.0), ('program', 841.0)]
     """
     stages = [_stage("recorded", _recorded(lazy(syscalls, ("syscalls",))))]
     if operations is not None:

@@ -8,13 +8,31 @@ from androstep_analysis.bench.summarise import medians
 
 
 def accuracy(predicted: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
-    """Predicted against measured times.
+    """Predicted against measured times, of replays of the same program on the same device.
 
-    Takes `Prediction.totals`, and a row for each repetition, metric and quantile (columns metric, quantile, value in
-    ns; `replay.metrics` of the repetitions, where call is null). Columns: metric, quantile (String), predicted,
-    predicted_lo, predicted_hi, measured (median), measured_lo, measured_hi (its interval, as `bench.summarise` has it),
-    value (Float64: predicted over measured), unit (1), n (Int64, repetitions), agrees (Boolean: the two intervals
-    overlap; null where there is none of the measured one).
+    Parameters
+    ----------
+    predicted : polars.DataFrame
+        `Prediction.totals`.
+    measured : polars.DataFrame
+        A row for each repetition, metric and quantile: columns metric, quantile, value [ns], as `replay.metrics` gives
+        them where call is null.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric, quantile (String), predicted, predicted_lo, predicted_hi, measured (the median), measured_lo,
+        measured_hi (Float64 [ns]; the interval of `bench.summarise`), value (Float64 [1]: predicted over measured),
+        unit, n (Int64, repetitions), agrees (Boolean: the two intervals overlap; null where the measured one is
+        missing). What was not measured has no row.
+
+    Examples
+    --------
+    >>> totals = pl.DataFrame({"metric": "elapsed", "quantile": None, "value": 95e6, "lo": 80e6, "hi": 120e6})
+    >>> replays = pl.read_csv("datasets/whatif/replays_disk/measured.csv").rename({"value_ns": "value"})
+    >>> table = whatif.accuracy(totals, replays.filter(trace="messages", change="before", mode="as_fast"))
+    >>> table.select(pl.col("value").round(2), "n", "agrees").row(0)
+    (1.06, 6, True)
     """
     text = pl.col("quantile").cast(pl.String)
     repetitions = measured.select("metric", text, pl.col("value").cast(pl.Float64), unit=pl.lit("ns"))

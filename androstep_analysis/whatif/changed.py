@@ -22,9 +22,17 @@ _EFFECT: Final = pl.Enum(EFFECTS)
 class Changed:
     """Table `requests` after a change, and what the change did.
 
-    `account` has the columns effect (Enum, `EFFECTS`), change (String, in words), op (Enum), count (Int64, requests),
-    bytes (Int64). The requests are in the order of their issue, numbered anew; `io` are those pieces of table `io` of
-    which the requests are still there as they were, under their new numbers, for a further change.
+    Attributes
+    ----------
+    requests : polars.DataFrame
+        Table `requests` (docs/tables.md) in the order of issue, numbered anew.
+    account : polars.DataFrame
+        Columns effect (Enum: before, removed, added, after, moved, unknown), change (String, in words), op (Enum),
+        count (Int64, requests), bytes (Int64). before − removed + added = after; moved (in place or in time) and
+        unknown (kept because nothing tells whether it belongs to what is changed) are part of after.
+    io : polars.DataFrame
+        Those pieces of table `io` of which the requests are still there as they were, under their new numbers, for a
+        further change. After `log_structured` there are none.
     """
 
     requests: pl.DataFrame

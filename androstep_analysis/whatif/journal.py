@@ -20,8 +20,38 @@ from androstep_analysis.whatif.changed import Changed, Part, changed, without_pi
 def without_journal(requests: Table, io: Table) -> Changed:
     """Tables `requests` and `io` without the journal of ext4.
 
-    What is of no known block type is kept and told as `unknown`. Raises `InputError` where no request is known to
-    write a journal, as on F2FS: what its checkpoints and node blocks do, a journal does not.
+    Parameters
+    ----------
+    requests, io : Table
+        The tables of these names, of one capture.
+
+    Returns
+    -------
+    Changed
+        What is of no known block type is kept and told as `unknown`.
+
+    Raises
+    ------
+    InputError
+        Where no request is known to write a journal, as on F2FS: what its checkpoints and node blocks do, a journal
+        does not.
+
+    Notes
+    -----
+    Removed is all that was written to the journal, and the flushes that its commits waited for. Of a commit that
+    somebody asked for (it came less than 5 s after the one before) the last flush stays, as the fsync's own. That an
+    fsync then writes the inode in place is not modelled; docs/whatif.md has how much that is.
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Why Do We Always Blame The Storage Stack?, 2016, section 4.1 (EXT4_NO_JOURNAL); Linux
+    block/blk-flush.c; fs/ext4/fsync.c, ext4_sync_file.
+
+    Examples
+    --------
+    >>> made = whatif.without_journal(capture.requests, capture.io)
+    >>> made.account.filter(effect="removed").select("change", "op", "count").rows()
+    [('flush of a commit', 'flush', 431), ('written to the journal', 'write', 844)]
     """
     before, pieces = lazy(requests, ("requests",)).collect(), lazy(io, ("io",)).collect()
     of_journal = barriers.journal_pieces(pieces)

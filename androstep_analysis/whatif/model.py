@@ -33,11 +33,37 @@ _HOW: Final = (
 
 
 def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Table `device_model` of one device, from tables bench_runs and bench (``bench.read(…).tables``).
+    """What one device takes for a request of each kind and size, from results of iobench.
 
-    Taken are valid runs of files with O_DIRECT: of one thread and depth 1 the times, of several threads or depths how
-    many requests are served at a time, of those with fdatasync or fsync behind every write the time of a flush (part
-    sync). Raises `InputError` where there is no direct read or write by one thread.
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        Tables bench_runs and bench of that device (``bench.read(…).tables``). Taken are valid runs of files with
+        O_DIRECT: of one thread and depth 1 the times, of several threads or depths how many requests are served at a
+        time, of those with fdatasync or fsync behind every write the time of a flush (part sync).
+
+    Returns
+    -------
+    polars.DataFrame
+        Table `device_model` (docs/tables.md): access (Enum), block_bytes (Int64, null of a flush), service_ns, lo_ns,
+        hi_ns, p50_ns, p99_ns (Int64), depth (Int32, null: not measured), repeats, operations (Int64). service_ns is the
+        median over the repetitions of their mean times, with the interval of `bench.summarise`.
+
+    Raises
+    ------
+    InputError
+        Where there is no direct read or write by one thread.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, device_model.
+
+    Examples
+    --------
+    >>> files = [f"datasets/whatif/model_disk/{name}.rec.xz" for name in ("sizes", "depths", "flushes")]
+    >>> model = whatif.fit(bench.read(*files).tables)
+    >>> model.filter(block_bytes=4096).select("access", "service_ns", "depth").rows()
+    [('seq_read', 183144, 7), ('rand_read', 148193, 7), ('seq_write', 185369, 3), ('rand_write', 130525, 3)]
     """
     runs = tables["bench_runs"].filter("valid", pl.col("workload") == "file")
     test = pl.col("test").cast(pl.String)
@@ -117,7 +143,34 @@ def _depths(tables: Mapping[str, pl.DataFrame], direct: pl.DataFrame) -> pl.Data
 
 
 def read(path: str | Path) -> pl.DataFrame:
-    """Table `device_model` from a Parquet file; `InputError` where it holds another table."""
+    """Table `device_model` from a file.
+
+    Parameters
+    ----------
+    path : path-like
+        A Parquet file of what `fit` gave.
+
+    Returns
+    -------
+    polars.DataFrame
+        As of `fit`.
+
+    Raises
+    ------
+    InputError
+        Where the file holds another table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     model.write_parquet(Path(place, "disk.parquet"))
+    ...     again = whatif.read_model(Path(place, "disk.parquet"))
+    >>> again.equals(model)
+    True
+    """
     try:
         return schema.conform(pl.read_parquet(path), "device_model")
     except (pl.exceptions.PolarsError, schema.SchemaError) as error:
@@ -127,9 +180,37 @@ def read(path: str | Path) -> pl.DataFrame:
 
 
 def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
-    """What the device takes for requests (columns access: Enum or String, block_bytes), in their order.
+    """What the device of a model takes for requests by themselves.
 
-    Columns service_ns, lo_ns, hi_ns (Int64, null: unknown) and depth (Int32, null: unknown).
+    Parameters
+    ----------
+    model : polars.DataFrame
+        Of `fit` or `read_model`.
+    wanted : polars.DataFrame
+        A row for each request: access (Enum or String: seq_read, rand_read, seq_write, rand_write, flush), block_bytes
+        (Int64, null of a flush).
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns service_ns, lo_ns, hi_ns (Int64), depth (Int32), in the order of `wanted`; null where the model knows
+        nothing, as outside of the sizes that were measured.
+
+    Notes
+    -----
+    Between measured sizes times lie on a straight line, after sizes that took longer than a greater one have been
+    evened out (isotonic regression).
+
+    References
+    ----------
+    ``schemas/definitions.toml``, device_model.
+
+    Examples
+    --------
+    >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
+    >>> wanted = pl.DataFrame({"access": "rand_write", "block_bytes": [4096, 6144, 8192, 512]})
+    >>> whatif.service(model, wanted)["service_ns"].to_list()
+    [145208, 154250, 163291, None]
     """
     access = wanted["access"].cast(pl.String)
     sizes = wanted["block_bytes"].cast(pl.Float64).to_numpy()
@@ -160,9 +241,29 @@ def _between(rows: pl.DataFrame, times: pl.Series, sizes: npt.NDArray[np.float64
 
 
 def curve(model: pl.DataFrame) -> pl.DataFrame:
-    """Requests per second by size (EasyCo's figure), as `plot.bench_sizes` draws it.
+    """Requests per second by size, as `plot.bench_sizes` draws them.
 
-    Columns metric (iops), test (the access), block_bytes, value (Float64), unit, n (repetitions), lo, hi.
+    Parameters
+    ----------
+    model : polars.DataFrame
+        Of `fit` or `read_model`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns metric (iops [1/s]), test (String, the access), block_bytes (Int64), value (Float64), unit, n (Int64,
+        repetitions), lo, hi (Float64).
+
+    References
+    ----------
+    Dumitru, Optimizing Storage Performance on Android, EasyCo, slides, 2012, slide 5.
+
+    Examples
+    --------
+    >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
+    >>> table = whatif.curve(model).filter(test="rand_write", block_bytes=4096)
+    >>> table.select(pl.col("value", "lo", "hi").round()).row(0)
+    (6887.0, 4684.0, 8148.0)
     """
     return (
         model.filter(pl.col("block_bytes").is_not_null(), pl.col("service_ns") > 0)

@@ -35,11 +35,17 @@ QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 class Prediction:
     """What becomes of each operation of a program, and of all together.
 
-    `operations` has columns operation, call, access (String: of `device_model.access`; null: what the model has no kind
-    for), bytes, service_ns (null: unknown), ready_ns (when it is asked for), start_ns, end_ns (Int64, since the start).
-    `totals` is tidy: metric (elapsed: until the last has ended; io_time: sum of the times from asking to end, as
-    `replay.metrics` has it; busy: sum of the times at the device; latency), quantile (Enum, of
-    latency), value (Float64), unit, n (Int64, operations), lo, hi (Float64: with the ends of the model's intervals).
+    Attributes
+    ----------
+    operations : polars.DataFrame
+        Columns operation (Int64), call (Enum), access (String: of `device_model.access`; null: what the model has no
+        kind for), bytes, service_ns (null: unknown), ready_ns (when it is asked for), start_ns, end_ns (Int64, since
+        the start).
+    totals : polars.DataFrame
+        Columns metric (String), quantile (Enum: p50, p90, p99, of latency; else null), value (Float64 [ns]), unit, n
+        (Int64, operations), lo, hi (Float64 [ns]: with the ends of the model's intervals). Metrics are elapsed (until
+        the last has ended), io_time (sum of the times from asking to end, as `replay.metrics` has it), busy (sum of the
+        times at the device) and latency.
     """
 
     operations: pl.DataFrame
@@ -47,9 +53,49 @@ class Prediction:
 
 
 def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Prediction:
-    """What a program made of a device's requests would take on the device of table `device_model`.
+    """What a program made of a device's requests would take on the device of a model.
 
-    Raises `ValueError` for a program that does not come from a device's requests.
+    Parameters
+    ----------
+    program : replay.Program
+        Of `replay.device.program`.
+    model : polars.DataFrame
+        Of `fit` or `read_model`.
+    mode : {"as_fast", "as_recorded"}
+        Requests are asked for as soon as those that they wait for have ended, or at the recorded times if these are
+        later.
+
+    Returns
+    -------
+    Prediction
+        Times of each operation, and totals.
+
+    Raises
+    ------
+    ValueError
+        For a program of files.
+    InputError
+        For a program that contradicts itself.
+
+    Notes
+    -----
+    Requests wait in one queue, first come, first served; the first one begins when fewer are being served than the
+    device serves of its kind at a time. A request is sequential if it begins where the one before of the same operation
+    ended. A request of which the model says nothing takes no time: see `unknown`.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, device_model. docs/whatif.md has how far predictions were from replays.
+
+    Examples
+    --------
+    >>> files = [f"datasets/whatif/model_disk/{name}.rec.xz" for name in ("sizes", "depths", "flushes")]
+    >>> model = whatif.fit(bench.read(*files).tables)
+    >>> requests = pl.scan_parquet("datasets/whatif/messages/requests.parquet")
+    >>> predicted = whatif.predict(replay.device.program(requests), model)
+    >>> elapsed = predicted.totals.filter(metric="elapsed")
+    >>> elapsed.select("value", "lo", "hi").row(0)
+    (93630132.0, 75641830.0, 139974445.0)
     """
     if not program.is_device:
         raise ValueError("the program is of files: only one of a device's requests can be predicted")
@@ -174,7 +220,25 @@ def _tidy(totals: Mapping[str, dict[tuple[str, str | None], tuple[float | None, 
 
 
 def unknown(prediction: Prediction) -> pl.DataFrame:
-    """What the model has no time for: columns call, access, count, bytes; no rows where everything is known."""
+    """What the model has no time for: a prediction is too low by that.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Of `predict`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns call (Enum), access (String), count (Int64), bytes (Int64); no rows where everything is known.
+
+    Examples
+    --------
+    >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
+    >>> predicted = whatif.predict(replay.device.program(capture.requests), model)
+    >>> whatif.unknown(predicted).rows()
+    [('fdatasync', 'flush', 1240, 0), ('fallocate', None, 207, 23916544)]
+    """
     return (
         prediction.operations.filter(pl.col("service_ns").is_null())
         .group_by("call", "access")
