@@ -4,8 +4,9 @@
 >>> capture = androstep.open("datasets/demo")
 >>> androstep.measures.block_types(capture.io)
 
-Examples in docstrings run with these two lines before them, ``import polars as pl``, and with `measures`, `perceived`,
-`plot`, `compare` and `whatif` imported from here. Columns and types of tables are in docs/tables.md.
+Examples in docstrings run with these two lines before them, ``import polars as pl``, and with `bench`, `compare`,
+`measures`, `perceived`, `plot`, `replay` and `whatif` imported from here. Columns and types of tables are in
+docs/tables.md.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import inspect
 import re
@@ -16,23 +17,30 @@ import pytest
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import compare, measures, perceived, plot
+from androstep_analysis import bench, compare, measures, perceived, plot, replay, whatif
 
-MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot, compare)
+MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot, compare, bench, replay, whatif)
+
+WITHOUT_ALL = (replay.device.program, replay.device.left_out, replay.program.read)
+"""Functions for users in modules that export no names, and so have no `__all__`."""
+
+RESULTS: tuple[type, ...] = (bench.Results, replay.Cleaned, replay.Program, whatif.Changed, whatif.Prediction)
+"""What functions return where it is no table."""
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The functions that the module's `__all__` names, the public methods of `Capture`, and `Description`."""
+    """The functions that the module's `__all__` names, the public methods of its classes, and `Description`."""
     for name in module.__all__:
         exported = getattr(module, name)
         if inspect.isfunction(exported) or exported is androstep.Description:
             yield f"{module.__name__}.{name}", exported
-        elif exported is androstep.Capture:
-            methods = inspect.getmembers(exported, inspect.isfunction)
+        elif exported in (androstep.Capture, replay.Program):
+            methods = inspect.getmembers(exported, lambda of: inspect.isfunction(of) or inspect.ismethod(of))
             yield from ((f"{name}.{method}", of) for method, of in methods if not method.startswith("_"))
 
 
 FUNCTIONS = dict(one for module in MODULES for one in public(module))
+FUNCTIONS |= {f"{function.__module__}.{function.__name__}": function for function in WITHOUT_ALL}
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -41,16 +49,28 @@ def sections(docstring: str) -> dict[str, str]:
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
+def entries(section: str) -> list[str]:
+    """The names that a section tells of, in its order."""
+    lines = re.findall(r"^\*{0,2}(\w+(?:, \w+)*) : \S", section, flags=re.MULTILINE)
+    return [name for line in lines for name in line.split(", ")]
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_sections(name: str) -> None:
     function = FUNCTIONS[name]
     parts = sections(inspect.getdoc(function) or "")
     assert re.match(r"\S.*[.?]\n\n", parts[""]), "a docstring begins with a summary of one line"
-    lines = re.findall(r"^(\w+(?:, \w+)*) : \S", parts.get("Parameters", ""), flags=re.MULTILINE)
-    documented = [parameter for line in lines for parameter in line.split(", ")]
-    assert documented == [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+    signature = inspect.signature(function)
+    assert entries(parts.get("Parameters", "")) == [name for name in signature.parameters if name != "self"]
     assert "Examples" in parts
-    assert "Returns" in parts or inspect.isclass(function)
+    assert "Returns" in parts or inspect.isclass(function) or signature.return_annotation == "None"
+
+
+@pytest.mark.parametrize("of", RESULTS, ids=lambda of: of.__name__)
+def test_attributes(of: type[Any]) -> None:
+    """Every field of a result is told of."""
+    parts = sections(inspect.getdoc(of) or "")
+    assert entries(parts["Attributes"]) == [field.name for field in dataclasses.fields(of)]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +79,7 @@ def names() -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         matplotlib.use("agg")
-        modules = {name: getattr(androstep, name) for name in ("compare", "measures", "perceived", "plot", "whatif")}
+        modules = {module.__name__.rpartition(".")[2]: module for module in MODULES[1:]}
         yield {"androstep": androstep, "capture": androstep.open("datasets/demo"), "pl": pl, **modules}
 
 
