@@ -82,20 +82,20 @@ def _on_only_filesystem(fs_events: pl.DataFrame) -> pl.DataFrame:
     devices = {
         name: own.filter(pl.col("event").str.starts_with(name))["dev"].drop_nulls().unique() for name in ("", "f2fs")
     }
-    only = {name: int(found[0]) if len(found) == 1 else None for name, found in devices.items()}
+    only = {name: int(devs[0]) if len(devs) == 1 else None for name, devs in devices.items()}
     device = pl.when(event.str.starts_with("f2fs_")).then(pl.lit(only["f2fs"])).otherwise(pl.lit(only[""]))
     return fs_events.with_columns(dev=pl.when(is_named).then(device.cast(pl.UInt32)).otherwise("dev"))
 
 
-def filesystems(fs_events: pl.DataFrame, told: Mapping[int, str]) -> dict[int, str]:
-    """What filesystem each device holds: as its own events prove, else as `told`; where two have events none is known.
+def filesystems(fs_events: pl.DataFrame, stated: Mapping[int, str]) -> dict[int, str]:
+    """What filesystem each device holds: as its own events prove, else as `stated`; none where two have events.
 
     Numbers mean something only on the filesystem they are of: 8 is the journal on ext4, and the seventh file that was
     looked up on FAT. The driver of ext4 also serves ext2 and ext3, which are the same in this.
     """
     own = fs_events.select("dev", fs_type=pl.col("event").cast(pl.String).str.extract(_OWN_EVENT)).drop_nulls().unique()
     proven = own.filter(pl.len().over("dev") == 1)
-    return {dev: name for dev, name in told.items() if dev not in own["dev"]} | dict(proven.iter_rows())
+    return {dev: name for dev, name in stated.items() if dev not in own["dev"]} | dict(proven.iter_rows())
 
 
 def kinds(fs_events: pl.DataFrame, fs_types: Mapping[int, str]) -> pl.DataFrame:
@@ -134,23 +134,23 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
     is another file's from the event that follows its deletion; where it tells no deletion either, any number may have
     been reused, and no file is known to be that from before the capture: all are incarnation 1.
     """
-    tells_births = (births() | is_told(BIRTHS, recorded)).fill_null(False).any().over("dev")
-    tells_deletions = (_deletions() | is_told(DELETIONS, recorded)).fill_null(False).any().over("dev")
+    has_births = (births() | is_recorded(BIRTHS, recorded)).fill_null(False).any().over("dev")
+    has_deletions = (_deletions() | is_recorded(DELETIONS, recorded)).fill_null(False).any().over("dev")
     has_numbers = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any().over("dev")
-    first = (has_numbers & ~tells_births & ~tells_deletions).cast(pl.Int32)
+    first = (has_numbers & ~has_births & ~has_deletions).cast(pl.Int32)
     # Steps of their own: a window within a window takes polars time that grows with the square of the groups.
-    ended = fs_events.with_columns(first=first, tells_births=tells_births)
+    ended = fs_events.with_columns(first=first, has_births=has_births)
     starts = births()
-    if not ended["tells_births"].all():  # which costs as much again
+    if not ended["has_births"].all():  # which costs as much again
         ended = ended.with_columns(ends=_ends())
-        starts = pl.when("tells_births").then(births()).otherwise(_follows_end())
+        starts = pl.when("has_births").then(births()).otherwise(_follows_end())
     counted = ended.with_columns(starts=starts.cast(pl.Int32))
     return counted.with_columns(incarnation=pl.col("starts").cum_sum().over("dev", "ino") + pl.col("first")).drop(
-        "first", "tells_births", "^ends$", "starts"
+        "first", "has_births", "^ends$", "starts"
     )
 
 
-def is_told(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
+def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
     """Whether an event is of a filesystem of which one of `events` is among the `recorded` ones."""
     filesystems = {name.split("_")[0] for name in events if name in recorded}
     return pl.any_horizontal(pl.lit(False), *(_is_of(name) for name in sorted(filesystems)))
@@ -176,7 +176,7 @@ def _follows_end() -> pl.Expr:
 
 def maps_completely(fs_events: pl.DataFrame, dev: int, recorded: Collection[str] = ()) -> bool:
     """Whether the events that tell every change of the map of `dev` were recorded; some of them may be lost."""
-    inserted = (pl.col("dev") == dev) & (pl.col("event").is_in(COMPLETE) | is_told(COMPLETE, recorded))
+    inserted = (pl.col("dev") == dev) & (pl.col("event").is_in(COMPLETE) | is_recorded(COMPLETE, recorded))
     return not fs_events.filter(inserted).is_empty()
 
 
@@ -190,8 +190,10 @@ def lives(
     `unknown` where no event says whether the inode is a file or a directory).
     """
     event = pl.col("event")
-    known = filesystems(fs_events, fs_types or {})
-    events = numbered(fs_events, recorded).with_columns(kinds(fs_events, known)).filter(pl.col("dev").is_not_null())
+    device_types = filesystems(fs_events, fs_types or {})
+    events = (
+        numbered(fs_events, recorded).with_columns(kinds(fs_events, device_types)).filter(pl.col("dev").is_not_null())
+    )
     as_pages = event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & pages_are_files())
     table = (
         events.with_columns(as_pages=as_pages)
@@ -212,15 +214,15 @@ def lives(
     ).select(*_KEY, "created_ns", "deleted_ns", "end_ns", "block_type", "subtype")
 
 
-def _parents(events: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def _parents(events: pl.DataFrame, incarnations: pl.DataFrame) -> pl.DataFrame:
     """The inodes in which others were created or unlinked: dev, ino, incarnation at that time, is_parent.
 
-    `known` are the incarnations, in order. One begins with its birth, or where births are not told with the end of the
+    `incarnations` are in order. One begins with its birth, or where births are not recorded with the end of the
     one before; after its own end, what bears the number until the next is seen is none of them.
     """
     before_ns = pl.col("gone_ns").shift(1).over("dev", "ino")
     begins_ns = pl.when(pl.col("incarnation") > 0).then(pl.coalesce("created_ns", before_ns)).otherwise(0)
-    begun = known.with_columns(begins_ns=begins_ns).drop_nulls("begins_ns").sort("begins_ns")
+    begun = incarnations.with_columns(begins_ns=begins_ns).drop_nulls("begins_ns").sort("begins_ns")
     named = events.select("ts_ns", "dev", ino="parent").drop_nulls("ino")
     at = named.join_asof(
         begun, left_on="ts_ns", right_on="begins_ns", by=["dev", "ino"], check_sortedness=False

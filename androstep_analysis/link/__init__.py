@@ -17,20 +17,20 @@ from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import evidence, extents, owner
 from androstep_analysis.link.evidence import consistency, filetype
 from androstep_analysis.link.evidence.consistency import Stated
-from androstep_analysis.link.evidence.given import SOURCES, Images
+from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import blocksize, pagesize
 from androstep_analysis.link.owner import handles
 from androstep_analysis.link.requests import Requests, rwbs
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
 
-Known = TypeVar("Known", Filesystem, Listing)
+AnySnapshot = TypeVar("AnySnapshot", Filesystem, Listing)
 
 
 def tables(
     staging: Staging,
     linked: Requests,
-    given: Images,
+    snapshots: Images,
     spool: Spool,
     *,
     sources: frozenset[str] = SOURCES,
@@ -57,33 +57,33 @@ def tables(
     fs_events = tracepoints.on_filesystems(staging.fs_events.collect(), linked.requests)
     if clock.is_mixed(staging.losses):  # events in no order prove nothing
         fs_events = fs_events.clear()
-    page_bytes = pagesize.known(staging.facts.get("page_bytes"), fs_events)
+    page_bytes = pagesize.proven(staging.facts.get("page_bytes"), fs_events)
     staging = staging.with_tables(fs_events=pagesize.counted(fs_events, page_bytes))
     stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, page_bytes)
-    given, standings = consistency.weighed(given, staging, linked.requests, stated)
+    snapshots, standings = consistency.weighed(snapshots, staging, linked.requests, stated)
     fs_events = staging.fs_events.collect()
-    sizes = {**(block_bytes or {}), **given.block_bytes}
-    sizes = blocksize.known(sizes, linked, fs_events, page_bytes)
-    fs_types = {**_of_only_device(linked, staging.facts.get("fs_type")), **(fs_types or {}), **given.fs_types}
-    known = evidence.evidence(given, staging, sizes, sources, mounts, fs_types, page_bytes=page_bytes)
+    sizes = {**(block_bytes or {}), **snapshots.block_bytes}
+    sizes = blocksize.by_device(sizes, linked, fs_events, page_bytes)
+    fs_types = {**_of_only_device(linked, staging.facts.get("fs_type")), **(fs_types or {}), **snapshots.fs_types}
+    mapping = evidence.evidence(snapshots, staging, sizes, sources, mounts, fs_types, page_bytes=page_bytes)
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     ext4 = fs_events.filter(pl.col("event").cast(pl.String).str.starts_with("ext4_"))["dev"].drop_nulls().unique()
     has_writers = not owner.touches(fs_events).is_empty()
     for window in [linked.joined()] if has_writers else linked.windows():
-        pieces = extents.pieces(window, known.extents, known.files, frozenset(ext4))
+        pieces = extents.pieces(window, mapping.extents, mapping.files, frozenset(ext4))
         if "tracepoint" in sources:
             pieces = handles.journalled(pieces, fs_events)
         recorded = staging.recorded or frozenset()
         pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost, recorded, page_bytes=page_bytes)
-        requests = _with_known_flags(window.requests, staging.flags)
+        requests = _with_recorded_flags(window.requests, staging.flags)
         pieces = pieces if "sync" in staging.flags else extents.without_sync(pieces)
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
         spool.append("io", extents.table(pieces.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
         "requests": spool.table("requests"),
-        "extents": known.extents.lazy(),
-        "files": known.files.lazy(),
+        "extents": mapping.extents.lazy(),
+        "files": mapping.files.lazy(),
         "io": spool.table("io"),
         "comparison": consistency.table(standings).lazy(),
     }
@@ -110,13 +110,15 @@ def _within_one_segment(staging: Staging, waits: tuple[str, ...]) -> list[pl.Exp
     return [pl.when(segment[name] == last).then(name).alias(name) for name in names] if borders else []
 
 
-def _with_known_flags(requests: pl.DataFrame, told: frozenset[str]) -> pl.DataFrame:
+def _with_recorded_flags(requests: pl.DataFrame, recorded_flags: frozenset[str]) -> pl.DataFrame:
     """Table requests with null for flags that the format cannot tell, and for those of a request without letters."""
-    known = {flag: pl.col("rwbs").is_not_null() & pl.lit(flag in told) for flag in rwbs.FLAGS}
-    return requests.with_columns(pl.when(is_known).then(flag).alias(flag) for flag, is_known in known.items())
+    conditions = {flag: pl.col("rwbs").is_not_null() & pl.lit(flag in recorded_flags) for flag in rwbs.FLAGS}
+    return requests.with_columns(
+        pl.when(is_recorded).then(flag).alias(flag) for flag, is_recorded in conditions.items()
+    )
 
 
-def classified(known: Known) -> Known:
+def classified(snapshot: AnySnapshot) -> AnySnapshot:
     """An image or a listing with the package of every file and its type: by name, and in an image by first bytes."""
-    files = filetype.classify(known.files, known.heads if isinstance(known, Filesystem) else None)
-    return replace(known, files=files.with_columns(package=filetype.package(pl.col("path"))))
+    files = filetype.classify(snapshot.files, snapshot.heads if isinstance(snapshot, Filesystem) else None)
+    return replace(snapshot, files=files.with_columns(package=filetype.package(pl.col("path"))))

@@ -115,17 +115,17 @@ def _latest_row(segment: Int64s, time: Int64s, row: Int64s, row_segment: Int64s,
     base = np.int64(times.size + 1)
     keys = row_segment * base + rank[row] + 1
     at = np.searchsorted(keys, segment * base + np.searchsorted(times, time, "right"), "right") - 1
-    found = np.full(segment.size, -1, np.int64)
+    latest = np.full(segment.size, -1, np.int64)
     pending = np.arange(segment.size)
     while pending.size:
         pending = pending[at[pending] >= 0]
         pending = pending[row_segment[at[pending]] == segment[pending]]
         candidate = row[at[pending]]
         alive = rows.valid_to[candidate] > time[pending]
-        found[pending[alive]] = candidate[alive]
+        latest[pending[alive]] = candidate[alive]
         pending = pending[~alive]
         at[pending] -= 1
-    return found
+    return latest
 
 
 def _expand(first: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:

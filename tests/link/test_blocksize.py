@@ -53,24 +53,24 @@ def test_the_size_is_that_by_which_bios_lie_where_events_say(size):
     sectors = size // 512
     events = mapped(*((10 * at - 1, 1000 + 37 * at, 2) for at in range(8)))
     bios = linked(*(((1000 + 37 * at) * sectors, 2 * sectors) for at in range(8)))
-    assert blocksize.known({}, bios, events, 4096) == {DEV: size}
+    assert blocksize.by_device({}, bios, events, 4096) == {DEV: size}
 
 
 def test_how_requests_are_aligned_proves_nothing():
     aligned = linked(*((8 * at, 8) for at in range(100)))
-    assert blocksize.known({}, aligned, mapped((0, 5000, 1)), 4096) == {}
-    assert blocksize.known({}, aligned, mapped(), 4096) == {}
+    assert blocksize.by_device({}, aligned, mapped((0, 5000, 1)), 4096) == {}
+    assert blocksize.by_device({}, aligned, mapped(), 4096) == {}
 
 
 def test_bios_long_after_an_event_or_too_few_bear_out_nothing():
     late = linked(*((8 * at, 8) for at in range(100)), *((40_000 + 80 * at, 8) for at in range(8)))
     events = mapped(*((0, 5000 + 10 * at, 1) for at in range(8)))
-    assert blocksize.known({}, late, events, 4096) == {}
-    assert blocksize.known({}, linked((40_000, 8), (40_080, 8)), events, 4096) == {}
+    assert blocksize.by_device({}, late, events, 4096) == {}
+    assert blocksize.by_device({}, linked((40_000, 8), (40_080, 8)), events, 4096) == {}
 
 
 def test_what_is_reported_needs_no_proof():
-    assert blocksize.known({DEV: 1024}, linked((8, 8)), mapped((0, 1, 1)), 4096) == {DEV: 1024}
+    assert blocksize.by_device({DEV: 1024}, linked((8, 8)), mapped((0, 1, 1)), 4096) == {DEV: 1024}
 
 
 @pytest.mark.parametrize("block_bytes", [1024, 2048, 4096])

@@ -39,22 +39,22 @@ def dirty(page, **more):
 @pytest.mark.parametrize("size", pagesize.SIZES)
 def test_writes_prove_how_large_the_pages_are_that_they_make_dirty(size):
     rows = [row for at in (0, 5, 9, 20, 33) for row in (wrote(at * size + 700), dirty(at))]
-    assert pagesize.known(None, fs_events(*rows)) == size
+    assert pagesize.proven(None, fs_events(*rows)) == size
 
 
 def test_the_first_page_of_a_folio_is_no_page_of_another_size():
     for order in range(1, 9):
         pages = [(at, at >> order << order) for at in range(3, 2000, 7)]
         rows = [row for at, first in pages for row in (wrote(at * 4096), dirty(first))]
-        assert pagesize.known(None, fs_events(*rows)) in (4096, None)
+        assert pagesize.proven(None, fs_events(*rows)) in (4096, None)
 
 
 def test_what_nothing_proves_is_unknown_and_what_is_no_size_is_not_believed():
-    assert pagesize.known(None, fs_events()) is None
-    assert pagesize.known(None, fs_events(*[row for _ in range(9) for row in (wrote(0), dirty(0))])) is None
+    assert pagesize.proven(None, fs_events()) is None
+    assert pagesize.proven(None, fs_events(*[row for _ in range(9) for row in (wrote(0), dirty(0))])) is None
     other = [row for at in range(1, 9) for row in (wrote(at * 4096), dirty(at, tid=2))]
-    assert pagesize.known(None, fs_events(*other)) is None
-    assert [pagesize.known(told, fs_events()) for told in (16384, 512, 5000, 1 << 30)] == [16384, None, None, None]
+    assert pagesize.proven(None, fs_events(*other)) is None
+    assert [pagesize.proven(told, fs_events()) for told in (16384, 512, 5000, 1 << 30)] == [16384, None, None, None]
 
 
 def pieces(*blocks):

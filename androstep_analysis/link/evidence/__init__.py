@@ -15,7 +15,7 @@ from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence import filetype, images, incarnations, journals, names, unnumbered
-from androstep_analysis.link.evidence.given import SOURCES, Images
+from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import bio_pages, direct_io, timeline
 
 
@@ -28,7 +28,7 @@ class Evidence:
 
 
 def evidence(
-    given: Images,
+    snapshots: Images,
     staging: Staging,
     block_bytes: Mapping[int, int],
     sources: frozenset[str] = SOURCES,
@@ -47,60 +47,60 @@ def evidence(
     device's filesystem was mounted, for the names, and `fs_types` which it is, as far as it is said; `page_bytes`
     is the size of a page (None: unknown).
     """
-    given = given.of(sources)
-    recorded = staging
+    snapshots = snapshots.of(sources)
+    full_staging = staging
     if "tracepoint" not in sources:
         staging = staging.with_tables(fs_events=schema.empty("fs_events"))
     events = staging.fs_events.collect()
-    told = staging.recorded or frozenset()
-    lives = tracepoints.lives(events, told, fs_types)
-    last_seen = given.after or given.listed_after
+    recorded = staging.recorded or frozenset()
+    lives = tracepoints.lives(events, recorded, fs_types)
+    last_seen = snapshots.after or snapshots.listed_after
     late_ns = 0
     if staging.realtime_offset_ns is None and last_seen is not None:
         late_ns = incarnations.TICK_NS
         offset = incarnations.realtime_offset_ns(last_seen, lives)
-        staging, recorded = (replace(one, realtime_offset_ns=offset) for one in (staging, recorded))
+        staging, full_staging = (replace(one, realtime_offset_ns=offset) for one in (staging, full_staging))
     imaged, listed = incarnations.agreed(
-        incarnations.numbered(given.before, given.after, lives, staging),
-        incarnations.numbered(given.listed_before, given.listed_after, lives, staging),
+        incarnations.numbered(snapshots.before, snapshots.after, lives, staging),
+        incarnations.numbered(snapshots.listed_before, snapshots.listed_after, lives, staging),
     )
     old, new = (
-        images.identified(image, imaged) if image is not None else None for image in (given.before, given.after)
+        images.identified(image, imaged) if image is not None else None for image in (snapshots.before, snapshots.after)
     )
     first, last = (
         images.identified(listing, listed) if listing is not None else None
-        for listing in (given.listed_before, given.listed_after)
+        for listing in (snapshots.listed_before, snapshots.listed_after)
     )
-    known = [extents for extents in (old, new, first, last) if extents is not None]
-    lives = _typed(lives, known)
-    traced = tracepoints.extents(events, lives, block_bytes, told)
-    imaged_devices = [image.dev for image in given.placed_filesystems]
+    snapshot_extents = [extents for extents in (old, new, first, last) if extents is not None]
+    lives = _typed(lives, snapshot_extents)
+    traced = tracepoints.extents(events, lives, block_bytes, recorded)
+    imaged_devices = [image.dev for image in snapshots.placed_filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
-    devices = {int(extents["dev"][0]) for extents in known if extents.height}
-    complete = [dev for dev in devices if tracepoints.maps_completely(events, dev, told)]
+    devices = {int(extents["dev"][0]) for extents in snapshot_extents if extents.height}
+    complete = [dev for dev in devices if tracepoints.maps_completely(events, dev, recorded)]
     is_lost = any(staging.lost.touching("fs_events", dev=dev) for dev in complete)
     if complete and not is_lost:
-        parts = images.with_all_changes((first, old), (last, new), given, traced, lives, staging)
+        parts = images.with_all_changes((first, old), (last, new), snapshots, traced, lives, staging)
     else:
         parts = [images.identified_rows(timeline.succeeding(traced.drop("start_of_file")))]
-        parts += images.without_changes(old, new, given, staging.realtime_offset_ns)
-        parts += images.listed_without_changes(first, last, given, staging.realtime_offset_ns)
+        parts += images.without_changes(old, new, snapshots, staging.realtime_offset_ns)
+        parts += images.listed_without_changes(first, last, snapshots, staging.realtime_offset_ns)
         for dev in complete:
-            parts.append(images.until_first_loss((first, old), given, traced, lives, staging, dev))
+            parts.append(images.until_first_loss((first, old), snapshots, traced, lives, staging, dev))
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
-    bios = bio_pages.extents(events, lives, queued, told, fs_types, page_bytes=page_bytes)
-    bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, told)])
-    parts.append(images.identified_rows(unnumbered.typed_by_place(bios, given.placed_filesystems)))
+    bios = bio_pages.extents(events, lives, queued, recorded, fs_types, page_bytes=page_bytes)
+    bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, recorded)])
+    parts.append(images.identified_rows(unnumbered.typed_by_place(bios, snapshots.placed_filesystems)))
     in_journal = None
-    if given.journal is not None:
-        in_journal = journals.incarnations(given.journal, imaged, lives, staging, late_ns)
-    files = _files(given, imaged, listed, in_journal, lives, staging, mounts or {})
-    parts.append(images.identified_rows(unnumbered.confirmed(bios, given.after, files)))
-    if given.journal is not None and in_journal is not None:
-        parts.append(images.identified_rows(journals.extents(given.journal, in_journal, recorded, late_ns)))
-    weighed = images.demoted(images.table(parts), given)
+    if snapshots.journal is not None:
+        in_journal = journals.incarnations(snapshots.journal, imaged, lives, staging, late_ns)
+    files = _files(snapshots, imaged, listed, in_journal, lives, staging, mounts or {})
+    parts.append(images.identified_rows(unnumbered.confirmed(bios, snapshots.after, files)))
+    if snapshots.journal is not None and in_journal is not None:
+        parts.append(images.identified_rows(journals.extents(snapshots.journal, in_journal, full_staging, late_ns)))
+    weighed = images.demoted(images.table(parts), snapshots)
     if not complete:  # held proves by itself that the images belong to the trace
-        weighed = pl.concat([weighed, images.table(unnumbered.held(old, given, staging))])
+        weighed = pl.concat([weighed, images.table(unnumbered.held(old, snapshots, staging))])
     return Evidence(weighed.sort("dev", "sector", "valid_from_ns"), files)
 
 
@@ -109,25 +109,25 @@ def _is_static_area() -> pl.Expr:
     return ((pl.col("block_type") == "metadata") & pl.col("subtype").is_null()).fill_null(False)
 
 
-def _typed(lives: pl.DataFrame, known: list[pl.DataFrame]) -> pl.DataFrame:
+def _typed(lives: pl.DataFrame, snapshot_extents: list[pl.DataFrame]) -> pl.DataFrame:
     """The lives with block_type and subtype of their content as the images know it; the trace may not."""
     keys = ["dev", "ino", "incarnation"]
-    content = [extents.filter(pl.col("file_offset_bytes").is_not_null()) for extents in known]
+    content = [extents.filter(pl.col("file_offset_bytes").is_not_null()) for extents in snapshot_extents]
     if not content:
         return lives
     # An inode without incarnation is the filesystem's own and has been there from before the capture.
-    told = pl.concat([e.select(*keys, told_type="block_type", told_subtype="subtype") for e in content])
-    told = told.with_columns(pl.col("incarnation").fill_null(0)).unique(keys, keep="first", maintain_order=True)
-    is_told = pl.col("told_type").is_not_null()
-    joined = lives.join(told, on=keys, how="left", maintain_order="left")
+    types = pl.concat([e.select(*keys, stated_type="block_type", stated_subtype="subtype") for e in content])
+    types = types.with_columns(pl.col("incarnation").fill_null(0)).unique(keys, keep="first", maintain_order=True)
+    is_stated = pl.col("stated_type").is_not_null()
+    joined = lives.join(types, on=keys, how="left", maintain_order="left")
     return joined.with_columns(
-        block_type=pl.when(is_told).then("told_type").otherwise("block_type"),
-        subtype=pl.when(is_told).then("told_subtype").otherwise("subtype"),
-    ).drop("told_type", "told_subtype")
+        block_type=pl.when(is_stated).then("stated_type").otherwise("block_type"),
+        subtype=pl.when(is_stated).then("stated_subtype").otherwise("subtype"),
+    ).drop("stated_type", "stated_subtype")
 
 
 def _files(
-    given: Images,
+    snapshots: Images,
     imaged: pl.DataFrame,
     listed: pl.DataFrame,
     in_journal: pl.DataFrame | None,
@@ -140,15 +140,15 @@ def _files(
     Asked are the images and the listings, the latest first, then the trace's own names, then the journal.
     """
     keys = ["dev", "ino", "incarnation"]
-    named = [images.numbered(image.files, imaged) for image in given.filesystems]
-    named += [images.numbered(listing.files, listed) for listing in given.listings]
+    named = [images.numbered(image.files, imaged) for image in snapshots.filesystems]
+    named += [images.numbered(listing.files, listed) for listing in snapshots.listings]
     columns = list(schema.table("files").polars)
-    known = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
-    events = staging.recorded or frozenset()
-    told = [names.files(staging.fs_events.collect(), lives, known, mounts, staging.lost, events)]
-    if given.journal is not None and in_journal is not None:
-        told.append(journals.files(given.journal, in_journal))
-    table = pl.concat([_named(known), *(_named(files) for files in told), tracepoints.files(lives)])
+    snapshot_files = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
+    recorded = staging.recorded or frozenset()
+    other_sources = [names.files(staging.fs_events.collect(), lives, snapshot_files, mounts, staging.lost, recorded)]
+    if snapshots.journal is not None and in_journal is not None:
+        other_sources.append(journals.files(snapshots.journal, in_journal))
+    table = pl.concat([_named(snapshot_files), *(_named(files) for files in other_sources), tracepoints.files(lives)])
     table = table.sort(pl.col("path").is_null(), maintain_order=True).unique(keys, keep="first", maintain_order=True)
     times = lives.select(*keys, "created_ns", "deleted_ns")
     table = table.drop("created_ns", "deleted_ns").join(times, on=keys, how="left", maintain_order="left")
@@ -158,5 +158,5 @@ def _files(
 def _named(files: pl.DataFrame) -> pl.DataFrame:
     """The files, those of unknown type with the type and the package that their path tells."""
     is_open = (pl.col("file_type") == "unknown") & pl.col("path").is_not_null()
-    told = filetype.classify(files.filter(is_open)).with_columns(package=filetype.package(pl.col("path")))
-    return pl.concat([files.filter(~is_open), told])
+    classified = filetype.classify(files.filter(is_open)).with_columns(package=filetype.package(pl.col("path")))
+    return pl.concat([files.filter(~is_open), classified])

@@ -45,7 +45,7 @@ from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import intervals
 from androstep_analysis.link.evidence import images, incarnations
-from androstep_analysis.link.evidence.given import UNNUMBERED, Images, Snapshot, is_numbered
+from androstep_analysis.link.evidence.snapshots import UNNUMBERED, Images, Snapshot, is_numbered
 from androstep_analysis.link.extents import bio_pages
 
 CHANCE = 2
@@ -150,7 +150,7 @@ class _Trace:
     page_bytes: int | None
 
     @property
-    def told(self) -> Collection[str]:
+    def recorded(self) -> Collection[str]:
         return self.staging.recorded or frozenset()
 
     @property
@@ -162,20 +162,22 @@ class _Trace:
         return first + self.offset, last + self.offset
 
 
-def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated) -> tuple[Images, list[Standing]]:
+def weighed(
+    snapshots: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated
+) -> tuple[Images, list[Standing]]:
     """The images and listings with what is proven of them (`Images.proven`, `placed`), and the comparison of each.
 
     `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`). Raises `InputError`
     where one contradicts the trace.
     """
-    if given.listed_before is not None:
-        given = replace(given, listed_before=_at_start(given.listed_before, staging))
-    snapshots = given.snapshots
-    if not snapshots:
-        return given, []
-    traces = {dev: _trace(dev, given, staging, requests, stated) for dev in {one.dev for one in snapshots.values()}}
+    if snapshots.listed_before is not None:
+        snapshots = replace(snapshots, listed_before=_at_start(snapshots.listed_before, staging))
+    by_role = snapshots.by_role
+    if not by_role:
+        return snapshots, []
+    traces = {dev: _trace(dev, snapshots, staging, requests, stated) for dev in {one.dev for one in by_role.values()}}
     standings = {}
-    for role, one in snapshots.items():
+    for role, one in by_role.items():
         trace = traces[one.dev]
         if "before" in role:
             counts = [*_general(one, trace, stated, is_after=False), *_before(one, trace)]
@@ -183,24 +185,24 @@ def weighed(given: Images, staging: Staging, requests: pl.LazyFrame, stated: Sta
             counts = [*_general(one, trace, stated, is_after=True), *_after(one, trace)]
         standings[role] = Standing(role, tuple(count for count in counts if any(count[1:3])))
     for kind in ("image", "listing"):
-        first, last, before = snapshots.get(f"{kind}_before"), snapshots.get(f"{kind}_after"), f"{kind}_before"
+        first, last, before = by_role.get(f"{kind}_before"), by_role.get(f"{kind}_after"), f"{kind}_before"
         if first is None:
             continue
         shared = [] if last is None else [*_pair(first, last)]
         others = (role for role in ("image_after", "listing_after", "listing_before") if role in standings)
         witness = next((role for role in others if role != before and standings[role].proves_content), None)
         if witness is not None:
-            shared.append(_lineage(first, snapshots[witness], traces[first.dev]))
+            shared.append(_lineage(first, by_role[witness], traces[first.dev]))
         counts = [*standings[before].counts, *(count for count in shared if any(count[1:3]))]
         standings[before] = Standing(before, tuple(counts))
     for role, standing in standings.items():
-        _refuse(standing, snapshots[role], traces[snapshots[role].dev], stated)
+        _refuse(standing, by_role[role], traces[by_role[role].dev], stated)
     proven = frozenset(role for role, standing in standings.items() if standing.proves_content)
     placed = frozenset(role for role, standing in standings.items() if standing.proves_layout)
-    apart = [role for role in standings.keys() - proven if _has_numbers(snapshots[role], traces)]
-    weighed = replace(given.numbered_apart(apart), proven=proven, placed=placed)
+    apart = [role for role in standings.keys() - proven if _has_numbers(by_role[role], traces)]
+    weighed = replace(snapshots.numbered_apart(apart), proven=proven, placed=placed)
     # The journal's files have the numbers of the image's.
-    return replace(weighed, journal=None if "image_after" in apart else given.journal), list(standings.values())
+    return replace(weighed, journal=None if "image_after" in apart else snapshots.journal), list(standings.values())
 
 
 def _at_start(one: Listing, staging: Staging) -> Listing:
@@ -270,18 +272,18 @@ def _refuse(standing: Standing, one: Snapshot, trace: _Trace, stated: Stated) ->
     )
 
 
-def _trace(dev: int, given: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated) -> _Trace:
+def _trace(dev: int, snapshots: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated) -> _Trace:
     all_events = staging.fs_events.collect()
-    told = staging.recorded or frozenset()
+    recorded = staging.recorded or frozenset()
     events = all_events.filter((pl.col("dev") == dev) | (pl.col("bio_dev") == dev))
-    lives = tracepoints.lives(events, told, stated.fs_types)
+    lives = tracepoints.lives(events, recorded, stated.fs_types)
     moved = requests.filter(
         (pl.col("part_dev") == dev) & pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0)
     ).select(
         "part_sector", "nr_sectors", "op", "meta", "sync", ts_ns=pl.coalesce("queue_ns", "issue_ns", "complete_ns")
     )
     offset = staging.realtime_offset_ns
-    last_seen = given.after or given.listed_after
+    last_seen = snapshots.after or snapshots.listed_after
     if offset is None and last_seen is not None:
         offset = incarnations.realtime_offset_ns(last_seen, lives)
     return _Trace(dev, events, lives.filter(pl.col("dev") == dev), moved.collect(), staging, offset, stated.page_bytes)
@@ -453,8 +455,10 @@ def _held(one: Snapshot, places: pl.Series) -> pl.DataFrame:
 
 def _boot(offset: int, trace: _Trace) -> Count:
     """A listing's CLOCK_REALTIME minus the trace's clock: a device that was booted at another time has another."""
-    known = trace.staging.realtime_offset_ns
-    is_same = known is not None and trace.staging.clock in ("mono", "boot") and abs(offset - known) <= CLOCK_NS
+    trace_offset = trace.staging.realtime_offset_ns
+    is_same = (
+        trace_offset is not None and trace.staging.clock in ("mono", "boot") and abs(offset - trace_offset) <= CLOCK_NS
+    )
     return Count("boot", int(is_same), 0, "")
 
 
@@ -471,8 +475,8 @@ def _commits(one: Snapshot, trace: _Trace) -> pl.DataFrame | None:
     rows = ends.with_columns(pl.col("end").list.last()).join(
         starts.with_columns(pl.col("start").list.first()), on="transaction", how="left"
     )
-    told = one.commits.unique("transaction", keep="last")
-    rows = rows.join(told, on="transaction", how="left").sort("transaction")
+    committed = one.commits.unique("transaction", keep="last")
+    rows = rows.join(committed, on="transaction", how="left").sort("transaction")
     difference = rows.select(pl.col("epoch_ns") - pl.col("end")).to_series()
     offset = trace.staging.realtime_offset_ns
     slack = CLOCK_NS if offset is not None else incarnations.TICK_NS
@@ -569,7 +573,7 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     Where a file `stays` where it is, later changes explain that some places differ, and not that all do. Where the
     snapshot `is_later`, of the same filesystem, files that it lacks were deleted since.
     """
-    stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, trace.told)
+    stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, trace.recorded)
     stated = images.identified_rows(stated)
     points = _standing_alone(stated, is_after=is_after)
     f2fs = _family(one.fs_type or "") == "f2fs"

@@ -200,8 +200,8 @@ def _with_heads(named: pl.DataFrame, heads: Heads | None) -> pl.DataFrame:
     )
     inos = ask.filter("ask")["ino"].unique().sort()
     answer = heads(inos.to_list()) if inos.len() else pl.DataFrame(schema={"ino": pl.Int64, "head": pl.Binary})
-    asked_for = answer.select("ino", _head="head").filter(pl.col("ino").is_in(inos.implode()))
-    return named.join(asked_for, on="ino", how="left", validate="m:1", maintain_order="left")
+    first_bytes = answer.select("ino", _head="head").filter(pl.col("ino").is_in(inos.implode()))
+    return named.join(first_bytes, on="ino", how="left", validate="m:1", maintain_order="left")
 
 
 def _magic(head: str) -> pl.Expr:

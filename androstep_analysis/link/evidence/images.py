@@ -31,7 +31,7 @@ import polars as pl
 from androstep_analysis import schema, units
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import intervals
-from androstep_analysis.link.evidence.given import Images, Snapshot, is_numbered
+from androstep_analysis.link.evidence.snapshots import Images, Snapshot, is_numbered
 from androstep_analysis.link.extents import timeline
 
 FIXED = (
@@ -66,7 +66,7 @@ WRITTEN_OUT_NS = 60_000_000_000
 def with_all_changes(
     olds: tuple[pl.DataFrame | None, pl.DataFrame | None],
     news: tuple[pl.DataFrame | None, pl.DataFrame | None],
-    given: Images,
+    snapshots: Images,
     traced: pl.DataFrame,
     lives: pl.DataFrame,
     staging: Staging,
@@ -84,46 +84,46 @@ def with_all_changes(
     parts = [identified_rows(timeline.succeeding(pl.concat([*held, traced]).drop("start_of_file")))]
     listed, new = news
     if listed is not None:
-        parts += _settled(unmentioned(listed.filter(_is_content()), traced), given.listed_after, "fiemap", staging)
+        parts += _settled(unmentioned(listed.filter(_is_content()), traced), snapshots.listed_after, "fiemap", staging)
     if new is None:
         return parts
     if olds[1] is None:
         parts.append(_fixed(new, "image_after"))
-        parts += _settled(unmentioned(new.filter(_is_content()), traced), given.after, "image_after", staging)
+        parts += _settled(unmentioned(new.filter(_is_content()), traced), snapshots.after, "image_after", staging)
     return [
         *parts,
-        *_dated(_moving(new).filter(~_is_content()), given.after, "image_after", staging.realtime_offset_ns),
+        *_dated(_moving(new).filter(~_is_content()), snapshots.after, "image_after", staging.realtime_offset_ns),
     ]
 
 
 def until_first_loss(
     olds: tuple[pl.DataFrame | None, pl.DataFrame | None],
-    given: Images,
+    snapshots: Images,
     traced: pl.DataFrame,
     lives: pl.DataFrame,
     staging: Staging,
     dev: int,
 ) -> pl.DataFrame:
     """What the listing and the image before (`olds`) say, as far as no change of the map of `dev` can be missing."""
-    (known,) = with_all_changes(olds, (None, None), given, traced, lives, staging)
+    (extents,) = with_all_changes(olds, (None, None), snapshots, traced, lives, staging)
     lost_ns = staging.lost.first_ns("fs_events", dev=dev)
     if lost_ns is None:
-        return known.clear()
-    held = known.filter(pl.col("source").is_in(["image_before", "fiemap"]), pl.col("dev") == dev)
+        return extents.clear()
+    held = extents.filter(pl.col("source").is_in(["image_before", "fiemap"]), pl.col("dev") == dev)
     held = held.filter(pl.col("valid_from_ns").fill_null(int(intervals.ALWAYS)) < lost_ns)
     return held.with_columns(valid_to_ns=pl.min_horizontal("valid_to_ns", pl.lit(lost_ns)))
 
 
 def without_changes(
-    old: pl.DataFrame | None, new: pl.DataFrame | None, given: Images, realtime_offset_ns: int | None
+    old: pl.DataFrame | None, new: pl.DataFrame | None, snapshots: Images, realtime_offset_ns: int | None
 ) -> list[pl.DataFrame]:
     """Extents of images between which anything may have happened."""
     if old is not None and new is not None:
-        assert given.before is not None and given.after is not None
+        assert snapshots.before is not None and snapshots.after is not None
         pairs = _overlay(old, new)
         same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name}_after")) for name in _IDENTITY)
         agreeing = pairs.filter(same).join(
-            _unchanged(given.before.times, given.after.times), on="ino", how="left", maintain_order="left"
+            _unchanged(snapshots.before.times, snapshots.after.times), on="ino", how="left", maintain_order="left"
         )
         # A file that changed may have given a block away and got it back.
         is_settled = is_fixed() | pl.col("is_unchanged").fill_null(False)
@@ -133,21 +133,21 @@ def without_changes(
             _open_ended(agreeing.filter(is_settled), "image_before"),
             _open_ended(_used(agreeing.filter(~is_settled)), "inferred"),
             _open_ended(_used(differing), "inferred"),
-            *_dated(_used(changed), given.after, "image_after", realtime_offset_ns),
+            *_dated(_used(changed), snapshots.after, "image_after", realtime_offset_ns),
         ]
     if new is not None:
-        return [_fixed(new, "image_after"), *_dated(_moving(new), given.after, "image_after", realtime_offset_ns)]
+        return [_fixed(new, "image_after"), *_dated(_moving(new), snapshots.after, "image_after", realtime_offset_ns)]
     if old is not None:
         return [_fixed(old, "image_before"), _open_ended(_moving(old), "inferred")]
     return []
 
 
 def listed_without_changes(
-    first: pl.DataFrame | None, last: pl.DataFrame | None, given: Images, realtime_offset_ns: int | None
+    first: pl.DataFrame | None, last: pl.DataFrame | None, snapshots: Images, realtime_offset_ns: int | None
 ) -> list[pl.DataFrame]:
     """Extents of listings between which anything may have happened."""
     parts = [] if first is None else [_open_ended(_used(first), "inferred")]
-    return parts + ([] if last is None else _dated(_used(last), given.listed_after, "fiemap", realtime_offset_ns))
+    return parts + ([] if last is None else _dated(_used(last), snapshots.listed_after, "fiemap", realtime_offset_ns))
 
 
 def _unchanged(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
@@ -157,15 +157,15 @@ def _unchanged(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
     return same.select("ino", is_unchanged=pl.lit(True)).unique("ino")
 
 
-def numbered(table: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def numbered(table: pl.DataFrame, incarnations: pl.DataFrame) -> pl.DataFrame:
     """The table with the incarnation that belongs to each row's inode and generation."""
     keys = ["dev", "ino", "generation"]
-    return table.drop("incarnation").join(known, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return table.drop("incarnation").join(incarnations, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
-def identified(image: Snapshot, known: pl.DataFrame) -> pl.DataFrame:
+def identified(image: Snapshot, incarnations: pl.DataFrame) -> pl.DataFrame:
     """The image's extents with their incarnations, and as `_identified_rows`."""
-    return identified_rows(numbered(image.extents, known).select(image.extents.columns))
+    return identified_rows(numbered(image.extents, incarnations).select(image.extents.columns))
 
 
 def identified_rows(extents: pl.DataFrame) -> pl.DataFrame:
@@ -288,7 +288,7 @@ def cut_by(extents: pl.DataFrame, by: pl.DataFrame) -> intervals.Pieces:
     )
 
 
-def demoted(extents: pl.DataFrame, given: Images) -> pl.DataFrame:
+def demoted(extents: pl.DataFrame, snapshots: Images) -> pl.DataFrame:
     """The extents, `inferred` what an image or a listing says that the trace does not prove to belong to it.
 
     Listings of both times are one source, and so are the journal and the image that it is in.
@@ -296,7 +296,8 @@ def demoted(extents: pl.DataFrame, given: Images) -> pl.DataFrame:
     sources = {"image_before": "image_before", "image_after": "image_after"}
     sources |= {"listing_before": "fiemap", "listing_after": "fiemap"}
     doubted, unplaced = (
-        {sources[role] for role in given.snapshots.keys() - kept} for kept in (given.proven, given.placed)
+        {sources[role] for role in snapshots.by_role.keys() - trusted}
+        for trusted in (snapshots.proven, snapshots.placed)
     )
     doubted |= {"journal"} if "image_after" in doubted else set()
     source = pl.col("source").cast(pl.String)

@@ -7,7 +7,7 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link.evidence.given import Snapshot
+from androstep_analysis.link.evidence.snapshots import Snapshot
 
 TICK_NS = 20_000_000
 """How far an inode's time stamps may lag behind the clock: the kernel takes them from its last tick (HZ >= 100)."""
@@ -71,12 +71,12 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, stagin
     is_unchanged = created.is_null() & (changed < last_ns - TICK_NS)
     ever = pl.Series([None] * files.height, dtype=pl.Int64)
     is_lost = staging.lost.between(files["born_ns"] - TICK_NS, ever, files["dev"], "fs_events")
-    is_told = ~pl.lit(is_lost) & pl.col("gone_ns").is_null()
+    is_undeleted = ~pl.lit(is_lost) & pl.col("gone_ns").is_null()
     cannot_follow = (created < last_ns - TICK_NS) | (pl.col("born_ns") < pl.lit(_listed_from(after, staging), pl.Int64))
     number = (
         pl.when((latest == 0) & is_older.fill_null(False))
         .then(0)
-        .when(is_told & ((is_last & cannot_follow) | is_unchanged).fill_null(False))
+        .when(is_undeleted & ((is_last & cannot_follow) | is_unchanged).fill_null(False))
         .then(latest)
         .otherwise(pl.max_horizontal("latest", "older").fill_null(-1) + 1)
     )

@@ -81,6 +81,6 @@ def incarnations(
     seen = seen.join(taken, on=["dev", "ino"], how="left", maintain_order="left").with_columns(
         at=pl.when(pl.col("same").is_null() & lived.fill_null(False) & alone).then("at")
     )
-    told = pl.coalesce("same", "at")
-    own = pl.col("latest").fill_null(0) + 1 + told.is_null().cast(pl.Int32).cum_sum().over("dev", "ino")
-    return seen.select(*_FILE, incarnation=pl.coalesce(told, own).cast(pl.Int32))
+    matched = pl.coalesce("same", "at")
+    own = pl.col("latest").fill_null(0) + 1 + matched.is_null().cast(pl.Int32).cum_sum().over("dev", "ino")
+    return seen.select(*_FILE, incarnation=pl.coalesce(matched, own).cast(pl.Int32))

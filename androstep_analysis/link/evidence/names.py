@@ -28,8 +28,8 @@ from androstep_analysis.link.intervals import ALWAYS
 from androstep_analysis.losses import Losses
 
 _KEY = ["dev", "ino", "incarnation"]
-_GIVEN = ("name_open", "name_unlink", "name_rename")
-_TOLD = ("path", "found")
+_PATH_EVENTS = ("name_open", "name_unlink", "name_rename")
+_BY_KERNEL = ("path", "lookup")
 """Kinds of statement that are the kernel's own word."""
 _DENTRY = ("name_found", "name_moved")
 
@@ -37,7 +37,7 @@ _DENTRY = ("name_found", "name_moved")
 def files(
     fs_events: pl.DataFrame,
     lives: pl.DataFrame,
-    known: pl.DataFrame,
+    snapshot_files: pl.DataFrame,
     mounts: Mapping[int, str],
     lost: Losses | None = None,
     recorded: Collection[str] = (),
@@ -45,47 +45,49 @@ def files(
     """Table `files` of the names that the trace proves, source `tracepoint`: a row per inode and incarnation.
 
     The last proven path is the canonical one; `names` has all. A file keeps it when a directory above is renamed and
-    nothing tells of the file afterwards. `known` is table files of what images and listings name: directories are
-    found by it. `mounts` tells where each filesystem was mounted, which may also follow from `known`. Where events
-    may be `lost` between what proves the names of a file, or those of ext4 or F2FS do not tell which inodes are new
-    (`recorded`: see `tracepoints.numbered`), only a file of a single name has one, and a directory proves nothing. A
-    file of which the trace proves a name but no directory has no path.
+    nothing tells of the file afterwards. `snapshot_files` is table files of what images and listings name: directories
+    are found by it. `mounts` tells where each filesystem was mounted, which may also follow from `snapshot_files`.
+    Where events may be `lost` between what proves the names of a file, or those of ext4 or F2FS do not tell which
+    inodes are new (`recorded`: see `tracepoints.numbered`), only a file of a single name has one, and a directory
+    proves nothing. A file of which the trace proves a name but no directory has no path.
     """
     events = tracepoints.numbered(fs_events, recorded).with_row_index("order")
-    given = _given(events)
-    said = pl.concat([_by_filesystem(events), _by_thread(events, given), _by_process(events, given)], how="diagonal")
-    said = said.filter(_is_name(pl.col("name")) & pl.all_horizontal(pl.col(*_KEY).is_not_null()))
-    if said.is_empty():
+    program_paths = _program_paths(events)
+    statements = pl.concat(
+        [_by_filesystem(events), _by_thread(events, program_paths), _by_process(events, program_paths)], how="diagonal"
+    )
+    statements = statements.filter(_is_name(pl.col("name")) & pl.all_horizontal(pl.col(*_KEY).is_not_null()))
+    if statements.is_empty():
         return schema.empty("files")
-    said = said.join(_roots(events), on="dev", how="left", maintain_order="left")
-    prefixes = _prefixes(said, known, mounts)
-    said = _in_filesystem(said, prefixes)
-    directories = _directories(said, known)
-    said = said.join(directories, on=["dev", "parent"], how="left", maintain_order="left")
+    statements = statements.join(_roots(events), on="dev", how="left", maintain_order="left")
+    prefixes = _prefixes(statements, snapshot_files, mounts)
+    statements = _in_filesystem(statements, prefixes)
+    directories = _directories(statements, snapshot_files)
+    statements = statements.join(directories, on=["dev", "parent"], how="left", maintain_order="left")
     agrees = (pl.col("kind").n_unique() > 1).over(*_KEY, "name")
     leads_there = (pl.col("directory") == pl.col("parent_path")).fill_null(False)
-    is_proven = pl.col("kind").is_in(_TOLD) | agrees | leads_there
+    is_proven = pl.col("kind").is_in(_BY_KERNEL) | agrees | leads_there
     # The open that made the file may be lost and the one before it led to the same directory; and where the end of a
     # file is lost, what bears two names may be two files.
-    places = pl.col("given").filter(pl.col("kind") == "path").n_unique()
+    places = pl.col("stated_path").filter(pl.col("kind") == "path").n_unique()
     is_alone = ((pl.col("name").n_unique() == 1) & (places <= 1)).over(_KEY)
-    is_certain = (pl.col("kind").is_in(_TOLD) | agrees) & is_alone
-    is_lost = pl.lit(_is_lost(said, lost or Losses()))
+    is_certain = (pl.col("kind").is_in(_BY_KERNEL) | agrees) & is_alone
+    is_lost = pl.lit(_is_lost(statements, lost or Losses()))
     is_doubtful = is_lost | pl.col("dev").is_in(_without_births(events, recorded))
     is_proven = pl.when(is_doubtful).then(is_certain).otherwise(is_proven)
-    proven = said.filter(is_proven)
+    proven = statements.filter(is_proven)
     path = pl.coalesce(
-        pl.when(pl.col("kind") == "path").then("given"),
+        pl.when(pl.col("kind") == "path").then("stated_path"),
         pl.col("parent_path") + "/" + pl.col("name"),
         pl.when(pl.col("parent").is_null()).then(pl.col("directory") + "/" + pl.col("name")),
     ).str.replace_all("/+", "/")
-    return _table(_renamed(proven.with_columns(path=path).drop_nulls("path"), given, prefixes), lives)
+    return _table(_renamed(proven.with_columns(path=path).drop_nulls("path"), program_paths, prefixes), lives)
 
 
-def _is_lost(said: pl.DataFrame, lost: Losses) -> pl.Series:
+def _is_lost(statements: pl.DataFrame, lost: Losses) -> pl.Series:
     """Whether events may be missing between what proves a name of a file and what proves another."""
     begin = pl.min_horizontal("ts_ns", "ts_ns_before").min().over(_KEY)
-    span = said.select("dev", begin=begin, end=pl.col("ts_ns").max().over(_KEY))
+    span = statements.select("dev", begin=begin, end=pl.col("ts_ns").max().over(_KEY))
     return lost.between(span["begin"], span["end"], span["dev"], "fs_events")
 
 
@@ -94,13 +96,13 @@ def _is_name(name: pl.Expr) -> pl.Expr:
     return (name.is_not_null() & ~name.is_in(["", ".", ".."]) & ~name.str.contains("/", literal=True)).fill_null(False)
 
 
-def _given(events: pl.DataFrame) -> pl.DataFrame:
+def _program_paths(events: pl.DataFrame) -> pl.DataFrame:
     """The paths that programs gave: ts_ns, order, tid, process, event, given, name, new_name.
 
     A path that the probe could not read (null) is one too: what follows it does not belong to the path before.
     """
     return (
-        events.filter(pl.col("event").is_in(_GIVEN))
+        events.filter(pl.col("event").is_in(_PATH_EVENTS))
         .select(
             "ts_ns",
             "order",
@@ -108,7 +110,7 @@ def _given(events: pl.DataFrame) -> pl.DataFrame:
             "new_name",
             process=pl.coalesce("pid", -pl.col("tid")),
             event=pl.col("event").cast(pl.String),
-            given=_plain(pl.col("name")),
+            stated_path=_plain(pl.col("name")),
             name=pl.col("name").str.split("/").list.last(),
         )
         .sort("order")
@@ -133,7 +135,7 @@ def _roots(events: pl.DataFrame) -> pl.DataFrame:
 def _by_filesystem(events: pl.DataFrame) -> pl.DataFrame:
     """What the filesystem says itself: paths at reads and writes, look-ups, names of pages, F2FS's removals."""
     event, name = pl.col("event"), pl.col("name")
-    is_found = (event == "f2fs_lookup_end") & (pl.col("error").fill_null(0) == 0)
+    is_lookup = (event == "f2fs_lookup_end") & (pl.col("error").fill_null(0) == 0)
     is_own_page = (event == "bio_page") & (pl.col("dev") == pl.col("bio_dev"))
     name = pl.when(event == "name_moved").then("new_name").otherwise("name")
     # A file that was made without a name (O_TMPFILE) is known to the kernel by "#" and its inode number.
@@ -142,15 +144,15 @@ def _by_filesystem(events: pl.DataFrame) -> pl.DataFrame:
     kind = (
         pl.when(event.is_in(tracepoints.NAMED_IO) | (is_named & is_whole))
         .then(pl.lit("path"))
-        .when(is_found | (is_named & ~is_whole & (event == "name_found")))
-        .then(pl.lit("found"))
+        .when(is_lookup | (is_named & ~is_whole & (event == "name_found")))
+        .then(pl.lit("lookup"))
         .when(is_own_page)
         .then(pl.lit("page"))
     )
     rows = events.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
-    given = pl.when(pl.col("kind") == "path").then(_plain(name))
-    own = rows.select(*_KEY, "ts_ns", "kind", "parent", given=given, name=name.str.split("/").list.last())
-    own = own.filter((pl.col("kind") != "path") | pl.col("given").is_not_null())
+    whole_path = pl.when(pl.col("kind") == "path").then(_plain(name))
+    own = rows.select(*_KEY, "ts_ns", "kind", "parent", stated_path=whole_path, name=name.str.split("/").list.last())
+    own = own.filter((pl.col("kind") != "path") | pl.col("stated_path").is_not_null())
     return pl.concat([own, _removed(events), _made(events)], how="diagonal").unique(maintain_order=True)
 
 
@@ -178,20 +180,20 @@ def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: lis
     """The events where `then` holds, each with the last of `first` before it (columns …_before), each of those once."""
     own = [name for name in first.columns if name not in (*by, "order", "at")]
     befores = first.rename({name: f"{name}_before" for name in own}).sort("order")
-    found = events.filter(then).sort("order").join_asof(befores, on="order", by=by, check_sortedness=False)
-    return found.drop_nulls("at").unique("at", keep="first", maintain_order=True)
+    followers = events.filter(then).sort("order").join_asof(befores, on="order", by=by, check_sortedness=False)
+    return followers.drop_nulls("at").unique("at", keep="first", maintain_order=True)
 
 
 def _without_births(events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose filesystem has events of its own, but none that tells which inodes are new."""
     devices = events.with_columns(tracepoints.kinds(events, {})).filter("has_events").group_by("dev")
-    tells = tracepoints.births() | tracepoints.is_told(tracepoints.BIRTHS, recorded)
-    return devices.agg(told=tells.any()).filter(~pl.col("told"))["dev"].drop_nulls().to_list()
+    has_births = tracepoints.births() | tracepoints.is_recorded(tracepoints.BIRTHS, recorded)
+    return devices.agg(has_births=has_births.any()).filter(~pl.col("has_births"))["dev"].drop_nulls().to_list()
 
 
-def _by_thread(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
+def _by_thread(events: pl.DataFrame, program_paths: pl.DataFrame) -> pl.DataFrame:
     """What follows from a path given to the kernel and what the filesystem does next in the same thread."""
-    befores = given.select("tid", "ts_ns", "event", "given", "name", order="order", at="order")
+    befores = program_paths.select("tid", "ts_ns", "event", "stated_path", "name", order="order", at="order")
     is_file = (pl.col("mode").fill_null(0o100000) & 0o170000) == 0o100000
     made = _following(events, befores, tracepoints.births() & is_file, ["tid"]).filter(
         pl.col("event_before") == "name_open"
@@ -202,10 +204,12 @@ def _by_thread(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
     rows = pl.concat(
         [made.with_columns(kind=pl.lit("opened")), gone.with_columns(kind=pl.lit("unlinked"))], how="diagonal"
     )
-    return rows.select(*_KEY, "ts_ns", "ts_ns_before", "parent", "kind", given="given_before", name="name_before")
+    return rows.select(
+        *_KEY, "ts_ns", "ts_ns_before", "parent", "kind", stated_path="stated_path_before", name="name_before"
+    )
 
 
-def _by_process(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
+def _by_process(events: pl.DataFrame, program_paths: pl.DataFrame) -> pl.DataFrame:
     """What follows from the only path of a name that a process opened which then used the file's pages.
 
     For filesystems without events that tell of creation (FAT): `name` is that of the file's first bio. Where several
@@ -219,77 +223,81 @@ def _by_process(events: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
         .group_by(*_KEY, process=pl.coalesce("pid", -pl.col("tid")), maintain_order=True)
         .agg(used_ns=pl.col("ts_ns").first())
     )
-    opened = given.filter(pl.col("event") == "name_open").select("process", "name", "given", opened_ns="ts_ns")
+    opened = program_paths.filter(pl.col("event") == "name_open").select(
+        "process", "name", "stated_path", opened_ns="ts_ns"
+    )
     opened = opened.drop_nulls("name").with_columns(
-        alone=(pl.col("given").fill_null("").n_unique() == 1).over("process", "name")
+        alone=(pl.col("stated_path").fill_null("").n_unique() == 1).over("process", "name")
     )
     opened = opened.filter("alone").group_by("process", "name", maintain_order=True).first()
     rows = pages.join(users, on=_KEY, maintain_order="left").join(opened, on=["process", "name"], maintain_order="left")
     rows = rows.filter(pl.col("opened_ns") <= pl.col("used_ns"))
-    rows = rows.filter((pl.col("given").n_unique() == 1).over(_KEY)).unique(_KEY, keep="first", maintain_order=True)
+    rows = rows.filter((pl.col("stated_path").n_unique() == 1).over(_KEY)).unique(
+        _KEY, keep="first", maintain_order=True
+    )
     ever = pl.lit(int(ALWAYS))  # another open of such a name may be missing from any time before
-    return rows.select(*_KEY, "ts_ns", "given", "name", ts_ns_before=ever, kind=pl.lit("process"))
+    return rows.select(*_KEY, "ts_ns", "stated_path", "name", ts_ns_before=ever, kind=pl.lit("process"))
 
 
-def _prefixes(said: pl.DataFrame, known: pl.DataFrame, mounts: Mapping[int, str]) -> dict[int, str]:
+def _prefixes(statements: pl.DataFrame, snapshot_files: pl.DataFrame, mounts: Mapping[int, str]) -> dict[int, str]:
     """Where each filesystem is mounted: as told, else as all paths given show whose directory is known."""
     prefixes = {dev: path.rstrip("/") for dev, path in mounts.items()}
-    directories = _known_directories(known, said)
-    paths = said.filter(pl.col("kind") != "path", pl.col("given").is_not_null()).select(
-        "dev", "parent", above=pl.col("given").str.replace(r"/[^/]*$", "")
+    directories = _named_directories(snapshot_files, statements)
+    paths = statements.filter(pl.col("kind") != "path", pl.col("stated_path").is_not_null()).select(
+        "dev", "parent", above=pl.col("stated_path").str.replace(r"/[^/]*$", "")
     )
     paths = paths.join(directories, on=["dev", "parent"], maintain_order="left")
     paths = paths.filter(pl.col("above").str.ends_with(pl.col("parent_path")))
     start = pl.col("above").str.head(pl.col("above").str.len_chars() - pl.col("parent_path").str.len_chars())
-    for dev, found in paths.group_by("dev").agg(start.unique().alias("start")).iter_rows():
-        if len(found) == 1:
-            prefixes.setdefault(dev, found[0])
+    for dev, starts in paths.group_by("dev").agg(start.unique().alias("start")).iter_rows():
+        if len(starts) == 1:
+            prefixes.setdefault(dev, starts[0])
     return prefixes
 
 
-def _in_filesystem(said: pl.DataFrame, prefixes: Mapping[int, str]) -> pl.DataFrame:
+def _in_filesystem(statements: pl.DataFrame, prefixes: Mapping[int, str]) -> pl.DataFrame:
     """The statements with `directory`, the path in the filesystem of the directory that the given path names."""
     prefix = pl.col("dev").replace_strict(prefixes, default=None, return_dtype=pl.String)
-    below = pl.when(pl.col("given").str.starts_with(prefix + "/")).then(
-        pl.col("given").str.tail(pl.col("given").str.len_chars() - prefix.str.len_chars())
+    below = pl.when(pl.col("stated_path").str.starts_with(prefix + "/")).then(
+        pl.col("stated_path").str.tail(pl.col("stated_path").str.len_chars() - prefix.str.len_chars())
     )
     directory = pl.when(pl.col("kind") != "path").then(below.str.replace(r"/[^/]*$", ""))
-    return said.with_columns(directory=directory)
+    return statements.with_columns(directory=directory)
 
 
-def _known_directories(known: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+def _named_directories(snapshot_files: pl.DataFrame, statements: pl.DataFrame) -> pl.DataFrame:
     """dev, parent (inode of a directory) and its parent_path (empty for the root), where there is only one."""
-    directories = known.filter((pl.col("file_type") == "directory") & pl.col("path").is_not_null())
+    directories = snapshot_files.filter((pl.col("file_type") == "directory") & pl.col("path").is_not_null())
     rows = directories.select("dev", parent="ino", parent_path=pl.col("path").str.strip_chars_end("/"))
-    roots = said.filter(pl.col("parent") == pl.col("root")).select("dev", "parent", parent_path=pl.lit(""))
+    roots = statements.filter(pl.col("parent") == pl.col("root")).select("dev", "parent", parent_path=pl.lit(""))
     rows = pl.concat([rows, roots]).unique()
     return rows.filter(pl.len().over("dev", "parent") == 1)
 
 
-def _directories(said: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """As `_known_directories`, and of directories that nothing else names where all paths given agree on it.
+def _directories(statements: pl.DataFrame, snapshot_files: pl.DataFrame) -> pl.DataFrame:
+    """As `_named_directories`, and of directories that nothing else names where all paths given agree on it.
 
     They must be of several names: a program may well open one file again and again while it makes others unseen.
     """
-    told = _known_directories(known, said)
-    guesses = said.filter(pl.col("directory").is_not_null() & pl.col("parent").is_not_null())
+    named = _named_directories(snapshot_files, statements)
+    guesses = statements.filter(pl.col("directory").is_not_null() & pl.col("parent").is_not_null())
     agreed = guesses.group_by("dev", "parent", maintain_order=True).agg(
         parent_path=pl.col("directory").first(),
         alone=pl.col("directory").n_unique() == 1,
         count=pl.col("name").n_unique(),
     )
-    agreed = agreed.filter(pl.col("alone") & (pl.col("count") > 1)).select(told.columns)
-    return pl.concat([told, agreed]).unique(["dev", "parent"], keep="first", maintain_order=True)
+    agreed = agreed.filter(pl.col("alone") & (pl.col("count") > 1)).select(named.columns)
+    return pl.concat([named, agreed]).unique(["dev", "parent"], keep="first", maintain_order=True)
 
 
-def _renamed(proven: pl.DataFrame, given: pl.DataFrame, prefixes: Mapping[int, str]) -> pl.DataFrame:
+def _renamed(proven: pl.DataFrame, program_paths: pl.DataFrame, prefixes: Mapping[int, str]) -> pl.DataFrame:
     """The proven paths and those that they were renamed to later: dev, ino, incarnation, ts_ns and path.
 
     A rename moves the file that last had the path before it.
     """
     paths = proven.select(*_KEY, "ts_ns", "path").unique(maintain_order=True)
-    renames = given.filter(pl.col("event") == "name_rename").select(
-        ts_ns="ts_ns", old="given", new=_plain(pl.col("new_name"))
+    renames = program_paths.filter(pl.col("event") == "name_rename").select(
+        ts_ns="ts_ns", old="stated_path", new=_plain(pl.col("new_name"))
     )
     parts = [paths]
     for dev, prefix in prefixes.items():

@@ -19,10 +19,10 @@ from androstep_analysis import schema, units
 from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence import images
-from androstep_analysis.link.evidence.given import UNNUMBERED, Images
+from androstep_analysis.link.evidence.snapshots import UNNUMBERED, Images
 
 
-def held(old: pl.DataFrame | None, given: Images, staging: Staging) -> list[pl.DataFrame]:
+def held(old: pl.DataFrame | None, snapshots: Images, staging: Staging) -> list[pl.DataFrame]:
     """The extents of files on which both images agree and whose clusters nobody else had during the trace.
 
     `old` is the image before (`images.identified`). The rows hold until the last time at which the table in memory was
@@ -31,7 +31,7 @@ def held(old: pl.DataFrame | None, given: Images, staging: Staging) -> list[pl.D
     image was taken of a volume in use, or the trace does not have all writes by which the table became another
     (`_changed`): they prove that both images are of this volume and recording.
     """
-    before, after = given.before, given.after
+    before, after = snapshots.before, snapshots.after
     if old is None or before is None or after is None or before.allocation is None:
         return []
     if staging.lost.touching("block_events"):
@@ -121,10 +121,10 @@ def typed_by_place(bios: pl.DataFrame, filesystems: list[Filesystem]) -> pl.Data
     """
     is_device = (pl.col("block_type") == "metadata") & pl.col("ino").is_null() & (pl.col("source") == "context")
     own, others = bios.filter(is_device), bios.filter(~is_device)
-    known = [image for image in filesystems if image.fs_type.startswith(UNNUMBERED)]
-    if not known:
+    unnumbered = [image for image in filesystems if image.fs_type.startswith(UNNUMBERED)]
+    if not unnumbered:
         return pl.concat([others, own.with_columns(source=images.as_source("inferred"))])
-    fixed = known[0].extents.filter(images.is_fixed())
+    fixed = unnumbered[0].extents.filter(images.is_fixed())
     directory = pl.lit("directory").cast(schema.enum("extents", "block_type"))
     return pl.concat([others, images.unmentioned(own, fixed).with_columns(block_type=directory)])
 

@@ -107,15 +107,15 @@ def _map(bios: pl.DataFrame, extents: pl.DataFrame, marking: frozenset[int]) -> 
             part_sector=pl.Series(cut.start),
             nr_sectors=pl.Series(cut.length),
         )
-        found = places.filter(row >= 0)
+        covered = places.filter(row >= 0)
         extent = stated[row.filter(row >= 0)]
-        holds = _can_hold(found["op"], extent) & ~_is_contradicted(found, extent, marking)
-        inside = (found["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
-        answer = _answer(_as_discarded(found["op"], extent)).with_columns(
+        holds = _can_hold(covered["op"], extent) & ~_is_contradicted(covered, extent, marking)
+        inside = (covered["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
+        answer = _answer(_as_discarded(covered["op"], extent)).with_columns(
             file_offset_bytes=pl.col("file_offset_bytes") + inside
         )
-        mapped.append(pl.concat([found, answer], how="horizontal").filter(holds))
-        rest = pl.concat([places.filter(row < 0), found.filter(~holds)])
+        mapped.append(pl.concat([covered, answer], how="horizontal").filter(holds))
+        rest = pl.concat([places.filter(row < 0), covered.filter(~holds)])
     unknown = pl.lit("unknown").cast(schema.enum("extents", "block_type"))
     return pl.concat([*mapped, rest.with_columns(block_type=unknown)], how="diagonal")
 
@@ -124,9 +124,9 @@ def _as_discarded(op: pl.Series, extent: pl.DataFrame) -> pl.DataFrame:
     """The extents, those that were discarded as free: F2FS has no event for the blocks that a deletion frees."""
     free = pl.lit("free").cast(extent.schema["block_type"])
     of_nothing = ("subtype", "ino", "incarnation", "file_offset_bytes")
-    is_kept = pl.lit(op) != "discard"
+    keeps_data = pl.lit(op) != "discard"
     return extent.with_columns(
-        pl.when(is_kept).then("block_type").otherwise(free), *(pl.when(is_kept).then(name) for name in of_nothing)
+        pl.when(keeps_data).then("block_type").otherwise(free), *(pl.when(keeps_data).then(name) for name in of_nothing)
     )
 
 
@@ -195,12 +195,12 @@ def _stated(pieces: pl.DataFrame) -> pl.DataFrame:
         return pieces.drop("stated_type", "stated_path")
     recorded = pl.lit("recorded").cast(schema.enum("io", "map_source"))
     stated = {"block_type": "type", "path": "path", "file_type": "file_type", "package": "package"}
-    said = _types(pieces["stated_path"]).select(pl.all().name.prefix("stated_"))
-    joined = pieces.join(said, on="stated_path", how="left", maintain_order="left")
+    types = _types(pieces["stated_path"]).select(pl.all().name.prefix("stated_"))
+    joined = pieces.join(types, on="stated_path", how="left", maintain_order="left")
     return joined.with_columns(
         *(pl.when(use).then(f"stated_{of}").otherwise(name).alias(name) for name, of in stated.items()),
         map_source=pl.when(use).then(recorded).otherwise("map_source"),
-    ).drop("stated_type", *said.columns)
+    ).drop("stated_type", *types.columns)
 
 
 def _types(paths: pl.Series) -> pl.DataFrame:

@@ -76,11 +76,13 @@ def extents(
     device = bios.filter(pl.col("is_device") & ~pl.col("has_events")).with_columns(block_type=metadata)
     # A file is a file although nothing says so where its pages are its own: FAT's directories are the device's. What
     # directories are where the filesystem is unknown, and how it fills bios, nobody says: then all is inferred.
-    is_known = pl.col("fs_type").is_not_null()
-    is_file = (pl.col("block_type").fill_null("unknown") == "unknown") & (tracepoints.pages_are_files() | ~is_known)
+    is_identified = pl.col("fs_type").is_not_null()
+    is_file = (pl.col("block_type").fill_null("unknown") == "unknown") & (
+        tracepoints.pages_are_files() | ~is_identified
+    )
     own = own.with_columns(block_type=pl.when(is_file).then(data).otherwise(pl.col("block_type").fill_null(unknown)))
     own = own.filter(pl.col("block_type") != "unknown")
-    certain = own.filter("is_proven", is_known)
+    certain = own.filter("is_proven", is_identified)
     proven = pl.concat([certain, device.drop("ino", "incarnation")], how="diagonal")
     # Where the filesystem tells of its blocks itself, a guess can only be worse.
     likely = own.filter(~pl.col("has_events")).with_columns(valid_to_ns=pl.lit(None, pl.Int64))
@@ -96,16 +98,16 @@ def carries_page(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
     is_own = (pl.col("dev") == pl.col("bio_dev")) | is_of_device()
     shown = fs_events.filter((pl.col("event") == "bio_page") & is_own & _fits())
     shown = shown.select("tid", "ts_ns", "sector", part_dev="bio_dev", nr_bytes="nr_bytes", shown_ns="ts_ns")
-    asked = pieces.select("part_dev", "part_sector", tid="submit_tid", ts_ns="time").with_row_index("at")
-    found = (
-        asked.drop_nulls("ts_ns")
+    submitted = pieces.select("part_dev", "part_sector", tid="submit_tid", ts_ns="time").with_row_index("at")
+    shown_before = (
+        submitted.drop_nulls("ts_ns")
         .sort("ts_ns", maintain_order=True)
         .join_asof(shown.sort("ts_ns"), on="ts_ns", by=["part_dev", "tid"], check_sortedness=False)
     )
     is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over("part_dev", "tid", "shown_ns")
     inside = (pl.col("part_sector") - pl.col("sector")) * units.SECTOR_BYTES
-    carried = found.filter(is_first & (inside >= 0) & (inside < pl.col("nr_bytes")))["at"]
-    return asked["at"].is_in(carried.implode())
+    carried = shown_before.filter(is_first & (inside >= 0) & (inside < pl.col("nr_bytes")))["at"]
+    return submitted["at"].is_in(carried.implode())
 
 
 def is_of_device(bio_dev: str = "bio_dev", dev: str = "dev") -> pl.Expr:
@@ -140,37 +142,37 @@ def _placed(bios: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
     # Block by block, the blocks of a page come in bios of one block each: a longer one begins with the page, and no
     # block is longer than the shortest bio.
     is_longer = (pl.col("nr_bytes") > pl.col("nr_bytes").min().over("bio_dev")) | ~is_part
-    told = pl.coalesce("offset_bytes", pl.when(whole).then(before), pl.when(is_longer).then(0))
+    offset = pl.coalesce("offset_bytes", pl.when(whole).then(before), pl.when(is_longer).then(0))
     bios = bios.sort("order").with_columns(
-        begin=pl.col("page") * page_bytes + told,
+        begin=pl.col("page") * page_bytes + offset,
         is_own=is_own.fill_null(False),
         is_device=is_of_device().fill_null(False),
     )
-    begin = pl.coalesce("begin", _told_before(bios, page_bytes))
+    begin = pl.coalesce("begin", _placed_before(bios, page_bytes))
     return bios.with_columns(begin=begin, is_exact=begin.is_not_null()).with_columns(
         page=pl.coalesce(pl.col("begin") // page_bytes, "page"),
         begin=pl.coalesce("begin", pl.col("page") * page_bytes),
     )
 
 
-def _told_before(bios: pl.DataFrame, page_bytes: int) -> pl.Series:
+def _placed_before(bios: pl.DataFrame, page_bytes: int) -> pl.Series:
     """For each bio where in its page's file an earlier one placed its first sector, if that was the same page; or null.
 
     `bios` are in order of time and have `begin` where the bio itself tells it.
     """
     rows = bios.with_row_index("at").with_columns(nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES)
-    told = rows.filter(pl.col("is_own") & pl.col("begin").is_not_null())
-    asked = rows.filter(pl.col("is_own") & pl.col("begin").is_null())
-    forever = np.full(told.height, intervals.FOREVER)
-    found = intervals.stab(intervals.Queries(*_places(asked)), intervals.Rows(*_places(told), valid_to=forever))
-    is_first = pl.Series(found.row >= 0) & (pl.Series(found.start) == asked["sector"][found.query])
-    ask, tell = asked[found.query].filter(is_first), told[found.row[is_first.to_numpy()]]
-    begin = tell["begin"] + (ask["sector"] - tell["sector"]) * units.SECTOR_BYTES
-    same = begin // page_bytes == ask["page"]
+    placed = rows.filter(pl.col("is_own") & pl.col("begin").is_not_null())
+    unplaced = rows.filter(pl.col("is_own") & pl.col("begin").is_null())
+    forever = np.full(placed.height, intervals.FOREVER)
+    hits = intervals.stab(intervals.Queries(*_places(unplaced)), intervals.Rows(*_places(placed), valid_to=forever))
+    is_first = pl.Series(hits.row >= 0) & (pl.Series(hits.start) == unplaced["sector"][hits.query])
+    later, earlier = unplaced[hits.query].filter(is_first), placed[hits.row[is_first.to_numpy()]]
+    begin = earlier["begin"] + (later["sector"] - earlier["sector"]) * units.SECTOR_BYTES
+    same = begin // page_bytes == later["page"]
     for name in ("dev", "ino", "incarnation"):
-        same &= ask[name] == tell[name]
-    known = pl.DataFrame({"at": ask["at"], "told": begin}).filter(same)
-    return rows.select("at").join(known, on="at", how="left", maintain_order="left")["told"]
+        same &= later[name] == earlier[name]
+    proven = pl.DataFrame({"at": later["at"], "proven": begin}).filter(same)
+    return rows.select("at").join(proven, on="at", how="left", maintain_order="left")["proven"]
 
 
 def _places(bios: pl.DataFrame) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -184,10 +186,10 @@ def _places(bios: pl.DataFrame) -> tuple[Int64s, Int64s, Int64s, Int64s]:
 def _bound(bios: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
     """The bios with the end of the time at which they were queued; those of threads that queue nothing are left out."""
     ends = queued.select("tid", ts_ns="ts_ns", at="ts_ns").sort("ts_ns")
-    found = bios.sort("ts_ns", maintain_order=True).join_asof(
+    bound = bios.sort("ts_ns", maintain_order=True).join_asof(
         ends, on="ts_ns", by="tid", strategy="forward", check_sortedness=False
     )
-    return found.with_columns(valid_to_ns=pl.col("at") + 1).drop_nulls("at").drop("at").sort("order")
+    return bound.with_columns(valid_to_ns=pl.col("at") + 1).drop_nulls("at").drop("at").sort("order")
 
 
 def _pages(bios: pl.DataFrame, events: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
@@ -238,13 +240,13 @@ def _parts(pages: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
 def _table(rows: pl.DataFrame, source: str) -> pl.DataFrame:
     """Table `extents` of the rows, in their order."""
     want = schema.table("extents").polars
-    known = rows.with_columns(
+    table = rows.with_columns(
         dev=pl.col("bio_dev"),
         nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES,
         valid_from_ns=pl.col("ts_ns"),
         source=pl.lit(source),
         generation=pl.lit(None),
     )
-    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in known.columns]
-    known = known.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
-    return schema.conform(known, "extents")
+    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in table.columns]
+    table = table.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
+    return schema.conform(table, "extents")

@@ -35,7 +35,7 @@ _MOST_PLACES, _MOST_BIOS = 1 << 16, 1 << 18
 """How many of one filesystem are compared: the first ones."""
 
 
-def known(
+def by_device(
     reported: Mapping[int, int], linked: Requests, fs_events: pl.DataFrame, page_bytes: int | None
 ) -> dict[int, int]:
     """The block size in bytes by device: as `reported`, else as proven; others are missing.
@@ -62,7 +62,7 @@ def borne_out(fs_events: pl.DataFrame, bios: pl.DataFrame, page_bytes: int | Non
     """
     bios = bios.sort("time").head(_MOST_BIOS)
     times = bios["time"].to_numpy()
-    found = {}
+    counts = {}
     for size in SIZES:
         sector, time = _places(fs_events, size, page_bytes)
         # In a time that runs backwards the last bio before is the first one after.
@@ -77,8 +77,8 @@ def borne_out(fs_events: pl.DataFrame, bios: pl.DataFrame, page_bytes: int | Non
         answer = intervals.stab(intervals.Queries(zeros, sector, ones, -time), rows)
         met = answer.row >= 0
         waited = answer.row[met] - np.searchsorted(times, time[answer.query[met]])
-        found[size] = np.unique(answer.row[met][waited < _SOON]).size
-    return found
+        counts[size] = np.unique(answer.row[met][waited < _SOON]).size
+    return counts
 
 
 def _bios(linked: Requests, devices: pl.Series) -> pl.DataFrame:
@@ -119,7 +119,7 @@ def _places(fs_events: pl.DataFrame, size: int, page_bytes: int | None) -> tuple
         .when(pl.col("event") == tracepoints.CACHED)
         .then(pl.col("page") * pl.lit(page_bytes, pl.Int64))
     )
-    asked = fs_events.select("ts_ns", "ino", sector=offset // units.SECTOR_BYTES).drop_nulls().head(_MOST_PLACES)
+    accesses = fs_events.select("ts_ns", "ino", sector=offset // units.SECTOR_BYTES).drop_nulls().head(_MOST_PLACES)
     begin, length = stated["file_block"].fill_null(-1), stated["nr_blocks"].fill_null(1)
     rows = intervals.Rows(
         stated["ino"].fill_null(-1).to_numpy(),
@@ -129,13 +129,16 @@ def _places(fs_events: pl.DataFrame, size: int, page_bytes: int | None) -> tuple
         np.full(stated.height, FOREVER),
     )
     queries = intervals.Queries(
-        asked["ino"].to_numpy(), asked["sector"].to_numpy(), np.ones(asked.height, np.int64), asked["ts_ns"].to_numpy()
+        accesses["ino"].to_numpy(),
+        accesses["sector"].to_numpy(),
+        np.ones(accesses.height, np.int64),
+        accesses["ts_ns"].to_numpy(),
     )
-    found = intervals.stab(queries, rows)
-    met = found.row >= 0
+    hits = intervals.stab(queries, rows)
+    met = hits.row >= 0
     first = (stated["block"] * sectors).to_numpy()
-    inside = found.start[met] - rows.start[found.row[met]]
+    inside = hits.start[met] - rows.start[hits.row[met]]
     return (
-        np.concatenate([first, first[found.row[met]] + inside]),
-        np.concatenate([rows.valid_from, queries.time[found.query[met]]]),
+        np.concatenate([first, first[hits.row[met]] + inside]),
+        np.concatenate([rows.valid_from, queries.time[hits.query[met]]]),
     )

@@ -19,7 +19,7 @@ _TIMES_MORE = 4
 """A size is proven that so many writes bear out, and so many times more than any other."""
 
 
-def known(reported: int | None, fs_events: pl.DataFrame) -> int | None:
+def proven(reported: int | None, fs_events: pl.DataFrame) -> int | None:
     """The size of a page in bytes: as `reported`, else as the events prove it, else None (`fs_events`: table).
 
     A write makes its pages dirty at once: the thread's event of dirtying that follows its write to the same file tells

@@ -28,8 +28,8 @@ def _one_device(extents: pl.DataFrame) -> pl.DataFrame:
     valid_from = extents["valid_from_ns"].fill_null(int(ALWAYS)).to_numpy()
     valid_to = extents["valid_to_ns"].fill_null(int(FOREVER)).to_numpy()
     start_of_file = pl.col("sector") * units.SECTOR_BYTES - pl.col("file_offset_bytes")
-    told = extents.with_row_index("identity").with_columns(start_of_file=start_of_file)
-    identity = told.select(pl.col("identity").first().over(_IDENTITY)).to_series().to_numpy()
+    numbered = extents.with_row_index("identity").with_columns(start_of_file=start_of_file)
+    identity = numbered.select(pl.col("identity").first().over(_IDENTITY)).to_series().to_numpy()
 
     # Every row and every segment between two edges that it covers, by segment and in order of time.
     edges = np.unique(np.concatenate([start, end]))

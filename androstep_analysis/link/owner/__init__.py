@@ -58,21 +58,21 @@ def owned(
     ).fill_null(False)
     touched_by = touches(fs_events)
     devices = _telling(pieces, touched_by, recorded)
-    is_told = pl.col("part_dev").is_in(devices.implode())
+    is_observed = pl.col("part_dev").is_in(devices.implode())
     is_pageless = _is_pageless(pieces, fs_events)
-    pieces = _not_written_for_others(pieces.with_columns(is_pageless=is_pageless), is_told, is_written)
-    written = pieces.filter(is_written & is_told)
+    pieces = _not_written_for_others(pieces.with_columns(is_pageless=is_pageless), is_observed, is_written)
+    written = pieces.filter(is_written & is_observed)
     if written.height:
         whole = _of_whole_blocks(block_bytes, fs_events)
         sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
         blocks = _blocks(written, fs_events, sizes)
-        told = _told(fs_events, devices, recorded, page_bytes)
-        touched = _touched(fs_events, blocks, sizes, told.folios, page_bytes)
-        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, told))
+        observed = _observed(fs_events, devices, recorded, page_bytes)
+        touched = _touched(fs_events, blocks, sizes, observed.folios, page_bytes)
+        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, observed))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
-        known = processes.of_threads(threads, tasks)
-        authors = authorship.authors(blocks, touched, _unplaced(pieces), told, known, lost)
-        others = pieces.filter(~(is_written & is_told))
+        identified = processes.of_threads(threads, tasks)
+        authors = authorship.authors(blocks, touched, _unplaced(pieces), observed, identified, lost)
+        others = pieces.filter(~(is_written & is_observed))
         pieces = pl.concat([others, _cut(written, processes.of_threads(authors, tasks))], how="diagonal")
     pieces = pieces.drop("is_pageless")
     if lost.touching("fs_events"):
@@ -92,9 +92,9 @@ def _telling(pieces: pl.DataFrame, touched_by: pl.DataFrame, recorded: Collectio
     return pieces["part_dev"].drop_nulls().unique() if is_everywhere else touched_by["dev"].drop_nulls().unique()
 
 
-def _told(
+def _observed(
     fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str], page_bytes: int | None
-) -> authorship.Told:
+) -> authorship.Observed:
     """Which devices' traces hold the events of each class, but for those that were lost.
 
     Events about pages of unknown size tell nothing.
@@ -112,12 +112,12 @@ def _told(
     event = pl.col("event").cast(pl.String)
     is_unsized = event.str.starts_with("ext4_") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
     in_folios = (pl.col("page_order") > 0) | is_unsized
-    return authorship.Told(
+    return authorship.Observed(
         dirtied=having(*tracepoints.DIRTIED),
         absent=absent,
         dropped=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED),
         cut=having(*tracepoints.INVALIDATED),
-        direct=direct_writes.told(fs_events, recorded),
+        direct=direct_writes.observed(fs_events, recorded),
         stored=having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),
         redirty=own.filter(event.str.starts_with("f2fs_"))["dev"].unique().to_list(),
@@ -146,32 +146,34 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series, lost: Losses) -> pl.DataF
     is_alone |= is_old & (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
     is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
     is_guess = is_late & is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
-    known = pl.when(~is_guess.fill_null(False))
+    unless_guess = pl.when(~is_guess.fill_null(False))
     inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
     return pieces.with_columns(
-        *(known.then(name).alias(name) for name in _OWNER[:3]),
+        *(unless_guess.then(name).alias(name) for name in _OWNER[:3]),
         map_source=pl.when(is_alone).then(inferred).otherwise("map_source"),
-        owner_count=known.then("owner_count").otherwise(0),
-        owner_via=known.then("owner_via").otherwise(pl.lit("unknown").cast(schema.enum("io", "owner_via"))),
+        owner_count=unless_guess.then("owner_count").otherwise(0),
+        owner_via=unless_guess.then("owner_via").otherwise(pl.lit("unknown").cast(schema.enum("io", "owner_via"))),
     )
 
 
-def _not_written_for_others(pieces: pl.DataFrame, is_told: pl.Expr, is_written: pl.Expr) -> pl.DataFrame:
+def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr, is_written: pl.Expr) -> pl.DataFrame:
     """The pieces, data written for its submitter only where nothing speaks against it.
 
-    Where no event tells who wrote (not `is_told`) the submitter is no more than inferred; an fsync also submits what
+    Where no event tells who wrote (not `is_observed`) the submitter is only inferred; an fsync also submits what
     others wrote. Where events do, those pieces `is_written` of which it is known which file they belong to have the
     owner that `authorship` finds; others have none, unless a probe saw that their bio carries no page of a file.
     """
     is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
     is_submitted = (is_data & (pl.col("owner_via") == "submitter")).fill_null(False)
-    is_lost = is_submitted & is_told & ~is_written & ~pl.col("is_pageless")
-    known = pl.when(~is_lost)
+    is_lost = is_submitted & is_observed & ~is_written & ~pl.col("is_pageless")
+    unless_lost = pl.when(~is_lost)
     unknown, inferred = (pl.lit(name).cast(schema.enum("io", "owner_via")) for name in ("unknown", "inferred"))
     return pieces.with_columns(
-        *(known.then(name).alias(name) for name in _OWNER[:3]),
-        owner_count=known.then("owner_count").otherwise(0),
-        owner_via=pl.when(is_submitted & ~is_told).then(inferred).otherwise(known.then("owner_via").otherwise(unknown)),
+        *(unless_lost.then(name).alias(name) for name in _OWNER[:3]),
+        owner_count=unless_lost.then("owner_count").otherwise(0),
+        owner_via=pl.when(is_submitted & ~is_observed)
+        .then(inferred)
+        .otherwise(unless_lost.then("owner_via").otherwise(unknown)),
     )
 
 
@@ -189,7 +191,7 @@ def _is_direct(
     touched: pl.DataFrame,
     fs_events: pl.DataFrame,
     block_bytes: Mapping[int, int],
-    told: authorship.Told,
+    observed: authorship.Observed,
 ) -> pl.Series:
     """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
 
@@ -205,8 +207,8 @@ def _is_direct(
     direct = direct_writes.are_direct(blocks, _each_block(spans, block_bytes), touched, fs_events)
     own = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
     probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
-    is_called = pl.col("dev").is_in(list(told.direct)) & pl.col("dev").is_in(list(told.dirtied))
-    is_called &= ~pl.col("dev").is_in(list(told.unsized))
+    is_called = pl.col("dev").is_in(list(observed.direct)) & pl.col("dev").is_in(list(observed.dirtied))
+    is_called &= ~pl.col("dev").is_in(list(observed.unsized))
     has_page = pl.col("dev").is_in(probed.implode()) & ~pl.col("is_pageless")
     rule = (
         pl.when(has_page)
@@ -238,9 +240,9 @@ def _unplaced(pieces: pl.DataFrame) -> pl.DataFrame:
 def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """Owner columns by the thread that queued each piece, in the order of `pieces`; without submitter no owner."""
     threads = pieces.select(ts_ns="time", tid="submit_tid", pid="submit_pid", comm="submit_comm")
-    known = processes.of_threads(threads, tasks)
+    identified = processes.of_threads(threads, tasks)
     own = pl.col("is_filesystem")
-    return known.select(
+    return identified.select(
         "owner_pid",
         owner_comm=pl.when(own).then("comm").otherwise("owner_comm"),
         owner_package="owner_package",
@@ -283,9 +285,9 @@ def _forgetful(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose trace tells when an inode's pages are new; without own events numbers are not reused."""
     has_events = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any()
     begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
-    begins = (begins | tracepoints.is_told([*tracepoints.BIRTHS, *tracepoints.EVICTIONS], recorded)).any()
-    told = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)
-    return told.filter("forgets")["dev"].to_list()
+    begins = (begins | tracepoints.is_recorded([*tracepoints.BIRTHS, *tracepoints.EVICTIONS], recorded)).any()
+    by_device = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)
+    return by_device.filter("forgets")["dev"].to_list()
 
 
 def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
@@ -372,8 +374,8 @@ def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataF
     parts = [cut.with_columns(begin="first", end="limit")]
     maybe = cut.with_columns(kind=pl.lit("maybe"))
     parts += [maybe.with_columns(end=pl.min_horizontal("end", "first")), maybe.with_columns(begin="limit")]
-    kept = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
-    return kept.drop("rest", "first", "limit", "is_sized")
+    touched = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
+    return touched.drop("rest", "first", "limit", "is_sized")
 
 
 def _folios(fs_events: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
@@ -381,11 +383,11 @@ def _folios(fs_events: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
 
     Since Linux 5.18 a page cache holds folios of many pages, and one event says that all of them became dirty.
     """
-    told = fs_events.filter(
+    sized = fs_events.filter(
         (pl.col("event") == tracepoints.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
     )
     length = page_bytes * pl.lit(2, pl.Int64).pow(pl.col("page_order"))
-    return told.select("ts_ns", "dev", "ino", "page", folio_bytes=length)
+    return sized.select("ts_ns", "dev", "ino", "page", folio_bytes=length)
 
 
 def _each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:

@@ -52,7 +52,7 @@ TOUCHES = (*MAKERS, "dirty", "maybe")
 _IS_OUT = pl.col("at").is_not_null()
 
 
-class Told(NamedTuple):
+class Observed(NamedTuple):
     """The devices whose trace holds every event of a class.
 
     `dirtied`: pages that become dirty; `absent`: pages that are added to the cache, or leave it; `dropped`: that leave
@@ -78,7 +78,7 @@ def authors(
     blocks: pl.DataFrame,
     touched: pl.DataFrame,
     unplaced: pl.DataFrame,
-    told: Told,
+    observed: Observed,
     threads: pl.DataFrame,
     lost: Losses,
 ) -> pl.DataFrame:
@@ -99,7 +99,7 @@ def authors(
     is_mover = pl.col("comm").is_not_null() & ~pl.col("is_process")
     named = threads.select("tid", "pid", "comm", is_mover=is_mover)
     touched = touched.join(named, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
-    events = _in_turns(pl.concat([touched, blocks], how="diagonal"), told)
+    events = _in_turns(pl.concat([touched, blocks], how="diagonal"), observed)
     events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
     writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
     made, by_process = pl.col("kind").is_in(MAKERS), dirties & ~pl.col("is_mover").fill_null(False)
@@ -142,14 +142,16 @@ def authors(
         )
         .filter(_IS_OUT)
     )
-    turns = turns.join(_doubtful(events, turns, unplaced, told.forgetful), on=TURN, how="left")
+    turns = turns.join(_doubtful(events, turns, unplaced, observed.forgetful), on=TURN, how="left")
     is_lost = pl.lit(_is_lost(turns, lost))
-    rule = _rule(told)
+    rule = _rule(observed)
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
     turns = turns.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
     is_known = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
-    is_counted = (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(told.stored) & _is_in(told.absent)
-    is_counted &= ~_may_be_left(told) & ~is_lost
+    is_counted = (
+        (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(observed.stored) & _is_in(observed.absent)
+    )
+    is_counted &= ~_may_be_left(observed) & ~is_lost
     return turns.with_columns(
         *(pl.when(is_known).then(name).alias(name) for name in ("tid", "pid", "comm", "ts_ns")),
         count=pl.when(is_counted).then("count"),
@@ -172,7 +174,7 @@ def _is_in(devices: Collection[int]) -> pl.Expr:
     return pl.col("dev").is_in(list(devices))
 
 
-def _in_turns(events: pl.DataFrame, told: Told) -> pl.DataFrame:
+def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     """The events in order, with `nth`, `turn` and `process`, and what they say of the page's absence.
 
     is_gone: what a row put into the page was dropped before it was written out; is_clean: the page was absent, and
@@ -191,7 +193,7 @@ def _in_turns(events: pl.DataFrame, told: Told) -> pl.DataFrame:
     touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
     is_same = pl.col("next_tid") == pl.col("tid")
     # F2FS tells of a store when the page is dirty by it.
-    is_done = (pl.col("kind") == "store") & _is_in(told.redirty)
+    is_done = (pl.col("kind") == "store") & _is_in(observed.redirty)
     is_begun = pl.col("kind").is_in(MAKERS) & ~is_done & pl.col("is_busy")
     is_under_way = is_begun & (pl.col("next_kind") == "dirty") & is_same
     moved = touches.filter(is_under_way).select("nth", effect="next_nth")
@@ -230,21 +232,21 @@ def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
     return (is_first & is_theirs & ~(kind == "maybe").any()).fill_null(False)
 
 
-def _rule(told: Told) -> pl.Expr:
+def _rule(observed: Observed) -> pl.Expr:
     """Which rule gives the owner of a turn, by what its events say and which of them the trace would have."""
-    absent, dropped, dirtied = (_is_in(devices) for devices in (told.absent, told.dropped, told.dirtied))
-    in_folio = pl.coalesce("is_in_folio", _is_in(told.folios))
-    may_be_cut = in_folio & ~_is_in(told.cut)
+    absent, dropped, dirtied = (_is_in(devices) for devices in (observed.absent, observed.dropped, observed.dirtied))
+    in_folio = pl.coalesce("is_in_folio", _is_in(observed.folios))
+    may_be_cut = in_folio & ~_is_in(observed.cut)
     may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
-    is_of_cluster = ~pl.col("by_maker") & pl.col("may_be_of_cluster") & _is_in(told.redirty)
+    is_of_cluster = ~pl.col("by_maker") & pl.col("may_be_of_cluster") & _is_in(observed.redirty)
     may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
     is_torn = pl.col("by_maker") & (pl.col("dirtied_ns") > pl.col("made_ns")) & (pl.col("dirtier") != pl.col("process"))
     is_torn &= ~absent
-    may_be_left = _may_be_left(told) & ~pl.col("by_maker")
+    may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
     # A page of a folio becomes dirty with another; of a folio from before the recording no event tells how long it is.
-    is_clean = pl.col("is_clean") & dirtied & ~_is_in(told.folios)
+    is_clean = pl.col("is_clean") & dirtied & ~_is_in(observed.folios)
     is_past_cache = pl.col("is_pageless") | (is_clean & pl.col("is_direct").is_null())
     return (
         pl.when(pl.col("is_direct").fill_null(False))
@@ -259,9 +261,9 @@ def _rule(told: Told) -> pl.Expr:
     )
 
 
-def _may_be_left(told: Told) -> pl.Expr:
+def _may_be_left(observed: Observed) -> pl.Expr:
     """Whether a page may have been dirty before the recording, and made dirty again by who could not write it out."""
-    return _is_in(told.redirty) & (pl.col("turn") == 0) & (pl.col("life") == 0)
+    return _is_in(observed.redirty) & (pl.col("turn") == 0) & (pl.col("life") == 0)
 
 
 def _doubtful(

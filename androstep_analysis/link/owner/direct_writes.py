@@ -29,15 +29,15 @@ _OF_FILESYSTEM = {
 _LARGEST = 1 << 60
 
 
-def told(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
+def observed(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose trace tells every call of direct I/O on them."""
     event = pl.col("event").cast(pl.String)
-    is_known = pl.lit(False)
+    is_covered = pl.lit(False)
     for prefix, names in _OF_FILESYSTEM.items():
         if not set(names).isdisjoint(recorded):
-            is_known |= event.str.starts_with(prefix)
+            is_covered |= event.str.starts_with(prefix)
     is_call = pl.col("event").is_in(tracepoints.DIRECT)
-    return fs_events.filter(is_known | is_call)["dev"].drop_nulls().unique().to_list()
+    return fs_events.filter(is_covered | is_call)["dev"].drop_nulls().unique().to_list()
 
 
 def are_direct(blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
@@ -69,6 +69,6 @@ def are_direct(blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame,
     is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over(of_call)
     is_part = pl.col("end") - pl.col("begin") < pl.col("size")
     is_direct = pl.when(is_touched & is_first & is_inside).then(None).otherwise(is_inside & (is_last | is_part))
-    found = during.select("row", is_direct=is_direct, is_found=True).drop_nulls("row")
+    found = during.select("row", is_direct=is_direct, is_decided=True).drop_nulls("row")
     joined = blocks.select("ino").with_row_index("row").join(found, on="row", how="left", maintain_order="left")
-    return joined.select(pl.when("is_found").then("is_direct").otherwise(False)).to_series()
+    return joined.select(pl.when("is_decided").then("is_direct").otherwise(False)).to_series()

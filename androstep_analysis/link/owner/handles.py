@@ -45,11 +45,11 @@ def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame, lo
         maintain_order="left",
     )  # fmt: skip
     is_lost = lost.between(committed["begun_ns"], committed["time"], committed["part_dev"], "fs_events")
-    is_known = pl.col("handle_count").is_not_null() & ~pl.lit(is_lost)
+    is_complete = pl.col("handle_count").is_not_null() & ~pl.lit(is_lost)
     handle = pl.lit("handle").cast(schema.enum("io", "owner_via"))
     named = committed.with_columns(
-        *(pl.when(is_known).then(f"handle{name[5:]}").otherwise(name).alias(name) for name in _OWNER),
-        owner_via=pl.when(is_known).then(handle).otherwise("owner_via"),
+        *(pl.when(is_complete).then(f"handle{name[5:]}").otherwise(name).alias(name) for name in _OWNER),
+        owner_via=pl.when(is_complete).then(handle).otherwise("owner_via"),
     ).select(pieces.columns)
     return pl.concat([pieces.filter(~is_journal.fill_null(False)), named])
 
@@ -74,10 +74,10 @@ def journalled(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
     other = pl.when(~(pl.col("time") <= pl.col("end_ns")).fill_null(False))
     of_file = ("subtype", "ino", "incarnation", "path", "file_type", "package", "file_offset_bytes")
-    told = {"block_type": "journal", "map_source": "context"}
+    facts = {"block_type": "journal", "map_source": "context"}
     journal = writes.with_columns(
         *(other.then(name).alias(name) for name in of_file),
-        *(other.then(name).otherwise(pl.lit(v).cast(schema.enum("io", name))).alias(name) for name, v in told.items()),
+        *(other.then(name).otherwise(pl.lit(v).cast(schema.enum("io", name))).alias(name) for name, v in facts.items()),
     )
     return pl.concat([pieces.filter(~may_be.fill_null(False)), journal.select(pieces.columns)])
 
@@ -91,11 +91,11 @@ def _commits(fs_events: pl.DataFrame) -> pl.DataFrame:
     is_start = pl.col("event") == "jbd2_start_commit"
     ends = fs_events.filter(pl.col("event") == "jbd2_end_commit").select("dev", "transaction", end_ns="ts_ns")
     starts = fs_events.filter(is_start).select("dev", "tid", "transaction", start_ns="ts_ns").sort("start_ns")
-    known = starts.join(
+    commits = starts.join(
         ends.unique(["dev", "transaction"]), on=["dev", "transaction"], how="left", maintain_order="left"
     )
     before = starts.select("dev", pl.col("transaction") + 1, begun_ns="start_ns").unique(["dev", "transaction"])
-    return known.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
+    return commits.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
 
 
 def _participants(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:

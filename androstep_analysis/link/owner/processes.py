@@ -32,27 +32,27 @@ def of_threads(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(change=pl.when(pl.col("ts_ns").is_not_null()).then("change"))
     # What is told of a thread changes only when a task does: most rows are alike.
     alike = rows.select("ts_ns", *keys).unique(keys, maintain_order=True)
-    told = _of_each(alike, tasks).drop("ts_ns")
-    return rows.join(told, on=keys, how="left", nulls_equal=True, maintain_order="left").drop("change")
+    attributed = _of_each(alike, tasks).drop("ts_ns")
+    return rows.join(attributed, on=keys, how="left", nulls_equal=True, maintain_order="left").drop("change")
 
 
 def _of_each(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """`of_threads` for each row by itself."""
     # Only a listing knows users. What it says is the name at one time, not from the start of the thread on.
     is_listed = pl.col("uid").is_not_null()
-    told, listed = tasks.filter(~is_listed), tasks.filter(is_listed)
-    table = _called(threads, "tid", told, listed).with_columns(
-        task_pid=pl.coalesce("pid", "known_pid"), task_comm=pl.coalesce("comm", "known_comm")
+    traced, listed = tasks.filter(~is_listed), tasks.filter(is_listed)
+    table = _called(threads, "tid", traced, listed).with_columns(
+        task_pid=pl.coalesce("pid", "thread_pid"), task_comm=pl.coalesce("comm", "thread_comm")
     )
-    table = table.drop("known_pid", "known_comm")
-    first = _called(table, "task_pid", told, listed)
+    table = table.drop("thread_pid", "thread_comm")
+    first = _called(table, "task_pid", traced, listed)
     is_first = pl.col("tid") == pl.col("task_pid")
-    is_other = (pl.col("known_pid") != pl.col("task_pid")).fill_null(False)
+    is_other = (pl.col("thread_pid") != pl.col("task_pid")).fill_null(False)
     table = first.with_columns(
-        process_comm=pl.when(is_first).then("task_comm").when(~is_other).then("known_comm"),
+        process_comm=pl.when(is_first).then("task_comm").when(~is_other).then("thread_comm"),
         kind=kinds.kind(pl.col("task_comm")),
     )
-    packages = listed.select("tid", "comm", "valid_from_ns", known_package="package")
+    packages = listed.select("tid", "comm", "valid_from_ns", listed_package="package")
     table = _at(table, ["task_pid", "process_comm"], packages, ["tid", "comm"])
     moves_others = pl.col("kind").is_in(OTHERS_BYTES).fill_null(False)
     is_process = pl.col("task_comm").is_not_null() & ~moves_others
@@ -63,24 +63,27 @@ def _of_each(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
         "is_filesystem",
         owner_pid=pl.when("is_process").then("task_pid"),
         owner_comm=pl.when("is_process").then(pl.coalesce("process_comm", "task_comm")),
-        owner_package=pl.when("is_process").then("known_package"),
+        owner_package=pl.when("is_process").then("listed_package"),
     )
 
 
-def _called(rows: pl.DataFrame, tid: str, told: pl.DataFrame, listed: pl.DataFrame) -> pl.DataFrame:
-    """The rows with known_comm and known_pid, name and process of thread `tid` at ts_ns.
+def _called(rows: pl.DataFrame, tid: str, traced: pl.DataFrame, listed: pl.DataFrame) -> pl.DataFrame:
+    """The rows with thread_comm and thread_pid, name and process of thread `tid` at ts_ns.
 
     What the trace tells is asked first; a listing only of the same life of the thread.
     """
     columns = ("tid", "valid_from_ns")
-    table = _at(rows, [tid], told.select(*columns, told_ns="valid_from_ns", told_comm="comm", told_pid="pid"), ["tid"])
-    said = listed.select(*columns, listed_ns="valid_from_ns", listed_comm="comm", listed_pid="pid")
-    table = _at(table, [tid], said, ["tid"])
-    since, listed_since = (pl.col(name).fill_null(_ALWAYS) for name in ("told_ns", "listed_ns"))
+    table = _at(
+        rows, [tid], traced.select(*columns, traced_ns="valid_from_ns", traced_comm="comm", traced_pid="pid"), ["tid"]
+    )
+    listings = listed.select(*columns, listed_ns="valid_from_ns", listed_comm="comm", listed_pid="pid")
+    table = _at(table, [tid], listings, ["tid"])
+    since, listed_since = (pl.col(name).fill_null(_ALWAYS) for name in ("traced_ns", "listed_ns"))
     is_same = pl.when(listed_since >= since - _START_NS)
     return table.with_columns(
-        pl.coalesce(f"told_{name}", is_same.then(f"listed_{name}")).alias(f"known_{name}") for name in ("comm", "pid")
-    ).select(*rows.columns, "known_comm", "known_pid")
+        pl.coalesce(f"traced_{name}", is_same.then(f"listed_{name}")).alias(f"thread_{name}")
+        for name in ("comm", "pid")
+    ).select(*rows.columns, "thread_comm", "thread_pid")
 
 
 def _at(rows: pl.DataFrame, keys: list[str], tasks: pl.DataFrame, of: list[str]) -> pl.DataFrame:

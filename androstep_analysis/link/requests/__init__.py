@@ -78,7 +78,7 @@ def link(block: pl.LazyFrame, devices: Sequence[Device] = ()) -> Requests:
     In memory are some pieces of the tables, the requests that are not finished and the bios that wait for a request:
     what a trace never completes, and each sector once that was queued and never issued.
     """
-    state = Linker(_told(block))
+    state = Linker(_device_flags(block))
     for device in devices:
         if device.parent is not None:
             state.partition(device.dev, device.parent, device.start_sector, device.nr_sectors)
@@ -151,7 +151,7 @@ def _numbered(requests: pl.DataFrame, bios: pl.DataFrame, first: int) -> Linked:
     )
 
 
-def _told(block: pl.LazyFrame) -> dict[int, int]:
+def _device_flags(block: pl.LazyFrame) -> dict[int, int]:
     """What the whole trace tells of each device, as `Linker` takes it."""
     keys = ("dev", "action", "rwbs", "old_dev")
     has_sectors = (pl.col("nr_sectors") > 0).fill_null(False) & pl.col("sector").is_not_null()

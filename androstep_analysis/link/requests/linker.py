@@ -122,15 +122,15 @@ class Part(NamedTuple):
 class Linker:
     """Takes block events in order of time and gives the requests that are finished.
 
-    `told` is what the whole trace tells of each device (`STACKED`, …); events of other devices are left out.
+    `device_flags` is what the whole trace tells of each device (`STACKED`, …); events of other devices are left out.
     """
 
-    def __init__(self, told: Mapping[int, int]) -> None:
+    def __init__(self, device_flags: Mapping[int, int]) -> None:
         self._handle: int = _library().linker_new()
         if not self._handle:
             raise MemoryError
         weakref.finalize(self, _library().linker_free, self._handle)
-        for dev, flags in told.items():
+        for dev, flags in device_flags.items():
             _check(_library().linker_device(self._handle, dev, flags))
         self._types = {name: pl.Categorical(pl.Categories.random()) for name in ("comm", "rwbs", "path")}
         self._meanings = 0

@@ -53,9 +53,9 @@ def decode(rwbs: pl.Series) -> pl.DataFrame:
     letters = rwbs.fill_null("").alias("rwbs").to_frame()
     distinct = letters["rwbs"].unique()
     meanings = [meaning(text) for text in distinct]
-    known = pl.DataFrame(
+    decoded = pl.DataFrame(
         {"rwbs": distinct, "op": [m.op for m in meanings]}
         | {flag: [getattr(m, flag) for m in meanings] for flag in FLAGS},
         schema_overrides={"op": schema.enum("requests", "op")},
     )
-    return letters.join(known, on="rwbs", how="left", maintain_order="left").drop("rwbs")
+    return letters.join(decoded, on="rwbs", how="left", maintain_order="left").drop("rwbs")

@@ -43,7 +43,7 @@ class Images:
     """What belongs to a recording of one filesystem besides its events, with files classified.
 
     Images taken `before` and `after`, listings of the mounted tree (`listed_before`, `listed_after`), and the journal
-    in the image after. Of those whose roles (`snapshots`) are not in `proven` the trace does not prove what they say of
+    in the image after. Of those whose roles (`by_role`) are not in `proven` the trace does not prove what they say of
     files, of those not in `placed` neither what they say of metadata at fixed places (`consistency`).
     """
 
@@ -56,28 +56,28 @@ class Images:
     placed: frozenset[str] = ROLES
 
     @property
-    def snapshots(self) -> dict[str, Snapshot]:
+    def by_role(self) -> dict[str, Snapshot]:
         """Images and listings by the role of their source."""
         parts = {role: getattr(self, name) for role, name in _NAMES.items()}
         return {role: part for role, part in parts.items() if part is not None}
 
     def of(self, sources: frozenset[str]) -> Images:
         """The evidence of these kinds (`SOURCES`), files of unnumbered filesystems with numbers of their own."""
-        unnumbered = [role for role, one in self.snapshots.items() if not is_numbered(one)]
-        given = self.numbered_apart(unnumbered)
+        unnumbered = [role for role, one in self.by_role.items() if not is_numbered(one)]
+        snapshots = self.numbered_apart(unnumbered)
         if "image" not in sources:
-            given = replace(given, before=None, after=None)
+            snapshots = replace(snapshots, before=None, after=None)
         if "fiemap" not in sources:
-            given = replace(given, listed_before=None, listed_after=None)
-        return given if "journal" in sources else replace(given, journal=None)
+            snapshots = replace(snapshots, listed_before=None, listed_after=None)
+        return snapshots if "journal" in sources else replace(snapshots, journal=None)
 
     def numbered_apart(self, roles: Iterable[str]) -> Images:
         """The evidence with the files of these snapshots numbered from `OWN_NUMBERS` on, listings apart from images.
 
         Reserved numbers stay: root and journal have the same on every filesystem of a type.
         """
-        found = self.snapshots
-        changed = {_NAMES[role]: _numbered_apart(found[role]) for role in roles}
+        by_role = self.by_role
+        changed = {_NAMES[role]: _numbered_apart(by_role[role]) for role in roles}
         return replace(self, **changed)  # type: ignore[arg-type]
 
     @property
@@ -100,9 +100,11 @@ class Images:
     def block_bytes(self) -> dict[int, int]:
         """The block size of the filesystem by device, as the latest image or else listing tells it that is `placed`."""
         latest_last = ("listing_before", "listing_after", "image_before", "image_after")
-        found = self.snapshots
+        by_role = self.by_role
         return {
-            found[role].dev: found[role].block_bytes for role in latest_last if role in found and role in self.placed
+            by_role[role].dev: by_role[role].block_bytes
+            for role in latest_last
+            if role in by_role and role in self.placed
         }
 
     @property
