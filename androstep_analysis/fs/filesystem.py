@@ -85,15 +85,15 @@ class Filesystem:
         At most `HEAD_BYTES`; null where `first_bytes` has no row. Reads `image`, which must still be there (an
         unpacked temporary one is gone after its ``with``).
         """
-        asked = pl.DataFrame({"ino": pl.Series(list(inos), dtype=pl.Int64)})
-        places = asked.unique().join(self.first_bytes, on="ino").sort("offset_bytes")
+        requested = pl.DataFrame({"ino": pl.Series(list(inos), dtype=pl.Int64)})
+        places = requested.unique().join(self.first_bytes, on="ino").sort("offset_bytes")
         with self.image.open("rb") as file:
-            found = [
+            contents = [
                 os.pread(file.fileno(), length, offset)
                 for offset, length in zip(places["offset_bytes"], places["nr_bytes"], strict=True)
             ]
-        heads = places.select("ino", head=pl.Series(found, dtype=pl.Binary))
-        return asked.join(heads, on="ino", how="left", maintain_order="left")
+        heads = places.select("ino", head=pl.Series(contents, dtype=pl.Binary))
+        return requested.join(heads, on="ino", how="left", maintain_order="left")
 
 
 def lookup(filesystem: Filesystem, sectors: Iterable[int] | np.ndarray | pl.Series) -> pl.DataFrame:
@@ -102,20 +102,20 @@ def lookup(filesystem: Filesystem, sectors: Iterable[int] | np.ndarray | pl.Seri
     DataFrame(sector Int64, block_type Enum, subtype Enum, ino Int64, path String, file_type Enum, file_offset_bytes
     Int64), one row per given sector in the given order. A sector outside of the filesystem is `unknown`.
     """
-    asked = pl.Series("sector", sectors).cast(pl.Int64)
+    requested = pl.Series("sector", sectors).cast(pl.Int64)
     extents = filesystem.extents
-    row = np.searchsorted(extents["sector"].to_numpy(), asked.to_numpy(), side="right") - 1
-    found = extents.select("block_type", "subtype", "ino", "file_offset_bytes", start="sector")[np.maximum(row, 0)]
+    row = np.searchsorted(extents["sector"].to_numpy(), requested.to_numpy(), side="right") - 1
+    covering = extents.select("block_type", "subtype", "ino", "file_offset_bytes", start="sector")[np.maximum(row, 0)]
     inside = pl.col("sector").is_between(0, filesystem.nr_sectors, closed="left")
     unknown = pl.lit("unknown", dtype=extents.schema["block_type"])
     offset = pl.col("file_offset_bytes") + (pl.col("sector") - pl.col("start")) * SECTOR_BYTES
-    known = found.hstack([asked]).select(
+    located = covering.hstack([requested]).select(
         "sector",
         pl.when(inside).then("block_type").otherwise(unknown).alias("block_type"),
         *(pl.when(inside).then(name).alias(name) for name in ("subtype", "ino")),
         pl.when(inside).then(offset).alias("file_offset_bytes"),
     )
     files = filesystem.files.select("ino", "path", "file_type")
-    return known.join(files, on="ino", how="left", maintain_order="left").select(
+    return located.join(files, on="ino", how="left", maintain_order="left").select(
         "sector", "block_type", "subtype", "ino", "path", "file_type", "file_offset_bytes"
     )

@@ -316,9 +316,9 @@ def file_type() -> pl.Expr:
 
 def files(lives: pl.DataFrame) -> pl.DataFrame:
     """Table `files` of the incarnations that were created or deleted in the trace, without names."""
-    is_known = pl.col("created_ns").is_not_null() | pl.col("deleted_ns").is_not_null()
+    is_dated = pl.col("created_ns").is_not_null() | pl.col("deleted_ns").is_not_null()
     want = schema.table("files").polars
-    rows = lives.filter(is_known).with_columns(
+    rows = lives.filter(is_dated).with_columns(
         names=pl.lit([], pl.List(pl.String)),
         name_encrypted=pl.lit(False),
         file_type=file_type(),

@@ -160,7 +160,7 @@ def _disordered_claims(leaves: list[np.ndarray], ino: int) -> np.ndarray:
     It passes over an extent that ends before the blocks already seen, together with the one behind it in the same
     leaf, and shifts one that begins before them (ext2fs_block_iterate3); where in the file that one belongs is unknown.
     """
-    kept = []
+    ordered = []
     seen = 0
     for leaf in leaves:
         claims = iter(_leaf_claims(leaf, ino))
@@ -172,9 +172,9 @@ def _disordered_claims(leaves: list[np.ndarray], ino: int) -> np.ndarray:
             if claim["logical"] < seen:
                 claim["start"] += seen - claim["logical"]
                 claim["logical"] = -1
-            kept.append(claim.copy())
+            ordered.append(claim.copy())
             seen = end
-    return np.array(kept, dtype=CLAIM)
+    return np.array(ordered, dtype=CLAIM)
 
 
 def _walk_tree(

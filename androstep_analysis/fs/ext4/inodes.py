@@ -67,11 +67,11 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
     (INODE_UNINIT, bg_itable_unused), have none.
     """
     layout = on_disk(superblock)
-    found = placed(superblock, groups.inode_table, superblock.inode_table_blocks) & ~groups.inodes_unused
+    is_placed = placed(superblock, groups.inode_table, superblock.inode_table_blocks) & ~groups.inodes_unused
     parts = [np.empty(0, dtype=INODE)]
     block_maps = [np.empty((0, BLOCK_MAP_BYTES), dtype=np.uint8)]
     pointed_bytes = 0.0
-    for group in np.flatnonzero(found).tolist():
+    for group in np.flatnonzero(is_placed).tolist():
         count = superblock.inodes_per_group - int(groups.unused_inodes[group])
         if count <= 0:
             continue
@@ -83,13 +83,13 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
         pointed_bytes += pointed["size_lo"].sum(dtype=float) + pointed["size_hi"].sum(dtype=float) * 2**32
         raw_bitmap = image.read(int(groups.inode_bitmap[group]) * superblock.block_bytes, -(-count // 8))
         marked = np.unpackbits(np.frombuffer(raw_bitmap, np.uint8), bitorder="little", count=count).astype(bool)
-        kept = np.flatnonzero((table["links"] > 0) | (marked & (table["mode"] != 0)))
-        if kept.size:
-            part = narrow(table[kept], superblock)
-            part["ino"] = ino[kept]
-            part["offset_bytes"] = place + kept * superblock.inode_bytes
+        in_use = np.flatnonzero((table["links"] > 0) | (marked & (table["mode"] != 0)))
+        if in_use.size:
+            part = narrow(table[in_use], superblock)
+            part["ino"] = ino[in_use]
+            part["offset_bytes"] = place + in_use * superblock.inode_bytes
             parts.append(part)
-            block_maps.append(table["block_map"][kept])
+            block_maps.append(table["block_map"][in_use])
     return np.concatenate(parts), np.concatenate(block_maps), pointed_bytes
 
 

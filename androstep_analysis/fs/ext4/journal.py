@@ -347,9 +347,9 @@ def _static_targets(filesystem: Filesystem, sectors: pl.Series) -> pl.DataFrame:
     """DataFrame(static_type, static_subtype): what the image says of metadata of no inode, for it does not move."""
     extents = filesystem.extents
     row = np.searchsorted(extents["sector"].to_numpy(), sectors.to_numpy(), side="right") - 1
-    found = extents.select("block_type", "subtype", "ino")[np.maximum(row, 0)]
+    covering = extents.select("block_type", "subtype", "ino")[np.maximum(row, 0)]
     is_static = pl.col("ino").is_null() & (pl.col("block_type") == "metadata")
-    return found.select(
+    return covering.select(
         pl.when(is_static).then("block_type").alias("static_type"),
         pl.when(is_static).then("subtype").alias("static_subtype"),
     )

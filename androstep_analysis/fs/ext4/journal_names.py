@@ -116,26 +116,28 @@ def _created_before(created_ns: np.ndarray, log: Log, order: np.ndarray) -> np.n
 
 
 def _paths(entries: pl.DataFrame, filesystem: Filesystem) -> pl.DataFrame:
-    known = filesystem.files.filter(file_type="directory").select("ino", "generation", "path").drop_nulls("path")
-    prefixes = {(ino, generation): path for ino, generation, path in known.iter_rows()}
+    image_directories = (
+        filesystem.files.filter(file_type="directory").select("ino", "generation", "path").drop_nulls("path")
+    )
+    prefixes = {(ino, generation): path for ino, generation, path in image_directories.iter_rows()}
     logged = {
         (ino, generation): (directory, directory_generation, name)
         for ino, generation, directory, directory_generation, name in entries.select(
             "ino", "generation", "directory", "directory_generation", "name"
         ).iter_rows()
     }
-    found: dict[tuple[int, int], str | None] = {}
+    resolved: dict[tuple[int, int], str | None] = {}
 
     def prefix(directory: tuple[int, int], depth: int = 0) -> str | None:
         if directory[0] == ROOT_INODE:
             return ""
-        if directory not in found:
-            found[directory] = prefixes.get(directory)
+        if directory not in resolved:
+            resolved[directory] = prefixes.get(directory)
             if (entry := logged.get(directory)) is not None and depth < _MAX_DEPTH:
                 above = prefix(entry[:2], depth + 1)
                 if above is not None:
-                    found[directory] = f"{above}/{entry[2]}"
-        return found[directory]
+                    resolved[directory] = f"{above}/{entry[2]}"
+        return resolved[directory]
 
     directories = entries.select("directory", "directory_generation").unique(maintain_order=True)
     table = directories.with_columns(

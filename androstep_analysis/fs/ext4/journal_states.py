@@ -136,14 +136,14 @@ def _inode_copies(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.
         inos = firsts[row] + np.arange(len(table))
         nameable = (inos == ROOT_INODE) | (inos >= superblock.first_inode)
         used = (table["mode"] != 0) | (table["generation"] != 0)
-        kept = np.flatnonzero(nameable & used & ~np.isin(inos, excluded))
-        part = np.zeros(len(kept), dtype=STATE)
-        inodes = narrow(table[kept], superblock)
+        selected = np.flatnonzero(nameable & used & ~np.isin(inos, excluded))
+        part = np.zeros(len(selected), dtype=STATE)
+        inodes = narrow(table[selected], superblock)
         for name in inodes.dtype.names or ():
             part[name] = inodes[name]
-        part["ino"], part["order"] = inos[kept], copy["order"]
+        part["ino"], part["order"] = inos[selected], copy["order"]
         parts.append(part)
-        maps.append(table["block_map"][kept])
+        maps.append(table["block_map"][selected])
     return np.concatenate(parts), np.concatenate(maps)
 
 
@@ -222,8 +222,8 @@ def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superbloc
     inside = start - shifted[index]
     repeated = _part(claimed, inside, end - start, mine)
     logical = np.where(claimed["logical"][below] >= 0, claimed["logical"][below] + start - line[below], -1)
-    kept = (repeated["logical"] == logical) & (_class(repeated["use"]) == _class(claimed["use"][below]))
-    start, end, repeated = start[kept] - superblock.nr_blocks, end[kept] - superblock.nr_blocks, repeated[kept]
+    follows = (repeated["logical"] == logical) & (_class(repeated["use"]) == _class(claimed["use"][below]))
+    start, end, repeated = start[follows] - superblock.nr_blocks, end[follows] - superblock.nr_blocks, repeated[follows]
 
     gap_start, gap_end = runs.gaps(start, end, (len(states) + 1) * superblock.nr_blocks)
     left_start, left_end, left = runs.intersect(line, line_end, gap_start, gap_end)

@@ -316,13 +316,13 @@ def free_space(image: Image, superblock: Superblock, groups: Groups) -> tuple[np
     group whose bitmap cannot be found has no free run.
     """
     clusters_per_group = superblock.blocks_per_group // superblock.cluster_blocks
-    found = placed(superblock, groups.block_bitmap)
+    is_placed = placed(superblock, groups.block_bitmap)
     starts, ends = [], []
     for group in range(superblock.nr_groups):
         first = superblock.first_data_block + group * superblock.blocks_per_group
         if groups.blocks_unused[group]:
             edges = np.array([0, clusters_per_group])
-        elif found[group]:
+        elif is_placed[group]:
             raw = image.read(int(groups.block_bitmap[group]) * superblock.block_bytes, -(-clusters_per_group // 8))
             used = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little", count=clusters_per_group)
             edges = np.flatnonzero(np.diff(used, prepend=1, append=1))

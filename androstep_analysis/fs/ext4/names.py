@@ -84,9 +84,9 @@ def read_names(
         path=pl.col("prefix") + pl.Series(walk.entry_name, dtype=pl.String),
         encrypted="encrypted",
     )
-    known = entries["ino"].is_in(inodes["ino"])
+    has_inode = entries["ino"].is_in(inodes["ino"])
     root = pl.DataFrame({"ino": [ROOT_INODE], "path": ["/"], "encrypted": [False]}, schema=NAMES)
-    return pl.concat([root, entries.filter(known)]), list(_losses(walk.damaged, int((~known).sum())))
+    return pl.concat([root, entries.filter(has_inode)]), list(_losses(walk.damaged, int((~has_inode).sum())))
 
 
 def _open(image: Image, superblock: Superblock, pointed_bytes: float) -> pytsk3.FS_Info | None:

@@ -115,10 +115,10 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
 
 def _committed(image: Image, superblock: Superblock, extents: pl.DataFrame) -> tuple[int | None, pl.DataFrame | None]:
     """`Filesystem.version` and `commits`, as the journal tells them."""
-    told = jbd2.read_commits(image, jbd2.places(extents, superblock.block_bytes, image), superblock.block_bytes)
-    if told is None:
+    parsed = jbd2.read_commits(image, jbd2.places(extents, superblock.block_bytes, image), superblock.block_bytes)
+    if parsed is None:
         return None, None
-    newest, commits = told
+    newest, commits = parsed
     times = pl.Series(commits[:, 1])
     return newest, pl.DataFrame({"transaction": commits[:, 0], "epoch_ns": times.set(times == 0, None)})
 

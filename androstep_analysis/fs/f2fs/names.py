@@ -138,16 +138,16 @@ def paths(
 
     A directory that has several names, which only damage gives it, is entered by one.
     """
-    known = entries["ino"].is_in(inodes["ino"])
-    dangling = int((~known).sum())
-    entries = entries.filter(known)
+    has_inode = entries["ino"].is_in(inodes["ino"])
+    dangling = int((~has_inode).sum())
+    entries = entries.filter(has_inode)
     directories = inodes[has_type(inodes, stat.S_IFDIR)]
     prefixes, deep = _prefixes(superblock.root_inode, directories, entries)
-    found = entries.join(prefixes, on="parent").select(
+    paths = entries.join(prefixes, on="parent").select(
         "ino", path=pl.col("prefix") + pl.col("name"), encrypted="sealed"
     )
     root = pl.DataFrame({"ino": [superblock.root_inode], "path": ["/"], "encrypted": [False]})
-    return pl.concat([root, found]), list(_losses(damaged, dangling, deep))
+    return pl.concat([root, paths]), list(_losses(damaged, dangling, deep))
 
 
 def _prefixes(root: int, directories: np.ndarray, entries: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -158,21 +158,21 @@ def _prefixes(root: int, directories: np.ndarray, entries: pl.DataFrame) -> tupl
         entries.filter(pl.col("ino").is_in(directories["ino"])).select(ENTRIES.names()).iter_rows()
     ):
         below.setdefault(parent, []).append((child, name))
-    found = {root: ("/", encrypted.get(root, False))}
+    prefixes = {root: ("/", encrypted.get(root, False))}
     pending = [root]
     deep = 0
     while pending:
         parent = pending.pop()
-        prefix, sealed = found[parent]
+        prefix, sealed = prefixes[parent]
         for child, name in below.get(parent, ()):
-            if child in found:
+            if child in prefixes:
                 continue
             if len(prefix) > MAX_PATH_LENGTH:
                 deep += 1
                 continue
-            found[child] = (f"{prefix}{name}/", sealed or encrypted[child])
+            prefixes[child] = (f"{prefix}{name}/", sealed or encrypted[child])
             pending.append(child)
-    rows = [(ino, prefix, sealed) for ino, (prefix, sealed) in found.items()]
+    rows = [(ino, prefix, sealed) for ino, (prefix, sealed) in prefixes.items()]
     return pl.DataFrame(
         rows, schema={"parent": pl.Int64, "prefix": pl.String, "sealed": pl.Boolean}, orient="row"
     ), deep

@@ -185,10 +185,10 @@ def _renew(image: Image, superblock: Superblock, table: np.ndarray, raw: np.ndar
         return
     place = newer["block"][np.searchsorted(newer["ino"], table["nid"][row])]
     fresh = image.blocks(place, superblock.block_bytes)
-    kept = ((12, 16), (76, 80), (superblock.block_bytes - FOOTER_BYTES - 4 * _NODE_IDS, superblock.block_bytes))
+    preserved = ((12, 16), (76, 80), (superblock.block_bytes - FOOTER_BYTES - 4 * _NODE_IDS, superblock.block_bytes))
     old = raw[row]
     raw[row] = fresh
-    for start, end in kept:
+    for start, end in preserved:
         raw[row, start:end] = old[:, start:end]
     table["block"][row] = place
 
@@ -300,12 +300,12 @@ def _descend(
     row, slot = np.nonzero(mapping["node_ids"])
     links = _links(mapping["ino"][row], mapping["node_ids"][row, slot], offsets[slot])
     having = inodes[inodes["xattr_nid"] > 0]
-    found = [links[slot < 2], _links(having["ino"], having["xattr_nid"], XATTR_NODE_OFFSET)]
+    shallow = [links[slot < 2], _links(having["ino"], having["xattr_nid"], XATTR_NODE_OFFSET)]
     below, claims, damaged = _children(image, superblock, nat, links[slot == 4], width + 1)
     indirect = np.concatenate([links[(slot == 2) | (slot == 3)], below])
     direct, more, broken = _children(image, superblock, nat, indirect, 1)
     return (
-        np.concatenate([*found, direct]),
+        np.concatenate([*shallow, direct]),
         np.concatenate([claims, more]),
         np.concatenate([damaged, broken]),
     )

@@ -64,7 +64,7 @@ def _misplaced(nodes: np.ndarray) -> Iterator[Loss]:
             "damaged",
             int(nodes.size),
             f"{nodes.size} nodes (first: {nodes['nid'][0]}) have addresses outside of the main area, or of another"
-            " node; what hangs on them is unknown",
+            " node; what hangs on them is unis_valid",
         )
 
 
@@ -98,8 +98,8 @@ def read_sit(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tu
         entries = np.ascontiguousarray(raw[:, : per_block * SIT_ENTRY.itemsize]).view(SIT_ENTRY)
         valid_map[at * per_block : (at + len(raw)) * per_block] = entries["valid_map"].reshape(-1, 64)
     journal = checkpoint.sit_journal
-    known = journal["segment"] < superblock.nr_segments
-    valid_map[journal["segment"][known]] = journal["entry"]["valid_map"][known]
-    bad = int((~known).sum())
+    is_valid = journal["segment"] < superblock.nr_segments
+    valid_map[journal["segment"][is_valid]] = journal["entry"]["valid_map"][is_valid]
+    bad = int((~is_valid).sum())
     losses = [Loss("damaged", bad, f"{bad} entries of the SIT journal name segments that are not")] if bad else []
     return Segments(superblock, valid_map[: superblock.nr_segments]), losses

@@ -259,8 +259,8 @@ def _in_use(image: Image, volume: Volume, chains: Chains, tree: _Tree) -> np.nda
         raw += image.read(offset, max(min(length, wanted - len(raw), image.nr_bytes - offset), 0))
     used = np.ones(chains.end, dtype=bool)  # of what no bitmap tells, nothing is known to be free
     bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), bitorder="little").astype(bool)
-    told = min(len(bits), max(chains.end - FIRST_CLUSTER, 0))
-    used[FIRST_CLUSTER : FIRST_CLUSTER + told] = bits[:told]
+    nr_bits = min(len(bits), max(chains.end - FIRST_CLUSTER, 0))
+    used[FIRST_CLUSTER : FIRST_CLUSTER + nr_bits] = bits[:nr_bits]
     return used
 
 

@@ -301,9 +301,9 @@ class _Reader:
         rows = rows.copy()
         is_commit = rows[:, 7] == _COMMIT
         at = np.where(is_commit, _CHECKSUM_BYTE, rows.shape[1] - 4)[:, None] + np.arange(4)
-        told = np.take_along_axis(rows, at, axis=1).view(">u4")[:, 0]
+        stored = np.take_along_axis(rows, at, axis=1).view(">u4")[:, 0]
         np.put_along_axis(rows, at, np.uint8(0), axis=1)
-        answer: np.ndarray = checksums.crc32c(rows, self._seed) == told
+        answer: np.ndarray = checksums.crc32c(rows, self._seed) == stored
         return answer
 
     def _tags(self, raw: bytes) -> np.ndarray:
@@ -368,7 +368,7 @@ class _Reader:
         superblock = self._superblock
         committed = np.empty(len(chains), dtype=COMMITTED)
         parts = [np.empty(0, dtype=COPY)]
-        segment = kept = 0
+        segment = count = 0
         previous: tuple[int, int] | None = None  # sequence number and position of the commit before
         for sequence, chain in chains:
             copies, is_sound = self._copies(chain)
@@ -381,11 +381,11 @@ class _Reader:
             seconds, nanoseconds = struct.unpack_from(">QI", self._block(chain[-1]), 0x30)
             epoch_ns = seconds * 10**9 + nanoseconds if seconds < 1 << 33 and nanoseconds < 10**9 else 0
             is_live = superblock.start != 0 and superblock.order(sequence) >= 0
-            committed[kept] = (kept, sequence, epoch_ns, is_live, segment)
-            copies["order"] = kept
+            committed[count] = (count, sequence, epoch_ns, is_live, segment)
+            copies["order"] = count
             parts.append(copies)
-            kept += 1
-        return committed[:kept], np.concatenate(parts)
+            count += 1
+        return committed[:count], np.concatenate(parts)
 
     def _follows(self, previous: tuple[int, int], sequence: int, begin: int) -> bool:
         """Whether a transaction that begins at `begin` is the one after `previous`, with nothing of it missing.
@@ -420,8 +420,8 @@ class _Reader:
             copies["position"], copies["target"] = places, tags["target"]
             copies["escaped"] = (tags["flags"] & _TAG_ESCAPED) != 0
             parts.append(copies)
-        found = np.concatenate(parts)
-        return found, len(found) == nr_tags
+        all_copies = np.concatenate(parts)
+        return all_copies, len(all_copies) == nr_tags
 
     def _check_copies(self) -> None:
         """Which copies do not have the checksum that their tag has (`_is_broken`, by position)."""
@@ -435,21 +435,21 @@ class _Reader:
                 parts.append((places[mine], header.tags["checksum"][mine], np.full(mine.sum(), header.sequence)))
         if not parts:
             return
-        places, told, sequences = (np.concatenate(column) for column in zip(*parts, strict=True))
+        places, stored, sequences = (np.concatenate(column) for column in zip(*parts, strict=True))
         for at in range(0, len(places), _BLOCKS_AT_ONCE):
             some = slice(at, at + _BLOCKS_AT_ONCE)
             numbers = sequences[some].astype(">u4").view(np.uint8).reshape(-1, 4)
             sums = checksums.crc32c(self._rows(places[some]), checksums.crc32c(numbers, self._seed))
             if not self._superblock.incompat & INCOMPAT_CSUM_V3:
                 sums = sums & 0xFFFF
-            self._is_broken[places[some]] = sums != told[some]
+            self._is_broken[places[some]] = sums != stored[some]
         self._damaged += int(self._is_broken.sum())
 
     def _sum_holds(self, chain: list[int]) -> bool:
         """Whether the commit block's checksum over descriptors and copies (version 1) holds."""
         commit = self._block(chain[-1])
-        kind, size, told = commit[12], commit[13], int.from_bytes(commit[16:20], "big")
-        if (kind, size, told) == (0, 0, 0):
+        kind, size, stored = commit[12], commit[13], int.from_bytes(commit[16:20], "big")
+        if (kind, size, stored) == (0, 0, 0):
             return True
         total = checksums.SEED
         for position in chain[:-1]:
@@ -457,7 +457,7 @@ class _Reader:
             if header.kind == _DESCRIPTOR:
                 for place in (position, *self._data_positions(position, header).tolist()):
                     total = checksums.crc32_be(self._block(place), total)
-        return (kind, size, told) == (1, 4, total)
+        return (kind, size, stored) == (1, 4, total)
 
     def _mark_fast_commits(self, role: np.ndarray, sequence: np.ndarray) -> None:
         """Blocks of the fast-commit area that were used; the one with a head tag names its transaction."""

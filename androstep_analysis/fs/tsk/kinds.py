@@ -43,7 +43,7 @@ CONTENT = (
 )
 """Attributes that hold what a file or directory is for."""
 
-BESIDE_CONTENT = {
+TYPED_ATTRIBUTES = {
     pytsk3.TSK_FS_ATTR_TYPE_HFS_RSRC: DATA,
     pytsk3.TSK_FS_ATTR_TYPE_NTFS_EA: CLASS["metadata", "xattr"],
 }

@@ -11,7 +11,7 @@ import polars as pl
 import pytsk3
 
 from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, PIECE
-from androstep_analysis.fs.tsk.kinds import BESIDE_CONTENT, CLASS, CONTENT, DATA, OTHER, Kind
+from androstep_analysis.fs.tsk.kinds import CLASS, CONTENT, DATA, OTHER, TYPED_ATTRIBUTES, Kind
 from androstep_analysis.units import SECTOR_BYTES
 
 _MODES = {
@@ -160,7 +160,7 @@ class Tree:
         """
         info = attribute.info
         is_content = info.type in CONTENT
-        kind = content if is_content else BESIDE_CONTENT.get(info.type, OTHER)
+        kind = content if is_content else TYPED_ATTRIBUTES.get(info.type, OTHER)
         if number == 0 and info.type == pytsk3.TSK_FS_ATTR_TYPE_NTFS_BITMAP:
             kind = CLASS["metadata", "inode_bitmap"]
         is_stream = info.type == pytsk3.TSK_FS_ATTR_TYPE_NTFS_DATA and info.name is not None
