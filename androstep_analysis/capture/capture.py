@@ -195,12 +195,12 @@ class Capture:
             for source in self.manifest.sources
             for name in [Path(source.path).name]
         }
-        known = {name: self.manifest.facts.get(name) for name in manifest.FACTS}
+        facts = {name: self.manifest.facts.get(name) for name in manifest.FACTS}
         row = {
-            **known,
+            **facts,
             "capture_id": self.manifest.capture_id,
-            "clock": known["clock"] or self.about["clock"],
-            "fs_type": known["fs_type"] or self.about["fs_type"],
+            "clock": facts["clock"] or self.about["clock"],
+            "fs_type": facts["fs_type"] or self.about["fs_type"],
             "t_start_ns": self.first_ns,
             "t_end_ns": self.last_ns,
             "lost_events": self.lost_events,
@@ -228,11 +228,11 @@ class Capture:
     def lacking(self) -> list[unrecorded.Kind]:
         """The kinds of events of which the recording has none, with what is unknown for it (`unrecorded`)."""
 
-        def is_told(table: str, column: str) -> bool:
+        def has_value(table: str, column: str) -> bool:
             rows = self.tables.get(table)
             return rows is not None and bool(rows.select(pl.col(column).is_not_null().any()).collect().item())
 
-        return unrecorded.unrecorded(self.events, self.manifest.events or (), is_told)
+        return unrecorded.unrecorded(self.events, self.manifest.events or (), has_value)
 
     @cached_property
     def population(self) -> dict[str, int]:
@@ -386,14 +386,14 @@ class Capture:
             yield "tests", ", ".join(self.about["bench"]["tests"])
             yield "runs", f"{self.about['bench']['runs']:,}"
             yield "invalid", f"{self.about['bench']['invalid']:,}"
-        if told := self.about["replay"]:
-            yield "replays", f"{told['runs']:,} on {', '.join(told['fs_types'])}"
-            yield "operations", f"{told['done']:,} of {told['operations']:,} done, {told['diverged']:,} diverged"
-        if told := self.about["steps"]:
-            yield "workloads", ", ".join(told["workloads"])
-            yield "steps", f"{told['steps']:,}, {told['completed']:,} completed"
-        if told := self.about["gui"]:
-            yield "snapshots", f"{told['snapshots']:,} of {told['states']:,} states"
+        if counts := self.about["replay"]:
+            yield "replays", f"{counts['runs']:,} on {', '.join(counts['fs_types'])}"
+            yield "operations", f"{counts['done']:,} of {counts['operations']:,} done, {counts['diverged']:,} diverged"
+        if counts := self.about["steps"]:
+            yield "workloads", ", ".join(counts["workloads"])
+            yield "steps", f"{counts['steps']:,}, {counts['completed']:,} completed"
+        if counts := self.about["gui"]:
+            yield "snapshots", f"{counts['snapshots']:,} of {counts['states']:,} states"
         if not self.manifest.of_role("trace") and any(self.about[role] for role in tool_results.KINDS):
             return
         rows = self.about["rows"] if self._window is None else {}
@@ -412,8 +412,8 @@ class Capture:
             counts = self.population
             if not population.is_whole(counts):
                 yield "counted", population.brief(counts)
-            for op, known in self.coverage.filter(pl.col("op") != "flush").group_by("op", maintain_order=True):
-                shares = zip(known["metric"].cast(pl.String), known["value"], strict=True)
+            for op, shares_of_op in self.coverage.filter(pl.col("op") != "flush").group_by("op", maintain_order=True):
+                shares = zip(shares_of_op["metric"].cast(pl.String), shares_of_op["value"], strict=True)
                 yield str(op[0]), ", ".join(f"{metric} {value:.1%}" for metric, value in shares)
 
 

@@ -74,7 +74,7 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
             ]
             dev = next((int(image.extents["dev"][0]) for image in (after, before) if image is not None), None)
             first, last = (None if read is None else _listing(read, dev, linked.requests) for read in listings)
-            given = link.Images(before, after, first, last, _journal(after))
+            snapshots = link.Images(before, after, first, last, _journal(after))
             bar.update()
             recorded = _with_listed_tasks(recorded, listings)
             mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(witnesses.mounts)}
@@ -91,7 +91,7 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
             derived = link.tables(
                 recorded,
                 linked,
-                given,
+                snapshots,
                 spool,
                 sources=witnesses.extents,
                 mounts=mounts,
@@ -100,9 +100,11 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
                 nr_sectors={device.dev: device.nr_sectors for device in devices},
             )
         bar.update()
-    known = {name: recorded.table(name) for name in staging.TABLES} | derived
-    tables = {name: known[name] for name in TABLES}
-    return tables, _about(recorded, given, listings, tables) | {"snapshots": _compared(known["comparison"].collect())}
+    all_tables = {name: recorded.table(name) for name in staging.TABLES} | derived
+    tables = {name: all_tables[name] for name in TABLES}
+    return tables, _about(recorded, snapshots, listings, tables) | {
+        "snapshots": _compared(all_tables["comparison"].collect())
+    }
 
 
 def _compared(comparison: pl.DataFrame) -> list[dict[str, Any]]:
@@ -125,15 +127,19 @@ def _compared(comparison: pl.DataFrame) -> list[dict[str, Any]]:
 
 def _about(
     recorded: Staging,
-    given: link.Images,
+    snapshots: link.Images,
     listings: Sequence[Records | None],
     tables: Mapping[str, pl.LazyFrame],
 ) -> dict[str, Any]:
-    known = [part for part in (given.after, given.before, given.listed_after, given.listed_before) if part is not None]
-    beside: list[Loss] = [loss for part in known for loss in part.losses]
-    beside += [loss for read in listings if read is not None for loss in read.losses]
-    beside += given.journal.losses if given.journal is not None else ()
-    lost = [*recorded.losses, *(replace(loss, tables=OF_WITNESSES) for loss in beside)]
+    parts = [
+        part
+        for part in (snapshots.after, snapshots.before, snapshots.listed_after, snapshots.listed_before)
+        if part is not None
+    ]
+    witness_losses: list[Loss] = [loss for part in parts for loss in part.losses]
+    witness_losses += [loss for read in listings if read is not None for loss in read.losses]
+    witness_losses += snapshots.journal.losses if snapshots.journal is not None else ()
+    lost = [*recorded.losses, *(replace(loss, tables=OF_WITNESSES) for loss in witness_losses)]
     return {
         "format": recorded.format,
         "events": recorded.events,
@@ -141,7 +147,7 @@ def _about(
         "last_ns": recorded.last_ns,
         "clock": recorded.clock,
         "realtime_offset_ns": recorded.realtime_offset_ns,
-        "fs_type": next((part.fs_type for part in known), None),
+        "fs_type": next((part.fs_type for part in parts), None),
         "jumps": [list(jump) for jump in recorded.jumps],
         "lost_events": recorded.lost_events,
         "losses": [losses.as_json(loss) for loss in lost],

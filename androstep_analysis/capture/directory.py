@@ -77,12 +77,15 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
     if path.is_dir() and not recording.is_one(path) and ingest.files(path) == (path,):
         return _open_directory(path)
     described = manifest_of([path], Description(csv_columns=csv_columns, format=format))
-    found = results_of(described, in_place)
+    results_by_role = results_of(described, in_place)
     spool = ingest.Spool()
-    staging = staging_of(described, in_place, found, spool)
-    tables, about = derived(staging, found, witnesses_of(described, in_place), spool)
+    staging = staging_of(described, in_place, results_by_role, spool)
+    tables, about = derived(staging, results_by_role, witnesses_of(described, in_place), spool)
     return Capture(
-        path.name, replace(described, facts=facts_of(staging, described) | tool_results.facts(found)), tables, about
+        path.name,
+        replace(described, facts=facts_of(staging, described) | tool_results.facts(results_by_role)),
+        tables,
+        about,
     )
 
 
@@ -139,10 +142,10 @@ def create(
     with staged_directory(out) as directory:
         raw = directory / "raw"
         raw.mkdir()
-        found = results_of(described, in_place)
+        results_by_role = results_of(described, in_place)
         with cache.scratch(directory / "tables") as place:
             spool = ingest.Spool(place)
-            staging = staging_of(described, in_place, found, spool)
+            staging = staging_of(described, in_place, results_by_role, spool)
             described = replace(
                 described,
                 sources=tuple(
@@ -150,13 +153,13 @@ def create(
                     for number, source in enumerate(described.sources)
                 ),
                 facts=facts_of(staging, described)
-                | tool_results.facts(found)
+                | tool_results.facts(results_by_role)
                 | {**description.facts, "clock": staging.clock},
                 realtime_offset_ns=staging.realtime_offset_ns,
                 lost_events=None if described.lost_events is None else staging.lost_events,
             )
             manifest.write(described, directory)
-            store(staging, found, described, directory, spool, place)
+            store(staging, results_by_role, described, directory, spool, place)
     return _open_directory(out)
 
 
@@ -168,14 +171,16 @@ def refuse_existing(out: Path) -> None:
 
 def _open_directory(directory: Path) -> Capture:
     described = manifest.read(directory)
-    known = cache.load(names(described), directory / "tables", key(described))
-    if known is None:
+    stored = cache.load(names(described), directory / "tables", key(described))
+    if stored is None:
         find = functools.partial(manifest.verify, directory=directory)
-        found = results_of(described, find)
+        results_by_role = results_of(described, find)
         with cache.scratch(directory / "tables") as place:
             spool = ingest.Spool(place)
-            known = store(staging_of(described, find, found, spool), found, described, directory, spool, place)
-    return Capture(directory.name, described, *known)
+            stored = store(
+                staging_of(described, find, results_by_role, spool), results_by_role, described, directory, spool, place
+            )
+    return Capture(directory.name, described, *stored)
 
 
 def _keep(source: Source, raw: Path, number: int) -> Source:

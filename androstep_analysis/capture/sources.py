@@ -64,11 +64,11 @@ class Description:
     def snapshots(self) -> dict[str, Path]:
         """The images and listings by role (`manifest.ROLES`). Raises `InputError` where there is no such file."""
         paths = {role: getattr(self, role) for role in SNAPSHOTS}
-        given = {role: Path(path) for role, path in paths.items() if path is not None}
-        for path in given.values():
+        files = {role: Path(path) for role, path in paths.items() if path is not None}
+        for path in files.values():
             if not path.is_file():
                 raise InputError(f"{path}: no such file")
-        return given
+        return files
 
 
 SNAPSHOTS = ("image_before", "image_after", "listing_before", "listing_after")
@@ -76,7 +76,7 @@ SNAPSHOTS = ("image_before", "image_after", "listing_before", "listing_after")
 
 def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
     """The manifest of recordings (files, or a directory of iotrace) and of what is known of them, all in place."""
-    given = description.snapshots
+    snapshots = description.snapshots
     paths = [file for path in paths for file in ingest.files(path, description.format)]
     paths = [recording.whole(path) for path in paths] if len(paths) == 1 else paths
     recordings = [path for path in paths if path.is_dir()]
@@ -89,14 +89,14 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
         if not path.is_file() and not path.is_dir():  # which may have no end
             raise InputError(f"{path}: a file was expected, and this is a pipe or a device; copy it into a file")
     traces = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
-    kept = [source for source in described.sources if source.role not in given]
+    remaining = [source for source in described.sources if source.role not in snapshots]
     added = [
         manifest.in_place(path, role, description.device if role.startswith("image") else None)
-        for role, path in given.items()
+        for role, path in snapshots.items()
     ]
     return replace(
         described,
-        sources=(*traces, *kept, *added),
+        sources=(*traces, *remaining, *added),
         extents=tuple(name for name in manifest.EXTENTS if name in {*description.extents}),
         facts={**described.facts, **description.facts, "clock": described.facts.get("clock")},
         csv_columns=description.csv_columns,

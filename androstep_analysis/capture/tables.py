@@ -39,26 +39,26 @@ def names(described: Manifest) -> tuple[str, ...]:
     return (*TABLES, *itertools.chain.from_iterable(of_results))
 
 
-def staging_of(described: Manifest, find: Find, found: Mapping[str, Results], spool: ingest.Spool) -> Staging:
+def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Results], spool: ingest.Spool) -> Staging:
     """The recording as its traces and the manifest tell it, or as results do where there is no trace."""
     traces = [find(source) for source in described.of_role("trace")]
     programs = described.of_role("program")
-    if programs and not found and not traces:
+    if programs and not results_by_role and not traces:
         raise InputError(f"{programs[0].path}: a replay program; replay it with `androstep replay`")
     samples = [find(source) for source in described.of_role("samples")]
     if traces:
         staging = ingest.read(
             *traces, spool=spool, csv_columns=described.csv_columns, format=described.format, samples=samples
         )
-    elif found:
-        staging = ingest.with_samples(tool_results.alone(found), samples, spool)
+    elif results_by_role:
+        staging = ingest.with_samples(tool_results.alone(results_by_role), samples, spool)
     else:
         staging = ingest.read(*samples, spool=spool)
-    told = described.realtime_offset_ns
+    stated_offset = described.realtime_offset_ns
     uncounted = _uncounted(described, staging)
     return replace(
         staging,
-        realtime_offset_ns=staging.realtime_offset_ns if told is None else told,
+        realtime_offset_ns=staging.realtime_offset_ns if stated_offset is None else stated_offset,
         clock=described.facts.get("clock") or staging.clock,
         facts=facts_of(staging, described),
         lost_events=max(described.lost_events or 0, staging.lost_events),
@@ -93,10 +93,10 @@ def results_of(described: Manifest, find: Find) -> dict[str, Results]:
 
 
 def derived(
-    staging: Staging, found: Mapping[str, Results], witnesses: Witnesses, spool: ingest.Spool
+    staging: Staging, results_by_role: Mapping[str, Results], witnesses: Witnesses, spool: ingest.Spool
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """All tables, and what is told of them."""
-    return tool_results.add(found, *derive(staging, witnesses, spool))
+    return tool_results.add(results_by_role, *derive(staging, witnesses, spool))
 
 
 def witnesses_of(described: Manifest, find: Find) -> Witnesses:
@@ -139,7 +139,7 @@ def key(described: Manifest) -> str:
 
 def store(
     staging: Staging,
-    found: Mapping[str, Results],
+    results_by_role: Mapping[str, Results],
     described: Manifest,
     directory: Path,
     spool: ingest.Spool,
@@ -147,7 +147,7 @@ def store(
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """The tables of the capture, kept in it where it can be written; `place` is where `spool` leaves its own."""
     witnesses = witnesses_of(described, functools.partial(manifest.verify, directory=directory))
-    tables, about = derived(staging, found, witnesses, spool)
+    tables, about = derived(staging, results_by_role, witnesses, spool)
     if place is None:
         return tables, about
     return cache.store(tables, about, place, directory / "tables", key(described)), about

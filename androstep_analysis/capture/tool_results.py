@@ -20,16 +20,16 @@ KINDS: Final[Mapping[str, Kind]] = {kind.role: kind for kind in (BENCH, REPLAY, 
 """The kinds of results that a capture can have, by the role of their files."""
 
 
-def alone(found: Mapping[str, Results]) -> Staging:
+def alone(results_by_role: Mapping[str, Results]) -> Staging:
     """The recording of a capture that has results and no trace: nothing, while they were made."""
-    clocks = {results.clock for results in found.values()}
-    offsets = {results.realtime_offset_ns for results in found.values()}
+    clocks = {results.clock for results in results_by_role.values()}
+    offsets = {results.realtime_offset_ns for results in results_by_role.values()}
     spans = pl.concat(
         _runs(role, results).select(first="ts_ns", last=_end_ns(_runs(role, results)))
-        for role, results in found.items()
+        for role, results in results_by_role.items()
     ).drop_nulls()
     return Staging(
-        format=", ".join(dict.fromkeys(results.format for results in found.values())),
+        format=", ".join(dict.fromkeys(results.format for results in results_by_role.values())),
         tasks=schema.empty("tasks"),
         events={},
         first_ns=None if spans.is_empty() else int(spans["first"].to_numpy().min()),
@@ -40,14 +40,14 @@ def alone(found: Mapping[str, Results]) -> Staging:
 
 
 def add(
-    found: Mapping[str, Results], tables: dict[str, pl.LazyFrame], about: dict[str, Any]
+    results_by_role: Mapping[str, Results], tables: dict[str, pl.LazyFrame], about: dict[str, Any]
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """The tables of a recording and what is told of it, with the results of each role.
 
     Raises `InputError` where nothing tells how the clocks of the two lie to each other.
     """
     about = about | dict.fromkeys(KINDS)
-    for role, results in found.items():
+    for role, results in results_by_role.items():
         timed = _in_clock(results, about["clock"], about["realtime_offset_ns"]) if about["events"] else results.tables
         lost = [losses.as_json(replace(loss, tables=KINDS[role].tables)) for loss in results.losses]
         tables = tables | {name: table.lazy() for name, table in timed.items()}
@@ -59,11 +59,11 @@ def add(
     return tables, about
 
 
-def facts(found: Mapping[str, Results]) -> dict[str, Any]:
+def facts(results_by_role: Mapping[str, Results]) -> dict[str, Any]:
     """Facts of the machine (`manifest.FACTS`) that all runs agree on."""
     return {
         fact: runs[column][0]
-        for role, results in found.items()
+        for role, results in results_by_role.items()
         for runs in (_runs(role, results),)
         for fact, column in KINDS[role].facts.items()
         if runs[column].n_unique() == 1
