@@ -8,7 +8,7 @@ A format is a module with
 Other packages bring more of them as entry points (`plugins`), which are tried after our own.
 
 A reader returns what it could read and counts the rest in `Staging.losses`; it never raises for damage. A format
-that is a set of files recognises any one of its members and finds the others with `Source.beside`.
+that is a set of files recognises any one of its members and finds the others with `Source.siblings`.
 """
 
 from __future__ import annotations
@@ -71,13 +71,12 @@ def files(path: Path, format: str | None = None) -> tuple[Path, ...]:
     set that has `path` as its common name. What is none of these stands for itself. `format` is that of `read`.
     """
     stated = None if format is None else _named(format)
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for first in _firsts(path):
-        known = stated or _format_of(head(first))
-        found |= dict.fromkeys(first.with_name(name) for name in (known.members(opened(first)) if known else ())) or {
-            first: None
-        }
-    return tuple(found)
+        recognised = stated or _format_of(head(first))
+        names = recognised.members(opened(first)) if recognised else ()
+        paths |= dict.fromkeys(first.with_name(name) for name in names) or {first: None}
+    return tuple(paths)
 
 
 def _firsts(path: Path) -> list[Path]:
@@ -109,10 +108,10 @@ def read(
     is_of_machine = True
     for first in (first for path in paths for first in _firsts(Path(path))):
         if first not in done:
-            part, members, known = _read(first, spool, stated)
+            part, members, recognised = _read(first, spool, stated)
             parts.append(part)
             done.update(first.with_name(name) for name in members)
-            is_of_machine &= known.tables is None
+            is_of_machine &= recognised.tables is None
     merged = staging.merge(parts)
     gaps = clock.gaps((part.first_ns, part.last_ns) for part in parts) if is_of_machine else ()
     if losses := clock.lost_between(gaps):
@@ -131,9 +130,9 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
     of the recording.
     """
     for path in samples:
-        known = recorded.losses
-        recorded = procmon.beside(recorded, path, spool)
-        if losses := recorded.losses[len(known) :]:
+        earlier_losses = recorded.losses
+        recorded = procmon.with_samples(recorded, path, spool)
+        if losses := recorded.losses[len(earlier_losses) :]:
             message = "; ".join(loss.message for loss in losses)
             warnings.warn(f"{printable(str(path))}: {message}", LossWarning, stacklevel=3)
     tables = {name: spool.table(name) for name in staging.TABLES if spool.rows(name)}
@@ -163,39 +162,39 @@ def _named(title: str) -> Format:
     for format in _formats():
         if format.title.casefold() == title.casefold():
             return format
-    raise InputError(f"{printable(repr(title))} is no format; the formats are {_known()}")
+    raise InputError(f"{printable(repr(title))} is no format; the formats are {_format_titles()}")
 
 
 def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tuple[str, ...], Format]:
     """What the file holds, or the set that it is of, the names of the files in that, and their format."""
     source = load(path)
     if not source.size:
-        raise InputError(f"{source.name}: the file is empty; a recording was expected ({_known()})")
+        raise InputError(f"{source.name}: the file is empty; a recording was expected ({_format_titles()})")
     archive = Archive(source) if Archive.is_one(source) else None
-    known, source = (stated or _recognised(source), source) if archive is None else _recording_in(archive, stated)
+    format, source = (stated or _recognised(source), source) if archive is None else _recording_in(archive, stated)
     with source.progress(f"reading {source.path.name}"):
-        part = known.read(source, spool)
+        part = format.read(source, spool)
     losses = (*(_losses(archive) if archive is not None else ()), *source.losses, *part.losses)
-    losses = tuple(replace(loss, tables=known.tables) if loss.tables is None else loss for loss in losses)
+    losses = tuple(replace(loss, tables=format.tables) if loss.tables is None else loss for loss in losses)
     if not part.events:
         why = f" ({losses[0].message})" if losses else ""
-        raise InputError(f"{source.name}: taken for {known.title}, but there is no event in it{why}; record it again")
+        raise InputError(f"{source.name}: taken for {format.title}, but there is no event in it{why}; record it again")
     if losses:
         warnings.warn(f"{source.name}: {'; '.join(x.message for x in losses)}", LossWarning, stacklevel=3)
-    return replace(part, losses=losses), known.members(source), known
+    return replace(part, losses=losses), format.members(source), format
 
 
 def _recognised(source: Source) -> Format:
     """The format of a file, by its first bytes."""
-    known = _format_of(source.head)
-    if known is None:
+    format = _format_of(source.head)
+    if format is None:
         if (kind := others.kind(source.head)) is not None:
             raise InputError(f"{source.name}: {kind}")
         raise InputError(
-            f"{source.name}: no known recording; it starts with {source.head[:16]!r}; known are {_known()}, and with "
-            "--csv-columns any CSV of block I/O (docs/formats.md)"
+            f"{source.name}: no known recording; it starts with {source.head[:16]!r}; known are {_format_titles()}, "
+            "and with --csv-columns any CSV of block I/O (docs/formats.md)"
         )
-    return known
+    return format
 
 
 def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Source]:
@@ -207,13 +206,13 @@ def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Sour
         looks = (name for name in archive.names if stated.sniff(archive.head(name)))
         return stated, archive.load(next(looks, archive.names[0]))
     formats = {name: _format_of(archive.head(name)) for name in archive.names}
-    known = next((format for format in _formats() if format in formats.values()), None)
-    if known is None:
+    first_format = next((format for format in _formats() if format in formats.values()), None)
+    if first_format is None:
         raise InputError(
             f"{printable(str(archive.path))}: a tar archive, and none of the files in it ({len(formats)}) is a known "
-            f"recording; known are {_known()}"
+            f"recording; known are {_format_titles()}"
         )
-    return known, archive.load(next(name for name, format in formats.items() if format is known))
+    return first_format, archive.load(next(name for name, format in formats.items() if format is first_format))
 
 
 def _losses(archive: Archive) -> tuple[Loss, ...]:
@@ -240,5 +239,5 @@ def _format_of(head: bytes) -> Format | None:
     return next((format for format in _formats() if format.sniff(head)), None) if head else None
 
 
-def _known() -> str:
+def _format_titles() -> str:
     return "; ".join([", ".join(format.title for format in _formats()), *plugins.loaded().failures])

@@ -60,12 +60,12 @@ class Archive:
         self.taken.add(name)
         return sources.plain(self._raw(name))
 
-    def beside(self, path: Path) -> tuple[str, ...]:
+    def siblings(self, path: Path) -> tuple[str, ...]:
         """Names of the files in the directory of the archive where `path` is."""
         folder = PurePosixPath(path.relative_to(self.path)).parent
         return tuple(sorted(PurePosixPath(name).name for name in self._places if PurePosixPath(name).parent == folder))
 
-    def load_beside(self, path: Path, name: str) -> Source:
+    def load_sibling(self, path: Path, name: str) -> Source:
         """The file `name` in that directory."""
         wanted = str(PurePosixPath(path.relative_to(self.path)).with_name(name))
         if wanted not in self._places:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.errors import Loss
-from androstep_analysis.ingest.lines import MAX_SETBACKS, Told
+from androstep_analysis.ingest.lines import MAX_SETBACKS, Totals
 
 Jumps: TypeAlias = tuple[tuple[int, int], ...]
 """Where segments meet: the last time of one and the first of the next, in ns, in order."""
@@ -31,9 +31,9 @@ _LEAST_EVENTS: Final = 16
 """A recording of fewer has no rest to speak of."""
 
 
-def set_back(told: Told, *, is_moved: bool = True) -> tuple[Loss, ...]:
+def set_back(totals: Totals, *, is_moved: bool = True) -> tuple[Loss, ...]:
     """What a reader of lines tells of its clock; `is_moved` where it moves what follows."""
-    count = told.setbacks
+    count = totals.setbacks
     if not count:
         return ()
     if is_moved and count > MAX_SETBACKS:
@@ -67,8 +67,8 @@ def jumps(tables: Mapping[str, pl.LazyFrame], first_ns: int | None, last_ns: int
     silent = [(first_ns, last_ns)]
     events = 0
     for table in tables.values():
-        found, rows = _silences(table, first_ns, last_ns)
-        silent, events = _both(silent, found), events + rows
+        silences, rows = _silences(table, first_ns, last_ns)
+        silent, events = _both(silent, silences), events + rows
     if events < _LEAST_EVENTS:
         return ()
     rest, chosen = last_ns - first_ns, []
@@ -80,16 +80,16 @@ def jumps(tables: Mapping[str, pl.LazyFrame], first_ns: int | None, last_ns: int
     return tuple(sorted(one for one in chosen if first_ns < one[0] or one[1] < last_ns))
 
 
-def jumped(found: Jumps) -> tuple[Loss, ...]:
+def jumped(spans: Jumps) -> tuple[Loss, ...]:
     """Jumps as a `Loss`."""
-    if not found:
+    if not spans:
         return ()
-    begin, end = max(found, key=lambda one: one[1] - one[0])
+    begin, end = max(spans, key=lambda one: one[1] - one[0])
     longest = f"{(end - begin) / 1e9:,.0f} s behind {begin / 1e9:,.6f} s"
-    where = f"the clock jumps by {longest}" if len(found) == 1 else f"{len(found)} times, by up to {longest}"
-    start = "" if len(found) == 1 else "the clock jumps "
+    where = f"the clock jumps by {longest}" if len(spans) == 1 else f"{len(spans)} times, by up to {longest}"
+    start = "" if len(spans) == 1 else "the clock jumps "
     message = f"{start}{where}, longer than the rest lasts: no time is counted across, and time axes leave it out"
-    return (Loss("clock", len(found), message, spans=found),)
+    return (Loss("clock", len(spans), message, spans=spans),)
 
 
 def gaps(recorded: Iterable[tuple[int | None, int | None]]) -> Jumps:
@@ -97,24 +97,24 @@ def gaps(recorded: Iterable[tuple[int | None, int | None]]) -> Jumps:
 
     What follows within `LEAST_GAP_NS` is the same recording, cut into files: no recorder ends and begins as fast.
     """
-    found: list[tuple[int, int]] = []
+    between: list[tuple[int, int]] = []
     end: int | None = None
     for first, last in sorted((first, last) for first, last in recorded if first is not None and last is not None):
         if end is not None and first - end >= LEAST_GAP_NS:
-            found.append((end, first))
+            between.append((end, first))
         end = last if end is None else max(end, last)
-    return tuple(found)
+    return tuple(between)
 
 
-def lost_between(found: Jumps) -> tuple[Loss, ...]:
+def lost_between(spans: Jumps) -> tuple[Loss, ...]:
     """Gaps as a `Loss`."""
-    if not found:
+    if not spans:
         return ()
-    begin, end = max(found, key=lambda one: one[1] - one[0])
+    begin, end = max(spans, key=lambda one: one[1] - one[0])
     longest = f"{(end - begin) / 1e9:,.6f} s behind {begin / 1e9:,.6f} s"
-    where = f"for {longest}" if len(found) == 1 else f"{len(found)} times, for up to {longest}"
+    where = f"for {longest}" if len(spans) == 1 else f"{len(spans)} times, for up to {longest}"
     message = f"between the files nothing is recorded {where}: time axes leave it out"
-    return (Loss("gap", len(found), message, spans=found),)
+    return (Loss("gap", len(spans), message, spans=spans),)
 
 
 def continued(time: Any, jumps: Jumps) -> Any:
@@ -136,28 +136,28 @@ def on_one_axis(table: pl.LazyFrame, jumps: Jumps) -> pl.LazyFrame:
 
 def _silences(table: pl.LazyFrame, first_ns: int, last_ns: int) -> tuple[list[tuple[int, int]], int]:
     """The times of `LEAST_JUMP_NS` or more in which a table has no row, and its rows."""
-    found: list[tuple[int, int]] = []
+    silences: list[tuple[int, int]] = []
     before, rows = first_ns, 0
     for batch in table.select(pl.col("ts_ns").drop_nulls()).collect_batches(maintain_order=True, chunk_size=1 << 17):
         times: npt.NDArray[np.int64] = np.append(np.int64(before), batch["ts_ns"].to_numpy())
         for at in np.flatnonzero(np.diff(times) >= LEAST_JUMP_NS):
-            found.append((int(times[at]), int(times[at + 1])))
+            silences.append((int(times[at]), int(times[at + 1])))
         before, rows = int(times[-1]), rows + batch.height
     if last_ns - before >= LEAST_JUMP_NS:
-        found.append((before, last_ns))
-    return found, rows
+        silences.append((before, last_ns))
+    return silences, rows
 
 
 def _both(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The times that are in both lists, each in order, as far as they are long enough."""
-    found = []
+    shared = []
     i = j = 0
     while i < len(one) and j < len(other):
         begin, end = max(one[i][0], other[j][0]), min(one[i][1], other[j][1])
         if end - begin >= LEAST_JUMP_NS:
-            found.append((begin, end))
+            shared.append((begin, end))
         if one[i][1] < other[j][1]:
             i += 1
         else:
             j += 1
-    return found
+    return shared

@@ -22,6 +22,6 @@ class Format:
     sniff: Callable[[bytes], bool]
     read: Callable[[Source, Spool], Staging]
     members: Callable[[Source], tuple[str, ...]] = _alone
-    """Names (of `Source.beside`) of all files of the set that a source is one of, itself included."""
+    """Names (of `Source.siblings`) of all files of the set that a source is one of, itself included."""
     tables: tuple[str, ...] | None = None
     """The tables that such a file can fill, where they are few: what is lost of it is lost of these."""

@@ -1,4 +1,4 @@
-"""What all text formats share: the compiled reader of lines at work, and what it tells beside rows."""
+"""What all text formats share: the compiled reader of lines at work, and what it counts."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class Refused(ctypes.Structure):
         return (Loss("unreadable", self.count, message),)
 
 
-class Told(ctypes.Structure):
-    """``struct told`` of native/text/lines.h: what a reader tells beside rows."""
+class Totals(ctypes.Structure):
+    """``struct totals`` of native/text/lines.h: what a reader counts."""
 
     first_ns: int
     last_ns: int
     events: int
     lost: int
     gaps: int
-    kept: int
+    buffered: int
     written: int
     before_start: int
     rounded: int
@@ -68,7 +68,7 @@ class Told(ctypes.Structure):
         ("events", ctypes.c_uint64),
         ("lost", ctypes.c_uint64),
         ("gaps", ctypes.c_uint64),
-        ("kept", ctypes.c_uint64),
+        ("buffered", ctypes.c_uint64),
         ("written", ctypes.c_uint64),
         ("before_start", ctypes.c_uint64),
         ("rounded", ctypes.c_uint64),
@@ -90,7 +90,7 @@ class Told(ctypes.Structure):
 
 
 LINES, BLOCK, FS, COMMANDS, CALLS = range(5)
-"""Places in `Told.refused`: lines that are nothing known, and events of an unknown form by the table they belong to."""
+"""Places in `Totals.refused`: unknown lines, and events of an unknown form by the table they belong to."""
 
 
 @functools.cache
@@ -102,7 +102,7 @@ def library() -> ctypes.CDLL:
         ("text_read", ctypes.c_size_t, (reader, ctypes.c_void_p, ctypes.c_size_t)),
         ("text_torn", ctypes.c_size_t, (reader, ctypes.c_char_p)),
         ("text_threads", ctypes.c_bool, (reader,)),
-        ("text_told", ctypes.POINTER(Told), (reader,)),
+        ("text_totals", ctypes.POINTER(Totals), (reader,)),
         ("text_counts", ctypes.POINTER(ctypes.c_uint64), (reader,)),
     )
 
@@ -138,10 +138,10 @@ class Reader:
         self._set_tables()
 
     @property
-    def told(self) -> Told:
-        """What was told so far."""
-        told: Told = library().text_told(self._handle).contents
-        return told
+    def totals(self) -> Totals:
+        """What was counted so far."""
+        totals: Totals = library().text_totals(self._handle).contents
+        return totals
 
     @property
     def events(self) -> dict[str, int]:

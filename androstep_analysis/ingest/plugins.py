@@ -22,9 +22,9 @@ class Loaded(NamedTuple):
 @functools.cache
 def loaded() -> Loaded:
     """All plug-ins, in the order of their names."""
-    found = [_load(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
+    loads = [_load(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
     return Loaded(
-        tuple(one for one in found if isinstance(one, Format)), tuple(one for one in found if isinstance(one, str))
+        tuple(one for one in loads if isinstance(one, Format)), tuple(one for one in loads if isinstance(one, str))
     )
 
 

@@ -54,7 +54,7 @@ def read(source: Source, spool: Spool) -> Staging:
     return _read(source, spool, 0)
 
 
-def beside(recorded: Staging, path: Path, spool: Spool) -> Staging:
+def with_samples(recorded: Staging, path: Path, spool: Spool) -> Staging:
     """`recorded` with the samples of the file at `path` in its clock; its span stays as it is.
 
     `spool` is that of the recording and holds its tables still. Raises `InputError` where nothing tells how the
@@ -70,11 +70,11 @@ def beside(recorded: Staging, path: Path, spool: Spool) -> Staging:
             "nothing tells how they stand to each other; ingest them apart"
         )
     samples = _read(source, spool, offset)
-    known = [part.tasks for part in (recorded, samples) if part.tasks is not None]
+    task_tables = [part.tasks for part in (recorded, samples) if part.tasks is not None]
     return replace(
         recorded,
         events=recorded.events | samples.events,
-        tasks=pl.concat(known).unique(maintain_order=True),
+        tasks=pl.concat(task_tables).unique(maintain_order=True),
         losses=(*recorded.losses, *samples.losses),
         facts={**samples.facts, **recorded.facts},
     )
@@ -132,7 +132,7 @@ def _losses(missing: int) -> tuple[Loss, ...]:
 def _of_ticks(ticks: pl.DataFrame) -> pl.DataFrame:
     """Counters of procmon itself, of the moments when it ended its ticks."""
     types = schema.table("samples").polars
-    told = {"late_ns": "ns", "took_ns": "ns", "cpu_ns": "ns"}
+    durations = {"late_ns": "ns", "took_ns": "ns", "cpu_ns": "ns"}
     counts = {name: "count" for name, dtype in _TICK.items() if dtype == pl.UInt32}
     parts = [
         ticks.drop_nulls(["ts_ns", "late_ns", "took_ns", name]).select(
@@ -145,6 +145,6 @@ def _of_ticks(ticks: pl.DataFrame) -> pl.DataFrame:
             value=pl.col(name).cast(pl.Int64),
             unit=pl.lit(unit),
         )
-        for name, unit in (told | counts).items()
+        for name, unit in (durations | counts).items()
     ]
     return pl.concat(parts)

@@ -272,9 +272,9 @@ def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _values(texts: pl.DataFrame) -> pl.DataFrame:
     """Files of /sys, each of a counter or two."""
-    devices, types = _told(texts, "block", "dev"), _told(texts, "thermal", "type")
+    devices, types = _first_lines(texts, "block", "dev"), _first_lines(texts, "thermal", "type")
     rows = [row for path in texts["path"].unique() for row in _counters_of(path)]
-    known = pl.DataFrame(
+    counters = pl.DataFrame(
         rows,
         schema=["path", "word", "scope", "instance", "counter", "unit"],
         orient="row",
@@ -287,7 +287,7 @@ def _values(texts: pl.DataFrame) -> pl.DataFrame:
     parts = pl.col("text_of_block").str.extract_groups(r"^(\d+):(\d+)")
     dev = parts.struct[0].cast(pl.UInt32, strict=False) * (1 << 20) + parts.struct[1].cast(pl.UInt32, strict=False)
     return (
-        texts.join(known, on="path")
+        texts.join(counters, on="path")
         .join(devices, on="instance", how="left")
         .join(types, on="instance", how="left")
         .select(
@@ -303,13 +303,13 @@ def _values(texts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _told(texts: pl.DataFrame, kind: str, name: str) -> pl.DataFrame:
+def _first_lines(texts: pl.DataFrame, kind: str, name: str) -> pl.DataFrame:
     """The first line of /sys/class/KIND/INSTANCE/NAME, for each instance."""
-    found = texts.select(
+    lines = texts.select(
         pl.col("path").str.extract(rf"^/sys/class/{kind}/([^/]+)/{name}$").alias("instance"),
         pl.col("text").str.extract("^(.*)").alias(f"text_of_{kind}"),
     )
-    return found.drop_nulls().unique("instance", keep="first", maintain_order=True)
+    return lines.drop_nulls().unique("instance", keep="first", maintain_order=True)
 
 
 def _counters_of(path: str) -> Iterator[tuple[str, int, str, str, str, str]]:

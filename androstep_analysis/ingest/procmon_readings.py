@@ -29,7 +29,7 @@ def samples(texts: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int]:
     readings = pl.concat([readings, _before_names(readings, counters, files)])
     rows = _turns(_timed(readings, files)).join(series, on="series", maintain_order="left")
     rows = rows.with_columns(pl.when(pl.col("instance") != "").then("instance"))
-    return rows.filter(_is_told()).select(
+    return rows.filter(_is_reported()).select(
         list(schema.table("samples").polars)
     ), recorded.height - files.height + nameless
 
@@ -102,10 +102,10 @@ def _changed(files: pl.DataFrame, counters: pl.DataFrame) -> pl.DataFrame:
     ).explode("between", "number")
     place = (pl.col("between").cast(pl.UInt32, strict=False) + 1).cum_sum().over("row") - 1
     numbers = changed.select("row", "epoch", place.alias("word"), pl.col("number").cast(pl.Int64, strict=False))
-    known = counters.filter(pl.col("at_ns").is_null(), ~pl.col("is_end")).select(
+    series_of_words = counters.filter(pl.col("at_ns").is_null(), ~pl.col("is_end")).select(
         "series", "factor", "word", epoch="row"
     )
-    return numbers.join(known, on=["epoch", "word"]).select(
+    return numbers.join(series_of_words, on=["epoch", "word"]).select(
         "series", "row", pl.lit(None, pl.Int64).alias("at_ns"), pl.lit(False).alias("is_end"), "number", "factor"
     )
 
@@ -128,8 +128,8 @@ def _counters(wholes: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int
         began_ns=pl.when(pl.col("started_ns") >= machine.opened_ns).then("started_ns"),
     )
     of_io = procmon_files.of_io(wholes.filter(is_process & is_io)).join(in_chain, on="row", maintain_order="left")
-    known = named.select("pid", "ts_ns", "name", "run", "began_ns").sort("ts_ns")
-    of_io = of_io.sort("ts_ns").join_asof(known, on="ts_ns", by="pid", check_sortedness=False)
+    named_runs = named.select("pid", "ts_ns", "name", "run", "began_ns").sort("ts_ns")
+    of_io = of_io.sort("ts_ns").join_asof(named_runs, on="ts_ns", by="pid", check_sortedness=False)
     nameless = of_io.filter(pl.col("run").is_null())["row"].n_unique()
     of_io = of_io.drop_nulls("run").with_columns(instance="name")
     of_processes = [
@@ -243,7 +243,7 @@ def _turns(readings: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts).sort("series", "ts_ns", maintain_order=True)
 
 
-def _is_told() -> pl.Expr:
+def _is_reported() -> pl.Expr:
     """Whether rows in the order of series and time are of the system, or of a process's counter that is not 0 any more,
     or will not be at the next."""
     is_same = pl.col("series") == pl.col("series").shift(-1)

@@ -250,11 +250,11 @@ def _totals(data: bytes, frames: list[_Frame]) -> _Totals | None:
     for frame in reversed(frames):
         if frame.type == TRAILER:
             with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                return _told(json.loads(data[frame.start : frame.end]))
+                return _as_totals(json.loads(data[frame.start : frame.end]))
     return None
 
 
-def _told(trailer: dict[str, Any]) -> _Totals:
+def _as_totals(trailer: dict[str, Any]) -> _Totals:
     losses = [
         Loss(
             str(entry["kind"]), int(entry["count"]), printable(f"the probe counted {entry['count']} {entry['message']}")

@@ -41,16 +41,16 @@ kilobytes of compressed zeros must not be able to fill the disk."""
 class Directory(Protocol):
     """Where the files beside a source are, if not in a directory of the filesystem (`archive.Archive`)."""
 
-    def beside(self, path: Path) -> tuple[str, ...]: ...
+    def siblings(self, path: Path) -> tuple[str, ...]: ...
 
-    def load_beside(self, path: Path, name: str) -> Source: ...
+    def load_sibling(self, path: Path, name: str) -> Source: ...
 
 
 class Source:
     """One input, decompressed. It may be read from several threads.
 
     `losses` is what decompression had to give up. A format that is a set of files (blktrace writes one per CPU)
-    finds the other members among `beside`, which are in the same directory or, where the input is a member of a tar
+    finds the other members among `siblings`, which are in the same directory or, where the input is a member of a tar
     archive, in the same directory of that.
     """
 
@@ -137,19 +137,19 @@ class Source:
                 self._advance = None
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def siblings(self) -> tuple[str, ...]:
         """Names of the files in the directory of this one, itself included, sorted."""
         if self.archive is not None:
-            return self.archive.beside(self.path)
+            return self.archive.siblings(self.path)
         try:
             with os.scandir(self.path.parent) as entries:
                 return tuple(sorted(entry.name for entry in entries if entry.is_file()))
         except OSError:
             return (self.path.name,)
 
-    def load_beside(self, name: str) -> Source:
-        """The file `name` of `beside`; `InputError` where it cannot be read."""
-        return load(self.path.parent / name) if self.archive is None else self.archive.load_beside(self.path, name)
+    def load_sibling(self, name: str) -> Source:
+        """The file `name` of `siblings`; `InputError` where it cannot be read."""
+        return load(self.path.parent / name) if self.archive is None else self.archive.load_sibling(self.path, name)
 
 
 def load(path: Path) -> Source:
@@ -192,12 +192,12 @@ def head_of(raw: Source) -> bytes:
     packed = compression.packed(raw)
     if packed is None:
         return raw.head
-    found = b""
+    data = b""
     with suppress(*compression.DAMAGE):
         stream = packed.open_stream()
-        while len(found) < HEAD_BYTES and (piece := stream.read(HEAD_BYTES - len(found))):
-            found += piece
-    return found
+        while len(data) < HEAD_BYTES and (piece := stream.read(HEAD_BYTES - len(data))):
+            data += piece
+    return data
 
 
 # --- where the bytes are -----------------------------------------------------------------------------------------

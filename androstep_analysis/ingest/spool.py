@@ -60,7 +60,7 @@ class Spool:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self._kept = directory
+        self._directory = directory
         scratch = Scratch(directory or Path(tempfile.gettempdir()), "spool")
         weakref.finalize(self, scratch.remove)
         self._scratch = scratch.path
@@ -88,7 +88,7 @@ class Spool:
     def table(self, name: str) -> pl.LazyFrame:
         """Table `name` with all its rows, sorted; nothing may be appended to it afterwards."""
         if name not in self._finished:
-            self._finished[name] = self._table(name).finished(self._kept)
+            self._finished[name] = self._table(name).finished(self._directory)
         return self._finished[name]
 
     def _table(self, name: str) -> _Table:
@@ -204,10 +204,10 @@ class _Table:
     def settle(self, ts_ns: int) -> None:
         self._settled = ts_ns if self._settled is None else max(self._settled, ts_ns)
 
-    def finished(self, kept: Path | None) -> pl.LazyFrame:
-        """The table, as ``<name>.parquet`` in directory `kept`, if there is one."""
+    def finished(self, directory: Path | None) -> pl.LazyFrame:
+        """The table, as ``<name>.parquet`` in `directory`, if there is one."""
         run = self._sorted()
-        if not self._files and kept is None:
+        if not self._files and directory is None:
             return _in_memory(run.sorted(), self._name).lazy()
         if len(run.times) or not self._files:
             self._write(run)
@@ -215,8 +215,8 @@ class _Table:
         for file in self._files:
             file.row_groups.close()
         path = self._merged([file.path for file in self._files])
-        if kept is not None:
-            return pl.scan_parquet(path.replace(kept / f"{self._name}.parquet"), glob=False)
+        if directory is not None:
+            return pl.scan_parquet(path.replace(directory / f"{self._name}.parquet"), glob=False)
         with path.open("rb") as opened:
             frame = pl.scan_parquet(opened)  # has the file open for itself
         path.unlink()
@@ -259,13 +259,13 @@ class _Table:
         Merging takes equal times from the older file first. So no file that is younger than the one appended to may
         have the time `first`.
         """
-        found: _File | None = None
+        latest: _File | None = None
         for file in reversed(self._files):
-            if file.last <= first and (found is None or file.last > found.last):
-                found = file
+            if file.last <= first and (latest is None or file.last > latest.last):
+                latest = file
             if file.last >= first:
                 break
-        return found
+        return latest
 
     def _new_path(self) -> Path:
         self._made += 1

@@ -41,10 +41,10 @@ def versions(
     what the recorder saved at its end, by thread. Sorted by tid and time.
     """
     born = _born(events)
-    told = pl.concat(
+    sightings = pl.concat(
         [born.drop("parent", "is_thread"), *_names(events), seen.with_columns(is_born=False).select(list(_ROW))]
     )
-    rows = told.filter((pl.col("tid") != 0) & (pl.col("comm").is_not_null() | pl.col("is_born")))
+    rows = sightings.filter((pl.col("tid") != 0) & (pl.col("comm").is_not_null() | pl.col("is_born")))
     rows = rows.sort("ts_ns", "order", maintain_order=True).with_columns(
         life=pl.col("is_born").cast(pl.Int32).cum_sum().over("tid")
     )
@@ -141,17 +141,17 @@ def _processes(named: pl.DataFrame, born: pl.DataFrame, tgids: Mapping[int, int]
         {"tid": list(tgids), "saved": list(tgids.values())}, schema={"tid": pl.Int32, "saved": pl.Int32}
     )
     births = births.select("tid", "life", "parent", "is_thread", parent_life=pl.col("parent_life").fill_null(0))
-    known = lives.join(births, on=["tid", "life"], how="left").join(saved, on="tid", how="left")
+    parentage = lives.join(births, on=["tid", "life"], how="left").join(saved, on="tid", how="left")
     is_last = pl.col("life") == pl.col("life").max().over("tid")
-    known = known.with_columns(
+    parentage = parentage.with_columns(
         pid=pl.when(pl.col("is_thread").not_()).then("tid").when(is_last & (pl.col("saved") > 0)).then("saved")
     )
     unknown = -1
-    while unknown != (unknown := known["pid"].null_count()):
-        parents = known.select(parent="tid", parent_life="life", parent_pid="pid")
-        known = (
-            known.join(parents, on=["parent", "parent_life"], how="left")
+    while unknown != (unknown := parentage["pid"].null_count()):
+        parents = parentage.select(parent="tid", parent_life="life", parent_pid="pid")
+        parentage = (
+            parentage.join(parents, on=["parent", "parent_life"], how="left")
             .with_columns(pid=pl.coalesce("pid", pl.when("is_thread").then("parent_pid")))
             .drop("parent_pid")
         )
-    return known.select("tid", "life", "pid")
+    return parentage.select("tid", "life", "pid")

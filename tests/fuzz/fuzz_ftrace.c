@@ -18,10 +18,10 @@ API int64_t ftrace_run(struct ftrace *ftrace);
 API size_t ftrace_records(const struct layout *layout, const uint8_t *data, size_t size, uint64_t *starts,
                           uint64_t *sizes, uint64_t *times, size_t room, struct page_totals *totals);
 
-enum { DONE = -1, FULL = -2, MAX_STREAMS = 3, TOLD_BYTES = 56, ROOM = 16, CENSUS = 0, ROWS = 1 };
+enum { DONE = -1, FULL = -2, MAX_STREAMS = 3, TASK_EVENT_BYTES = 56, ROOM = 16, CENSUS = 0, ROWS = 1 };
 enum { PROGRAMS, CODE, VERSIONS };
 
-struct told_list {
+struct task_events {
     void *rows;
     uint64_t count;
     uint64_t room;
@@ -94,8 +94,8 @@ static void census(struct input input)
 {
     struct strings *names = strings_new();
     struct code code = {0};
-    uint8_t *rows = room(ROOM * TOLD_BYTES);
-    struct told_list told = {rows, 0, ROOM};
+    uint8_t *rows = room(ROOM * TASK_EVENT_BYTES);
+    struct task_events events = {rows, 0, ROOM};
     size_t pages[MAX_STREAMS];
     struct run run;
 
@@ -104,10 +104,10 @@ static void census(struct input input)
         pages[n] = (run.cpus[n].size + run.layout.page_bytes - 1) / run.layout.page_bytes;
     ftrace_code(run.ftrace, prepared.more[PROGRAMS], &code);
     say(run.ftrace, CENSUS);
-    ftrace_census(run.ftrace, &told, names);
+    ftrace_census(run.ftrace, &events, names);
     for (int64_t number; (number = ftrace_run(run.ftrace)) != DONE;) {
         if (number == FULL)
-            told.count = 0;
+            events.count = 0;
         else
             feed(&run, (size_t)number);
     }

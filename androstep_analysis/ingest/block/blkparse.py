@@ -67,22 +67,22 @@ def read(source: Source, spool: Spool) -> Staging:
     for letters, action in ACTIONS.items():
         _library().blkparse_text_action(handle, letters.encode(), len(letters), steps.index(action))
     torn = reader.read(source.pieces(), lambda: _library().blkparse_text_end(handle))
-    told = reader.told
-    first_ns, last_ns = told.span
+    totals = reader.totals
+    first_ns, last_ns = totals.span
     return Staging(
         format="blkparse_text",
         events=reader.events,
         first_ns=first_ns,
         last_ns=last_ns,
-        lost_events=told.lost,
-        jumps=told.setback_times,
+        lost_events=totals.lost,
+        jumps=totals.setback_times,
         losses=(
             *torn,
-            *clock.set_back(told),
-            *wrapped(told.before_start),
-            *skipped(told.lost),
-            *told.refused[lines.LINES].losses("blkparse events"),
-            *told.refused[lines.BLOCK].losses("events of a known form"),
+            *clock.set_back(totals),
+            *wrapped(totals.before_start),
+            *skipped(totals.lost),
+            *totals.refused[lines.LINES].losses("blkparse events"),
+            *totals.refused[lines.BLOCK].losses("events of a known form"),
         ),
     )
 

@@ -52,14 +52,14 @@ _NO_TIME = -(1 << 63)
 
 def sniff(head: bytes) -> bool:
     """Whether `head` begins with a record, or holds two one after the other: the beginning may be damaged."""
-    return any(found.start() == 0 or _follows(head, found) for found in _MAGIC.finditer(head))
+    return any(match.start() == 0 or _follows(head, match) for match in _MAGIC.finditer(head))
 
 
-def _follows(head: bytes, found: re.Match[bytes]) -> bool:
-    """Whether a record begins where the one that was found ends."""
-    is_little = found[0].endswith(b"tae")
-    version = found[0][0 if is_little else 3]
-    end = found.start() + _HEADER_BYTES[version]
+def _follows(head: bytes, match: re.Match[bytes]) -> bool:
+    """Whether a record begins where the `match` ends."""
+    is_little = match[0].endswith(b"tae")
+    version = match[0][0 if is_little else 3]
+    end = match.start() + _HEADER_BYTES[version]
     length = head[end - 2 : end] if version == 7 else head[end - 14 : end - 12]
     return _MAGIC.match(head, end + int.from_bytes(length, "little" if is_little else "big")) is not None
 
@@ -121,7 +121,7 @@ def _names(source: Source) -> dict[int, str]:
     if this is None:
         return {0: source.path.name}
     names = {int(this["cpu"]): source.path.name}
-    for name in source.beside:
+    for name in source.siblings:
         member = _MEMBER.fullmatch(name)
         if member is not None and member["base"] == this["base"]:
             names.setdefault(int(member["cpu"]), name)
@@ -131,7 +131,7 @@ def _names(source: Source) -> dict[int, str]:
 def _set(source: Source) -> tuple[list[Source], tuple[Loss, ...]]:
     """The files of the set that `source` is one of, by CPU, and what of them is lost."""
     names = _names(source)
-    files = [source if name == source.path.name else source.load_beside(name) for name in names.values()]
+    files = [source if name == source.path.name else source.load_sibling(name) for name in names.values()]
     losses = [
         Loss(loss.kind, loss.count, f"{printable(file.path.name)}: {loss.message}")
         for file in files
@@ -146,14 +146,14 @@ def _set(source: Source) -> tuple[list[Source], tuple[Loss, ...]]:
 
 
 def _losses(report: _Report, unknown: int) -> Iterator[Loss]:
-    said = (
+    counted = (
         ("torn", report.torn, "records are not whole"),
         ("unreadable", report.gaps, f"times bytes that are no record follow one ({report.gap_bytes} bytes in all)"),
         ("unreadable", unknown, "records are of no known action"),
         ("unreadable", report.names_left, "names of threads are more than can be kept"),
         ("dropped", report.missing, "events are missing by the numbers of those that follow"),
     )
-    return (Loss(kind, count, f"{count} {what}") for kind, count, what in said if count)
+    return (Loss(kind, count, f"{count} {what}") for kind, count, what in counted if count)
 
 
 # --- the decoder -----------------------------------------------------------------------------------------------------

@@ -87,8 +87,8 @@ class Columns:
     def operations(self) -> dict[str, str]:
         """For each word of the operations the letters it stands for."""
         unit = next(word for word in self.columns if word.partition(":")[0] == "op").partition(":")[2]
-        given = dict(pair.partition("=")[::2] for pair in unit.split(";")) if unit else {}
-        return given or _OPERATIONS
+        letters = dict(pair.partition("=")[::2] for pair in unit.split(";")) if unit else {}
+        return letters or _OPERATIONS
 
     def _cell(self, word: str) -> tuple[int, int, int]:
         name, _, unit = word.partition(":")
@@ -214,8 +214,8 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
     for word, letters in columns.operations().items():
         _library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
     torn = reader.read(source.pieces())
-    told = reader.told
-    first_ns, last_ns = told.span
+    totals = reader.totals
+    first_ns, last_ns = totals.span
     return Staging(
         format="block_csv",
         events=reader.events,
@@ -225,10 +225,10 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
         realtime_offset_ns=0 if columns.is_realtime else None,
         losses=(
             *torn,
-            *clock.set_back(told, is_moved=False),
-            *told.refused[lines.LINES].losses("rows of the table"),
-            *_repeated(_library().block_csv_repeats(handle), told.events, repeat_ns),
-            *_rounded(told.rounded),
+            *clock.set_back(totals, is_moved=False),
+            *totals.refused[lines.LINES].losses("rows of the table"),
+            *_repeated(_library().block_csv_repeats(handle), totals.events, repeat_ns),
+            *_rounded(totals.rounded),
         ),
     )
 

@@ -39,21 +39,21 @@ def read(source: Source, spool: Spool) -> Staging:
     first.read(source.pieces())
     reader, handle = _reader(spool, ("block_events",), has_classes=not _library().most_po_later(first_handle))
     torn = reader.read(source.pieces())
-    told = reader.told
-    first_ns, last_ns = told.span
+    totals = reader.totals
+    first_ns, last_ns = totals.span
     return Staging(
         format="most_po" if _library().most_po_analysed(handle) else "most_blkparse",
         events=reader.events,
         first_ns=first_ns,
         last_ns=last_ns,
-        lost_events=told.lost,
-        jumps=told.setback_times,
+        lost_events=totals.lost,
+        jumps=totals.setback_times,
         losses=(
             *torn,
-            *clock.set_back(told),
-            *blkparse.wrapped(told.before_start),
-            *blkparse.skipped(told.lost),
-            *told.refused[lines.LINES].losses("blkparse events"),
+            *clock.set_back(totals),
+            *blkparse.wrapped(totals.before_start),
+            *blkparse.skipped(totals.lost),
+            *totals.refused[lines.LINES].losses("blkparse events"),
         ),
     )
 

@@ -81,7 +81,7 @@ def _is_summary(head: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Summary:
     """What the summary of a trace says."""
 
     events: int | None
@@ -91,11 +91,11 @@ class _Told:
 
 def read(source: Source, spool: Spool) -> Staging:
     """All queues of a trace, of which `source` is one or the summary."""
-    names = {name for name in (*source.beside, source.path.name) if _QUEUE.match(name)}
+    names = {name for name in (*source.siblings, source.path.name) if _QUEUE.match(name)}
     queues = [(int(name.rsplit(".", 1)[1]), _member(source, name)) for name in sorted(names, key=_number)]
     queues = queues or [(0, source)]
-    told = _summary(source)
-    octf = _native().octf_new(told is None or told.version > 0)
+    summary = _summary(source)
+    octf = _native().octf_new(summary is None or summary.version > 0)
     if not octf:
         raise MemoryError
     try:
@@ -104,7 +104,7 @@ def read(source: Source, spool: Spool) -> Staging:
         table = Table("block_events", ROWS)
         torn = sum(_decode(octf, queue, cpu, table, spool) for cpu, queue in queues)
         spool.append("block_events", table.arrow())
-        return _staging(octf.contents, told, torn)
+        return _staging(octf.contents, summary, torn)
     finally:
         _native().octf_free(octf)
 
@@ -114,18 +114,18 @@ def _number(name: str) -> int:
 
 
 def _member(source: Source, name: str) -> Source:
-    return source if name == source.path.name else source.load_beside(name)
+    return source if name == source.path.name else source.load_sibling(name)
 
 
-def _summary(source: Source) -> _Told | None:
+def _summary(source: Source) -> _Summary | None:
     """What `SUMMARY` says; None where there is none that can be read."""
-    if source.path.name != SUMMARY and SUMMARY not in source.beside:
+    if source.path.name != SUMMARY and SUMMARY not in source.siblings:
         return None
     try:
-        told: Any = json.loads(_member(source, SUMMARY).data)
-        events = told.get("tracedEvents")
-        return _Told(
-            None if events is None else int(events), int(told.get("droppedEvents", 0)), int(told.get("version", 0))
+        parsed: Any = json.loads(_member(source, SUMMARY).data)
+        events = parsed.get("tracedEvents")
+        return _Summary(
+            None if events is None else int(events), int(parsed.get("droppedEvents", 0)), int(parsed.get("version", 0))
         )
     except (ValueError, AttributeError, TypeError, RecursionError):
         return None
@@ -159,20 +159,20 @@ def _pieces(queue: Source, step: Callable[[bytes], int]) -> int:
     return queue.size - place
 
 
-def _staging(octf: _Octf, told: _Told | None, torn: int) -> Staging:
+def _staging(octf: _Octf, summary: _Summary | None, torn: int) -> Staging:
     events = {name: int(octf.kinds[number]) for number, name in _KINDS.items() if octf.kinds[number]}
     losses = []
     if torn:
         losses.append(Loss("torn", torn, f"queues end with {torn} bytes that are no whole event"))
     if octf.damaged:
         losses.append(Loss("unreadable", int(octf.damaged), f"{octf.damaged} messages are no events"))
-    dropped = told.dropped if told is not None else 0
+    dropped = summary.dropped if summary is not None else 0
     if dropped:
         losses.append(Loss("dropped", dropped, f"the recorder dropped {dropped} events"))
-    missing = told.events - sum(events.values()) if told is not None and told.events is not None else 0
+    missing = summary.events - sum(events.values()) if summary is not None and summary.events is not None else 0
     if missing > 0:
         losses.append(
-            Loss("missing", missing, f"{missing} of {told.events if told else 0} events are not in the queues")
+            Loss("missing", missing, f"{missing} of {summary.events if summary else 0} events are not in the queues")
         )
     has_events = bool(events)
     return Staging(

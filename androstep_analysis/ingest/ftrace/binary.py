@@ -49,7 +49,7 @@ _LARGEST_PIECE, _SMALLEST_PIECE = 1 << 20, 1 << 16
 _LARGEST_STRINGS = 1 << 20
 """Bytes of the strings of a table from which on they are begun anew."""
 
-_TOLD_ROWS = 1 << 14
+_TASK_EVENT_ROWS = 1 << 14
 
 _MOST_SPANS = 1000
 """Spans within which records are missing; of more than these the last ones count as one."""
@@ -120,14 +120,14 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
     """
     events = formats(recording)
     counted = census(recording, events)
-    names = threads.versions(counted.told, counted.seen, pairs(recording.cmdlines), tgids(recording.tgids))
+    names = threads.versions(counted.task_events, counted.seen, pairs(recording.cmdlines), tgids(recording.tgids))
     wanted = _wanted({number: event for number in counted.kinds if (event := events.get(number))})
     calls: tuple[Loss, ...] = ()
     if wanted:
         before = dict(recording.losses)
         calls = _make_tables(recording, spool, events, wanted, names)
         recording.losses = before  # the same pages were read again
-    lost_events, losses_said = _losses(recording, counted)
+    lost_events, lost = _losses(recording, counted)
     return Staging(
         format=title,
         events=dict(sorted(counted.events.items())),
@@ -137,7 +137,7 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
         clock=recording.clock,
         realtime_offset_ns=recording.realtime_offset_ns,
         lost_events=lost_events,
-        losses=(*losses_said, *calls),
+        losses=(*lost, *calls),
         facts={
             **({"kernel": recording.kernel} if recording.kernel else {}),
             **({"page_bytes": pages} if (pages := recording.kernel_page_bytes) else {}),
@@ -192,7 +192,7 @@ class _CClock(ctypes.Structure):
     _fields_ = (("multiplier", ctypes.c_uint32), ("shift", ctypes.c_uint32), ("offset_ns", ctypes.c_int64))
 
 
-class _CToldList(ctypes.Structure):
+class _CTaskEvents(ctypes.Structure):
     _fields_ = (("rows", ctypes.c_void_p), ("count", ctypes.c_uint64), ("room", ctypes.c_uint64))
 
 
@@ -292,9 +292,9 @@ def _wrapped(number: int) -> int:
 
 # --- first: counts and names -------------------------------------------------------------------------------------
 
-_TELLS_NAME, _TELLS = 0, {"task_newtask": 2, "sched_process_fork": 3, "task_rename": 4, "sched_process_exec": 5}
+_OTHER_EVENT, _TASK_EVENTS = 0, {"task_newtask": 2, "sched_process_fork": 3, "task_rename": 4, "sched_process_exec": 5}
 
-_TOLD = np.dtype(
+_TASK_EVENT = np.dtype(
     [
         ("ts_ns", np.int64),
         ("order", np.int64),
@@ -303,12 +303,12 @@ _TOLD = np.dtype(
         ("subject", np.int32),
         ("name", np.uint32),
         ("new_name", np.uint32),
-        ("tells", np.uint32),
+        ("kind", np.uint32),
         ("pad", np.uint32),
     ]
 )
 
-_TOLD_FIELDS: dict[str, dict[str, str]] = {
+_TASK_FIELDS: dict[str, dict[str, str]] = {
     "task_newtask": {"subject": "pid", "name": "comm", "flags": "clone_flags"},
     "sched_process_fork": {"subject": "child_pid", "name": "child_comm"},
     "task_rename": {"subject": "pid", "name": "oldcomm", "new_name": "newcomm"},
@@ -321,7 +321,7 @@ _TOLD_FIELDS: dict[str, dict[str, str]] = {
 class Census:
     """What all pages of a recording hold.
 
-    `events` counts all events by name, `kinds` by number, `per_cpu` by CPU. `told` has the events that tell of threads
+    `events` counts all events by name, `kinds` by number, `per_cpu` by CPU. `task_events` are those about threads,
     and `seen` the names that others tell, as `threads.versions` takes them. `lost` records were overwritten, `broken`
     pages could not be followed to their end, and `unknown` events have no format; `setbacks` is how often a CPU's page
     is of an earlier time than the one before. `gaps` has for each place where
@@ -331,7 +331,7 @@ class Census:
     events: Counter[str] = field(default_factory=Counter)
     kinds: Counter[int] = field(default_factory=Counter)
     per_cpu: Counter[int] = field(default_factory=Counter)
-    told: dict[str, pl.DataFrame] = field(default_factory=dict)
+    task_events: dict[str, pl.DataFrame] = field(default_factory=dict)
     seen: pl.DataFrame = field(default_factory=pl.DataFrame)
     first_ns: int | None = None
     last_ns: int | None = None
@@ -352,14 +352,14 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
     for place, number in enumerate(listening):
         library.ftrace_program(handle, number, place)
     names = native.Strings()
-    rows = np.zeros(_TOLD_ROWS, _TOLD)
-    told = _CToldList(rows.ctypes.data, 0, _TOLD_ROWS)
-    library.ftrace_census(handle, ctypes.byref(told), names.handle)
+    rows = np.zeros(_TASK_EVENT_ROWS, _TASK_EVENT)
+    buffer = _CTaskEvents(rows.ctypes.data, 0, _TASK_EVENT_ROWS)
+    library.ftrace_census(handle, ctypes.byref(buffer), names.handle)
     parts: list[npt.NDArray[np.void]] = []
 
     def collect() -> None:
-        parts.append(rows[: told.count].copy())
-        told.count = 0
+        parts.append(rows[: buffer.count].copy())
+        buffer.count = 0
 
     decoder.run(collect)
     collect()
@@ -382,22 +382,22 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
         first, last = ctypes.c_int64(), ctypes.c_int64()
         library.ftrace_span(handle, ctypes.byref(first), ctypes.byref(last))
         counted.first_ns, counted.last_ns = first.value, last.value
-    counted.told, counted.seen = _told(np.concatenate(parts), names, _tids(handle))
+    counted.task_events, counted.seen = _task_events(np.concatenate(parts), names, _tids(handle))
     return counted
 
 
 def _listen(event: Event) -> CProgram | None:
     """What an event tells of threads: block events the name of the one that was running."""
     text, number = ftrace_programs.text, ftrace_programs.number
-    if event.name in _TELLS:
-        fields = _TOLD_FIELDS[event.name]
-        program = CProgram(tells=_TELLS[event.name], subject=c_field(number(event, fields["subject"])))
+    if event.name in _TASK_EVENTS:
+        fields = _TASK_FIELDS[event.name]
+        program = CProgram(kind=_TASK_EVENTS[event.name], subject=c_field(number(event, fields["subject"])))
         program.flags = c_field(number(event, fields.get("flags", "")))
         program.name = c_field(text(event, fields["name"]))
         program.new_name = c_field(text(event, fields.get("new_name", "")))
         return program
     if block.steps(event) and (name := text(event, "comm")):
-        return CProgram(tells=_TELLS_NAME, name=c_field(name))
+        return CProgram(kind=_OTHER_EVENT, name=c_field(name))
     return None
 
 
@@ -416,14 +416,14 @@ def _tids(handle: int) -> list[int]:
     return sorted(np.ctypeslib.as_array(tids, (count,)).tolist()) if count else []
 
 
-def _told(
+def _task_events(
     rows: npt.NDArray[np.void], names: native.Strings, tids: Sequence[int]
 ) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
     """The events that tell of threads, and the names that others tell, with all threads."""
     texts = pl.Series("text", names.array(), pl.String)
 
-    def frame(tells: int, columns: Mapping[str, str]) -> pl.DataFrame:
-        some = rows[rows["tells"] == tells]
+    def frame(kind: int, columns: Mapping[str, str]) -> pl.DataFrame:
+        some = rows[rows["kind"] == kind]
         series = []
         for source, name in columns.items():
             values = pl.Series(name, some[source])
@@ -433,10 +433,10 @@ def _told(
         return pl.DataFrame(series)
 
     common = {"order": "common_order", "ts_ns": "common_ts_ns", "tid": "common_pid"}
-    told = {event: frame(tells, {**common, **_TOLD_FIELDS[event]}) for event, tells in _TELLS.items()}
-    seen = frame(_TELLS_NAME, {"ts_ns": "ts_ns", "order": "order", "tid": "tid", "name": "comm"})
+    events = {event: frame(kind, {**common, **_TASK_FIELDS[event]}) for event, kind in _TASK_EVENTS.items()}
+    seen = frame(_OTHER_EVENT, {"ts_ns": "ts_ns", "order": "order", "tid": "tid", "name": "comm"})
     others = pl.DataFrame({"tid": tids}, schema={"tid": pl.Int32})
-    return {event: rows for event, rows in told.items() if rows.height}, pl.concat([seen, others], how="diagonal")
+    return {event: rows for event, rows in events.items() if rows.height}, pl.concat([seen, others], how="diagonal")
 
 
 # --- then: tables ------------------------------------------------------------------------------------------------
@@ -469,8 +469,8 @@ def _make_tables(
     def bind() -> None:
         """New tables with strings of their own."""
         tables.update({name: native.Table(name, TABLE_ROWS) for name in code.tables})
-        c_code, kept = code.bound(tables)
-        bound[1:] = [c_code, kept]
+        c_code, pointees = code.bound(tables)
+        bound[1:] = [c_code, pointees]
         library.ftrace_code(handle, code.programs, ctypes.byref(c_code))
 
     def empty() -> None:
@@ -499,8 +499,8 @@ def _versions(names: pl.DataFrame, code: Code) -> tuple[_CVersions, object]:
     from_ns = np.ascontiguousarray(names["from_ns"].to_numpy())
     pids = np.ascontiguousarray(names["pid"].fill_null(-(1 << 31)).to_numpy())
     indexes = pl.Series(range(len(code.names)), dtype=pl.UInt32)
-    known = names["comm"].replace_strict(code.names, indexes, default=None, return_dtype=pl.UInt32)
-    numbers = np.ascontiguousarray(known.fill_null((1 << 32) - 1).to_numpy())
+    numbered = names["comm"].replace_strict(code.names, indexes, default=None, return_dtype=pl.UInt32)
+    numbers = np.ascontiguousarray(numbered.fill_null((1 << 32) - 1).to_numpy())
     tids = np.ascontiguousarray(tids, np.int32)
     pointers = (tids.ctypes.data, starts.ctypes.data, len(tids), from_ns.ctypes.data, pids.ctypes.data)
     return _CVersions(*pointers, numbers.ctypes.data), (tids, starts, from_ns, pids, numbers)
@@ -518,25 +518,25 @@ def _losses(recording: Recording, counted: Census) -> tuple[int, tuple[Loss, ...
     overwritten = max(counted.lost, _stat(recording, "overrun"))
     of_pages = counted.gaps if counted.lost == overwritten else EVER
     dropped = _stat(recording, "dropped events") + _stat(recording, "commit overrun")
-    said = (
+    counts = (
         ("overwritten", overwritten, "events were overwritten before they were read", of_pages),
         ("dropped", dropped, "events were dropped by the kernel: its buffer was full", EVER),
         ("unreadable", counted.broken, "pages are damaged; their events from the damage on are lost", counted.gaps),
         ("unreadable", counted.unknown, "events cannot be read: the file does not say what they hold", EVER),
     )
-    found = [
+    lost = [
         Loss(kind, count, message + (f" (and {count - 1} more)" if count > 1 else ""))
         for kind, (count, message) in recording.losses.items()
     ]
-    found += [Loss(kind, n, f"{n} {what}", spans=spans) for kind, n, what, spans in said if n]
-    found += clock.mixed(counted.setbacks)
+    lost += [Loss(kind, n, f"{n} {what}", spans=spans) for kind, n, what, spans in counts if n]
+    lost += clock.mixed(counted.setbacks)
     if recording.clock in _NO_NANOSECONDS and recording.tsc is None:
         message = f"the clock {recording.clock} counts no nanoseconds, and the file does not say what: no time is right"
-        found.append(Loss("clock", 1, message, ()))
-    return overwritten + dropped, tuple(found)
+        lost.append(Loss("clock", 1, message, ()))
+    return overwritten + dropped, tuple(lost)
 
 
 def _stat(recording: Recording, name: str) -> int:
     """The sum over all CPUs of a line of tracefs' ``per_cpu/cpu*/stats``."""
-    found = (re.search(rf"^{name}: (\d{{1,18}})$", stats, re.MULTILINE) for stats in recording.cpu_stats)
-    return sum(int(match[1]) for match in found if match)
+    matches = (re.search(rf"^{name}: (\d{{1,18}})$", stats, re.MULTILINE) for stats in recording.cpu_stats)
+    return sum(int(match[1]) for match in matches if match)

@@ -65,8 +65,8 @@ def _call(event: Event) -> list[Do]:
 def _strings(event: Event) -> list[Do]:
     """The first two texts that a kernel from 6.19 on puts behind the arguments, each named after its argument."""
     texts = [text(event, name) for name in event.fields if _OF_AN_ARGUMENT.fullmatch(name)]
-    found = [field for field in texts if field is not None]
-    return [Do(What.SOME_TEXT, column, field) for column, field in zip(("path", "path2"), found, strict=False)]
+    present = [field for field in texts if field is not None]
+    return [Do(What.SOME_TEXT, column, field) for column, field in zip(("path", "path2"), present, strict=False)]
 
 
 def _arguments(event: Event) -> list[Field]:

@@ -40,8 +40,8 @@ def layout(header_page: str, big_endian: bool, page_bytes: int, long_bytes: int)
     fields = header_fields(header_page)
     commit_at, commit_bytes = fields.get("commit", (8, long_bytes))
     data_at = fields.get("data", (commit_at + commit_bytes, 0))[0]
-    is_known = commit_bytes in (4, 8) and commit_at % 4 == data_at % 4 == 0
-    if not is_known or not commit_at + commit_bytes <= data_at <= page_bytes:
+    is_usual = commit_bytes in (4, 8) and commit_at % 4 == data_at % 4 == 0
+    if not is_usual or not commit_at + commit_bytes <= data_at <= page_bytes:
         commit_at, commit_bytes, data_at = 8, long_bytes, 8 + long_bytes
     return Layout(big_endian, page_bytes, commit_at, commit_bytes, data_at)
 

@@ -148,7 +148,7 @@ class CProgram(ctypes.Structure):
         ("next", ctypes.c_uint32),
         ("count", ctypes.c_uint16),
         ("target", ctypes.c_uint8),
-        ("tells", ctypes.c_uint8),
+        ("kind", ctypes.c_uint8),
         ("subject", CField),
         ("flags", CField),
         ("name", CField),
@@ -228,14 +228,14 @@ class Code:
             ctypes.addressof(self._c_fields),
             _CNames(self._text, self._ends.ctypes.data, len(self.names)),
         )
-        kept: list[object] = []
+        pointees: list[object] = []
         for number, name in enumerate(self.tables):
             numbers = np.array([tables[name].strings.add(text.encode()) for text in self.names], np.uint32)
             places = {column.name: place for place, column in enumerate(tables[name].columns)}
             common = (places.get(column, _NO_COLUMN) for column in ("ts_ns", "cpu", "tid", "pid", "comm"))
             bound.targets[number] = _CTarget(tables[name].address, numbers.ctypes.data, *common)
-            kept.append(numbers)
-        return bound, kept
+            pointees.append(numbers)
+        return bound, pointees
 
     def _op(self, table: str, step: Do) -> _COp:
         columns = [column.name for column in schema.table(table).columns]

@@ -56,8 +56,8 @@ def first_members(path: Path) -> list[Path]:
 
 def members(source: Source) -> tuple[str, ...]:
     """Names of all files that belong to the set of `source`."""
-    beside = source.beside
-    return tuple(name for name in beside if _PAGES.fullmatch(name) or name in (_FORMATS, *_SAVED))
+    siblings = source.siblings
+    return tuple(name for name in siblings if _PAGES.fullmatch(name) or name in (_FORMATS, *_SAVED))
 
 
 def read(source: Source, spool: Spool) -> Staging:
@@ -86,18 +86,18 @@ class _Dump(binary.Recording):
 
 
 def _dump(source: Source) -> _Dump:
-    beside = source.beside
-    files = {int(match[1]): source.load_beside(name) for name in beside if (match := _PAGES.fullmatch(name))}
+    siblings = source.siblings
+    files = {int(match[1]): source.load_sibling(name) for name in siblings if (match := _PAGES.fullmatch(name))}
     if (this := _PAGES.fullmatch(source.path.name)) is not None:
         files[int(this[1])] = source
     if not any(file.size for file in files.values()):
         raise InputError(f"{source.name}: formats of events, but no pages beside them; put them there as cpu0.raw, ...")
-    if _FORMATS not in beside:
+    if _FORMATS not in siblings:
         raise InputError(
             f"{source.name}: pages of ftrace, but beside them no file 'formats' that says what they hold; "
             "put the output of cat events/*/*/format there"
         )
-    texts = {name: _text(source.load_beside(name)) for name in (_FORMATS, *_SAVED) if name in beside}
+    texts = {name: _text(source.load_sibling(name)) for name in (_FORMATS, *_SAVED) if name in siblings}
     machines = (_machine(file.head) for _, file in sorted(files.items()))
     big_endian, long_bytes = next((machine for machine in machines if machine), _HEADERS[0])
     header = texts.get("header_page", "")
@@ -133,8 +133,8 @@ def _machine(head: bytes) -> tuple[bool, int] | None:
     for big_endian, long_bytes in _HEADERS if size >= pages.SMALLEST_PAGE else ():
         used = int.from_bytes(head[8 : 8 + long_bytes], "big" if big_endian else "little") & ~(3 << 30)
         if 0 < used <= size - 8 - long_bytes and used % 4 == 0:
-            found = pages.records(pages.layout("", big_endian, size, long_bytes), head[:size])
-            if len(found.start) and not found.broken:
+            records = pages.records(pages.layout("", big_endian, size, long_bytes), head[:size])
+            if len(records.start) and not records.broken:
                 return big_endian, long_bytes
     return None
 

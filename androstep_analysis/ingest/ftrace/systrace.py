@@ -53,15 +53,15 @@ class _Part:
 def _parts(page: Source) -> Iterator[_Part]:
     for start, end in _PARTS:
         place = 0
-        while (begin := _found(page, start, place)) is not None:
-            stop = _found(page, end, begin[1])
+        while (begin := _search(page, start, place)) is not None:
+            stop = _search(page, end, begin[1])
             yield _Part(page.part(begin[1], None if stop is None else stop[0]), stop is not None)
             if stop is None:
                 break
             place = stop[1]
 
 
-def _found(page: Source, pattern: re.Pattern[bytes], place: int) -> tuple[int, int] | None:
+def _search(page: Source, pattern: re.Pattern[bytes], place: int) -> tuple[int, int] | None:
     """Where the first match of `pattern` from `place` on begins and ends."""
     while True:
         data = page.read(place, PIECE_BYTES)

@@ -104,27 +104,27 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
     calls = Pairs(spool, Machine(None, _LONG_BYTES))
     reader = lines.Reader(trace.handle, spool, ("block_events", "fs_events", "commands"), trace.names, True, calls)
     torn = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
-    told = reader.told
-    lost_events, lost = _lost(told)
-    first_ns, last_ns = told.span
+    totals = reader.totals
+    lost_events, lost = _lost(totals)
+    first_ns, last_ns = totals.span
     return Staging(
         format=format_name,
         events=reader.events,
         first_ns=first_ns,
         last_ns=last_ns,
         tasks=tasks.seen(reader.seen().sort("ts_ns", maintain_order=True)),
-        realtime_offset_ns=None if told.realtime_offset_ns == lines.NO_TIME else told.realtime_offset_ns,
+        realtime_offset_ns=None if totals.realtime_offset_ns == lines.NO_TIME else totals.realtime_offset_ns,
         lost_events=lost_events,
-        jumps=told.setback_times,
+        jumps=totals.setback_times,
         losses=(
             *torn,
-            *clock.set_back(told),
+            *clock.set_back(totals),
             *lost,
-            *told.refused[lines.LINES].losses("trace events"),
-            *told.refused[lines.BLOCK].losses("block events of a known form"),
-            *told.refused[lines.FS].losses("filesystem events of a known form"),
-            *told.refused[lines.COMMANDS].losses("commands of a known form"),
-            *told.refused[lines.CALLS].losses("system calls of a known form"),
+            *totals.refused[lines.LINES].losses("trace events"),
+            *totals.refused[lines.BLOCK].losses("block events of a known form"),
+            *totals.refused[lines.FS].losses("filesystem events of a known form"),
+            *totals.refused[lines.COMMANDS].losses("commands of a known form"),
+            *totals.refused[lines.CALLS].losses("system calls of a known form"),
             *calls.finish(),
         ),
     )
@@ -202,14 +202,14 @@ def _library() -> ctypes.CDLL:
     )
 
 
-def _lost(told: lines.Told) -> tuple[int, tuple[Loss, ...]]:
+def _lost(totals: lines.Totals) -> tuple[int, tuple[Loss, ...]]:
     """What the header and the recorder's own lines say was lost, and events that the file should hold and does not."""
-    lost = max(told.written - told.kept, told.lost)
+    lost = max(totals.written - totals.buffered, totals.lost)
     losses: tuple[Loss, ...] = ()
     if lost > 0:
-        where = f" ({told.gaps} gaps)" if told.gaps else ""
+        where = f" ({totals.gaps} gaps)" if totals.gaps else ""
         losses += (Loss("overwritten", lost, f"{lost} events were overwritten before they were read{where}"),)
-    if told.kept > told.events:
-        message = f"the header counts {told.kept} events, {told.events} are in the file"
-        losses += (Loss("missing", told.kept - told.events, message),)
+    if totals.buffered > totals.events:
+        message = f"the header counts {totals.buffered} events, {totals.events} are in the file"
+        losses += (Loss("missing", totals.buffered - totals.events, message),)
     return lost, losses

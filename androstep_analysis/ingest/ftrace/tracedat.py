@@ -39,11 +39,11 @@ def read(source: Source, spool: Spool) -> Staging:
     what processes had open before is told by calls that had returned by then (`opened_before`).
     """
     container = tracedat_file.open_container(source)
-    if _DESCRIPTION in source.beside:
-        description = _described(source.load_beside(_DESCRIPTION))
+    if _DESCRIPTION in source.siblings:
+        description = _described(source.load_sibling(_DESCRIPTION))
         container.mounts = _mounts(description)
         container.narrow = _narrow(description)
-        if _LISTING in source.beside:
+        if _LISTING in source.siblings:
             container.opened = _opened(source, description, container.machine)
     return binary.read(container, spool, "trace.dat")
 
@@ -74,7 +74,7 @@ def _narrow(description: Any) -> frozenset[int]:
 def _opened(source: Source, description: Any, machine: str | None) -> pl.DataFrame | None:
     """What was open before the recording; of a listing that cannot be read, what it holds of the device says so."""
     try:
-        listed = record.table(source.load_beside(_LISTING), opened_before.TABLE)
+        listed = record.table(source.load_sibling(_LISTING), opened_before.TABLE)
     except InputError:
         return None
     return None if listed is None else opened_before.rows(listed, machine, *_recorded(description))

@@ -294,14 +294,14 @@ def _search_sections(container: Container, place: int) -> None:
         place = words.place
         kind, flags, _, size = words.number(2), words.number(2), words.number(4), words.number(8)
         if kind == _BUFFER:
-            container.buffers.append(_found_buffer(container, words.place, size, bool(flags & _COMPRESSED)))
+            container.buffers.append(_buffer_at(container, words.place, size, bool(flags & _COMPRESSED)))
         elif kind in _SECTIONS and kind not in container.sections:
             container.sections.add(kind)
             _SECTIONS[kind](container, _section(container, place))
         words.skip(size)
 
 
-def _found_buffer(container: Container, place: int, size: int, is_compressed: bool) -> Buffer:
+def _buffer_at(container: Container, place: int, size: int, is_compressed: bool) -> Buffer:
     """The pages in a section: the table that tells where those of each CPU are is not in it. They begin at a page."""
     page = container.page_bytes
     end = min(place + size, container.source.size) if size else container.source.size

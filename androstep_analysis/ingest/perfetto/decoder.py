@@ -155,7 +155,7 @@ class Decoder:
         self._output = _Output(notes=self._notes.ctypes.data, note_places=_NOTES)
         for number, table in enumerate(self.tables.values(), 1):
             self._output.tables[number] = table.address
-        self._kept: tuple[object, ...] = ()
+        self._version_columns: tuple[object, ...] = ()
         self._declare(actions or {})
 
     # --- what events are ---------------------------------------------------------------------------------------------
@@ -222,10 +222,10 @@ class Decoder:
             np.array([numbers[comm] for comm in versions["comm"]], np.uint32),
             versions["pid"].fill_null(-(1 << 31)).to_numpy(),
         )
-        kept = tuple(np.ascontiguousarray(column) for column in columns)
-        self._kept = kept
-        told = _Versions(*(column.ctypes.data for column in kept), len(versions))
-        if not _library().perfetto_names(self._handle, told):
+        arrays = tuple(np.ascontiguousarray(column) for column in columns)
+        self._version_columns = arrays
+        pointers = _Versions(*(column.ctypes.data for column in arrays), len(versions))
+        if not _library().perfetto_names(self._handle, pointers):
             raise MemoryError
 
     # --- reading -----------------------------------------------------------------------------------------------------

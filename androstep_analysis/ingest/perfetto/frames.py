@@ -16,11 +16,11 @@ def frames(events: pl.DataFrame, clocks: Clocks, boot_offset: int) -> tuple[pl.D
     """
     numbers = events["clock"].unique().to_list()
     offsets = {number: clocks.to_boot(number, 0) for number in numbers}
-    known = [number for number in numbers if offsets[number] is not None]
-    shifts = [offsets[number] for number in known]
+    related = [number for number in numbers if offsets[number] is not None]
+    shifts = [offsets[number] for number in related]
     ordered = (
         events.with_columns(
-            shift=pl.col("clock").replace_strict(known, shifts, default=None, return_dtype=pl.Int64) - boot_offset
+            shift=pl.col("clock").replace_strict(related, shifts, default=None, return_dtype=pl.Int64) - boot_offset
         )
         .with_columns(ts_ns=pl.col("ts_ns") + pl.col("shift"))
         .sort("cookie", "place")

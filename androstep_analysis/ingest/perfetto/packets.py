@@ -162,14 +162,14 @@ class Processes:
                     self.names[tid] = _text(thread[2])
 
     def _read_process(self, process: memoryview) -> None:
-        told = _singles(process)
+        singles = _singles(process)
         words = [_text(value) for number, value in fields(process) if number == 3]
-        pid = _tid(told.get(1, 0))
+        pid = _tid(singles.get(1, 0))
         self.tgids[pid] = pid
-        if 5 in told:
-            self.uids[pid] = _tid(told[5])
-        is_kernel = bool(told.get(8)) or _KTHREADD in (pid, told.get(2))
-        if words and (is_kernel or told.get(9)):
+        if 5 in singles:
+            self.uids[pid] = _tid(singles[5])
+        is_kernel = bool(singles.get(8)) or _KTHREADD in (pid, singles.get(2))
+        if words and (is_kernel or singles.get(9)):
             self.names[pid] = words[0]
         elif words:
             self.cmdlines[pid] = " ".join(words)
@@ -185,8 +185,8 @@ class Processes:
     def read_packages(self, packages: memoryview) -> None:
         """Takes in a PackagesList. Of several packages that share a user the first stands for all."""
         for package in _messages(packages, 1):
-            told = _singles(package)
-            self.packages.setdefault(_tid(told.get(2, 0)), _text(told.get(1, memoryview(b""))))
+            singles = _singles(package)
+            self.packages.setdefault(_tid(singles.get(2, 0)), _text(singles.get(1, memoryview(b""))))
 
     def attributes(self) -> pl.DataFrame:
         """What is told of each process: pid, cmdline, uid, package."""
@@ -258,23 +258,23 @@ class Samples:
 
 def _counters(number: int, value: Value) -> Iterator[tuple[str, str | None, str, int, str]]:
     """Scope, instance, counter, value and unit of what a field of SysStats tells, by the names that procmon has."""
-    told = _singles(value)
-    if number == 1 and (counter := MEMINFO.get(_number(told.get(1, 0)))):
-        yield "system", None, f"meminfo.{counter}", _number(told.get(2, 0)), "kB"
-    elif number == 2 and (counter := VMSTAT.get(_number(told.get(1, 0)))):
-        yield "system", None, f"vmstat.{counter}", _number(told.get(2, 0)), "count"
+    singles = _singles(value)
+    if number == 1 and (counter := MEMINFO.get(_number(singles.get(1, 0)))):
+        yield "system", None, f"meminfo.{counter}", _number(singles.get(2, 0)), "kB"
+    elif number == 2 and (counter := VMSTAT.get(_number(singles.get(1, 0)))):
+        yield "system", None, f"vmstat.{counter}", _number(singles.get(2, 0)), "count"
     elif number == 3:
         for place, time in _CPU_TIMES.items():
-            if place in told:
-                yield "cpu", str(_number(told.get(1, 0))), f"stat.{time}", _number(told[place]), "ns"
+            if place in singles:
+                yield "cpu", str(_number(singles.get(1, 0))), f"stat.{time}", _number(singles[place]), "ns"
     elif number in _TOTALS:
         yield "system", None, f"stat.{_TOTALS[number]}", _number(value), "count"
     elif number == 13:
         for place, (name, unit) in _DISK.items():
-            if place in told:
-                yield "device", _text(told.get(1, 0)), f"diskstats.{name}", _number(told[place]), unit
-    elif number == 14 and (counter := _PRESSURE.get(_number(told.get(1, 0)))):
-        yield "system", None, f"pressure.{counter}", _number(told.get(2, 0)), "ns"
+            if place in singles:
+                yield "device", _text(singles.get(1, 0)), f"diskstats.{name}", _number(singles[place]), unit
+    elif number == 14 and (counter := _PRESSURE.get(_number(singles.get(1, 0)))):
+        yield "system", None, f"pressure.{counter}", _number(singles.get(2, 0)), "ns"
 
 
 # --- the recorder ----------------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class Recorder:
 
     cpus: dict[int, dict[tuple[int, str], int]] = field(default_factory=lambda: defaultdict(dict))
     buffers: dict[str, int] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     by_category: bool = False
     facts: dict[str, str | int] = field(default_factory=dict)
@@ -301,9 +301,9 @@ class Recorder:
 
     def read_ftrace_statistics(self, statistics: memoryview) -> None:
         """Takes in an FtraceStats, of the start or the end of the recording."""
-        told = list(fields(statistics))
-        phase = next((_number(value) for number, value in told if number == 1), _END)
-        for number, value in told:
+        entries = list(fields(statistics))
+        phase = next((_number(value) for number, value in entries if number == 1), _END)
+        for number, value in entries:
             if number == 2:
                 of = _singles(value)
                 for place, name in _LOST.items():
@@ -325,23 +325,23 @@ class Recorder:
         for ftrace in _messages(config, 2, 1, 100):
             for number, value in fields(ftrace):
                 if number == 1:
-                    self.asked.add(_text(value))
+                    self.requested.add(_text(value))
                 elif number == 2:
                     self.by_category = True
 
     def read_system(self, system: memoryview) -> None:
         """Takes in a SystemInfo: kernel, build of Android, models of chips."""
-        told = _singles(system)
-        kernel = _singles(told.get(1, 0))
+        singles = _singles(system)
+        kernel = _singles(singles.get(1, 0))
         if 3 in kernel:
             self.facts["kernel"] = _text(kernel[3])
         self.machine = _text(kernel.get(4, 0)) or self.machine
         for number, name in _SYSTEM.items():
-            if text := _text(told.get(number, 0)):
+            if text := _text(singles.get(number, 0)):
                 self.facts[name] = text
-        if 0 < (sdk := _number(told.get(5, 0))) < 1 << 31:
+        if 0 < (sdk := _number(singles.get(5, 0))) < 1 << 31:
             self.facts["sdk"] = sdk
-        if 0 < (page_bytes := _number(told.get(6, 0))) < 1 << 31:
+        if 0 < (page_bytes := _number(singles.get(6, 0))) < 1 << 31:
             self.facts["page_bytes"] = page_bytes
 
     def lost(self, name: str) -> int:
@@ -354,15 +354,15 @@ class Recorder:
 
         A whole group stands for the events of it that Perfetto knows.
         """
-        if not self.asked or self.by_category:
+        if not self.requested or self.by_category:
             return None
         names: set[str] = set()
-        for asked in self.asked:
-            group, _, event = asked.rpartition("/")
+        for request in self.requested:
+            group, _, event = request.rpartition("/")
             if event != "*":
                 names.add(event)
             elif group:
-                names.update(known for known in EVENTS.values() if known.startswith(f"{group}_"))
+                names.update(name for name in EVENTS.values() if name.startswith(f"{group}_"))
         return frozenset(names - self.refused)
 
     def losses(self) -> Iterator[Loss]:

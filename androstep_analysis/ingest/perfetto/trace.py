@@ -46,22 +46,22 @@ _NO_EVENTS = ("ftrace_events", "compressed_packets", "zstd_compressed_packets")
 
 def sniff(head: bytes) -> bool:
     """Whether `head` begins with packets: known fields of the right kind, and nothing else."""
-    place = known = 0
+    place = nr_fields = 0
     for _ in range(_SNIFFED_PACKETS):
         length, start = _length(head, place)
         if start < 0:
-            return known > 0 and place == len(head)
+            return nr_fields > 0 and place == len(head)
         packet = memoryview(head[start : start + length])
-        found = list(walk(packet))
-        if any(number not in (_NUMBERS if isinstance(value, int) else _MESSAGES) for number, value, _ in found):
+        entries = list(walk(packet))
+        if any(number not in (_NUMBERS if isinstance(value, int) else _MESSAGES) for number, value, _ in entries):
             return False
-        known += len(found)
+        nr_fields += len(entries)
         if len(packet) < length:  # it goes on behind the head
-            return known > 0 or (len(head) > _SHORTEST and _begins_known(packet))
-        if (found and found[-1][2] < length) or (not found and length):
+            return nr_fields > 0 or (len(head) > _SHORTEST and _begins_message(packet))
+        if (entries and entries[-1][2] < length) or (not entries and length):
             return False
         place = start + length
-    return known > 0
+    return nr_fields > 0
 
 
 def _length(head: bytes, place: int) -> tuple[int, int]:
@@ -74,7 +74,7 @@ def _length(head: bytes, place: int) -> tuple[int, int]:
     return 0, -1
 
 
-def _begins_known(packet: memoryview) -> bool:
+def _begins_message(packet: memoryview) -> bool:
     """Whether a packet of which not even the first field is whole begins with the key of a message in packets."""
     if len(packet) < 2 or packet[0] & 7 != 2:
         return False
@@ -141,7 +141,7 @@ class _FirstPass:
 
     def versions(self) -> pl.DataFrame:
         """The names that threads bore (`threads.versions`)."""
-        told = self.decoder.tasks()
+        task_events = self.decoder.tasks()
         common = {"common_order": pl.col("order"), "common_ts_ns": pl.col("ts_ns"), "common_pid": pl.col("tid")}
         columns = {
             "task_newtask": (NEW, {"pid": "thread", "comm": "comm", "clone_flags": "flags"}),
@@ -150,12 +150,12 @@ class _FirstPass:
             "sched_process_exec": (EXEC, {"pid": "thread", "filename": "comm"}),
         }
         of_event = {
-            event: told.filter(step=step).select(**common, **{name: pl.col(of) for name, of in names.items()})
+            event: task_events.filter(step=step).select(**common, **{name: pl.col(of) for name, of in names.items()})
             for event, (step, names) in columns.items()
         }
         return threads.versions(
             {event: frame for event, frame in of_event.items() if frame.height},
-            told.filter(step=SEEN).select("ts_ns", "order", "tid", "comm"),
+            task_events.filter(step=SEEN).select("ts_ns", "order", "tid", "comm"),
             self.processes.names,
             self.processes.tgids,
         )
@@ -248,7 +248,7 @@ def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
     totals = first.decoder.totals
     yield from first.recorder.losses()
     unreadable = totals.unreadable_packets + first.decoder.unreadable_packets
-    said = (
+    counted = (
         ("overwritten", totals.lost_bundles, "times the kernel lost events of a CPU before they were read"),
         ("dropped", totals.dropped, "times the recorder lost packets of a sequence"),
         ("torn", totals.torn, "packets are cut off by the end of the file"),
@@ -271,6 +271,6 @@ def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
         ),
         ("clock", totals.mixed_clocks, "pieces are of another clock than the first: their times do not fit"),
     )
-    for kind, count, what, *tables in said:
+    for kind, count, what, *tables in counted:
         if count:
             yield Loss(kind, count, f"{count} {what}", *tables)

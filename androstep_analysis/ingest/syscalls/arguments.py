@@ -227,8 +227,8 @@ OPENING = ("open", "openat", "openat2", "creat", "open_by_handle_at")
 MAKING = ("clone", "clone3", "fork", "vfork")
 """Calls that make a task, which begins where they end."""
 
-TOLD_BY_TASK = ("clone3",)
-"""Those whose flags are in memory, and told by the task only."""
+FLAGS_BY_TASK = ("clone3",)
+"""Those whose flags are in memory: only the event of the task has them."""
 
 NEVER_RETURNING = ("exit", "exit_group", "rt_sigreturn", "sigreturn")
 """Calls whose ends kernels tell nothing of, or not all of them do."""

@@ -165,8 +165,8 @@ def _rows(data: bytes, start: int, dtype: np.dtype[np.void], count: int) -> npt.
 
 def read(source: Source, spool: Spool) -> Staging:
     """The operations of all workloads that lie together, as system calls; `events` counts them by call."""
-    beside = [name for name in source.beside if _WORKLOAD.search(name) and name != source.path.name]
-    loaded = [source, *(source.load_beside(name) for name in sorted(beside))]
+    siblings = [name for name in source.siblings if _WORKLOAD.search(name) and name != source.path.name]
+    loaded = [source, *(source.load_sibling(name) for name in sorted(siblings))]
     workloads = sorted((part for part in loaded if sniff(part.head)), key=lambda part: part.path.name)
     names = _names(source)
     events: Counter[str] = Counter()
@@ -199,9 +199,9 @@ def _tasks(tids: list[int]) -> pl.DataFrame:
 
 def _names(source: Source) -> list[str]:
     """The names of files in the table beside, if there is one."""
-    if _NAMES not in source.beside:
+    if _NAMES not in source.siblings:
         return []
-    data = source.load_beside(_NAMES).data
+    data = source.load_sibling(_NAMES).data
     parts = (data[at : at + _NAME_BYTES].split(b"\0")[0] for at in range(0, len(data), _NAME_BYTES))
     return [part.decode(errors="backslashreplace") for part in parts]
 
@@ -216,15 +216,15 @@ def _read(source: Source, names: list[str]) -> tuple[pl.DataFrame, list[Loss]]:
     files = _rows(data, layout.header.itemsize, layout.file, counts[0])
     start = layout.header.itemsize + counts[0] * layout.file.itemsize
     operations = _rows(data, start, layout.operation, counts[1])
-    known = (operations["call"].astype(np.int64) < len(_CALLS)) & (operations["us"] <= _LATEST_US)
+    is_valid = (operations["call"].astype(np.int64) < len(_CALLS)) & (operations["us"] <= _LATEST_US)
     losses = []
     if len(operations) < counts[1]:
         missing = counts[1] - len(operations)
         losses.append(Loss("torn", missing, f"{missing} of {counts[1]} operations are missing at the end"))
-    if not known.all():
-        unknown = int((~known).sum())
+    if not is_valid.all():
+        unknown = int((~is_valid).sum())
         losses.append(Loss("unreadable", unknown, f"{unknown} operations have a number that is none"))
-    table = _table(operations[known], np.flatnonzero(known) + 1, _files(files, source, names))
+    table = _table(operations[is_valid], np.flatnonzero(is_valid) + 1, _files(files, source, names))
     return table.with_columns(tid=pl.lit(_tid(source), pl.Int32)).pipe(schema.complete, "syscalls"), losses
 
 

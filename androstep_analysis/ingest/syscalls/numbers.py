@@ -252,5 +252,5 @@ _NAMES = {
 def names(machine: str) -> list[str | None]:
     """The call of each number of a machine (x86_64, i386, aarch64, arm), None where it has none; empty for another."""
     runs = _NAMES.get(machine, {})
-    known = {first + place: name for first, run in runs.items() for place, name in enumerate(run.split())}
-    return [known.get(number) for number in range(max(known, default=-1) + 1)]
+    by_number = {first + place: name for first, run in runs.items() for place, name in enumerate(run.split())}
+    return [by_number.get(number) for number in range(max(by_number, default=-1) + 1)]

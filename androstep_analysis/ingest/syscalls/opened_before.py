@@ -32,19 +32,21 @@ def rows(listed: pl.DataFrame, machine: str | None, recorder: int | None, comman
     """
     inherited = listed.filter(pl.col("pid").eq_missing(recorder), (pl.col("flags").fill_null(0) & _CLOEXEC) == 0)
     others = listed.filter(pl.col("pid").ne_missing(recorder), pl.col("pid").ne_missing(command))
-    told = pl.concat([inherited.with_columns(pid=pl.lit(command, pl.Int32)), others]).drop_nulls(["pid", "fd", "path"])
+    descriptors = pl.concat([inherited.with_columns(pid=pl.lit(command, pl.Int32)), others]).drop_nulls(
+        ["pid", "fd", "path"]
+    )
     is_file = pl.col("fd") >= 0
-    texts = {flags: _text(flags, machine) for flags in told["flags"].drop_nulls().unique()}
+    texts = {flags: _text(flags, machine) for flags in descriptors["flags"].drop_nulls().unique()}
     flags = pl.col("flags").replace_strict(texts, default=None, return_dtype=pl.String)
     path = pl.when(~pl.col("path").str.ends_with(_DELETED)).then("path")
-    opened = told.filter(is_file).select(
+    opened = descriptors.filter(is_file).select(
         "pid", "mode", "dev", "ino", call=pl.lit("openat"), result=pl.col("fd"), result_path=path, flags=flags
     )
     is_alone = ((pl.col("mode") & _TYPE_BITS) == stat.S_IFREG) & ~pl.struct("dev", "ino").is_duplicated()
-    moved = told.filter(is_file, pl.col("position") > 0, is_alone).select(
+    moved = descriptors.filter(is_file, pl.col("position") > 0, is_alone).select(
         "pid", "fd", call=pl.lit("lseek"), result=pl.col("position"), request=pl.lit("SEEK_SET")
     )
-    stood = told.filter(pl.col("fd") == _WORKING_DIRECTORY).select(
+    stood = descriptors.filter(pl.col("fd") == _WORKING_DIRECTORY).select(
         "pid", "path", call=pl.lit("chdir"), result=pl.lit(0, pl.Int64)
     )
     types = schema.table("syscalls").polars

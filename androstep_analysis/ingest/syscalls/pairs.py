@@ -44,7 +44,7 @@ _INT_BITS = (1 << 32) - 1
 
 _DESCRIPTOR, _NUMBER, _SIGNED, _LOW_HIGH, _PAGES, _MODE, _WORDS, _DECIMAL, _PATH = range(9)
 _ALWAYS, _IF_EQUAL, _IF_ANY, _UNLESS_EQUAL = range(4)
-_OPENS, _MAKES, _NO_RETURN, _TOLD_TASK, _PAIR, _RECEIVES = 1, 2, 4, 8, 16, 32
+_OPENS, _MAKES, _NO_RETURN, _FLAGS_BY_TASK, _PAIR, _RECEIVES = 1, 2, 4, 8, 16, 32
 
 _READINGS = {
     "64": _LOW_HIGH,
@@ -84,20 +84,20 @@ class Machine:
     long_bytes: int
 
     @classmethod
-    def of(cls, told: str | None, long_bytes: int | None = None) -> Machine:
-        """The machine that calls itself `told` (armv8l, i686, …), with longs of so many bytes if that is known.
+    def of(cls, name: str | None, long_bytes: int | None = None) -> Machine:
+        """The machine that calls itself `name` (armv8l, i686, …), with longs of so many bytes if that is known.
 
         To programs of 32 bits, a machine of 64 bits may give the name of one of 32.
         """
-        told = told or ""
-        if told in ("x86_64", "i386", "i486", "i586", "i686"):
+        name = name or ""
+        if name in ("x86_64", "i386", "i486", "i586", "i686"):
             names = {8: "x86_64", 4: "i386"}
-        elif told.startswith(("aarch64", "arm")):
+        elif name.startswith(("aarch64", "arm")):
             names = {8: "aarch64", 4: "arm"}
         else:
             return cls(None, long_bytes or 8)
-        known = long_bytes or (8 if told.startswith(names[8]) else 4)  # aarch64_be, too
-        return cls(names.get(known), known)
+        word_bytes = long_bytes or (8 if name.startswith(names[8]) else 4)  # aarch64_be, too
+        return cls(names.get(word_bytes), word_bytes)
 
 
 # --- what C is told --------------------------------------------------------------------------------------------------
@@ -189,14 +189,14 @@ class _Knowledge:
         names = dict.fromkeys(
             (*arguments.CALLS, *arguments.OTHERS, *syscall_numbers.names(machine.name or ""), *aliases)
         )
-        known = {name: self.names.add(name.encode()) for name in names if name is not None}
-        told = {name: aliases.get(name, name) for name in known}
-        self._calls = [self._call(self.names.add(of.encode()), of) for of in told.values()]
+        call_numbers = {name: self.names.add(name.encode()) for name in names if name is not None}
+        kernel_names = {name: aliases.get(name, name) for name in call_numbers}
+        self._calls = [self._call(self.names.add(of.encode()), of) for of in kernel_names.values()]
         self._task_words = self._set("clone")
         for word, text in zip(self._words, self._texts, strict=True):
             word.name = self.names.add(text.encode())  # behind the names of calls, whose numbers are those of calls
-        numbers = [known.get(name or "", _NO_NUMBER) for name in syscall_numbers.names(machine.name or "")]
-        self._kept = (
+        numbers = [call_numbers.get(name or "", _NO_NUMBER) for name in syscall_numbers.names(machine.name or "")]
+        self._arrays = (
             (_Call * len(self._calls))(*self._calls),
             (_Step * len(self._steps))(*self._steps),
             (_Word * len(self._words))(*self._words),
@@ -206,11 +206,11 @@ class _Knowledge:
         devs = (ctypes.c_uint32 * max(len(mounts), 1))(*mounts)
         texts = [self.names.add(place.rstrip("/").encode()) for place in mounts.values()]
         points = (ctypes.c_uint32 * max(len(mounts), 1))(*texts)
-        self._kept_mounts = (devs, points)
+        self._mount_arrays = (devs, points)
         self.c = _CKnowledge(
-            *(ctypes.addressof(kept) for kept in self._kept),
+            *(ctypes.addressof(array) for array in self._arrays),
             len(numbers),
-            len(known),
+            len(call_numbers),
             self.names.handle,
             self._task_words,
             self.names.add(b"SCM_RIGHTS"),
@@ -225,7 +225,7 @@ class _Knowledge:
         self._steps += self._arguments(name)
         flags = _OPENS * (name in arguments.OPENING) | _MAKES * (name in arguments.MAKING)
         flags |= _NO_RETURN * (name in arguments.NEVER_RETURNING)
-        flags |= _TOLD_TASK * (name in arguments.TOLD_BY_TASK)
+        flags |= _FLAGS_BY_TASK * (name in arguments.FLAGS_BY_TASK)
         flags |= _PAIR * (name in arguments.PAIRING) | _RECEIVES * (name in arguments.RECEIVING)
         return _Call(number, first, len(self._steps) - first, flags)
 

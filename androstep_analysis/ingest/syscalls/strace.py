@@ -110,10 +110,10 @@ def _members(source: Source) -> Iterator[tuple[Source, int]]:
     if name is None or not _is_of_one_thread(source.head):
         yield source, _root(source)
         return
-    found = (_OF_THREAD.match(Path(other).name) for other in source.beside)
-    tids = {int(other["tid"]) for other in found if other is not None and other["set"] == name["set"]}
+    matches = (_OF_THREAD.match(Path(other).name) for other in source.siblings)
+    tids = {int(other["tid"]) for other in matches if other is not None and other["set"] == name["set"]}
     for tid in sorted(tids | {int(name["tid"])}):
-        member = source if tid == int(name["tid"]) else source.load_beside(f"{name['set']}.{tid}")
+        member = source if tid == int(name["tid"]) else source.load_sibling(f"{name['set']}.{tid}")
         if member is source or _is_of_one_thread(member.head):
             yield member, tid
 
@@ -274,9 +274,9 @@ def _without(rows: pa.Table, left_out: npt.NDArray[np.int64]) -> pa.Table:
 def _next_line(source: Source, place: int) -> int:
     """Where the next line begins behind `place`."""
     while piece := source.read(place, PIECE_BYTES):
-        found = piece.find(b"\n")
-        if found >= 0:
-            return place + found + 1
+        newline = piece.find(b"\n")
+        if newline >= 0:
+            return place + newline + 1
         place += len(piece)
     return place
 
@@ -310,14 +310,14 @@ def _tasks(handle: int, notes: Strings) -> pl.DataFrame:
     )
 
 
-def _table(told: pl.DataFrame) -> pl.DataFrame:
+def _table(threads: pl.DataFrame) -> pl.DataFrame:
     """Table `tasks`: a thread is of the process of the one that made it with CLONE_THREAD."""
-    found = told.group_by("tid").agg(
+    merged = threads.group_by("tid").agg(
         pl.col("kind").max(), pl.col("parent").drop_nulls().first(), pl.col("comm").drop_nulls().first()
     )
-    makers = {tid: (kind, parent) for tid, kind, parent, _ in found.rows()}
-    pids = [_process(tid, makers) for tid in found["tid"].to_list()]
-    table = found.select("tid", "comm", tasks.kind(pl.col("comm").fill_null(""))).with_columns(
+    makers = {tid: (kind, parent) for tid, kind, parent, _ in merged.rows()}
+    pids = [_process(tid, makers) for tid in merged["tid"].to_list()]
+    table = merged.select("tid", "comm", tasks.kind(pl.col("comm").fill_null(""))).with_columns(
         pid=pl.Series(pids, dtype=pl.Int32)
     )
     return schema.complete(table.sort("tid"), "tasks")

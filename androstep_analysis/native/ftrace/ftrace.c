@@ -11,8 +11,8 @@ struct clock {
     int64_t offset_ns;
 };
 
-// A name that was told, or the birth of a thread. Names are numbers of strings.
-struct told {
+// A name of a thread, or the birth of a thread. Names are numbers of strings.
+struct task_event {
     int64_t ts_ns;
     int64_t order;
     uint64_t flags;
@@ -20,13 +20,13 @@ struct told {
     int32_t subject;
     uint32_t name;
     uint32_t new_name;
-    uint32_t tells;
+    uint32_t kind;
     uint32_t pad;
 };
 
 // A buffer that Python owns and empties.
-struct told_list {
-    struct told *rows;
+struct task_events {
+    struct task_event *rows;
     uint64_t count;
     uint64_t room;
 };
@@ -79,8 +79,8 @@ struct ftrace {
     uint64_t counts[KINDS];
     const struct program *programs;
     struct code code;
-    struct told_list *told;
-    struct strings *told_names;
+    struct task_events *task_events;
+    struct strings *task_names;
     struct threads threads;
     struct versions versions;
     uint32_t *cursors;
@@ -155,11 +155,11 @@ API void ftrace_code(struct ftrace *ftrace, const struct program *programs, cons
 }
 
 // Count the records and tell of names and births of threads; names go to `names`.
-API void ftrace_census(struct ftrace *ftrace, struct told_list *told, struct strings *names)
+API void ftrace_census(struct ftrace *ftrace, struct task_events *task_events, struct strings *names)
 {
     ftrace->is_census = true;
-    ftrace->told = told;
-    ftrace->told_names = names;
+    ftrace->task_events = task_events;
+    ftrace->task_names = names;
 }
 
 // Names of threads, for rows that do not tell their own; false where memory is short.
@@ -338,43 +338,44 @@ static void heap_take_first(struct ftrace *ftrace)
 
 // --- what is done with a record -------------------------------------------------------------------------------------
 
-static uint32_t told_name(struct ftrace *ftrace, const struct stream *stream, const struct field *field)
+static uint32_t task_name(struct ftrace *ftrace, const struct stream *stream, const struct field *field)
 {
     struct text text;
 
     if (!field_text(&stream->record, field, stream->pages.layout.big_endian, &text))
         return NO_STRING;
-    return strings_add(ftrace->told_names, text.at, text_length(text));
+    return strings_add(ftrace->task_names, text.at, text_length(text));
 }
 
 // Keeps what the record tells of threads; false where the list is full.
 static bool listen(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
 {
-    struct told_list *list = ftrace->told;
+    struct task_events *list = ftrace->task_events;
     bool big = stream->pages.layout.big_endian;
-    struct told told = {.ts_ns = stream->ts_ns, .order = ftrace->order, .tid = stream->tid, .tells = program->tells};
+    struct task_event event = {
+        .ts_ns = stream->ts_ns, .order = ftrace->order, .tid = stream->tid, .kind = program->kind};
     uint32_t *names = ftrace->threads.names;
     uint64_t subject = 0;
     uint32_t thread = stream->thread;
 
     if (list->count == list->room)
         return false;
-    told.name = told_name(ftrace, stream, &program->name);
-    if (program->tells == TELLS_ROW) {
-        if (told.name == NO_STRING || thread == NO_THREAD || names[thread] == told.name)
+    event.name = task_name(ftrace, stream, &program->name);
+    if (program->kind == TASK_EVENT_NONE) {
+        if (event.name == NO_STRING || thread == NO_THREAD || names[thread] == event.name)
             return true; // nothing new
-        names[thread] = told.name;
+        names[thread] = event.name;
     } else {
         if (!field_unsigned(&stream->record, &program->subject, big, &subject))
             subject = 0;
-        field_unsigned(&stream->record, &program->flags, big, &told.flags);
-        told.subject = (int32_t)subject;
-        told.new_name = told_name(ftrace, stream, &program->new_name);
-        thread = threads_find(&ftrace->threads, told.subject);
+        field_unsigned(&stream->record, &program->flags, big, &event.flags);
+        event.subject = (int32_t)subject;
+        event.new_name = task_name(ftrace, stream, &program->new_name);
+        thread = threads_find(&ftrace->threads, event.subject);
         if (thread != NO_THREAD)
             names[thread] = NO_STRING;
     }
-    list->rows[list->count++] = told;
+    list->rows[list->count++] = event;
     return true;
 }
 

@@ -184,14 +184,21 @@ struct program {
     uint32_t next;
     uint16_t count;
     uint8_t target;
-    uint8_t tells; // enum tells; TELLS_ROW: fills a row
+    uint8_t kind; // enum task_event_kind; TASK_EVENT_NONE: fills a row
     struct field subject;
     struct field flags;
     struct field name;
     struct field new_name;
 };
 
-enum tells { TELLS_ROW, TELLS_NAME, TELLS_NEWTASK, TELLS_FORK, TELLS_RENAME, TELLS_EXEC };
+enum task_event_kind {
+    TASK_EVENT_NONE,
+    TASK_EVENT_NAME,
+    TASK_EVENT_NEWTASK,
+    TASK_EVENT_FORK,
+    TASK_EVENT_RENAME,
+    TASK_EVENT_EXEC
+};
 
 struct code {
     const struct op *ops;

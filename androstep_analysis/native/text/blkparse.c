@@ -237,7 +237,7 @@ static bool read_block(struct reader *reader, const struct event *event, uint8_t
 }
 
 // "Skips: 2 forward (1,234 -  99.8%)": gaps in the sequence numbers, and the events in them.
-static void read_skips(struct told *told, struct text line)
+static void read_skips(struct totals *totals, struct text line)
 {
     uint64_t count = 0;
     bool has_digit = false;
@@ -254,7 +254,7 @@ static void read_skips(struct told *told, struct text line)
             count = count > INT64_MAX / 16 ? count : count * 10 + (*line.at - '0');
         }
     if (has_digit && take_word(&line, " - "))
-        told->lost += count;
+        totals->lost += count;
 }
 
 static bool begins_summary(struct text line)
@@ -277,26 +277,26 @@ static bool is_comment(struct text line)
     return line.at == line.end;
 }
 
-void blkparse_note(struct told *told, bool *is_summary, struct text line)
+void blkparse_note(struct totals *totals, bool *is_summary, struct text line)
 {
-    read_skips(told, line);
+    read_skips(totals, line);
     *is_summary |= begins_summary(line);
     if (!*is_summary && !is_comment(line))
-        refuse(&told->refused[REFUSED_LINE], line);
+        refuse(&totals->refused[REFUSED_LINE], line);
 }
 
-int64_t blkparse_time(struct told *told, int64_t ns)
+int64_t blkparse_time(struct totals *totals, int64_t ns)
 {
     if (ns >= WRAP_NS || ns < WRAP_NS - DAY_NS)
         return ns;
-    told->before_start++;
+    totals->before_start++;
     return ns - WRAP_NS;
 }
 
 static void read_line(struct reader *reader, struct text line)
 {
     struct blkparse_text *trace = (struct blkparse_text *)reader;
-    struct told *told = &reader->told;
+    struct totals *totals = &reader->totals;
     struct event event;
     struct text at = line;
 
@@ -304,16 +304,16 @@ static void read_line(struct reader *reader, struct text line)
         at.end--;
     line = at;
     if (!take_event(&at, &event)) {
-        blkparse_note(told, &trace->is_summary, line);
+        blkparse_note(totals, &trace->is_summary, line);
         return;
     }
-    event.ts_ns = continued_time(reader, (uint64_t)event.cpu, blkparse_time(told, event.ts_ns));
+    event.ts_ns = continued_time(reader, (uint64_t)event.cpu, blkparse_time(totals, event.ts_ns));
     if (count_event(reader, event.ts_ns, event.letters) == MAX_NAMES)
-        refuse(&told->refused[REFUSED_LINE], line);
+        refuse(&totals->refused[REFUSED_LINE], line);
     if (*event.letters.at == 'm')
         return;
     if (!read_block(reader, &event, action_of(&trace->actions, event.letters), at))
-        refuse(&told->refused[REFUSED_BLOCK], line);
+        refuse(&totals->refused[REFUSED_BLOCK], line);
 }
 
 // A last line without its end that ends in its only bracket is whole; a name with brackets could be torn at one.

@@ -14,7 +14,7 @@ uint8_t action_of(const struct actions *actions, struct text letters);
 
 // The time that was printed, ns: events of other CPUs may be from before the start of the trace. blkparse counts those
 // modulo 2^64 ns and then cuts the seconds to 32 bits (blkparse_fmt.c: (int) SECONDS(t->time)).
-int64_t blkparse_time(struct told *told, int64_t ns);
+int64_t blkparse_time(struct totals *totals, int64_t ns);
 
 // A line that is no event: a line of the summary, which follows the events, or one that cannot be read.
-void blkparse_note(struct told *told, bool *is_summary, struct text line);
+void blkparse_note(struct totals *totals, bool *is_summary, struct text line);

@@ -424,7 +424,7 @@ static bool read_row(struct block_csv *csv, struct text line)
     see_setback(reader, device_number(&request), request.ts_ns);
     if (count_event(reader, request.ts_ns, request.op) == MAX_NAMES)
         return false;
-    reader->told.rounded += is_rounded;
+    reader->totals.rounded += is_rounded;
     csv->repeats += csv->repeat_ns && is_repeated(csv, &request, sector, nr_sectors);
     put_request(reader, &request, ACTION_QUEUE, request.ts_ns, sector, nr_sectors);
     if (request.response_ns == NO_INT64 || !request.is_answered)
@@ -443,5 +443,5 @@ static void read_line(struct reader *reader, struct text line)
         line.end--;
     csv->header = HEADER_NONE;
     if (header != HEADER_ONE && !is_blank(line) && !read_row(csv, line) && header != HEADER_MAYBE)
-        refuse(&reader->told.refused[REFUSED_LINE], line);
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
 }

@@ -8,7 +8,7 @@
 struct matcher {
     struct text line;
     const struct form *form;
-    struct found *found;
+    struct matched *matched;
     size_t failed[MAX_CHOICES]; // the first place in the line where each choice failed; behind the line for none
 };
 
@@ -199,7 +199,7 @@ static bool match_choice(struct matcher *matcher, size_t step, size_t choice, st
     const struct step *steps = matcher->form->steps;
     bool is_quoted = steps[step].kind == STEP_QUOTED;
     const struct step *next = step + 1 < matcher->form->nr_steps ? &steps[step + 1] : NULL;
-    struct text *part = &matcher->found->texts[step];
+    struct text *part = &matcher->matched->texts[step];
 
     if (is_quoted && take_word(&at, "(fault)")) {
         *part = (struct text){NULL, NULL};
@@ -234,15 +234,15 @@ static bool match_from(struct matcher *matcher, size_t step, size_t choice, stru
 
         if (kind == STEP_ANY || kind == STEP_WORDS_END || kind == STEP_TEXT || kind == STEP_QUOTED)
             return match_choice(matcher, step, choice, at);
-        if (!take_step(&form->steps[step], &at, &matcher->found->numbers[step], &matcher->found->texts[step]))
+        if (!take_step(&form->steps[step], &at, &matcher->matched->numbers[step], &matcher->matched->texts[step]))
             return false;
     }
     return true;
 }
 
-bool form_matches(const struct form *form, struct text line, struct found *found)
+bool form_matches(const struct form *form, struct text line, struct matched *matched)
 {
-    struct matcher matcher = {.line = line, .form = form, .found = found};
+    struct matcher matcher = {.line = line, .form = form, .matched = matched};
 
     for (size_t choice = 0; choice < form->nr_choices; choice++)
         matcher.failed[choice] = text_length(line) + 1;
@@ -282,28 +282,29 @@ static int64_t number_of(const struct step *step, uint64_t number)
     return int64_of(number);
 }
 
-static bool fits(const struct form *form, const struct found *found, const struct table *table)
+static bool fits(const struct form *form, const struct matched *matched, const struct table *table)
 {
     for (size_t number = 0; number < form->nr_steps; number++) {
         const struct step *step = &form->steps[number];
         int64_t most = table->kinds[step->column % MAX_COLUMNS] == KIND_UINT32 ? UINT32_MAX : INT64_MAX;
 
-        if (step->flags & FLAG_REQUIRED && found->numbers[number] > (uint64_t)most)
+        if (step->flags & FLAG_REQUIRED && matched->numbers[number] > (uint64_t)most)
             return false;
     }
     return true;
 }
 
-bool form_put(const struct form *form, const struct found *found, struct table *table, size_t row, size_t error_column)
+bool form_put(const struct form *form, const struct matched *matched, struct table *table, size_t row,
+              size_t error_column)
 {
     struct text paths[2][LEVELS] = {{{NULL, NULL}}};
     size_t path_columns[2] = {0}, nr_paths = 0;
 
-    if (!fits(form, found, table))
+    if (!fits(form, matched, table))
         return false;
     for (size_t number = 0; number < form->nr_steps; number++) {
         const struct step *step = &form->steps[number];
-        struct text text = found->texts[number];
+        struct text text = matched->texts[number];
 
         if (step->column == NO_COLUMN)
             continue;
@@ -323,19 +324,19 @@ bool form_put(const struct form *form, const struct found *found, struct table *
             }
             break;
         case STEP_NUMBERED:
-            if (found->numbers[number] < sizeof(F2FS_TYPES) / sizeof(*F2FS_TYPES)) {
-                const char *type = F2FS_TYPES[found->numbers[number]];
+            if (matched->numbers[number] < sizeof(F2FS_TYPES) / sizeof(*F2FS_TYPES)) {
+                const char *type = F2FS_TYPES[matched->numbers[number]];
 
                 put_string(table, step->column, row, (const uint8_t *)type, strlen(type));
             }
             break;
         default:
-            put_number(table, step->column, row, number_of(step, found->numbers[number]));
+            put_number(table, step->column, row, number_of(step, matched->numbers[number]));
         }
     }
     for (size_t number = 0; number < form->nr_steps; number++)
         if (form->steps[number].flags & FLAG_FOUND &&
-            (found->numbers[number] == UINT32_MAX || ((int32_t *)table->values[error_column])[row] != 0))
+            (matched->numbers[number] == UINT32_MAX || ((int32_t *)table->values[error_column])[row] != 0))
             put_int64(table, form->steps[number].column, row, NO_INT64);
     for (size_t path = 0; path < nr_paths; path++)
         put_uint32(table, path_columns[path], row, path_of_names(table->strings, paths[path], LEVELS));

@@ -49,13 +49,14 @@ struct form {
 };
 
 // What the steps of a form found.
-struct found {
+struct matched {
     uint64_t numbers[MAX_STEPS];
     struct text texts[MAX_STEPS];
 };
 
 // Whether `line` has the form.
-bool form_matches(const struct form *form, struct text line, struct found *found);
+bool form_matches(const struct form *form, struct text line, struct matched *matched);
 
 // Puts what was found into the row; false, and nothing done, where a number that is required does not fit.
-bool form_put(const struct form *form, const struct found *found, struct table *table, size_t row, size_t error_column);
+bool form_put(const struct form *form, const struct matched *matched, struct table *table, size_t row,
+              size_t error_column);

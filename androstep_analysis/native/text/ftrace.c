@@ -46,7 +46,7 @@ struct event {
 
 // Notes of lines that are no events, until it is known whether they count.
 struct notes {
-    uint64_t lost, gaps, kept, written;
+    uint64_t lost, gaps, buffered, written;
     struct refused refused;
 };
 
@@ -58,7 +58,7 @@ struct ftrace_text {
     bool is_inside;
     bool has_event; // in this code block
     struct notes notes;
-    struct found found;
+    struct matched matched;
 };
 
 struct head {
@@ -379,7 +379,7 @@ static bool read_block(struct reader *reader, const struct event *event, const s
 
 // What the MMC driver tells by several numbers: blocks and their size, and the errors of the command, of the command
 // that stops it and of the data.
-static void finish_command(struct table *table, size_t row, const struct form *form, const struct found *found)
+static void finish_command(struct table *table, size_t row, const struct form *form, const struct matched *matched)
 {
     int64_t blocks = ((int64_t *)table->values[COMMAND_NR_BLOCKS])[row];
     int64_t *bytes = (int64_t *)table->values[COMMAND_NR_BYTES] + row;
@@ -388,7 +388,7 @@ static void finish_command(struct table *table, size_t row, const struct form *f
 
     for (size_t step = 0; step < form->nr_steps && nr_errors < 3; step++)
         if (form->steps[step].column == COMMAND_RESULT)
-            memcpy(&errors[nr_errors++], &found->numbers[step], sizeof(*errors));
+            memcpy(&errors[nr_errors++], &matched->numbers[step], sizeof(*errors));
     if (nr_errors == 3)
         put_int32(table, COMMAND_RESULT, row,
                   int32_of_signed(errors[0]   ? errors[0]
@@ -415,9 +415,9 @@ static bool read_form(struct ftrace_text *trace, const struct event *event, cons
         return false;
     take_spaces(&text);
     for (size_t number = 0; number < event->nr_forms; number++) {
-        if (!form_matches(&event->forms[number], text, &trace->found))
+        if (!form_matches(&event->forms[number], text, &trace->matched))
             continue;
-        if (!form_put(&event->forms[number], &trace->found, table, row, event->error_column))
+        if (!form_put(&event->forms[number], &trace->matched, table, row, event->error_column))
             return false;
         table_row(table);
         put_int64(table, is_fs ? FS_TS_NS : COMMAND_TS_NS, row, head->ts_ns);
@@ -428,7 +428,7 @@ static bool read_form(struct ftrace_text *trace, const struct event *event, cons
         put_code(table, is_fs ? FS_EVENT : COMMAND_EVENT, row, event->code);
         if (!is_fs) {
             put_int32(table, COMMAND_CPU, row, head->cpu);
-            finish_command(table, row, &event->forms[number], &trace->found);
+            finish_command(table, row, &event->forms[number], &trace->matched);
         }
         return true;
     }
@@ -480,7 +480,7 @@ static bool read_call(struct table *table, const struct head *head, struct text 
 }
 
 // CLOCK_REALTIME minus the trace clock, from atrace's first clock mark, which counts milliseconds.
-static void read_clock_mark(struct told *told, const struct head *head, struct text text)
+static void read_clock_mark(struct totals *totals, const struct head *head, struct text text)
 {
     uint64_t milliseconds;
     const uint8_t *start;
@@ -493,7 +493,7 @@ static void read_clock_mark(struct told *told, const struct head *head, struct t
         return;
     start = text.at;
     if (take_number(&text, &milliseconds) && text.at - start <= 13)
-        told->realtime_offset_ns = (int64_t)milliseconds * 1000000 - head->ts_ns;
+        totals->realtime_offset_ns = (int64_t)milliseconds * 1000000 - head->ts_ns;
 }
 
 static void read_event(struct ftrace_text *trace, struct text line, const struct head *head, struct text fields)
@@ -503,29 +503,29 @@ static void read_event(struct ftrace_text *trace, struct text line, const struct
     const struct event *event;
 
     if (number == MAX_NAMES) {
-        refuse(&reader->told.refused[REFUSED_LINE], line);
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
         return;
     }
     see_thread(reader, head->ts_ns, head->tid, head->pid, head->comm);
     if (number >= trace->nr_events || trace->events[number].sort == SORT_OTHER) {
         if (is_of_call(head->event) && reader->tables.calls) {
             if (!read_call(reader->tables.calls, head, fields))
-                refuse(&reader->told.refused[REFUSED_CALL], line);
+                refuse(&reader->totals.refused[REFUSED_CALL], line);
             return;
         }
-        if (reader->told.realtime_offset_ns == NO_INT64)
-            read_clock_mark(&reader->told, head, fields);
+        if (reader->totals.realtime_offset_ns == NO_INT64)
+            read_clock_mark(&reader->totals, head, fields);
         return;
     }
     event = &trace->events[number];
     if (event->sort == SORT_BLOCK) {
         if (!read_block(reader, event, head, fields))
-            refuse(&reader->told.refused[REFUSED_BLOCK], line);
+            refuse(&reader->totals.refused[REFUSED_BLOCK], line);
     } else if (event->sort == SORT_SCSI) {
         if (!read_scsi(reader->tables.commands, event, head, fields))
-            refuse(&reader->told.refused[REFUSED_COMMAND], line);
+            refuse(&reader->totals.refused[REFUSED_COMMAND], line);
     } else if (!read_form(trace, event, head, fields)) {
-        refuse(&reader->told.refused[event->sort == SORT_FS ? REFUSED_FS : REFUSED_COMMAND], line);
+        refuse(&reader->totals.refused[event->sort == SORT_FS ? REFUSED_FS : REFUSED_COMMAND], line);
     }
 }
 
@@ -565,16 +565,16 @@ static void read_gap(struct notes *notes, struct text line)
 static void read_header(struct notes *notes, struct text line)
 {
     const uint8_t *start;
-    uint64_t kept, written;
+    uint64_t buffered, written;
 
     if (!take_word(&line, "# entries-in-buffer/entries-written: "))
         return;
     start = line.at;
-    if (!take_number(&line, &kept) || line.at - start > 18 || !take_byte(&line, '/'))
+    if (!take_number(&line, &buffered) || line.at - start > 18 || !take_byte(&line, '/'))
         return;
     start = line.at;
     if (take_number(&line, &written) && line.at - start <= 18) {
-        notes->kept += kept;
+        notes->buffered += buffered;
         notes->written += written;
     }
 }
@@ -604,14 +604,14 @@ static void read_note(struct notes *notes, struct text line)
 // Notes that count: those of the whole text, or of a code block with events in it.
 static void keep_notes(struct ftrace_text *trace)
 {
-    struct told *told = &trace->reader.told;
-    struct refused *refused = &told->refused[REFUSED_LINE];
+    struct totals *totals = &trace->reader.totals;
+    struct refused *refused = &totals->refused[REFUSED_LINE];
     uint64_t count = refused->count;
 
-    told->lost += trace->notes.lost;
-    told->gaps += trace->notes.gaps;
-    told->kept += trace->notes.kept;
-    told->written += trace->notes.written;
+    totals->lost += trace->notes.lost;
+    totals->gaps += trace->notes.gaps;
+    totals->buffered += trace->notes.buffered;
+    totals->written += trace->notes.written;
     if (trace->notes.refused.count && !count)
         *refused = trace->notes.refused;
     else

@@ -13,9 +13,9 @@ bool reader_start(struct reader *reader, line_reader *read_line, struct strings 
     reader->read_line = read_line;
     reader->names = names;
     reader->counts = calloc(MAX_NAMES, sizeof(*reader->counts));
-    reader->told.first_ns = INT64_MAX;
-    reader->told.last_ns = INT64_MIN;
-    reader->told.realtime_offset_ns = NO_INT64;
+    reader->totals.first_ns = INT64_MAX;
+    reader->totals.last_ns = INT64_MIN;
+    reader->totals.realtime_offset_ns = NO_INT64;
     return reader->counts;
 }
 
@@ -30,12 +30,12 @@ API void text_tables(struct reader *reader, struct table *block, struct table *f
                      struct table *threads, struct table *calls)
 {
     reader->tables = (struct tables){block, fs, commands, threads, calls};
-    memset(reader->lately, 0, sizeof(reader->lately)); // a new table has strings of its own
+    memset(reader->recent_strings, 0, sizeof(reader->recent_strings)); // a new table has strings of its own
 }
 
-API const struct told *text_told(const struct reader *reader)
+API const struct totals *text_totals(const struct reader *reader)
 {
-    return &reader->told;
+    return &reader->totals;
 }
 
 API const uint64_t *text_counts(const struct reader *reader)
@@ -65,18 +65,19 @@ static void words_of(struct text text, size_t length, uint64_t words[3])
     }
 }
 
-uint32_t string_number(struct lately lately[LATELY_SLOTS], struct strings *strings, struct text text)
+uint32_t string_number(struct recent_string recent_strings[STRING_SLOTS], struct strings *strings, struct text text)
 {
     size_t length = text_length(text);
-    struct lately wanted = {{0}, (uint32_t)length + 1, 0};
-    struct lately *slot;
+    struct recent_string wanted = {{0}, (uint32_t)length + 1, 0};
+    struct recent_string *slot;
 
-    if (length > LATELY_BYTES)
+    if (length > STRING_BYTES)
         return strings_add(strings, text.at, length);
     words_of(text, length, wanted.words);
-    slot =
-        &lately[((wanted.words[0] ^ wanted.words[1] << 2 ^ wanted.words[2] << 1 ^ length) * 0x9e3779b97f4a7c15u >> 40) %
-                LATELY_SLOTS];
+    slot = &recent_strings[((wanted.words[0] ^ wanted.words[1] << 2 ^ wanted.words[2] << 1 ^ length) *
+                                0x9e3779b97f4a7c15u >>
+                            40) %
+                           STRING_SLOTS];
     if (slot->length == wanted.length && !memcmp(slot->words, wanted.words, sizeof(wanted.words)))
         return slot->number;
     wanted.number = strings_add(strings, text.at, length);
@@ -102,7 +103,7 @@ static void read_line(struct reader *reader, const uint8_t *start, const uint8_t
     struct text line = {start, end};
 
     if (end - start > MAX_LINE)
-        refuse(&reader->told.refused[REFUSED_LINE], line);
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
     else
         reader->read_line(reader, line);
 }
@@ -127,7 +128,7 @@ static void read_carried(struct reader *reader)
     struct text line = {reader->carry, reader->carry + reader->carried};
 
     if (reader->is_long)
-        refuse(&reader->told.refused[REFUSED_LINE], line);
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
     else
         reader->read_line(reader, line);
     reader->carried = 0;
@@ -188,24 +189,24 @@ bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns)
 
     if (is_first || is_setback || ts_ns > stream->latest_ns)
         *stream = (struct stream){key + 1, ts_ns};
-    reader->told.setbacks += is_setback;
+    reader->totals.setbacks += is_setback;
     return is_setback;
 }
 
 int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns)
 {
-    struct told *told = &reader->told;
+    struct totals *totals = &reader->totals;
     int64_t shift_ns, moved;
 
     if (__builtin_add_overflow(ts_ns, reader->shift_ns, &moved))
         moved = ts_ns;
-    if (!see_setback(reader, key, moved) || told->setbacks > MAX_SETBACKS || told->last_ns == INT64_MAX ||
-        __builtin_sub_overflow(told->last_ns + 1, ts_ns, &shift_ns))
+    if (!see_setback(reader, key, moved) || totals->setbacks > MAX_SETBACKS || totals->last_ns == INT64_MAX ||
+        __builtin_sub_overflow(totals->last_ns + 1, ts_ns, &shift_ns))
         return moved;
-    moved = told->last_ns + 1;
+    moved = totals->last_ns + 1;
     reader->shift_ns = shift_ns;
-    told->setback_ns[told->setbacks - 1][0] = told->last_ns;
-    told->setback_ns[told->setbacks - 1][1] = moved;
+    totals->setback_ns[totals->setbacks - 1][0] = totals->last_ns;
+    totals->setback_ns[totals->setbacks - 1][1] = moved;
     see_setback(reader, key, moved);
     return moved;
 }
@@ -216,15 +217,15 @@ uint32_t count_event(struct reader *reader, int64_t ts_ns, struct text name)
 
     if (strings_count(reader->names) >= MAX_NAMES - 1 || text_length(name) > 1024)
         return MAX_NAMES;
-    number = string_number(reader->lately_names, reader->names, name);
+    number = string_number(reader->recent_names, reader->names, name);
     if (number >= MAX_NAMES)
         return MAX_NAMES;
     reader->counts[number]++;
-    reader->told.events++;
-    if (ts_ns < reader->told.first_ns)
-        reader->told.first_ns = ts_ns;
-    if (ts_ns > reader->told.last_ns)
-        reader->told.last_ns = ts_ns;
+    reader->totals.events++;
+    if (ts_ns < reader->totals.first_ns)
+        reader->totals.first_ns = ts_ns;
+    if (ts_ns > reader->totals.last_ns)
+        reader->totals.last_ns = ts_ns;
     return number;
 }
 
@@ -277,7 +278,7 @@ void see_thread(struct reader *reader, int64_t ts_ns, int32_t tid, int32_t pid, 
     // A line without a name says something only of a thread without one.
     if (!comm.at && !is_new && (thread->comm != NO_STRING || thread->pid != NO_INT32 || pid == NO_INT32))
         return;
-    name = comm.at ? string_number(reader->lately_comms, table->strings, comm) : NO_STRING;
+    name = comm.at ? string_number(reader->recent_comms, table->strings, comm) : NO_STRING;
     if (!is_new && thread->comm == name && ts_ns >= thread->last_ns && (pid == NO_INT32 || thread->pid != NO_INT32)) {
         thread->last_ns = ts_ns;
         return;

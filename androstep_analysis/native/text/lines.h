@@ -23,18 +23,18 @@ struct refused {
 // How often a file's clock may be set back; of one that goes back more often the times are of several clocks.
 enum { MAX_SETBACKS = 8, STREAM_SLOTS = 4096 };
 
-// What a reader tells beside rows; ingest/lines.py has the same structure.
-struct told {
+// What a reader counts, and the times that it saw; ingest/lines.py has the same structure.
+struct totals {
     int64_t first_ns; // INT64_MAX before the first event
     int64_t last_ns;  // INT64_MIN
     uint64_t events;
     uint64_t lost;                       // events, as lines between the events say
     uint64_t gaps;                       // of these lines
-    uint64_t kept;                       // events in the buffer, as the header says
+    uint64_t buffered;                   // events in the buffer, as the header says
     uint64_t written;                    // events that were recorded, as the header says
     uint64_t before_start;               // events with times before the start of the trace
     uint64_t rounded;                    // requests that do not begin and end at sectors
-    int64_t realtime_offset_ns;          // NO_INT64 where nothing tells it
+    int64_t realtime_offset_ns;          // NO_INT64: unknown
     uint64_t setbacks;                   // lines whose time is long before that of an earlier line of the same stream
     int64_t setback_ns[MAX_SETBACKS][2]; // of those that were moved: the time before, and the time they got
     struct refused refused[5];
@@ -54,8 +54,8 @@ struct tables {
 
 struct thread {
     int32_t tid;
-    int32_t pid;   // NO_INT32: not told
-    uint32_t comm; // number of a string; NO_STRING: not told
+    int32_t pid;   // NO_INT32: unknown
+    uint32_t comm; // number of a string; NO_STRING: unknown
     int64_t first_ns;
     int64_t last_ns;
 };
@@ -69,10 +69,10 @@ struct threads {
     struct map places; // index and one, by number of the thread
 };
 
-// Numbers of short strings that were put lately: a line repeats most of those before it.
-enum { LATELY_SLOTS = 512, LATELY_BYTES = 24 };
+// Numbers of short strings that were put recently: a line repeats most of those before it.
+enum { STRING_SLOTS = 512, STRING_BYTES = 24 };
 
-struct lately {
+struct recent_string {
     uint64_t words[3];
     uint32_t length; // and one; 0: nothing
     uint32_t number;
@@ -93,22 +93,22 @@ typedef void line_reader(struct reader *reader, struct text line);
 struct reader {
     line_reader *read_line;
     struct tables tables;
-    struct told told;
+    struct totals totals;
     struct threads threads;
-    struct strings *names;                    // of events
-    uint64_t *counts;                         // by number of the name
-    size_t carried;                           // bytes of a line that began in an earlier piece
-    bool is_long;                             // and was longer than MAX_LINE
-    struct lately lately[LATELY_SLOTS];       // of the tables' strings
-    struct lately lately_names[LATELY_SLOTS]; // of `names`
-    struct lately lately_comms[LATELY_SLOTS]; // of the strings of the table of threads
+    struct strings *names;                             // of events
+    uint64_t *counts;                                  // by number of the name
+    size_t carried;                                    // bytes of a line that began in an earlier piece
+    bool is_long;                                      // and was longer than MAX_LINE
+    struct recent_string recent_strings[STRING_SLOTS]; // of the tables' strings
+    struct recent_string recent_names[STRING_SLOTS];   // of `names`
+    struct recent_string recent_comms[STRING_SLOTS];   // of the strings of the table of threads
     int64_t shift_ns;                    // what times are moved by, so that they go on where the clock was set back
     struct stream streams[STREAM_SLOTS]; // by key
     uint8_t carry[MAX_LINE];
 };
 
-// Number of the string in `strings`, through what was put lately.
-uint32_t string_number(struct lately lately[LATELY_SLOTS], struct strings *strings, struct text text);
+// Number of the string in `strings`, through what was put recently.
+uint32_t string_number(struct recent_string recent_strings[STRING_SLOTS], struct strings *strings, struct text text);
 
 // Prepares a reader whose names of events are kept in `names`; false where memory is short.
 bool reader_start(struct reader *reader, line_reader *read_line, struct strings *names);
@@ -135,5 +135,5 @@ static inline void put_again(struct reader *reader, size_t column, size_t row, s
 {
     struct table *table = reader->tables.block;
 
-    ((uint32_t *)table->values[column])[row] = string_number(reader->lately, table->strings, text);
+    ((uint32_t *)table->values[column])[row] = string_number(reader->recent_strings, table->strings, text);
 }

@@ -134,12 +134,12 @@ static void read_line(struct reader *reader, struct text line)
     size_t number;
 
     if (!take_row(line, &row)) {
-        blkparse_note(&reader->told, &trace->is_summary, line);
+        blkparse_note(&reader->totals, &trace->is_summary, line);
         return;
     }
-    row.ts_ns = continued_time(reader, 0, blkparse_time(&reader->told, row.ts_ns));
+    row.ts_ns = continued_time(reader, 0, blkparse_time(&reader->totals, row.ts_ns));
     if (count_event(reader, row.ts_ns, row.event) == MAX_NAMES)
-        refuse(&reader->told.refused[REFUSED_LINE], line);
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
     trace->analysed += row.is_analysed;
     action = action_of(&trace->actions, row.event);
     if (action == NO_CODE)
