@@ -86,7 +86,7 @@ API void blktrace_survey(struct blktrace *trace, size_t number)
     struct blktrace_report *report = &trace->report;
     struct stream *stream = trace->streams + number;
 
-    while (record_next(trace, stream) == FOUND) {
+    while (record_next(trace, stream) == RECORD_WHOLE) {
         uint64_t action = action_of(&stream->record);
         enum event event = event_of(action);
 
@@ -125,12 +125,12 @@ static size_t find_earliest(struct blktrace *trace, struct stream **first, struc
         struct stream *stream = trace->streams + i;
 
         if (!stream->has_record && !stream->is_ended) {
-            enum found found = record_next(trace, stream);
+            enum progress progress = record_next(trace, stream);
 
-            if (found == MORE)
+            if (progress == MORE)
                 return i;
-            stream->is_ended = found == ENDED;
-            stream->has_record = found == FOUND;
+            stream->is_ended = progress == ENDED;
+            stream->has_record = progress == RECORD_WHOLE;
             stream->ts_ns = stream->has_record ? time_of(&stream->record) : 0;
         }
         if (stream->is_ended)
@@ -191,7 +191,7 @@ API size_t blktrace_merge(struct blktrace *trace, struct table *table)
             if (!merge_record(trace, table, first))
                 return trace->nr_streams + 1;
             record_take(first);
-            first->has_record = record_next(trace, first) == FOUND;
+            first->has_record = record_next(trace, first) == RECORD_WHOLE;
             if (first->has_record)
                 first->ts_ns = time_of(&first->record);
         }

@@ -210,10 +210,10 @@ static inline int64_t time_of(const struct record *record)
 
 // --- records (records.c) ------------------------------------------------------------------------------------
 
-enum found { FOUND, MORE, ENDED };
+enum progress { RECORD_WHOLE, MORE, ENDED };
 
 // The next record of a stream, which is not taken from it yet.
-enum found record_next(struct blktrace *trace, struct stream *stream);
+enum progress record_next(struct blktrace *trace, struct stream *stream);
 
 static inline void record_take(struct stream *stream)
 {
@@ -251,7 +251,7 @@ static inline enum event event_of(uint64_t action)
 
 // The thread of this number until the next one is asked for, which is taken in if it is new; NULL where there is no
 // room.
-struct thread *thread_known(struct blktrace *trace, uint32_t pid);
+struct thread *thread_get(struct blktrace *trace, uint32_t pid);
 
 // Notes the name that a thread has from `ts_ns` on.
 void thread_rename(struct blktrace *trace, uint32_t pid, int64_t ts_ns, const uint8_t *text, size_t length);

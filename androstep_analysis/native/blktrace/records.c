@@ -51,7 +51,7 @@ static void skip_gap(struct blktrace *trace, struct stream *stream)
 }
 
 // Where no record follows a record, or it is unusually long, it may be torn: then the next one begins within it.
-enum found record_next(struct blktrace *trace, struct stream *stream)
+enum progress record_next(struct blktrace *trace, struct stream *stream)
 {
     struct record *record = &stream->record;
     bool is_big;
@@ -90,7 +90,7 @@ enum found record_next(struct blktrace *trace, struct stream *stream)
             return MORE;
         if (record->pdu <= USUAL_PDU_BYTES &&
             (left == size || (left >= size + MAGIC_BYTES && header_at(at + size, &is_big))))
-            return FOUND;
+            return RECORD_WHOLE;
         inside = MAGIC_BYTES + before_magic(at + MAGIC_BYTES, (left < size ? left : size) - MAGIC_BYTES);
         if (inside + MAGIC_BYTES <= (left < size ? left : size)) {
             trace->report.torn++;
@@ -99,7 +99,7 @@ enum found record_next(struct blktrace *trace, struct stream *stream)
             trace->report.torn++;
             stream->place = stream->length;
         } else {
-            return FOUND;
+            return RECORD_WHOLE;
         }
     }
 }

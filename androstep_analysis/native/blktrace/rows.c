@@ -145,7 +145,7 @@ void put_record(struct blktrace *trace, struct table *table, const struct stream
     size_t row = table_row(table);
     uint32_t pid = pid_of(record);
     uint32_t cpu = number32(record, device_offset(record) + 4);
-    const struct thread *thread = thread_known(trace, pid);
+    const struct thread *thread = thread_get(trace, pid);
 
     put_int64(table, BLOCK_TS_NS, row, stream->ts_ns);
     if (cpu <= INT32_MAX)

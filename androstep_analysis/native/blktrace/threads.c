@@ -8,7 +8,7 @@
 // Linux gives no numbers above to threads (PID_MAX_LIMIT), so that no file can make the tables below grow for ever.
 enum { MAX_THREADS = 1 << 22, MAX_NAMES = 1 << 22 };
 
-struct thread *thread_known(struct blktrace *trace, uint32_t pid)
+struct thread *thread_get(struct blktrace *trace, uint32_t pid)
 {
     uint64_t number = map_value(&trace->thread_of, 0, pid);
     uint64_t *place;
@@ -51,7 +51,7 @@ void thread_rename(struct blktrace *trace, uint32_t pid, int64_t ts_ns, const ui
 {
     const uint8_t *end = memchr(text, 0, length);
     uint32_t string = strings_add(trace->strings, text, end ? (size_t)(end - text) : length);
-    struct thread *thread = thread_known(trace, pid);
+    struct thread *thread = thread_get(trace, pid);
 
     if (thread && thread->string == string)
         return;

@@ -34,7 +34,7 @@ struct thing *accesses_thing(struct accesses *accesses, uint64_t kind, uint64_t 
 
 static bool has_ended(const struct course *course, const struct thing *thing, int64_t operation, int64_t now)
 {
-    return thing->in_given_order || course->end_ns[operation] <= course->begin_ns[now];
+    return thing->is_ordered || course->end_ns[operation] <= course->begin_ns[now];
 }
 
 // The user's last operation that ended before that one began, or NO_OPERATION.
@@ -140,14 +140,14 @@ bool accesses_note(struct accesses *accesses, struct thing *thing, enum access a
 {
     uint64_t list = list_of(accesses, thing, access);
     uint32_t thread = accesses->course.thread[operation];
-    const uint64_t *known = map_find(&accesses->threads, list, thread);
-    uint32_t number = known ? (uint32_t)*known : new_user(accesses);
+    const uint64_t *found_user = map_find(&accesses->threads, list, thread);
+    uint32_t number = found_user ? (uint32_t)*found_user : new_user(accesses);
     struct user *user;
 
     if (!number)
         return false;
     user = accesses->users + number - 1;
-    if (!known) {
+    if (!found_user) {
         uint64_t *place = map_add(&accesses->threads, list, thread);
 
         if (!place)

@@ -29,7 +29,7 @@ struct user {
 struct thing {
     int64_t settled; // the last exclusive operation of which all know who come from now on
     uint32_t users[NR_ACCESSES];
-    bool in_given_order; // whatever the times say
+    bool is_ordered; // whatever the times say
 };
 
 struct accesses {

@@ -130,7 +130,7 @@ enum step {
     STEP_ON_SPECIAL,   // what is done only to sockets and the like
 };
 
-struct known_call {
+struct call_type {
     const char *name;
     uint8_t step;
     uint8_t call;  // enum operation_call
@@ -140,7 +140,7 @@ struct known_call {
 
 enum { CALL_UNKNOWN = 255 };
 
-const struct known_call *known_call(uint8_t number);
+const struct call_type *call_type(uint8_t number);
 
 // Numbers of asm-generic.
 enum {
@@ -451,7 +451,7 @@ int32_t fd_table_new(struct calls *calls);
 int32_t fd_table_copy(struct calls *calls, int32_t table, uint32_t row, int32_t thread);
 void fd_table_release(struct calls *calls, int32_t thread, uint32_t row);
 int32_t descriptor_leads_to(struct calls *calls, int32_t pid, int32_t fd);
-bool descriptor_is_known(struct calls *calls, int32_t thread, int32_t fd);
+bool descriptor_was_opened(struct calls *calls, int32_t thread, int32_t fd);
 uint8_t kind_of_path(struct calls *calls, uint32_t text, uint8_t kind);
 
 // processes.c
@@ -473,7 +473,7 @@ bool size_end(struct calls *calls, const struct running *call);
 void size_learn(struct calls *calls, int32_t inode, int64_t size, uint8_t from);
 void size_write(struct calls *calls, int32_t inode, int64_t offset, int64_t bytes);
 int64_t size_append(struct calls *calls, int32_t inode, bool is_alone, int64_t bytes);
-void size_read(struct calls *calls, int32_t inode, int64_t offset, int64_t asked, int64_t bytes, bool is_steady);
+void size_read(struct calls *calls, int32_t inode, int64_t offset, int64_t requested, int64_t bytes, bool is_steady);
 void size_set(struct calls *calls, int32_t inode, int64_t size);
 
 // mappings.c
@@ -506,7 +506,7 @@ void path_end(struct calls *calls, const struct running *call);
 bool walk_path(struct calls *calls, const struct running *call, uint32_t text, bool is_second, bool follow,
                struct place *place);
 uint32_t place_path(struct calls *calls, const struct place *place);
-void stat_found(struct calls *calls, struct place *place, int32_t inode, uint32_t row, bool is_steady);
+void stat_end(struct calls *calls, struct place *place, int32_t inode, uint32_t row, bool is_steady);
 void open_end(struct calls *calls, const struct running *call);
 void directory_end(struct calls *calls, const struct running *call);
 void directory_changed(struct calls *calls, const struct running *call);
@@ -520,7 +520,7 @@ void between_begin(struct calls *calls, struct running *call);
 void between_end(struct calls *calls, const struct running *call);
 
 // sizes.c
-void size_told(struct calls *calls, const struct running *call);
+void size_recorded(struct calls *calls, const struct running *call);
 void descriptor_begin(struct calls *calls, struct running *call);
 void descriptor_end(struct calls *calls, const struct running *call);
 void seek_begin(struct calls *calls, struct running *call);

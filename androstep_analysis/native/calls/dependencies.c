@@ -20,7 +20,7 @@ enum {
     THING_ALL,        // 0: everything that can be written back
 };
 
-enum { NR_LESSONS = 64, NR_KNOWN = 2048 };
+enum { NR_LESSONS = 64, NR_PLACES = 2048 };
 
 // That a thread has come to be behind an operation of another thread.
 struct lesson {
@@ -58,7 +58,7 @@ struct finder {
     int64_t *earlier;            // what the operation at work has to come after
     size_t nr_earlier, room_of_earlier;
     int64_t operation; // at work
-    struct dependencies *found;
+    struct dependencies *dependencies;
 };
 
 // --- what a thread is behind ---------------------------------------------------------------------------------------
@@ -72,9 +72,9 @@ static bool is_behind(const struct finder *finder, uint32_t thread, int64_t oper
 {
     const int64_t *newest = finder->knowledge[thread].newest;
     uint32_t other = thread_of(finder, operation);
-    int64_t known = newest ? newest[other % finder->places] : 0;
+    int64_t newest_of_other = newest ? newest[other % finder->places] : 0;
 
-    return known > operation && thread_of(finder, known - 1) == other;
+    return newest_of_other > operation && thread_of(finder, newest_of_other - 1) == other;
 }
 
 static bool learn(struct finder *finder, uint32_t thread, int64_t operation)
@@ -128,16 +128,16 @@ static bool wait_for(void *context, int64_t earlier)
     return true;
 }
 
-static bool put(struct dependencies *found, int64_t operation, int64_t after)
+static bool put(struct dependencies *dependencies, int64_t operation, int64_t after)
 {
-    if (found->count == found->room) {
-        struct row *rows = array_grow(found->rows, &found->room, sizeof(*rows));
+    if (dependencies->count == dependencies->room) {
+        struct row *rows = array_grow(dependencies->rows, &dependencies->room, sizeof(*rows));
 
         if (!rows)
             return false;
-        found->rows = rows;
+        dependencies->rows = rows;
     }
-    found->rows[found->count++] = (struct row){operation, after};
+    dependencies->rows[dependencies->count++] = (struct row){operation, after};
     return true;
 }
 
@@ -158,7 +158,7 @@ static bool put_earlier(struct finder *finder)
         int64_t earlier = finder->earlier[number];
 
         if (!is_behind(finder, thread, earlier) &&
-            !(put(finder->found, finder->operation, earlier) && learn_with_it(finder, earlier)))
+            !(put(finder->dependencies, finder->operation, earlier) && learn_with_it(finder, earlier)))
             return false;
     }
     finder->nr_earlier = 0;
@@ -173,7 +173,7 @@ static bool use(struct finder *finder, uint64_t kind, int64_t key, enum access a
 
     if (!thing)
         return false;
-    thing->in_given_order = kind == THING_DESCRIPTOR;
+    thing->is_ordered = kind == THING_DESCRIPTOR;
     return accesses_see(&finder->accesses, thing, access, finder->operation, wait_for, finder) &&
            accesses_note(&finder->accesses, thing, access, finder->operation);
 }
@@ -195,9 +195,9 @@ static bool note_change(struct finder *finder)
 
 static uint64_t original(const struct finder *finder, int32_t descriptor)
 {
-    uint64_t found = map_value(&finder->originals, 0, (uint32_t)descriptor);
+    uint64_t number = map_value(&finder->originals, 0, (uint32_t)descriptor);
 
-    return found ? found - 1 : (uint32_t)descriptor;
+    return number ? number - 1 : (uint32_t)descriptor;
 }
 
 static bool set(struct map *map, int32_t descriptor, uint64_t value)
@@ -254,13 +254,13 @@ static bool use_descriptors(struct finder *finder, uint32_t does)
 // A file that the first operation on it made is used after that, whatever the times say: what found it found it made.
 static bool follow_birth(struct finder *finder, uint32_t does, int32_t file)
 {
-    size_t known = finder->accesses.nr_things;
+    size_t nr_before = finder->accesses.nr_things;
     struct thing *birth = accesses_thing(&finder->accesses, THING_BIRTH, (uint64_t)file);
 
     if (!birth)
         return false;
-    birth->in_given_order = true;
-    if (finder->accesses.nr_things == known)
+    birth->is_ordered = true;
+    if (finder->accesses.nr_things == nr_before)
         return accesses_see(&finder->accesses, birth, ACCESS_SHARED, finder->operation, wait_for, finder);
     return !(does & DOES_CHANGE_NAME) || accesses_note(&finder->accesses, birth, ACCESS_EXCLUSIVE, finder->operation);
 }
@@ -349,7 +349,7 @@ static bool find(struct finder *finder)
     finder->accesses.course = (struct course){operations->begin_ns, operations->end_ns, operations->thread};
     finder->nodes = calloc(operations->nr_paths + 1, sizeof(*finder->nodes));
     finder->knowledge = calloc(operations->nr_threads + 1, sizeof(*finder->knowledge));
-    finder->places = operations->nr_threads < NR_KNOWN ? operations->nr_threads : NR_KNOWN;
+    finder->places = operations->nr_threads < NR_PLACES ? operations->nr_threads : NR_PLACES;
     if (!finder->nodes || !finder->knowledge || !path_tree_make(&finder->tree) || !find_nodes(finder))
         return false;
     for (size_t row = 0; row < operations->rows; row++)
@@ -373,14 +373,14 @@ static void finder_free(struct finder *finder)
 
 struct dependencies *dependencies_new(const struct operations *operations)
 {
-    struct dependencies *found = calloc(1, sizeof(*found));
-    struct finder finder = {.operations = operations, .found = found};
-    bool is_complete = found && find(&finder);
+    struct dependencies *dependencies = calloc(1, sizeof(*dependencies));
+    struct finder finder = {.operations = operations, .dependencies = dependencies};
+    bool is_complete = dependencies && find(&finder);
 
     finder_free(&finder);
     if (is_complete)
-        return found;
-    dependencies_free(found);
+        return dependencies;
+    dependencies_free(dependencies);
     return NULL;
 }
 

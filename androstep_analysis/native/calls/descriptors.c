@@ -296,12 +296,12 @@ static bool is_other(struct calls *calls, int32_t number, uint32_t path, uint8_t
 // The file that a descriptor of a process is open on; NOBODY where that is no file, or not known.
 int32_t descriptor_leads_to(struct calls *calls, int32_t pid, int32_t fd)
 {
-    uint64_t known = map_value(&calls->process_numbers, 0, (uint32_t)pid);
-    int32_t process = known ? (int32_t)known - 1 : calls->threads[calls->thread].process;
+    uint64_t number = map_value(&calls->process_numbers, 0, (uint32_t)pid);
+    int32_t process = number ? (int32_t)number - 1 : calls->threads[calls->thread].process;
     int32_t entry = entry_at(calls, calls->processes[process].table, fd);
     struct description *description;
 
-    if (entry == NOBODY || (!known && calls->processes[process].pid != pid))
+    if (entry == NOBODY || (!number && calls->processes[process].pid != pid))
         return NOBODY;
     while (calls->entries[entry].descriptor == NOBODY)
         entry = calls->entries[entry].from;
@@ -312,7 +312,7 @@ int32_t descriptor_leads_to(struct calls *calls, int32_t pid, int32_t fd)
 }
 
 // Whether the number is open, and was seen being opened.
-bool descriptor_is_known(struct calls *calls, int32_t thread, int32_t fd)
+bool descriptor_was_opened(struct calls *calls, int32_t thread, int32_t fd)
 {
     return entry_at(calls, table_of(calls, thread), fd) != NOBODY;
 }
@@ -389,20 +389,20 @@ static void install(struct calls *calls, int32_t thread, uint32_t row, int32_t f
 {
     // Only dup2 gives out a number that is not closed; else a close is missing, or the order of the calls is not known.
     calls->conflicts +=
-        entry_at(calls, table_of(calls, thread), fd) != NOBODY && known_call(calls->in->call[row])->step != STEP_DUP_TO;
+        entry_at(calls, table_of(calls, thread), fd) != NOBODY && call_type(calls->in->call[row])->step != STEP_DUP_TO;
     descriptor_close(calls, thread, row, fd);
     put_entry(calls, table_of(calls, thread), fd, entry);
 }
 
 void descriptor_install(struct calls *calls, int32_t thread, uint32_t row, int32_t fd, int32_t descriptor, bool cloexec)
 {
-    int32_t known = entry_at(calls, table_of(calls, thread), fd);
+    int32_t entry = entry_at(calls, table_of(calls, thread), fd);
 
-    if (known != NOBODY && is_opening(calls, known, thread)) {
-        struct thread *opening = &calls->threads[calls->entries[known].thread];
+    if (entry != NOBODY && is_opening(calls, entry, thread)) {
+        struct thread *opening = &calls->threads[calls->entries[entry].thread];
 
         opening->late_fd = fd;
-        opening->late_entry = known;
+        opening->late_entry = entry;
         descriptor_closed(calls, thread, fd);
     }
     install(

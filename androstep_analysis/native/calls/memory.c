@@ -28,15 +28,15 @@ void mmap_end(struct calls *calls, const struct running *call)
 void memory_begin(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
-    struct operation found = *operation_of(calls, call);
+    struct operation operation = *operation_of(calls, call);
 
-    found.left = LEFT_MEMORY;
+    operation.left = LEFT_MEMORY;
     if (in->address[call->row] != NO_INT64 && in->bytes[call->row] != NO_INT64 && row_succeeded(calls, call->row)) {
-        if (found.call == MUNMAP)
+        if (operation.call == MUNMAP)
             mapping_remove(calls, call->thread, call->row, (uint64_t)in->address[call->row], in->bytes[call->row],
-                           &found);
+                           &operation);
         else
-            mapping_sync(calls, call->thread, call->row, &found);
+            mapping_sync(calls, call->thread, call->row, &operation);
     }
-    *operation_of(calls, call) = found;
+    *operation_of(calls, call) = operation;
 }

@@ -117,7 +117,7 @@ static bool is_empty(const struct calls *calls, int32_t dir)
             calls->dentries[inode->dentry].state == NAME_ABSENT);
 }
 
-static int32_t known_absent(struct calls *calls, int32_t number)
+static int32_t settle_absent(struct calls *calls, int32_t number)
 {
     struct dentry *dentry = &calls->dentries[number];
 
@@ -128,16 +128,16 @@ static int32_t known_absent(struct calls *calls, int32_t number)
 
 static int32_t dentry_of(struct calls *calls, int32_t dir, uint32_t name)
 {
-    uint64_t *known = calls_slot(calls, &calls->dentry_numbers, (uint64_t)(uint32_t)dir, name);
+    uint64_t *slot = calls_slot(calls, &calls->dentry_numbers, (uint64_t)(uint32_t)dir, name);
     struct dentry *dentry;
 
     calls->inodes[dir].is_walked = true;
-    if (*known)
-        return known_absent(calls, (int32_t)(*known - 1));
-    *known = calls->nr_dentries + 1;
+    if (*slot)
+        return settle_absent(calls, (int32_t)(*slot - 1));
+    *slot = calls->nr_dentries + 1;
     dentry = PUSH(calls, dentries);
     *dentry = (struct dentry){.dir = dir, .name = name, .inode = NOBODY, .path = NO_STRING, .changed_ns = INT64_MIN};
-    return known_absent(calls, (int32_t)calls->nr_dentries - 1);
+    return settle_absent(calls, (int32_t)calls->nr_dentries - 1);
 }
 
 // The inode of a name, which gets one of unknown origin where it has none.
@@ -330,10 +330,10 @@ static void changed(struct calls *calls, int32_t dentry, int32_t inode, bool is_
 static void turn_changes(struct calls *calls, size_t first)
 {
     for (size_t last = calls->nr_changes; first + 1 < last; first++) {
-        struct change kept = calls->changes[first];
+        struct change first_change = calls->changes[first];
 
         calls->changes[first] = calls->changes[--last];
-        calls->changes[last] = kept;
+        calls->changes[last] = first_change;
     }
 }
 
@@ -542,19 +542,19 @@ void names_link(struct calls *calls, int32_t inode, const struct place *to)
     give_name(calls, to->dentry, inode);
 }
 
-static void join(struct calls *calls, int32_t known, int32_t other)
+static void join(struct calls *calls, int32_t into, int32_t other)
 {
-    struct inode *kept = &calls->inodes[known], *joined = &calls->inodes[other];
+    struct inode *survivor = &calls->inodes[into], *joined = &calls->inodes[other];
 
-    joined->same = known;
-    kept->nr_names += joined->nr_names;
-    if (joined->start_least > kept->start_least)
-        kept->start_least = joined->start_least;
-    if (kept->start_size == NO_INT64) {
-        kept->start_size = joined->start_size;
-        kept->size_from = joined->size_from;
+    joined->same = into;
+    survivor->nr_names += joined->nr_names;
+    if (joined->start_least > survivor->start_least)
+        survivor->start_least = joined->start_least;
+    if (survivor->start_size == NO_INT64) {
+        survivor->start_size = joined->start_size;
+        survivor->size_from = joined->size_from;
     }
-    kept->is_cut |= joined->is_cut;
+    survivor->is_cut |= joined->is_cut;
 }
 
 // Takes in which inode of which device a file is; two names of files of the start may turn out to be of one. Returns
@@ -562,7 +562,7 @@ static void join(struct calls *calls, int32_t known, int32_t other)
 int32_t names_identify(struct calls *calls, struct place *place, int32_t number, uint32_t dev, int64_t ino)
 {
     struct inode *inode;
-    uint64_t *known;
+    uint64_t *slot;
     int32_t other;
 
     number = names_find(calls, number);
@@ -579,15 +579,15 @@ int32_t names_identify(struct calls *calls, struct place *place, int32_t number,
         number = place->inode;
         inode = &calls->inodes[number];
     }
-    known = calls_slot(calls, &calls->inode_numbers, dev, (uint64_t)ino);
-    other = *known ? names_find(calls, (int32_t)(*known - 1)) : NOBODY;
+    slot = calls_slot(calls, &calls->inode_numbers, dev, (uint64_t)ino);
+    other = *slot ? names_find(calls, (int32_t)(*slot - 1)) : NOBODY;
     if (other != NOBODY && other != number && inode->type != TYPE_DIRECTORY &&
         calls->inodes[other].type != TYPE_DIRECTORY && calls->inodes[other].nr_names && inode->origin == ORIGIN_START &&
         calls->inodes[other].origin == ORIGIN_START) {
         join(calls, other, number);
         return other;
     }
-    *known = (uint64_t)number + 1;
+    *slot = (uint64_t)number + 1;
     inode->dev = dev;
     inode->ino = ino;
     return number;

@@ -24,7 +24,7 @@ void close_range_begin(struct calls *calls, const struct running *call)
 bool is_duplicate(const struct calls *calls, uint32_t row)
 {
     const struct calls_input *in = calls->in;
-    uint8_t step = known_call(in->call[row])->step;
+    uint8_t step = call_type(in->call[row])->step;
 
     return step == STEP_DUP || (step == STEP_DUP_TO && in->fd[row] != in->fd2[row]) ||
            (step == STEP_FCNTL && (in->request[row] == DUPLICATE || in->request[row] == DUPLICATE_CLOEXEC));
@@ -33,7 +33,7 @@ bool is_duplicate(const struct calls *calls, uint32_t row)
 void duplicate_end(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
-    uint8_t step = known_call(in->call[call->row])->step;
+    uint8_t step = call_type(in->call[call->row])->step;
     int64_t result = step == STEP_DUP_TO ? in->fd2[call->row] : in->result[call->row];
     bool is_cloexec =
         step == STEP_FCNTL ? in->request[call->row] == DUPLICATE_CLOEXEC : row_flags(calls, call->row) & FLAG_CLOEXEC;
@@ -87,27 +87,27 @@ uint8_t device_control(struct calls *calls, const struct running *call)
 void special_end(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
-    const struct known_call *known = known_call(in->call[call->row]);
+    const struct call_type *type = call_type(in->call[call->row]);
     int64_t result = in->result[call->row];
     int32_t made[2] = {in->fd[call->row], in->fd2[call->row]};
     bool is_cloexec = row_flags(calls, call->row) & FLAG_CLOEXEC;
 
     if (!row_succeeded(calls, call->row))
         return;
-    if (known->step == STEP_SPECIAL) {
+    if (type->step == STEP_SPECIAL) {
         made[0] = result < 0 || result > INT32_MAX ? NOBODY : (int32_t)result;
         made[1] = NOBODY;
     }
     for (int n = 0; n < 2; n++)
         if (made[n] >= 0)
             descriptor_install(calls, call->thread, call->row, made[n],
-                               descriptor_new(calls, description_new(calls, NOBODY, known->left)), is_cloexec);
+                               descriptor_new(calls, description_new(calls, NOBODY, type->left)), is_cloexec);
 }
 
 void foreign_end(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
-    bool is_message = known_call(in->call[call->row])->step == STEP_ON_SPECIAL;
+    bool is_message = call_type(in->call[call->row])->step == STEP_ON_SPECIAL;
     int64_t result = is_message ? in->fd2[call->row] : in->result[call->row];
 
     if (row_succeeded(calls, call->row) && result >= 0 && result <= INT32_MAX)

@@ -235,26 +235,26 @@ static bool has_length(uint8_t call)
 
 static int64_t place_of(const struct calls *calls, const struct operation *operation)
 {
-    int64_t given = calls->in->offset[operation->row];
+    int64_t recorded = calls->in->offset[operation->row];
 
     if (operation->is_inserted || !(has_place(operation->call) || operation->call == MMAP))
         return operation->offset;
-    return operation->call == MMAP && given == NO_INT64 ? 0 : given;
+    return operation->call == MMAP && recorded == NO_INT64 ? 0 : recorded;
 }
 
 static int64_t length_of(const struct calls *calls, const struct operation *operation)
 {
     const struct calls_input *in = calls->in;
-    int64_t asked = in->bytes[operation->row], result = in->result[operation->row];
+    int64_t requested = in->bytes[operation->row], result = in->result[operation->row];
     bool is_one_sided;
 
     if (operation->bytes != NO_INT64 || operation->is_inserted || !has_length(operation->call) ||
         operation->call == LSEEK)
         return operation->bytes;
-    if (asked == NO_INT64 && moves_bytes(operation->call) && result >= 0)
+    if (requested == NO_INT64 && moves_bytes(operation->call) && result >= 0)
         return result;
     is_one_sided = operation->descriptor == NOBODY || operation->descriptor2 == NOBODY;
-    return moves_bytes(operation->call) && is_one_sided && asked > MOST_BYTES ? MOST_BYTES : asked;
+    return moves_bytes(operation->call) && is_one_sided && requested > MOST_BYTES ? MOST_BYTES : requested;
 }
 
 static bool is_in(int64_t value, int64_t least, int64_t most)
@@ -324,7 +324,7 @@ static bool is_complete(struct calls *calls, const struct operation *operation)
 
 // --- what is kept ---------------------------------------------------------------------------------------------------
 
-static bool is_kept_process(const struct calls *calls, int32_t thread, const int32_t *pids, size_t nr_pids)
+static bool is_selected_process(const struct calls *calls, int32_t thread, const int32_t *pids, size_t nr_pids)
 {
     int32_t pid = calls->processes[calls->threads[thread].process].pid;
 
@@ -367,7 +367,7 @@ static int64_t result_of(const struct calls *calls, const struct operation *oper
         return operation->call == LSEEK ? operation->offset : 0;
     if (in->failed[row] == 1 || in->result[row] == NO_INT64)
         return in->result[row];
-    if (operation->call == LSEEK && known_call(in->call[row])->flags) // the position stands elsewhere
+    if (operation->call == LSEEK && call_type(in->call[row])->flags) // the position stands elsewhere
         return in->request[row] ? NO_INT64 : in->offset[row];
     return moves_bytes(operation->call) || operation->call == LSEEK || operation->call == GETDENTS ||
                    operation->call == READLINK
@@ -393,7 +393,7 @@ static void decide(struct calls *calls, const int32_t *pids, size_t nr_pids)
         if (!operation->left && !operation->is_inserted && !is_complete(calls, operation))
             operation->left = LEFT_UNSUPPORTED;
         if (!operation->is_inserted) {
-            bool is_filtered = !is_kept_process(calls, operation->thread, pids, nr_pids);
+            bool is_filtered = !is_selected_process(calls, operation->thread, pids, nr_pids);
 
             if (is_filtered && !operation->left) {
                 operation->offset = operation->call == LSEEK ? result_of(calls, operation) : operation->offset;
@@ -407,7 +407,7 @@ static void decide(struct calls *calls, const int32_t *pids, size_t nr_pids)
             operation->left = LEFT_FILTERED;
         if (serves && made == NOBODY && !changes_names && !ends_use(operation))
             operation->left = LEFT_FILTERED;
-        if (changes_names && !is_kept_process(calls, operation->thread, pids, nr_pids))
+        if (changes_names && !is_selected_process(calls, operation->thread, pids, nr_pids))
             operation->left = LEFT_FILTERED;
         if (operation->left || (serves && made == NOBODY))
             continue;
@@ -419,14 +419,14 @@ static void decide(struct calls *calls, const int32_t *pids, size_t nr_pids)
 
 static int32_t file_number(struct calls *calls, int32_t inode)
 {
-    struct inode *found;
+    struct inode *file;
 
     if (inode == NOBODY)
         return NO_INT32;
-    found = &calls->inodes[names_find(calls, inode)];
-    if (found->number == NOBODY)
-        found->number = (int32_t)calls->nr_files++;
-    return found->number;
+    file = &calls->inodes[names_find(calls, inode)];
+    if (file->number == NOBODY)
+        file->number = (int32_t)calls->nr_files++;
+    return file->number;
 }
 
 static int32_t descriptor_number(const struct calls *calls, int32_t descriptor)
@@ -480,7 +480,7 @@ static bool is_open(struct calls *calls, const struct operation *operation)
 
 static void number(struct calls *calls)
 {
-    size_t kept = 0;
+    size_t nr_kept = 0;
 
     for (size_t n = 0; n < calls->nr_ordered; n++) {
         struct operation *operation = calls->ordered[n];
@@ -506,9 +506,9 @@ static void number(struct calls *calls)
         file_number(calls, operation->inode2);
         if (thread->number == NOBODY)
             thread->number = (int32_t)calls->nr_numbered_threads++;
-        calls->ordered[kept++] = operation;
+        calls->ordered[nr_kept++] = operation;
     }
-    calls->nr_ordered = kept;
+    calls->nr_ordered = nr_kept;
 }
 
 size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids)
@@ -523,7 +523,7 @@ size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids)
         if (nr_pids && calls->left[row]) {
             int32_t thread = calls->row_threads[row];
 
-            if (!is_kept_process(calls, thread, pids, nr_pids))
+            if (!is_selected_process(calls, thread, pids, nr_pids))
                 calls->left[row] = LEFT_FILTERED;
         }
     decide(calls, pids, nr_pids);

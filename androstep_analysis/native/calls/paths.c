@@ -12,7 +12,7 @@ static int64_t error_of(const struct calls *calls, uint32_t row)
 }
 
 // Whether a call failed because nothing was there. Where no reason is recorded it is the likeliest.
-static bool found_nothing(const struct calls *calls, uint32_t row)
+static bool is_not_found(const struct calls *calls, uint32_t row)
 {
     return calls->in->failed[row] == 1 && (error_of(calls, row) == ERROR_NOENT || error_of(calls, row) == 0);
 }
@@ -135,7 +135,7 @@ static uint8_t type_of_mode(int32_t mode)
 }
 
 // Takes in what a call of the stat family found: at a place, or of an open file (`place` is NULL then).
-void stat_found(struct calls *calls, struct place *place, int32_t number, uint32_t row, bool is_steady)
+void stat_end(struct calls *calls, struct place *place, int32_t number, uint32_t row, bool is_steady)
 {
     int32_t mode = calls->in->mode[row];
     struct inode *inode;
@@ -166,11 +166,11 @@ static bool follows(int64_t flags)
 // Where the opened file is: as the kernel told, or by the text of the call.
 static bool opened_at(struct calls *calls, const struct running *call, int64_t flags, struct place *place)
 {
-    uint32_t told = calls->in->result_path[call->row];
+    uint32_t kernel_path = calls->in->result_path[call->row];
 
-    if (told != NO_STRING && (flags & FLAG_TMPFILE & ~FLAG_DIRECTORY) == 0 &&
-        kind_of_path(calls, told, NO_CODE) != LEFT_ANON && kind_of_path(calls, told, NO_CODE) != LEFT_PIPE &&
-        names_walk(calls, ROOT, told, false, place))
+    if (kernel_path != NO_STRING && (flags & FLAG_TMPFILE & ~FLAG_DIRECTORY) == 0 &&
+        kind_of_path(calls, kernel_path, NO_CODE) != LEFT_ANON &&
+        kind_of_path(calls, kernel_path, NO_CODE) != LEFT_PIPE && names_walk(calls, ROOT, kernel_path, false, place))
         return true;
     return walk_path(calls, call, calls->in->path[call->row], false, follows(flags), place);
 }
@@ -198,7 +198,7 @@ static void open_failed(struct calls *calls, const struct running *call, int64_t
 {
     int64_t error = error_of(calls, call->row);
 
-    if (found_nothing(calls, call->row) && !(flags & FLAG_CREAT))
+    if (is_not_found(calls, call->row) && !(flags & FLAG_CREAT))
         names_absent(calls, place);
     else if (error == ERROR_EXIST || error == ERROR_ISDIR)
         names_confirm(calls, place, error == ERROR_ISDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
@@ -276,14 +276,14 @@ void open_end(struct calls *calls, const struct running *call)
 
 static bool follows_path(const struct calls *calls, uint32_t row)
 {
-    const struct known_call *known = known_call(calls->in->call[row]);
+    const struct call_type *type = call_type(calls->in->call[row]);
 
-    switch (known->step) {
+    switch (type->step) {
     case STEP_OPEN:
         return follows(row_flags(calls, row));
     case STEP_PATH:
     case STEP_CHDIR:
-        return !(row_flags(calls, row) & FLAG_AT_NOFOLLOW) || known->call == ACCESS;
+        return !(row_flags(calls, row) & FLAG_AT_NOFOLLOW) || type->call == ACCESS;
     case STEP_LINK:
         return row_flags(calls, row) & FLAG_AT_FOLLOW;
     default:
@@ -294,10 +294,10 @@ static bool follows_path(const struct calls *calls, uint32_t row)
 // Whether the call tells or changes the size of the file that its path leads to.
 static bool is_sized(const struct calls *calls, uint32_t row, bool *changes)
 {
-    const struct known_call *known = known_call(calls->in->call[row]);
+    const struct call_type *type = call_type(calls->in->call[row]);
 
-    *changes = known->call == TRUNCATE || (known->call == OPEN && (row_flags(calls, row) & FLAG_TRUNC));
-    return *changes || known->call == STAT;
+    *changes = type->call == TRUNCATE || (type->call == OPEN && (row_flags(calls, row) & FLAG_TRUNC));
+    return *changes || type->call == STAT;
 }
 
 void path_begin(struct calls *calls, struct running *call)
@@ -311,16 +311,16 @@ void path_begin(struct calls *calls, struct running *call)
         size_begin(calls, call, place.inode, changes);
 }
 
-static void path_found(struct calls *calls, const struct running *call, struct place *place, bool is_steady)
+static void path_reached(struct calls *calls, const struct running *call, struct place *place, bool is_steady)
 {
     uint32_t row = call->row, target = calls->in->path2[row];
     const uint8_t *text;
     size_t length;
 
-    switch (known_call(calls->in->call[row])->call) {
+    switch (call_type(calls->in->call[row])->call) {
     case STAT:
         names_confirm(calls, place, type_of_mode(calls->in->mode[row]));
-        stat_found(calls, place, place->inode, row, is_steady);
+        stat_end(calls, place, place->inode, row, is_steady);
         break;
     case READLINK:
         names_confirm(calls, place, TYPE_SYMLINK);
@@ -328,10 +328,10 @@ static void path_found(struct calls *calls, const struct running *call, struct p
         if (text_of(calls, target, &text, &length) && text_is_path(text, length) &&
             calls->in->result[row] != calls->in->bytes[row] && place->dentry != NOBODY &&
             !calls->inodes[place->inode].left) {
-            uint32_t said = calls_string(calls, text, length);
+            uint32_t number = calls_string(calls, text, length);
 
             calls->inodes[place->inode].type = TYPE_SYMLINK;
-            calls->inodes[place->inode].target = said;
+            calls->inodes[place->inode].target = number;
         }
         break;
     case TRUNCATE:
@@ -372,8 +372,8 @@ void path_end(struct calls *calls, const struct running *call)
     else
         is_steady = is_steady && call->sized == place.inode;
     if (row_succeeded(calls, call->row))
-        path_found(calls, call, &place, is_steady);
-    else if (found_nothing(calls, call->row))
+        path_reached(calls, call, &place, is_steady);
+    else if (is_not_found(calls, call->row))
         names_absent(calls, &place);
     else if (operation_of(calls, call)->call == READLINK && error_of(calls, call->row) == ERROR_INVAL)
         names_confirm(calls, &place, TYPE_UNKNOWN); // what is there is no link
@@ -399,7 +399,7 @@ static void remove_end(struct calls *calls, const struct running *call, struct p
         operation_of(calls, call)->call = RMDIR;
     if (row_succeeded(calls, call->row))
         names_confirm(calls, place, operation_of(calls, call)->call == RMDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
-    else if (found_nothing(calls, call->row))
+    else if (is_not_found(calls, call->row))
         names_absent(calls, place);
     else if (error == ERROR_NOTEMPTY || error == ERROR_ISDIR)
         names_confirm(calls, place, TYPE_DIRECTORY);
@@ -491,7 +491,7 @@ static void mknod_end(struct calls *calls, const struct running *call, struct pl
 // The calls that change the tree of names.
 void directory_end(struct calls *calls, const struct running *call)
 {
-    uint8_t step = known_call(calls->in->call[call->row])->step;
+    uint8_t step = call_type(calls->in->call[call->row])->step;
     struct place place;
 
     if (step == STEP_SYMLINK) {
@@ -526,7 +526,7 @@ void directory_changed(struct calls *calls, const struct running *call)
 
     if (!row_succeeded(calls, call->row))
         return;
-    if (known_call(in->call[call->row])->step == STEP_FCHDIR) {
+    if (call_type(in->call[call->row])->step == STEP_FCHDIR) {
         if (call->descriptor != NOBODY) {
             description_of(calls, call->descriptor)->is_directory = true;
             descriptor_is(calls, call->descriptor, LEFT_NOT);

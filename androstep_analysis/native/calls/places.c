@@ -71,7 +71,7 @@ static int64_t sought(struct calls *calls, const struct running *call, struct de
     int64_t offset = in->offset[call->row], result = in->result[call->row], position;
     int32_t whence = in->request[call->row];
 
-    if (known_call(in->call[call->row])->flags) { // _llseek returns 0
+    if (call_type(in->call[call->row])->flags) { // _llseek returns 0
         if (whence == 0)
             return offset;
         if (whence != 1 || description->position == NO_INT64 || offset == NO_INT64)
@@ -210,7 +210,7 @@ int64_t size_append(struct calls *calls, int32_t number, bool is_alone, int64_t 
 }
 
 // `bytes` were read at the place; `is_steady` where nothing changed the size meanwhile.
-void size_read(struct calls *calls, int32_t number, int64_t offset, int64_t asked, int64_t bytes, bool is_steady)
+void size_read(struct calls *calls, int32_t number, int64_t offset, int64_t requested, int64_t bytes, bool is_steady)
 {
     struct inode *inode = &calls->inodes[number];
     int64_t end;
@@ -222,7 +222,7 @@ void size_read(struct calls *calls, int32_t number, int64_t offset, int64_t aske
         inode->start_least = end;
         was_there(inode);
     }
-    if (is_steady && asked != NO_INT64 && bytes < asked && inode->size == NO_INT64 &&
+    if (is_steady && requested != NO_INT64 && bytes < requested && inode->size == NO_INT64 &&
         (bytes || (end == inode->start_least && end > inode->written_end)))
         size_learn(calls, number, end, SIZE_FROM_END);
 }

@@ -38,19 +38,19 @@ static int32_t thread_new(struct calls *calls, int32_t tid, int32_t process)
 // The thread of that name; one that nobody was seen making was there before the recording.
 int32_t thread_of(struct calls *calls, int32_t tid, int32_t pid)
 {
-    uint64_t known = map_value(&calls->thread_numbers, 0, (uint32_t)tid);
+    uint64_t number = map_value(&calls->thread_numbers, 0, (uint32_t)tid);
     int32_t process;
 
-    if (known) {
-        struct process *found = &calls->processes[calls->threads[known - 1].process];
+    if (number) {
+        struct process *owner = &calls->processes[calls->threads[number - 1].process];
 
-        if (found->pid == NO_INT32)
-            found->pid = pid;
-        return (int32_t)known - 1;
+        if (owner->pid == NO_INT32)
+            owner->pid = pid;
+        return (int32_t)number - 1;
     }
-    known = pid == NO_INT32 ? 0 : map_value(&calls->process_numbers, 0, (uint32_t)pid);
-    if (known && calls->processes[known - 1].nr_threads)
-        return thread_new(calls, tid, (int32_t)known - 1);
+    number = pid == NO_INT32 ? 0 : map_value(&calls->process_numbers, 0, (uint32_t)pid);
+    if (number && calls->processes[number - 1].nr_threads)
+        return thread_new(calls, tid, (int32_t)number - 1);
     process = process_new(calls, (struct process){.pid = pid,
                                                   .table = fd_table_new(calls),
                                                   .space = space_new(calls),

@@ -15,7 +15,7 @@ int64_t row_flags(const struct calls *calls, uint32_t row)
 {
     int64_t flags = calls->in->flags[row];
 
-    return (flags == NO_INT64 ? 0 : flags) | known_call(calls->in->call[row])->flags;
+    return (flags == NO_INT64 ? 0 : flags) | call_type(calls->in->call[row])->flags;
 }
 
 struct operation *operation_of(struct calls *calls, const struct running *call)

@@ -3,10 +3,10 @@
 
 static void swap(struct heap_place *one, struct heap_place *other)
 {
-    struct heap_place kept = *one;
+    struct heap_place saved = *one;
 
     *one = *other;
-    *other = kept;
+    *other = saved;
 }
 
 static void rise(struct heap_place *heap, size_t at)

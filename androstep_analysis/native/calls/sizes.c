@@ -7,7 +7,7 @@ static bool changes_size(uint8_t call)
 }
 
 // What a recording tells of the size at the start on rows of other calls than stat: ioshark.
-void size_told(struct calls *calls, const struct running *call)
+void size_recorded(struct calls *calls, const struct running *call)
 {
     int64_t size = calls->in->size[call->row];
     int32_t inode = size == NO_INT64 ? NOBODY : descriptor_inode(calls, call->descriptor);
@@ -18,19 +18,19 @@ void size_told(struct calls *calls, const struct running *call)
 
 void descriptor_begin(struct calls *calls, struct running *call)
 {
-    uint8_t known = operation_of(calls, call)->call;
+    uint8_t operation = operation_of(calls, call)->call;
     struct description *description = description_of(calls, call->descriptor);
     int32_t inode;
 
     if (row_succeeded(calls, call->row)) {
-        description->writes |= changes_size(known);
-        description->is_directory |= known == GETDENTS;
+        description->writes |= changes_size(operation);
+        description->is_directory |= operation == GETDENTS;
     }
-    if (!changes_size(known) && known != FSTAT)
+    if (!changes_size(operation) && operation != FSTAT)
         return;
     inode = descriptor_inode(calls, call->descriptor);
     if (inode != NOBODY)
-        size_begin(calls, call, inode, changes_size(known));
+        size_begin(calls, call, inode, changes_size(operation));
 }
 
 static void allocate_end(struct calls *calls, const struct running *call)
@@ -49,27 +49,27 @@ void descriptor_end(struct calls *calls, const struct running *call)
         [FTRUNCATE] = true, [FALLOCATE] = true,       [FADVISE] = true,
         [GETDENTS] = true,  [SYNC_FILE_RANGE] = true, [READAHEAD] = true,
     };
-    uint8_t known = operation_of(calls, call)->call;
+    uint8_t operation = operation_of(calls, call)->call;
     bool is_steady = size_end(calls, call);
     int32_t number = calls->descriptors[call->descriptor].description;
 
     if (!row_succeeded(calls, call->row))
         return;
-    if (PROVES[known])
+    if (PROVES[operation])
         descriptor_is(calls, call->descriptor, LEFT_NOT);
-    if (known == GETDENTS)
+    if (operation == GETDENTS)
         position_lose(calls, call->descriptor);
     if (call->sized == NOBODY)
         return;
-    if (known == FTRUNCATE)
+    if (operation == FTRUNCATE)
         size_set(calls, call->sized, is_steady ? calls->in->bytes[call->row] : NO_INT64);
-    else if (known == FALLOCATE)
+    else if (operation == FALLOCATE)
         allocate_end(calls, call);
     else
-        stat_found(calls, NULL, call->sized, call->row, is_steady);
+        stat_end(calls, NULL, call->sized, call->row, is_steady);
     if (calls->inodes[call->sized].left)
         description_is(calls, number, calls->inodes[call->sized].left);
-    else if (known == FSTAT && calls->in->mode[call->row] != NO_INT32 && (calls->in->mode[call->row] & 0170000))
+    else if (operation == FSTAT && calls->in->mode[call->row] != NO_INT32 && (calls->in->mode[call->row] & 0170000))
         descriptor_is(calls, call->descriptor, LEFT_NOT);
 }
 

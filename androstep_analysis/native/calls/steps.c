@@ -30,27 +30,27 @@ static bool has_text(const struct calls *calls, uint32_t row)
 // The call that a *at call without a path is, on the descriptor itself.
 static uint8_t call_on_descriptor(const struct calls *calls, uint32_t row)
 {
-    const struct known_call *known = known_call(calls->in->call[row]);
+    const struct call_type *type = call_type(calls->in->call[row]);
 
-    if (known->step != STEP_PATH || calls->in->fd[row] < 0 || has_text(calls, row))
+    if (type->step != STEP_PATH || calls->in->fd[row] < 0 || has_text(calls, row))
         return NO_CALL;
-    if (known->call == UTIMENS && calls->in->path[row] == NO_STRING)
+    if (type->call == UTIMENS && calls->in->path[row] == NO_STRING)
         return FUTIMENS;
-    return known->call == STAT && (row_flags(calls, row) & FLAG_AT_EMPTY_PATH) ? (uint8_t)FSTAT : (uint8_t)NO_CALL;
+    return type->call == STAT && (row_flags(calls, row) & FLAG_AT_EMPTY_PATH) ? (uint8_t)FSTAT : (uint8_t)NO_CALL;
 }
 
-static void begin_on_descriptor(struct calls *calls, struct running *call, uint8_t known)
+static void begin_on_descriptor(struct calls *calls, struct running *call, uint8_t operation)
 {
     call->descriptor = first_descriptor(calls, call);
     call->operation = (int32_t)calls->nr_operations;
-    calls_operation(calls, call->row, call->thread, known)->descriptor = call->descriptor;
+    calls_operation(calls, call->row, call->thread, operation)->descriptor = call->descriptor;
     if (call->descriptor == NOBODY)
         operation_of(calls, call)->left = LEFT_UNKNOWN;
-    else if (known != FSTAT)
-        size_told(calls, call);
+    else if (operation != FSTAT)
+        size_recorded(calls, call);
 }
 
-static void begin_on_path(struct calls *calls, struct running *call, const struct known_call *known)
+static void begin_on_path(struct calls *calls, struct running *call, const struct call_type *type)
 {
     const struct calls_input *in = calls->in;
     const uint8_t *text;
@@ -61,13 +61,13 @@ static void begin_on_path(struct calls *calls, struct running *call, const struc
         call->descriptor = first_descriptor(calls, call);
     if (in->fd2[call->row] >= 0 && text_of(calls, in->path2[call->row], &text, &length) && length && *text != '/')
         call->descriptor2 = second_descriptor(calls, call);
-    if (known->step == STEP_CHDIR) {
+    if (type->step == STEP_CHDIR) {
         leave(calls, call->row, LEFT_NO_EFFECT);
         return;
     }
     call->operation = (int32_t)calls->nr_operations;
-    calls_operation(calls, call->row, call->thread, known->call);
-    if (known->step == STEP_OPEN || known->step == STEP_PATH)
+    calls_operation(calls, call->row, call->thread, type->call);
+    if (type->step == STEP_OPEN || type->step == STEP_PATH)
         path_begin(calls, call);
 }
 
@@ -75,7 +75,7 @@ static void begin_on_path(struct calls *calls, struct running *call, const struc
 static void resume(struct calls *calls, uint32_t row, int32_t thread)
 {
     const struct calls_input *in = calls->in;
-    uint8_t step = known_call(in->call[row])->step;
+    uint8_t step = call_type(in->call[row])->step;
     int64_t result = in->result[row];
     int32_t descriptor;
     struct place place;
@@ -96,10 +96,10 @@ static void resume(struct calls *calls, uint32_t row, int32_t thread)
 // Calls of which only the end is recorded, or none: they are left out, but what they opened or ended counts.
 static bool is_partial(struct calls *calls, uint32_t row, int32_t thread)
 {
-    const struct known_call *known = known_call(calls->in->call[row]);
+    const struct call_type *type = call_type(calls->in->call[row]);
     int64_t result = calls->in->result[row];
 
-    if (known->step == STEP_EXIT || known->step == STEP_EXIT_GROUP)
+    if (type->step == STEP_EXIT || type->step == STEP_EXIT_GROUP)
         return false;
     if (calls->in->state[row] == STATE_WHOLE &&
         (calls->in->failed[row] != 1 || result == NO_INT64 || -result < FIRST_INTERNAL_ERROR))
@@ -111,23 +111,23 @@ static bool is_partial(struct calls *calls, uint32_t row, int32_t thread)
 }
 
 // Begins a call on a descriptor; false where nothing is to be done at its end.
-static bool begin_descriptor_step(struct calls *calls, struct running *call, const struct known_call *known)
+static bool begin_descriptor_step(struct calls *calls, struct running *call, const struct call_type *type)
 {
-    if (known->step == STEP_FCNTL && !is_duplicate(calls, call->row)) {
+    if (type->step == STEP_FCNTL && !is_duplicate(calls, call->row)) {
         call->descriptor = first_descriptor(calls, call);
         leave(calls, call->row,
               call->descriptor == NOBODY ? (uint8_t)LEFT_UNKNOWN
                                          : left_of(calls, call->descriptor, descriptor_control(calls, call)));
         return false;
     }
-    if (known->step == STEP_DUP_TO && !is_duplicate(calls, call->row)) {
+    if (type->step == STEP_DUP_TO && !is_duplicate(calls, call->row)) {
         leave(calls, call->row, LEFT_NO_EFFECT);
         return false;
     }
-    begin_on_descriptor(calls, call, known->call);
+    begin_on_descriptor(calls, call, type->call);
     if (call->descriptor == NOBODY)
         return false;
-    switch (known->step) {
+    switch (type->step) {
     case STEP_CLOSE:
         close_begin(calls, call);
         return false;
@@ -137,8 +137,8 @@ static bool begin_descriptor_step(struct calls *calls, struct running *call, con
     case STEP_STREAM:
     case STEP_PLACE:
         operation_of(calls, call)->offset = calls->in->offset[call->row];
-        if (transfer_is_at_position(calls, call->row) && known->step == STEP_PLACE) // preadv2 with offset -1
-            operation_of(calls, call)->call = transfer_is_write(known->call) ? WRITEV : READV;
+        if (transfer_is_at_position(calls, call->row) && type->step == STEP_PLACE) // preadv2 with offset -1
+            operation_of(calls, call)->call = transfer_is_write(type->call) ? WRITEV : READV;
         transfer_begin(calls, call);
         break;
     case STEP_DESCRIPTOR:
@@ -150,58 +150,58 @@ static bool begin_descriptor_step(struct calls *calls, struct running *call, con
     return true;
 }
 
-static bool begin_memory(struct calls *calls, struct running *call, const struct known_call *known)
+static bool begin_memory(struct calls *calls, struct running *call, const struct call_type *type)
 {
     const struct calls_input *in = calls->in;
 
-    if (known->step == STEP_MREMAP) {
+    if (type->step == STEP_MREMAP) {
         if (row_succeeded(calls, call->row) && in->address[call->row] != NO_INT64 && in->result[call->row] != NO_INT64)
             mapping_move(calls, call->thread, call->row);
         leave(calls, call->row, LEFT_MEMORY);
         return false;
     }
-    if (known->step == STEP_MMAP && in->fd[call->row] >= 0 && !(row_flags(calls, call->row) & FLAG_ANONYMOUS)) {
+    if (type->step == STEP_MMAP && in->fd[call->row] >= 0 && !(row_flags(calls, call->row) & FLAG_ANONYMOUS)) {
         begin_on_descriptor(calls, call, MMAP);
         return call->descriptor != NOBODY;
     }
-    if (known->step == STEP_MMAP) {
+    if (type->step == STEP_MMAP) {
         leave(calls, call->row, LEFT_MEMORY);
         return true;
     }
     call->operation = (int32_t)calls->nr_operations;
-    calls_operation(calls, call->row, call->thread, known->call);
+    calls_operation(calls, call->row, call->thread, type->call);
     memory_begin(calls, call);
     return false;
 }
 
-static void begin_process(struct calls *calls, const struct running *call, const struct known_call *known)
+static void begin_process(struct calls *calls, const struct running *call, const struct call_type *type)
 {
     int64_t child = calls->in->result[call->row];
 
     leave(calls, call->row, LEFT_PROCESS);
-    if (known->step == STEP_CLONE && row_succeeded(calls, call->row) && child > 0 && child <= INT32_MAX)
+    if (type->step == STEP_CLONE && row_succeeded(calls, call->row) && child > 0 && child <= INT32_MAX)
         process_clone(calls, call->thread, call->row, row_flags(calls, call->row), (int32_t)child);
-    else if (known->step == STEP_EXIT || known->step == STEP_EXIT_GROUP)
-        process_exit(calls, call->thread, call->row, known->step == STEP_EXIT_GROUP);
-    else if (known->step == STEP_UNSHARE && row_succeeded(calls, call->row))
+    else if (type->step == STEP_EXIT || type->step == STEP_EXIT_GROUP)
+        process_exit(calls, call->thread, call->row, type->step == STEP_EXIT_GROUP);
+    else if (type->step == STEP_UNSHARE && row_succeeded(calls, call->row))
         process_unshare(calls, call->thread, call->row, row_flags(calls, call->row));
 }
 
 // A call that is left out, whatever it does; what it shows of its descriptor counts.
-static void begin_left(struct calls *calls, struct running *call, const struct known_call *known)
+static void begin_left(struct calls *calls, struct running *call, const struct call_type *type)
 {
-    uint8_t left = known->step == STEP_UNSUPPORTED ? (uint8_t)LEFT_UNSUPPORTED : known->left;
+    uint8_t left = type->step == STEP_UNSUPPORTED ? (uint8_t)LEFT_UNSUPPORTED : type->left;
 
     call->descriptor = first_descriptor(calls, call);
-    if (known->step == STEP_IOCTL)
+    if (type->step == STEP_IOCTL)
         left = call->descriptor == NOBODY ? LEFT_UNKNOWN : device_control(calls, call);
-    if (known->step == STEP_ON_SPECIAL && row_succeeded(calls, call->row) && call->descriptor != NOBODY)
-        descriptor_is(calls, call->descriptor, known->left);
+    if (type->step == STEP_ON_SPECIAL && row_succeeded(calls, call->row) && call->descriptor != NOBODY)
+        descriptor_is(calls, call->descriptor, type->left);
     leave(calls, call->row, left_of(calls, call->descriptor, left));
 }
 
 // Whether there is more to be done at the end of the call.
-static bool begin(struct calls *calls, struct running *call, const struct known_call *known)
+static bool begin(struct calls *calls, struct running *call, const struct call_type *type)
 {
     uint8_t on_descriptor = call_on_descriptor(calls, call->row);
 
@@ -211,11 +211,11 @@ static bool begin(struct calls *calls, struct running *call, const struct known_
             descriptor_begin(calls, call);
         return call->descriptor != NOBODY;
     }
-    if (needs_path(known->step)) {
-        begin_on_path(calls, call, known);
+    if (needs_path(type->step)) {
+        begin_on_path(calls, call, type);
         return true;
     }
-    switch (known->step) {
+    switch (type->step) {
     case STEP_CLOSE:
     case STEP_DUP:
     case STEP_DUP_TO:
@@ -224,17 +224,17 @@ static bool begin(struct calls *calls, struct running *call, const struct known_
     case STEP_STREAM:
     case STEP_PLACE:
     case STEP_DESCRIPTOR:
-        return begin_descriptor_step(calls, call, known);
+        return begin_descriptor_step(calls, call, type);
     case STEP_BETWEEN:
         call->operation = (int32_t)calls->nr_operations;
-        calls_operation(calls, call->row, call->thread, known->call);
+        calls_operation(calls, call->row, call->thread, type->call);
         between_begin(calls, call);
         return true;
     case STEP_MMAP:
     case STEP_MUNMAP:
     case STEP_MREMAP:
     case STEP_MSYNC:
-        return begin_memory(calls, call, known);
+        return begin_memory(calls, call, type);
     case STEP_SYNC:
         calls_operation(calls, call->row, call->thread, SYNC);
         return false;
@@ -242,7 +242,7 @@ static bool begin(struct calls *calls, struct running *call, const struct known_
     case STEP_UNSHARE:
     case STEP_EXIT:
     case STEP_EXIT_GROUP:
-        begin_process(calls, call, known);
+        begin_process(calls, call, type);
         return false;
     case STEP_CLOSE_RANGE:
         leave(calls, call->row, LEFT_PROCESS);
@@ -251,8 +251,8 @@ static bool begin(struct calls *calls, struct running *call, const struct known_
     case STEP_IOCTL:
     case STEP_ON_SPECIAL:
     case STEP_UNSUPPORTED:
-        begin_left(calls, call, known);
-        return known->step == STEP_ON_SPECIAL && known->flags;
+        begin_left(calls, call, type);
+        return type->step == STEP_ON_SPECIAL && type->flags;
     case STEP_FCHDIR:
         call->descriptor = first_descriptor(calls, call);
         leave(calls, call->row, LEFT_NO_EFFECT);
@@ -262,10 +262,10 @@ static bool begin(struct calls *calls, struct running *call, const struct known_
     case STEP_SPECIAL:
     case STEP_SPECIAL_PAIR:
     case STEP_FOREIGN:
-        leave(calls, call->row, known->left);
+        leave(calls, call->row, type->left);
         return true;
     default:
-        leave(calls, call->row, known->left);
+        leave(calls, call->row, type->left);
         return false;
     }
 }
@@ -285,15 +285,15 @@ static int64_t end_of(const struct calls_input *in, uint32_t row)
 bool call_is_early(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
-    uint8_t step = known_call(in->call[call->row])->step;
+    uint8_t step = call_type(in->call[call->row])->step;
     bool makes = step == STEP_OPEN || step == STEP_DUP || step == STEP_FCNTL || step == STEP_SPECIAL;
     int64_t result = step == STEP_SPECIAL_PAIR ? in->fd[call->row] : makes ? in->result[call->row] : NO_INT64;
 
     if (!row_succeeded(calls, call->row) || result < 0 || result > INT32_MAX)
         return false;
-    return descriptor_is_known(calls, call->thread, (int32_t)result) ||
+    return descriptor_was_opened(calls, call->thread, (int32_t)result) ||
            (step == STEP_SPECIAL_PAIR && in->fd2[call->row] >= 0 &&
-            descriptor_is_known(calls, call->thread, in->fd2[call->row]));
+            descriptor_was_opened(calls, call->thread, in->fd2[call->row]));
 }
 
 static void take_in(struct calls *calls, const struct running *call)
@@ -306,7 +306,7 @@ static void take_in(struct calls *calls, const struct running *call)
 void call_begin(struct calls *calls, uint32_t row)
 {
     const struct calls_input *in = calls->in;
-    const struct known_call *known = known_call(in->call[row]);
+    const struct call_type *type = call_type(in->call[row]);
     struct running call = {
         .end_ns = end_of(in, row),
         .row = row,
@@ -322,7 +322,7 @@ void call_begin(struct calls *calls, uint32_t row)
     descriptor_install_late(calls, call.thread, row);
     calls->threads[call.thread].row = row;
     take_in(calls, &call);
-    if (is_partial(calls, row, call.thread) || !begin(calls, &call, known))
+    if (is_partial(calls, row, call.thread) || !begin(calls, &call, type))
         return;
     if (call.end_ns <= in->ts_ns[row] && call_is_early(calls, &call))
         call.end_ns = INT64_MAX;
@@ -352,9 +352,9 @@ static void end_on_descriptor(struct calls *calls, struct running *call, uint8_t
 static void end_step(struct calls *calls, const struct running *begun)
 {
     struct running call = *begun;
-    const struct known_call *known = known_call(calls->in->call[call.row]);
+    const struct call_type *type = call_type(calls->in->call[call.row]);
 
-    switch (known->step) {
+    switch (type->step) {
     case STEP_OPEN:
         open_end(calls, &call);
         break;
@@ -396,7 +396,7 @@ static void end_step(struct calls *calls, const struct running *begun)
         foreign_end(calls, &call);
         break;
     default:
-        end_on_descriptor(calls, &call, known->step);
+        end_on_descriptor(calls, &call, type->step);
         break;
     }
 }

@@ -5,7 +5,7 @@
 
 enum { LLSEEK = 1 };
 
-static const struct known_call CALLS[] = {
+static const struct call_type CALLS[] = {
     {"open", STEP_OPEN, OPEN, 0, 0},
     {"openat", STEP_OPEN, OPEN, 0, 0},
     {"openat2", STEP_OPEN, OPEN, 0, 0},
@@ -220,9 +220,9 @@ static const struct known_call CALLS[] = {
 
 enum { NR_CALLS = sizeof(CALLS) / sizeof(*CALLS) };
 
-static const struct known_call OTHER = {"", STEP_NOTHING, NO_CALL, LEFT_NO_EFFECT, 0};
+static const struct call_type OTHER = {"", STEP_NOTHING, NO_CALL, LEFT_NO_EFFECT, 0};
 
-const struct known_call *known_call(uint8_t number)
+const struct call_type *call_type(uint8_t number)
 {
     _Static_assert((int)NR_CALLS < (int)CALL_UNKNOWN, "numbers of calls do not fit");
     return number < NR_CALLS ? &CALLS[number] : &OTHER;

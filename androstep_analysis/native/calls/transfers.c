@@ -10,7 +10,7 @@ bool transfer_is_at_position(const struct calls *calls, uint32_t row)
 {
     int64_t offset = calls->in->offset[row];
 
-    return known_call(calls->in->call[row])->step == STEP_STREAM || offset == -1 || offset == NO_INT64;
+    return call_type(calls->in->call[row])->step == STEP_STREAM || offset == -1 || offset == NO_INT64;
 }
 
 // Bytes that were moved; where results are not recorded, those that were asked for. NO_INT64: nobody knows.
@@ -30,16 +30,16 @@ static bool appends(struct calls *calls, const struct running *call)
 
 void transfer_begin(struct calls *calls, struct running *call)
 {
-    uint8_t known = known_call(calls->in->call[call->row])->call;
+    uint8_t operation = call_type(calls->in->call[call->row])->call;
     struct description *description = description_of(calls, call->descriptor);
     int32_t inode = descriptor_inode(calls, call->descriptor);
 
     if (row_succeeded(calls, call->row)) {
-        description->writes |= transfer_is_write(known);
-        description->reads |= !transfer_is_write(known);
+        description->writes |= transfer_is_write(operation);
+        description->reads |= !transfer_is_write(operation);
     }
     if (inode != NOBODY)
-        size_begin(calls, call, inode, transfer_is_write(known));
+        size_begin(calls, call, inode, transfer_is_write(operation));
     if (transfer_is_at_position(calls, call->row))
         position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
 }
@@ -62,7 +62,7 @@ static int64_t append_end(struct calls *calls, const struct running *call, int64
 void transfer_end(struct calls *calls, const struct running *call)
 {
     uint32_t row = call->row;
-    bool writes = transfer_is_write(known_call(calls->in->call[row])->call), is_steady = size_end(calls, call);
+    bool writes = transfer_is_write(call_type(calls->in->call[row])->call), is_steady = size_end(calls, call);
     int64_t moved = moved_by(calls, row), offset = calls->in->offset[row];
 
     if (moved == NO_INT64) {
@@ -120,7 +120,7 @@ void between_begin(struct calls *calls, struct running *call)
 {
     const struct calls_input *in = calls->in;
     struct operation *operation;
-    bool is_sendfile = known_call(in->call[call->row])->call == SENDFILE;
+    bool is_sendfile = call_type(in->call[call->row])->call == SENDFILE;
     int64_t from_offset = is_sendfile ? in->offset2[call->row] : in->offset[call->row];
     int64_t to_offset = is_sendfile ? NO_INT64 : in->offset2[call->row];
     int32_t inode;

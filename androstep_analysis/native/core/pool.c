@@ -11,10 +11,10 @@ enum { BLOCK_HEAD = 16 };
 
 void *pool_take(struct pool *pool)
 {
-    void *object = pool->given_back;
+    void *object = pool->free_objects;
 
     if (object) {
-        memcpy(&pool->given_back, object, sizeof(void *));
+        memcpy(&pool->free_objects, object, sizeof(void *));
         return object;
     }
     if (!pool->left) {
@@ -32,8 +32,8 @@ void *pool_take(struct pool *pool)
 
 void pool_give_back(struct pool *pool, void *object)
 {
-    memcpy(object, &pool->given_back, sizeof(void *));
-    pool->given_back = object;
+    memcpy(object, &pool->free_objects, sizeof(void *));
+    pool->free_objects = object;
 }
 
 void pool_free(struct pool *pool)
@@ -44,6 +44,6 @@ void pool_free(struct pool *pool)
         memcpy(&pool->blocks, block, sizeof(void *));
         free(block);
     }
-    pool->given_back = NULL;
+    pool->free_objects = NULL;
     pool->left = 0;
 }

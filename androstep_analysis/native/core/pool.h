@@ -6,7 +6,7 @@
 struct pool {
     size_t size; // of an object, at least that of a pointer
     void *blocks;
-    void *given_back;
+    void *free_objects;
     size_t left; // objects of the last block that were never taken
 };
 

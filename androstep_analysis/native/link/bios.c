@@ -208,7 +208,7 @@ static void give_up(struct linker *linker, struct request *request, struct bio *
         if (!has_waited && bio->requests == 1)
             request->holds++;
     }
-    if (bio->kept == linker->counts || bio->requests != 1)
+    if (bio->counted == linker->counts || bio->requests != 1)
         return;
     if (bio->waiting)
         request->holds--;
@@ -218,7 +218,7 @@ static void give_up(struct linker *linker, struct request *request, struct bio *
         strand(linker, bio);
 }
 
-// Tells the request anew which bios it has, by its pieces up to `end`; those bios are `kept`.
+// Tells the request anew which bios it has, by its pieces up to `end`; those bios are `counted`.
 static struct piece *count_bios(struct linker *linker, struct request *request, int64_t end)
 {
     struct piece *last = NULL;
@@ -229,9 +229,9 @@ static struct piece *count_bios(struct linker *linker, struct request *request, 
     request->first.event.number = NO_EVENT;
     for (struct piece *piece = request->pieces; piece && piece->sector < end; piece = piece->next) {
         last = piece;
-        if (!piece->bio || piece->bio->kept == linker->counts)
+        if (!piece->bio || piece->bio->counted == linker->counts)
             continue;
-        piece->bio->kept = linker->counts;
+        piece->bio->counted = linker->counts;
         take_from(request, piece->bio, meaning_of(linker, piece->bio->queued.event.rwbs).flags);
     }
     return last;
@@ -289,7 +289,7 @@ const struct bio *bio_at(const struct device *device, uint8_t op, int64_t sector
 
 uint8_t waiting_operation(const struct step *step, uint8_t none)
 {
-    uint8_t found = none;
+    uint8_t latest = none;
     uint64_t last = 0;
 
     for (uint8_t op = 0; op < NR_OPERATIONS; op++) {
@@ -298,10 +298,10 @@ uint8_t waiting_operation(const struct step *step, uint8_t none)
 
         if (number > last) {
             last = number;
-            found = op;
+            latest = op;
         }
     }
-    return found;
+    return latest;
 }
 
 void bio_queue(struct linker *linker, const struct step *step)

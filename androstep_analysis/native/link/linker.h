@@ -57,7 +57,7 @@ struct bio {
     size_t requests;       // that took sectors of it; exact up to 2
     struct request *first; // while it is the only one
     uint64_t last_request; // number of the one that took sectors last
-    uint64_t kept;         // number of the last count that met it
+    uint64_t counted;      // number of the last count that met it
 };
 
 struct piece {

@@ -155,13 +155,13 @@ static bool add_order(struct lanes *lanes, int64_t request, int64_t after)
 static bool end_flush(struct lanes *lanes, int64_t request)
 {
     struct flush flush = {request, lanes->lanes[lanes->on[request]].begun, lanes->nr_ended};
-    size_t kept = 0;
+    size_t pending = 0;
 
     for (size_t index = 0; index < lanes->nr_flushes; index++)
         if (lanes->flushes[index].ended >= flush.begun)
-            lanes->flushes[kept++] = lanes->flushes[index];
-    lanes->nr_flushes = kept;
-    if (kept == lanes->flushes_room) {
+            lanes->flushes[pending++] = lanes->flushes[index];
+    lanes->nr_flushes = pending;
+    if (pending == lanes->flushes_room) {
         struct flush *grown = array_grow(lanes->flushes, &lanes->flushes_room, sizeof(*grown));
 
         if (!grown)

@@ -103,13 +103,13 @@ static void take_free(struct layer *layer)
 
 static size_t fewest_used(const struct layer *layer)
 {
-    size_t found = layer->nr_segments;
+    size_t emptiest = layer->nr_segments;
 
     for (size_t segment = 0; segment < layer->nr_segments; segment++)
         if (segment != layer->head && !layer->is_free[segment] &&
-            (found == layer->nr_segments || layer->used[segment] < layer->used[found]))
-            found = segment;
-    return found;
+            (emptiest == layer->nr_segments || layer->used[segment] < layer->used[emptiest]))
+            emptiest = segment;
+    return emptiest;
 }
 
 static bool move(struct layer *layer, size_t page, enum layer_kind kind)

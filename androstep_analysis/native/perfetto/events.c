@@ -131,7 +131,7 @@ static bool read_event(struct perfetto *trace, struct wire event, struct output 
         return true;
     }
     if (body_number < EVENT_NUMBERS) {
-        shape = trace->known[body_number];
+        shape = trace->shapes[body_number];
     } else if (body_number >= FIRST_DESCRIBED && body_number <= LAST_DESCRIBED && trace->described) {
         shape = trace->described[body_number - FIRST_DESCRIBED];
     }
@@ -223,10 +223,10 @@ static void read_compact(struct perfetto *trace, struct wire message)
         else if (number == 11)
             wakings.names = field.bytes;
     }
-    if (trace->known[SCHED_SWITCH])
-        read_compact_rows(trace, switches, names, nr_names, trace->known[SCHED_SWITCH]->kind);
-    if (trace->known[SCHED_WAKING])
-        read_compact_rows(trace, wakings, names, nr_names, trace->known[SCHED_WAKING]->kind);
+    if (trace->shapes[SCHED_SWITCH])
+        read_compact_rows(trace, switches, names, nr_names, trace->shapes[SCHED_SWITCH]->kind);
+    if (trace->shapes[SCHED_WAKING])
+        read_compact_rows(trace, wakings, names, nr_names, trace->shapes[SCHED_WAKING]->kind);
     free(names);
 }
 

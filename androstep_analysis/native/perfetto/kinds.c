@@ -35,7 +35,7 @@ void free_kinds(struct perfetto *trace)
         free(trace->kinds[number]);
     free(trace->kinds[MAX_KINDS]);
     for (unsigned number = 0; number < EVENT_NUMBERS; number++)
-        free(trace->known[number]);
+        free(trace->shapes[number]);
     for (size_t number = 0; trace->described && number <= LAST_DESCRIBED - FIRST_DESCRIBED; number++)
         free(trace->described[number]);
     free(trace->described);
@@ -118,8 +118,8 @@ API bool perfetto_number(struct perfetto *trace, unsigned number, const char *na
         at += length;
         at += *at == ' ';
     }
-    free(trace->known[number]);
-    trace->known[number] = shape;
+    free(trace->shapes[number]);
+    trace->shapes[number] = shape;
     return true;
 }
 

@@ -260,10 +260,10 @@ static bool next_packet(struct wire *rest, struct wire *packet, bool *is_short)
 // Whether packets begin here: fields of the service stand in each, and nothing in them is damaged.
 static bool is_plausible(struct wire rest, bool *is_short)
 {
-    unsigned found = 0;
+    unsigned packets = 0;
     struct wire packet;
 
-    while (found < PLAUSIBLE_PACKETS && next_packet(&rest, &packet, is_short)) {
+    while (packets < PLAUSIBLE_PACKETS && next_packet(&rest, &packet, is_short)) {
         struct field field;
         uint32_t number;
         unsigned fields = 0;
@@ -276,13 +276,13 @@ static bool is_plausible(struct wire rest, bool *is_short)
         }
         if (!is_service || (fields <= PLAUSIBLE_FIELDS && packet.at != packet.end))
             return false;
-        found++;
+        packets++;
     }
-    if (found) {
+    if (packets) {
         bool is_at_end = rest.at == rest.end || *is_short;
 
         *is_short = false;
-        return is_at_end || found == PLAUSIBLE_PACKETS;
+        return is_at_end || packets == PLAUSIBLE_PACKETS;
     }
     return false;
 }
@@ -481,12 +481,12 @@ API void perfetto_drop_rows(struct table *table, size_t first)
 {
     static const uint8_t sizes[] = {[KIND_INT64] = 8, [KIND_INT32] = 4,  [KIND_UINT32] = 4,
                                     [KIND_BOOL] = 1,  [KIND_STRING] = 4, [KIND_CODE] = 1};
-    size_t kept = table->rows - first;
+    size_t remaining = table->rows - first;
 
     for (size_t column = 0; column < table->nr_columns; column++) {
         move_rows(table, column, first, sizes[table->kinds[column]]);
-        for (size_t row = kept; row < table->rows; row++)
+        for (size_t row = remaining; row < table->rows; row++)
             no_value(table, column, row);
     }
-    table->rows = kept;
+    table->rows = remaining;
 }

@@ -182,7 +182,7 @@ struct perfetto {
     struct event *kinds[MAX_KINDS + 1]; // the last counts what there was no room for
     unsigned nr_kinds;
     struct strings *kind_names; // string `number` is the name of kind `number`
-    struct shape *known[EVENT_NUMBERS];
+    struct shape *shapes[EVENT_NUMBERS];
     struct shape **described;
     uint64_t unknown_numbers[EVENT_NUMBERS];
     uint64_t packets[PACKET_FIELDS];

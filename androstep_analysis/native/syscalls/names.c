@@ -268,9 +268,9 @@ static int name_find(const struct name_table *table, struct text name, int none)
 {
     for (size_t slot = slot_of(name); table->slots[slot]; slot = (slot + 1) % PLACES) {
         int number = table->slots[slot] - 1;
-        struct text known = table->names[number];
+        struct text candidate = table->names[number];
 
-        if (text_length(known) == text_length(name) && !memcmp(known.at, name.at, text_length(name)))
+        if (text_length(candidate) == text_length(name) && !memcmp(candidate.at, name.at, text_length(name)))
             return table->values[number];
     }
     return none;

@@ -45,13 +45,13 @@ API void pairs_free(struct pairs *pairs)
     free(pairs);
 }
 
-API struct pairs *pairs_new(const struct knowledge *known)
+API struct pairs *pairs_new(const struct knowledge *knowledge)
 {
     struct pairs *pairs = calloc(1, sizeof(*pairs));
 
     if (!pairs)
         return NULL;
-    pairs->rows.known = *known;
+    pairs->rows.knowledge = *knowledge;
     pairs->rows.texts = strings_new();
     if (pairs->rows.texts)
         return pairs;
@@ -121,8 +121,8 @@ static uint32_t call_of_name(struct pairs *pairs, uint32_t number)
         return NO_STRING;
     if (!*place) {
         text = strings_text(pairs->in->strings, number, &length);
-        call = strings_add(pairs->rows.known.names, text, length);
-        *place = (uint64_t)(call < pairs->rows.known.nr_calls ? pairs->rows.known.calls[call].name : call) + 1;
+        call = strings_add(pairs->rows.knowledge.names, text, length);
+        *place = (uint64_t)(call < pairs->rows.knowledge.nr_calls ? pairs->rows.knowledge.calls[call].name : call) + 1;
     }
     return (uint32_t)(*place - 1);
 }
@@ -137,13 +137,13 @@ static uint32_t call_at(struct pairs *pairs, size_t row)
 
     if (name != NO_STRING)
         return call_of_name(pairs, name);
-    if (number >= 0 && (uint64_t)number < pairs->rows.known.nr_numbers &&
-        pairs->rows.known.numbers[number] != NO_STRING)
-        return pairs->rows.known.numbers[number];
+    if (number >= 0 && (uint64_t)number < pairs->rows.knowledge.nr_numbers &&
+        pairs->rows.knowledge.numbers[number] != NO_STRING)
+        return pairs->rows.knowledge.numbers[number];
     pairs->counts.nameless++;
     length = number == NO_INT64 ? snprintf(text, sizeof(text), "syscall")
                                 : snprintf(text, sizeof(text), "syscall_0x%llx", (unsigned long long)number);
-    return strings_add(pairs->rows.known.names, (const uint8_t *)text, (size_t)length);
+    return strings_add(pairs->rows.knowledge.names, (const uint8_t *)text, (size_t)length);
 }
 
 // Room for one thread more; false where memory is short.
@@ -178,7 +178,7 @@ static struct pending *thread_at(struct pairs *pairs, size_t row)
 static void add_path(struct pairs *pairs, struct pending *thread, int64_t place, uint32_t number)
 {
     if (thread->nr_paths < MAX_PATHS)
-        thread->paths[thread->nr_paths++] = (struct given_path){place, text_in(pairs, number)};
+        thread->paths[thread->nr_paths++] = (struct path_argument){place, text_in(pairs, number)};
 }
 
 // The paths that an event tells itself, in the order of the arguments where `place` is none.
@@ -197,7 +197,7 @@ static void give_up(struct pairs *pairs, struct pending *thread)
 {
     if (!thread->is_begun)
         return;
-    pairs->counts.forgotten += !(call_numbered(&pairs->rows.known, thread->call)->flags & CALL_NO_RETURN);
+    pairs->counts.forgotten += !(call_numbered(&pairs->rows.knowledge, thread->call)->flags & CALL_NO_RETURN);
     put_unfinished(&pairs->rows, thread);
     thread->is_begun = false;
 }
@@ -234,7 +234,7 @@ static void end_alone(struct pairs *pairs, const struct pending *thread, size_t 
         .pid = int32_at(in, CALL_EVENT_PID, row),
     };
 
-    if (call_numbered(&pairs->rows.known, call)->flags & CALL_MAKES && !result)
+    if (call_numbered(&pairs->rows.knowledge, call)->flags & CALL_MAKES && !result)
         return;
     put_resumed(&pairs->rows, &resumed, result);
 }

@@ -80,7 +80,7 @@ void rows_free(struct call_rows *rows)
 // --- values
 // -----------------------------------------------------------------------------------------------------------
 
-static void put_known(struct table *table, size_t column, size_t row, uint64_t number)
+static void put_number_of_string(struct table *table, size_t column, size_t row, uint64_t number)
 {
     if (number)
         put_uint32(table, column, row, (uint32_t)(number - 1));
@@ -89,7 +89,7 @@ static void put_known(struct table *table, size_t column, size_t row, uint64_t n
 // One of the names or of the texts of calls.
 static void put_copy(struct call_rows *rows, size_t column, size_t row, unsigned space, uint32_t number)
 {
-    const struct strings *strings = space == TEXTS ? rows->texts : rows->known.names;
+    const struct strings *strings = space == TEXTS ? rows->texts : rows->knowledge.names;
     uint64_t *place = number == NO_STRING ? NULL : map_add(&rows->texts_out, space, number);
     const uint8_t *text;
     size_t length;
@@ -100,13 +100,13 @@ static void put_copy(struct call_rows *rows, size_t column, size_t row, unsigned
         text = strings_text(strings, number, &length);
         *place = (uint64_t)strings_add(rows->out->strings, text, length) + 1;
     }
-    put_known(rows->out, column, row, *place);
+    put_number_of_string(rows->out, column, row, *place);
 }
 
 // The words for the bits of `value`, which are separated by |; what no word stands for follows as a number.
 static size_t words_of(const struct call_rows *rows, const struct word_set *set, uint64_t value, char *text)
 {
-    const struct word *words = rows->known.words + set->first;
+    const struct word *words = rows->knowledge.words + set->first;
     size_t length = 0, size;
     uint64_t rest = value;
 
@@ -115,7 +115,7 @@ static size_t words_of(const struct call_rows *rows, const struct word_set *set,
 
         if ((rest & words[n].mask) != words[n].value || (!words[n].value && length))
             continue;
-        name = strings_text(rows->known.names, words[n].name, &size);
+        name = strings_text(rows->knowledge.names, words[n].name, &size);
         if (length + size + 24 > LONGEST_WORDS)
             break;
         if (length)
@@ -142,16 +142,16 @@ static void put_words(struct call_rows *rows, size_t column, size_t row, unsigne
         if (set == DECIMALS)
             length = (size_t)snprintf(text, sizeof(text), "%d", (int32_t)(uint32_t)value);
         else
-            length = words_of(rows, &rows->known.sets[set], value, text);
+            length = words_of(rows, &rows->knowledge.sets[set], value, text);
         *place = (uint64_t)strings_add(rows->out->strings, (const uint8_t *)text, length) + 1;
     }
-    put_known(rows->out, column, row, *place);
+    put_number_of_string(rows->out, column, row, *place);
 }
 
 // A register's bits as a signed number of the machine.
 static int64_t as_signed(const struct call_rows *rows, int64_t bits)
 {
-    return rows->known.long_bytes == 4 ? (int32_t)(uint32_t)(uint64_t)bits : bits;
+    return rows->knowledge.long_bytes == 4 ? (int32_t)(uint32_t)(uint64_t)bits : bits;
 }
 
 static bool is_done(const struct step *step, const struct pending *call)
@@ -257,7 +257,7 @@ static void put_error(struct call_rows *rows, size_t row, int64_t result)
         else
             *place = (uint64_t)strings_add(rows->out->strings, (const uint8_t *)"?", 1) + 1;
     }
-    put_known(rows->out, SYSCALL_ERROR, row, *place);
+    put_number_of_string(rows->out, SYSCALL_ERROR, row, *place);
 }
 
 static void put_result(struct call_rows *rows, size_t row, int64_t bits)
@@ -267,7 +267,7 @@ static void put_result(struct call_rows *rows, size_t row, int64_t bits)
     if (bits == NO_INT64)
         return;
     // Memory in the upper half of 32 bits is no error.
-    if (rows->known.long_bytes == 4 && result < -LAST_ERROR)
+    if (rows->knowledge.long_bytes == 4 && result < -LAST_ERROR)
         result = (int64_t)(uint32_t)(uint64_t)bits;
     put_int64(rows->out, SYSCALL_RESULT, row, result);
     put_error(rows, row, result);
@@ -280,10 +280,10 @@ enum { TYPE_BITS = 0170000, TYPE_FIFO = 0010000, TYPE_SOCKET = 0140000 };
 // Where the filesystem on a device is mounted (its root: an empty text); false where that is not told.
 static bool mount_of(const struct call_rows *rows, uint32_t dev, const uint8_t **text, size_t *length)
 {
-    for (uint64_t n = 0; n < rows->known.nr_mounts; n++) {
-        if (rows->known.mount_devs[n] != dev)
+    for (uint64_t n = 0; n < rows->knowledge.nr_mounts; n++) {
+        if (rows->knowledge.mount_devs[n] != dev)
             continue;
-        *text = strings_text(rows->known.names, rows->known.mounts[n], length);
+        *text = strings_text(rows->knowledge.names, rows->knowledge.mounts[n], length);
         return true;
     }
     return false;
@@ -374,12 +374,12 @@ static void put_passed(struct call_rows *rows, const struct opened_file *file, s
 {
     put_int32(rows->out, SYSCALL_FD2, row, file->fd);
     put_file_name(rows, SYSCALL_FD2_PATH, row, file);
-    put_copy(rows, SYSCALL_REQUEST, row, NAMES, rows->known.passed);
+    put_copy(rows, SYSCALL_REQUEST, row, NAMES, rows->knowledge.passed);
 }
 
 static void put_files(struct call_rows *rows, const struct pending *call, size_t row)
 {
-    unsigned flags = call_numbered(&rows->known, call->call)->flags;
+    unsigned flags = call_numbered(&rows->knowledge, call->call)->flags;
     const struct opened_file *file = call->files;
     int64_t result = ((const int64_t *)rows->out->values[SYSCALL_RESULT])[row];
 
@@ -415,18 +415,18 @@ static size_t put_call(struct call_rows *rows, const struct pending *call, enum 
 
 static void put_arguments_of(struct call_rows *rows, const struct pending *call, size_t row)
 {
-    const struct call *kind = call_numbered(&rows->known, call->call);
+    const struct call *kind = call_numbered(&rows->knowledge, call->call);
 
-    for (const struct step *step = rows->known.steps + kind->first;
-         step < rows->known.steps + kind->first + kind->count; step++)
+    for (const struct step *step = rows->knowledge.steps + kind->first;
+         step < rows->knowledge.steps + kind->first + kind->count; step++)
         put_step(rows, step, call, row);
-    if (kind->flags & CALL_TOLD_TASK && call->task_flags != NO_INT64)
-        put_words(rows, SYSCALL_FLAGS, row, rows->known.task_words, (uint64_t)call->task_flags);
+    if (kind->flags & CALL_FLAGS_BY_TASK && call->task_flags != NO_INT64)
+        put_words(rows, SYSCALL_FLAGS, row, rows->knowledge.task_words, (uint64_t)call->task_flags);
 }
 
 void put_unfinished(struct call_rows *rows, const struct pending *call)
 {
-    bool is_last = call_numbered(&rows->known, call->call)->flags & CALL_NO_RETURN;
+    bool is_last = call_numbered(&rows->knowledge, call->call)->flags & CALL_NO_RETURN;
 
     put_arguments_of(rows, call, put_call(rows, call, is_last ? STATE_WHOLE : STATE_UNFINISHED));
 }

@@ -8,12 +8,12 @@
 enum { MAX_PATHS = 4, MAX_FILES = 2 };
 
 enum call_flags {
-    CALL_OPENS = 1,     // the file that is opened meanwhile is its result
-    CALL_MAKES = 2,     // makes a task, in which it ends, too
-    CALL_NO_RETURN = 4, // never returns
-    CALL_TOLD_TASK = 8, // its flags are told by the task
-    CALL_PAIR = 16,     // makes two descriptors
-    CALL_RECEIVES = 32, // makes descriptors of those it is passed
+    CALL_OPENS = 1,         // the file that is opened meanwhile is its result
+    CALL_MAKES = 2,         // makes a task, in which it ends, too
+    CALL_NO_RETURN = 4,     // never returns
+    CALL_FLAGS_BY_TASK = 8, // its flags are in memory; the event of the task has them
+    CALL_PAIR = 16,         // makes two descriptors
+    CALL_RECEIVES = 32,     // makes descriptors of those it is passed
 };
 
 struct call {
@@ -45,8 +45,8 @@ struct knowledge {
     uint64_t long_bytes;
 };
 
-// A path that a call was given. Texts are numbers of `rows->texts`.
-struct given_path {
+// A path among the arguments of a call. Texts are numbers of `rows->texts`.
+struct path_argument {
     int64_t place; // where the caller has it in memory; NO_INT64 where that is not told
     uint32_t text;
 };
@@ -66,7 +66,7 @@ struct pending {
     int64_t ts_ns;
     int64_t arguments[CALL_ARGUMENTS];
     int64_t task_flags;
-    struct given_path paths[MAX_PATHS];
+    struct path_argument paths[MAX_PATHS];
     struct opened_file files[MAX_FILES];
     uint32_t call;
     uint32_t comm;
@@ -79,18 +79,18 @@ struct pending {
 
 // Where rows go, and what they are made of.
 struct call_rows {
-    struct knowledge known;
+    struct knowledge knowledge;
     struct strings *texts;
     struct table *out;
     struct map texts_out; // numbers in the output, by number in `texts` or the names
     struct map words_out; // by set and bits
 };
 
-static inline const struct call *call_numbered(const struct knowledge *known, uint32_t call)
+static inline const struct call *call_numbered(const struct knowledge *knowledge, uint32_t call)
 {
     static const struct call unknown = {0};
 
-    return call < known->nr_calls ? &known->calls[call] : &unknown;
+    return call < knowledge->nr_calls ? &knowledge->calls[call] : &unknown;
 }
 
 // The table that rows go to, whose strings are others than before.
