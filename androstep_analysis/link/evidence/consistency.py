@@ -595,13 +595,13 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     )
     both = both.join(times, on="ino", how="left")
     end = pl.lit(trace.staging.last_ns)
-    kept = times.filter((pl.col("created_ns") <= end).fill_null(True))["ino"]
-    is_kept = pl.col("stated_ino").is_in(kept.implode())
+    existing = times.filter((pl.col("created_ns") <= end).fill_null(True))["ino"]
+    is_existing = pl.col("stated_ino").is_in(existing.implode())
     is_reborn = ((pl.col("created_ns") > end) & is_after).fill_null(False)
     if is_after:
         is_explained = is_reborn | (pl.col("changed_ns") >= end - incarnations.TICK_NS).fill_null(False)
         if is_later:
-            is_explained |= ~is_kept
+            is_explained |= ~is_existing
     else:
         gone = trace.lives.filter(pl.col("incarnation") == 0, pl.col("end_ns").is_not_null())
         is_explained = pl.col("ino").is_in(gone["ino"].implode())
@@ -617,7 +617,7 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
         odd = pl.lit(False)  # without births nothing tells a file of the recording from one that was there before
     agreeing = both.filter(same & ~is_reborn).height
     if stays and not agreeing:
-        odd = ~same & is_kept if is_later else ~same
+        odd = ~same & is_existing if is_later else ~same
     return Count("extents", agreeing, both.filter(odd).height, statement)
 
 
@@ -669,8 +669,8 @@ def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
     if dirty.height and trace.page_bytes is not None:
         start = (pl.col("part_sector") - pl.col("start_of_file")) * units.SECTOR_BYTES // trace.page_bytes
         pages = data.filter(~pl.col("sync")).select("ts_ns", "ino", page=start)
-        known = bio_pages.touched(dirty).select("ino", "page").unique()
-        other = pages.join(known, on=["ino", "page"], how="anti")
+        dirtied = bio_pages.touched(dirty).select("ino", "page").unique()
+        other = pages.join(dirtied, on=["ino", "page"], how="anti")
         # What is written soon after the recording began was made dirty before.
         unexplained = other.filter(pl.col("ts_ns") > (trace.staging.first_ns or 0) + images.WRITTEN_OUT_NS).height
         # Small numbers and first pages are hit by chance, but not nearly all of them.
@@ -698,8 +698,8 @@ def _pair(first: Snapshot, last: Snapshot) -> Iterator[Count]:
     """A snapshot before by that after: whether both are of one kind, and which of the two is older."""
     swapped = "it is younger than the one after (are before and after swapped?)"
     if isinstance(first, Filesystem) and isinstance(last, Filesystem):
-        known = first.version is not None and last.version is not None
-        yield Count("filesystem", 0, int(known and (first.version or 0) > (last.version or 0)), swapped)
+        have_versions = first.version is not None and last.version is not None
+        yield Count("filesystem", 0, int(have_versions and (first.version or 0) > (last.version or 0)), swapped)
         other = f"it is {first.fs_type} with blocks of {first.block_bytes} bytes, and the image after is not"
         is_other = (first.fs_type, first.block_bytes) != (last.fs_type, last.block_bytes)
         yield Count("filesystem", 0, int(is_other and _family(first.fs_type) != _family(last.fs_type)), other)

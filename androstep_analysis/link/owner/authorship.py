@@ -147,15 +147,15 @@ def authors(
     rule = _rule(observed)
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
     turns = turns.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
-    is_known = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
+    has_author = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
     is_counted = (
         (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(observed.stored) & _is_in(observed.absent)
     )
     is_counted &= ~_may_be_left(observed) & ~is_lost
     return turns.with_columns(
-        *(pl.when(is_known).then(name).alias(name) for name in ("tid", "pid", "comm", "ts_ns")),
+        *(pl.when(has_author).then(name).alias(name) for name in ("tid", "pid", "comm", "ts_ns")),
         count=pl.when(is_counted).then("count"),
-        who=pl.when(is_known).then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
+        who=pl.when(has_author).then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
     ).sort("at", "file_block")
 
 

@@ -69,6 +69,6 @@ def are_direct(blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame,
     is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over(of_call)
     is_part = pl.col("end") - pl.col("begin") < pl.col("size")
     is_direct = pl.when(is_touched & is_first & is_inside).then(None).otherwise(is_inside & (is_last | is_part))
-    found = during.select("row", is_direct=is_direct, is_decided=True).drop_nulls("row")
-    joined = blocks.select("ino").with_row_index("row").join(found, on="row", how="left", maintain_order="left")
+    decided = during.select("row", is_direct=is_direct, is_decided=True).drop_nulls("row")
+    joined = blocks.select("ino").with_row_index("row").join(decided, on="row", how="left", maintain_order="left")
     return joined.select(pl.when("is_decided").then("is_direct").otherwise(False)).to_series()
