@@ -140,14 +140,14 @@ bool accesses_note(struct accesses *accesses, struct thing *thing, enum access a
 {
     uint64_t list = list_of(accesses, thing, access);
     uint32_t thread = accesses->course.thread[operation];
-    const uint64_t *found_user = map_find(&accesses->threads, list, thread);
-    uint32_t number = found_user ? (uint32_t)*found_user : new_user(accesses);
+    const uint64_t *slot = map_find(&accesses->threads, list, thread);
+    uint32_t number = slot ? (uint32_t)*slot : new_user(accesses);
     struct user *user;
 
     if (!number)
         return false;
     user = accesses->users + number - 1;
-    if (!found_user) {
+    if (!slot) {
         uint64_t *place = map_add(&accesses->threads, list, thread);
 
         if (!place)

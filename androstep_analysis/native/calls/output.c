@@ -480,7 +480,7 @@ static bool is_open(struct calls *calls, const struct operation *operation)
 
 static void number(struct calls *calls)
 {
-    size_t nr_kept = 0;
+    size_t count = 0;
 
     for (size_t n = 0; n < calls->nr_ordered; n++) {
         struct operation *operation = calls->ordered[n];
@@ -506,9 +506,9 @@ static void number(struct calls *calls)
         file_number(calls, operation->inode2);
         if (thread->number == NOBODY)
             thread->number = (int32_t)calls->nr_numbered_threads++;
-        calls->ordered[nr_kept++] = operation;
+        calls->ordered[count++] = operation;
     }
-    calls->nr_ordered = nr_kept;
+    calls->nr_ordered = count;
 }
 
 size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids)
