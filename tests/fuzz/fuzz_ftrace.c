@@ -10,7 +10,7 @@ API struct ftrace *ftrace_new(size_t nr_streams, const struct field *kind, const
 API void ftrace_free(struct ftrace *ftrace);
 API void ftrace_stream(struct ftrace *ftrace, size_t number, const struct layout *layout, int32_t cpu);
 API void ftrace_code(struct ftrace *ftrace, const struct program *programs, const struct code *code);
-API void ftrace_census(struct ftrace *ftrace, void *told, struct strings *names);
+API void ftrace_census(struct ftrace *ftrace, void *task_events, struct strings *names);
 API bool ftrace_versions(struct ftrace *ftrace, const void *versions);
 API void ftrace_feed(struct ftrace *ftrace, size_t number, const uint8_t *data, size_t size);
 API const struct page_totals *ftrace_totals(const struct ftrace *ftrace);
