@@ -52,8 +52,6 @@ def add(command: argparse.ArgumentParser) -> None:
         where one is shown to be beyond, 4 where that is undecided.
 
         example: androstep compare mail game --measure locality --by workload --windows 10s
-        example: androstep compare old/* new/* --measure rate --metric bandwidth --where op=write --by build_fingerprint
-                 --baseline OLD --gate '<+5%'
         """,
     )
     command.add_argument("paths", nargs="+", metavar="CAPTURE", help="captures, traces, results, released datasets")
