@@ -67,10 +67,10 @@ def read(kind: Kind, paths: Sequence[str | os.PathLike[str]]) -> Results:
     Warns (`LossWarning`) of what could not be read. Raises `InputError` for a file that holds no such results, or is
     damaged beyond use, and where the same results are given twice.
     """
-    files = [file for path in paths for file in _files(kind, Path(path))]
-    if not files:
+    chosen = [file for path in paths for file in _files(kind, Path(path))]
+    if not chosen:
         raise InputError(f"no file with results was given; name one, or a capture of `{kind.command}`")
-    found = together(kind, [kind.read_file(file) for file in files])
+    found = together(kind, [kind.read_file(file) for file in chosen])
     if found.losses:
         warnings.warn("; ".join(loss.message for loss in found.losses), LossWarning, stacklevel=3)
     return found
@@ -113,13 +113,23 @@ def _same(values: list[int | None]) -> int | None:
     return values[0] if len(set(values)) == 1 else None
 
 
+def files(kind: Kind, directory: Path) -> list[Path]:
+    """The files below a directory that hold results, by name."""
+    return [path for path in sorted(directory.rglob("*")) if path.is_file() and kind.sniff(path)]
+
+
 def _files(kind: Kind, path: Path) -> list[Path]:
     if not path.exists():
         raise InputError(f"{path}: no such file")
     if not path.is_dir():
         return [path]
+    if not (path / manifest.FILE_NAME).exists():
+        found = files(kind, path)
+        if not found:
+            raise InputError(f"{path}: no {kind.noun} in it, and no capture; make one with `{kind.command}`")
+        return found
     described = manifest.read(path)
-    files = [manifest.verify(source, path) for source in described.of_role(kind.role)]
-    if not files:
+    sources = [manifest.verify(source, path) for source in described.of_role(kind.role)]
+    if not sources:
         raise InputError(f"{path}: a capture without {kind.noun}; make one with `{kind.command}`")
-    return files
+    return sources

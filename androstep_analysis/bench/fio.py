@@ -64,6 +64,8 @@ def _names(origin: bytes) -> Iterator[str]:
 
 def _read_text(text: str, origin: bytes) -> Results:
     version = re.search(r"(?m)^fio-(\S+)$", text)
+    disks = re.findall(r"(?m)^ +(\S+): ios=([^\n]*)", text.partition("Disk stats (read/write):")[2])
+    device = _disk([(name, "aggrios=" in counted) for name, counted in disks])
     setups = {(setup[1], int(setup[2])): setup for setup in _SETUP.finditer(text)}
     results = list(_RESULT.finditer(text))
     ends = [*(result.start() for result in results[1:]), len(text)]
@@ -82,6 +84,7 @@ def _read_text(text: str, origin: bytes) -> Results:
             "run_id": name,
             "tool": "fio",
             "tool_version": None if version is None else version[1],
+            "device": device,
             "workload": "file",
             "test": test,
             "engine": setup[5],
@@ -181,6 +184,8 @@ def _read_json(text: str, origin: bytes) -> Results:
     # fio may print notes of its own behind the object.
     document, _ = json.JSONDecoder().raw_decode(text)
     version = str(document["fio version"]).removeprefix("fio-")
+    disks = document.get("disk_util", [])
+    device = _disk([(str(disk["name"]), "aggr_read_ios" in disk) for disk in disks])
     grouped: dict[tuple[str, int], list[Any]] = {}
     for job in document["jobs"]:
         grouped.setdefault((job["jobname"], job["groupid"]), []).append(job)
@@ -192,7 +197,8 @@ def _read_json(text: str, origin: bytes) -> Results:
             losses.append(Loss("unknown", 1, f"job {name!r} is no test of reads or writes that is known"))
             continue
         found = [_json_job(job, options) for job in jobs]
-        runs.append({"run_id": run_id, "tool_version": version, "test": test, **_asked(options), **_run(found)})
+        known = {"run_id": run_id, "tool_version": version, "test": test, "device": device}
+        runs.append({**known, **_asked(options), **_run(found)})
         parts.append(_threads(found))
     return foreign("fio JSON", runs, parts, tuple(losses))
 
@@ -274,6 +280,12 @@ def _bucket(value: int) -> tuple[int, int]:
 
 
 # -- both -------------------------------------------------------------------------------------------------------------
+
+
+def _disk(disks: Sequence[tuple[str, bool]]) -> str | None:
+    """The disk that the jobs' files are on: of its disks fio tells which lie on others, then those. Null of several."""
+    above = [name for name, lies_on_others in disks if lies_on_others] or [name for name, _ in disks]
+    return above[0] if len(above) == 1 else None
 
 
 def _run(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

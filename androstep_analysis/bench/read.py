@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,8 +14,9 @@ import polars as pl
 from androstep_analysis import results
 from androstep_analysis.bench import fio, mobibench, records
 from androstep_analysis.bench.tables import RUN, TABLES
-from androstep_analysis.errors import InputError, printable
-from androstep_analysis.ingest.source import head, load
+from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.ingest.archive import Archive
+from androstep_analysis.ingest.source import Source, head, load
 from androstep_analysis.results import Kind, Results
 
 
@@ -24,14 +26,13 @@ class Format:
 
     title: str
     sniff: Callable[[bytes], bool]
-    read: Callable[[Path], Results]
+    read: Callable[[Source], Results]
 
 
-def _text(read: Callable[[str, bytes], Results]) -> Callable[[Path], Results]:
+def _text(read: Callable[[str, bytes], Results]) -> Callable[[Source], Results]:
     """A reader of a file from a reader of its text."""
 
-    def whole(path: Path) -> Results:
-        source = load(path)
+    def whole(source: Source) -> Results:
         try:
             found = read(source.data.decode("utf-8", "replace"), source.data)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -48,11 +49,23 @@ FORMATS: tuple[Format, ...] = (
     Format("Mobibench output", mobibench.sniff, _text(mobibench.read)),
 )
 
+_SMALL_BYTES = 64 << 20
+"""An archive of results is no larger; of a larger one the first files tell what is in it."""
+
 
 def sniff(path: Path) -> bool:
-    """Whether a file, plain or compressed, holds results of a benchmark."""
+    """Whether a file, plain or compressed, holds results of a benchmark, or is a tar archive of such files."""
     start = head(path)
-    return any(format.sniff(start) for format in FORMATS)
+    first = Source.of(path, start)
+    if not Archive.is_one(first):
+        return _format_of(start) is not None
+    archive = Archive(load(path) if path.stat().st_size <= _SMALL_BYTES else first)
+    return any(_format_of(archive.head(name)) for name in archive.names)
+
+
+def _format_of(start: bytes) -> Format | None:
+    """The format of a file that begins so."""
+    return next((format for format in FORMATS if format.sniff(start)), None)
 
 
 def read(*paths: str | os.PathLike[str]) -> Results:
@@ -61,8 +74,8 @@ def read(*paths: str | os.PathLike[str]) -> Results:
     Parameters
     ----------
     *paths : path-like
-        Files that iobench (``--record``), fio (its text or JSON) or Mobibench (its text) wrote, plain or compressed,
-        and captures of `androstep bench`.
+        Files that iobench (``--record``), fio (its text or JSON) or Mobibench (its text) wrote, plain, compressed or
+        in tar archives, directories of such files, and captures of `androstep bench`.
 
     Returns
     -------
@@ -94,13 +107,34 @@ def read(*paths: str | os.PathLike[str]) -> Results:
 
 
 def read_file(path: Path) -> Results:
-    """The results in one file; like `read`, but losses are told in the answer only."""
-    start = head(path)
-    for format in FORMATS:
-        if format.sniff(start):
-            return format.read(path)
-    known = ", ".join(format.title for format in FORMATS)
-    raise InputError(f"{printable(str(path))}: no results of a benchmark that is known; known are {known}")
+    """The results in one file, or in those of a tar archive; like `read`, but losses are told in the answer only."""
+    source = load(path)
+    if Archive.is_one(source):
+        return _read_archive(Archive(source))
+    format = _format_of(source.head)
+    if format is None:
+        known = ", ".join(format.title for format in FORMATS)
+        raise InputError(f"{source.name}: no results of a benchmark that is known; known are {known}")
+    return format.read(source)
+
+
+def _read_archive(archive: Archive) -> Results:
+    """The results in an archive together. What is in it twice counts once, and one that is damaged costs itself."""
+    parts: dict[bytes, Results] = {}
+    losses = archive.losses
+    for name in archive.names:
+        if (format := _format_of(archive.head(name))) is None:
+            continue
+        source = archive.load(name)
+        try:
+            parts.setdefault(hashlib.sha256(source.data).digest(), format.read(source))
+        except InputError as error:
+            losses += (Loss("unreadable", 1, str(error)),)
+    if not parts:
+        why = f" ({losses[0].message})" if losses else ""
+        raise InputError(f"{printable(str(archive.path))}: a tar archive without results that can be read{why}")
+    found = results.together(KIND, list(parts.values()))
+    return replace(found, losses=(*losses, *found.losses))
 
 
 def _told(runs: pl.DataFrame) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.bench.tables import RUN
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.ingest import record
+from androstep_analysis.ingest.source import Source
 from androstep_analysis.results import Results, fit
 
 PROBE = "iobench"
@@ -26,16 +25,18 @@ def sniff(head: bytes) -> bool:
     return record.is_of(head, PROBE)
 
 
-def read(path: Path) -> Results:
+def read(source: Source) -> Results:
     """The results in a file of iobench, with everything before and behind damage.
 
     A repetition whose results are missing is marked invalid, and a histogram that does not hold all operations of its
     row is left out: percentiles of the rest would be wrong. Raises `InputError` for what iobench did not write.
     """
-    records = record.read(path)
+    records = record.of(source)
     missing = {"bench_run", "bench_result", "bench_histogram", "bench_window"} - records.tables.keys()
     if records.header.get("probe") != PROBE or missing:
-        raise InputError(f"{path}: a record stream of {records.header.get('probe')}, not of {PROBE}; give its --record")
+        raise InputError(
+            f"{source.name}: a record stream of {records.header.get('probe')}, not of {PROBE}; give its --record"
+        )
     tables = records.tables
     runs = tables["bench_run"].with_columns(
         tool=pl.lit(PROBE),

@@ -28,14 +28,14 @@ JOB: Final = (
 """Columns of bench_runs that say what was asked for."""
 
 MACHINE: Final = (
-    *("fs_type", "device_model", "kernel", "machine", "mount_options", "tool", "tool_version"),
+    *("fs_type", "device_model", "device", "kernel", "machine", "mount_options", "tool", "tool_version"),
     *("sqlite_library", "sqlite_version"),
 )
 """Columns of bench_runs that say what it ran on."""
 
 OUTCOME: Final = (
     *("run_id", "repeat", "point", "ts_ns", "realtime_ns", "duration_ns", "valid", "invalid", "interrupted"),
-    *("steady_from_ns", "command", "directory", "seed", "interval_ns", "repeats", "dev", "device", "mount_point"),
+    *("steady_from_ns", "command", "directory", "seed", "interval_ns", "repeats", "dev", "mount_point"),
     *("rows_expected", "rows_found", "busy", "rows_changed", "cache_found", "cache_resident_bytes", "cache_bytes"),
     *("cache_by", "cache_dropped", "cpu_active_ns", "cpu_idle_ns", "cpu_iowait_ns", "cpu_steal_ns", "device_reads"),
     *("device_read_bytes", "device_writes", "device_write_bytes", "device_discard_bytes", "device_flushes"),

@@ -18,7 +18,7 @@ from androstep_analysis import (
 )
 from androstep_analysis.capture import cache, tool_results
 from androstep_analysis.capture.capture import Capture
-from androstep_analysis.capture.sources import Description, capture_of, manifest_of
+from androstep_analysis.capture.sources import Description, capture_of, files, manifest_of
 from androstep_analysis.capture.tables import (
     derived,
     facts_of,
@@ -74,7 +74,7 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
     path = Path(path)
     if (directory := capture_of(path)) is not None:
         path = directory
-    if path.is_dir() and not recording.is_one(path) and ingest.files(path) == (path,):
+    if path.is_dir() and not recording.is_one(path) and files(path) == (path,):
         return _open_directory(path)
     described = manifest_of([path], Description(csv_columns=csv_columns, format=format))
     results_by_role = results_of(described, in_place)

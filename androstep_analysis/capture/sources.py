@@ -8,11 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from androstep_analysis import (
-    ingest,
-    manifest,
-    recording,
-)
+from androstep_analysis import ingest, manifest, recording, results
 from androstep_analysis.capture import tool_results
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import procmon
@@ -77,7 +73,7 @@ SNAPSHOTS = ("image_before", "image_after", "listing_before", "listing_after")
 def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
     """The manifest of recordings (files, or a directory of iotrace) and of what is known of them, all in place."""
     snapshots = description.snapshots
-    paths = [file for path in paths for file in ingest.files(path, description.format)]
+    paths = [file for path in paths for file in files(path, description.format)]
     paths = [recording.whole(path) for path in paths] if len(paths) == 1 else paths
     recordings = [path for path in paths if path.is_dir()]
     if len(recordings) > 1 or (recordings and len(paths) > 1):
@@ -102,6 +98,15 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
         csv_columns=description.csv_columns,
         format=description.format,
     )
+
+
+def files(path: Path, format: str | None = None) -> tuple[Path, ...]:
+    """The files of the recording that `path` stands for (`ingest.files`); of another directory the results in it."""
+    of_recording = ingest.files(path, format)
+    if of_recording != (path,) or not path.is_dir() or recording.is_one(path) or (path / manifest.FILE_NAME).exists():
+        return of_recording
+    found = [file for kind in tool_results.KINDS.values() for file in results.files(kind, path)]
+    return tuple(dict.fromkeys(found)) or of_recording
 
 
 def capture_of(path: Path) -> Path | None:

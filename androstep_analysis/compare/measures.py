@@ -434,9 +434,12 @@ def _samples(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _bench(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:
+    """Of results on several disks each is measured apart: those are no repetitions of each other."""
     found = bench.measures({name: tables[name].collect() for name in ("bench_runs", "bench")}).filter("valid")
-    # What a run was of says `test` already; `workload` is a fact of the capture here.
+    # What a run was of says `test` already; `workload` and `device` are facts of the capture here.
     dims = [name for name in JOB if name != "workload"]
+    if found["device"].n_unique() > 1:
+        found, dims = found.rename({"device": "disk"}), [*dims, "disk"]
     numbered = pl.int_range(pl.len(), dtype=pl.Int64).over("metric", *dims)
     return found.select("metric", *dims, "value", "unit", repeat=numbered)
 

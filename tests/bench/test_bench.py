@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import random
@@ -9,6 +10,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -79,6 +81,39 @@ def test_every_fio_output_of_the_phone(tmp_path: Path) -> None:
         assert as_printed(rates["iops"], want["iops"]), name
         assert as_printed(rates["bandwidth"], want["bw"]) and as_printed(rates["bandwidth"], want["bw_si"]), name
         assert quantiles[990_000] == want["clat_p99"] * {"nsec": 1, "usec": 10**3, "msec": 10**6}[want["clat_unit"]]
+
+
+@pytest.mark.parametrize("kind", ["fio", "mobibench"])
+def test_an_archive_or_a_directory_is_its_files_together(tmp_path: Path, kind: str) -> None:
+    files, _ = unpacked(kind, tmp_path / "files")
+    (tmp_path / "files/notes.txt").write_text("what else lay there\n")
+    archive = corpus.path(f"bench_results/pixel_{kind}_outputs.tar.gz")
+    one_by_one = bench.read(*files.values()).tables
+    for path in (archive, tmp_path / "files"):
+        found, capture = bench.read(path).tables, androstep.open(path)
+        for name in ("bench_runs", "bench"):
+            expected = one_by_one[name].sort("run_id", maintain_order=True)
+            assert found[name].sort("run_id", maintain_order=True).equals(expected)
+            assert capture.tables[name].collect().sort("run_id", maintain_order=True).equals(expected)
+    if kind == "fio":
+        disks = dict(one_by_one["bench_runs"]["device"].value_counts().iter_rows())
+        assert disks == {"dm-5": 48, "nbd0": 96, "zram0": 48}
+
+
+def test_of_an_archive_everything_readable_is_read_and_once(tmp_path: Path) -> None:
+    files, _ = unpacked("mobibench", tmp_path / "files")
+    names = sorted(files)[:3]
+    with tarfile.open(tmp_path / "results.tar", "w") as archive:
+        archive.add(__file__, "first/other.txt")
+        for at, name in enumerate([*names, names[0]]):
+            archive.add(files[name], f"{at}/result")
+        damaged = tarfile.TarInfo("broken.json")
+        text = b'{"fio version": "fio-3.33", "jobs": 7}'
+        damaged.size = len(text)
+        archive.addfile(damaged, io.BytesIO(text))
+    with pytest.warns(LossWarning, match="broken.json: not as its tool writes it"):
+        found = bench.read(tmp_path / "results.tar")
+    assert found.tables["bench_runs"].height == 3
 
 
 def test_every_mobibench_output_of_the_phone(tmp_path: Path) -> None:
@@ -341,8 +376,9 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path: Path) -> None:
         InputError, match=r"result\.txt: not as its tool writes it \(KeyError: .*\); give its output unchanged"
     ):
         bench.read(written(tmp_path, '{"fio version": "fio-3.33", "jobs": [{}]}'))
-    with pytest.raises(InputError, match=r"without capture\.json"):
-        bench.read(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no results of a benchmark in it, and no capture"):
+        bench.read(tmp_path / "empty")
     with pytest.raises(InputError, match="no file with results was given"):
         bench.read()
 

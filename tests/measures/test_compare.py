@@ -575,6 +575,13 @@ def test_repetitions_of_benchmarks_are_compared_as_bench_compares_them() -> None
     assert set(rows["repeats"]) == {"repetitions"}
 
 
+def test_disks_of_one_archive_are_no_repetitions_of_each_other() -> None:
+    archive = androstep.open(corpus.path("bench_results/pixel_fio_outputs.tar.gz"))
+    measured = compare.measure_all([archive], "bench").filter(metric="iops")
+    counts = measured.group_by("disk").agg(pl.col("repeat").max() + 1)
+    assert dict(counts.iter_rows()) == {"dm-5": 1, "nbd0": 2, "zram0": 1}
+
+
 @pytest.mark.slow
 def test_replays_are_compared_as_replay_compares_them() -> None:
     from androstep_analysis import replay
