@@ -2,8 +2,9 @@
 
 Slices on a device's tracks are requests, from issue to completion; the counter beside them is how many are with the
 driver. Slices on the tracks of a process, one for each file, are pieces of requests that the process owns, from
-queueing to completion; arrows lead from them to their requests. What no process owns has tracks of its own. Every
-column of tables requests and io is an argument of its slice. What was never completed is an instant.
+queueing to completion; arrows lead from them to their requests. An owner of whom only the name is known has such tracks
+under that name, and what no process owns tracks of its own. Every column of tables requests and io is an argument of
+its slice. What was never completed is an instant.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NONE = np.iinfo(np.int64).min
 _ROOM = 4 << 20
 
 _PIECES, _REQUESTS = "io", "requests"
-_ROOTS = ("block devices", "filesystem", "owner unknown")
+_ROOTS = ("block devices", "filesystem", "owners known by name", "owner unknown")
 
 
 def write(capture: Capture, file: BinaryIO) -> None:
@@ -142,18 +143,19 @@ class _Trace:
         block_type = pl.col("block_type").cast(pl.String)
         rows = io.with_columns(
             _dev("dev"),
-            has_pid=pl.col("owner_pid").is_not_null(),
             is_filesystem=pl.col("owner_via").cast(pl.String) == "filesystem",
             label=_label(),
             title=pl.concat_str(pl.col("op").cast(pl.String), block_type, separator=" ", ignore_nulls=True),
         )
-        keys = ["owner_pid", "is_filesystem", "label"]
+        name = pl.coalesce("owner_package", "owner_comm")
+        rows = rows.with_columns(owner_name=pl.when(pl.col("owner_pid").is_null()).then(name))
+        keys = ["owner_pid", "is_filesystem", "owner_name", "label"]
         groups = rows.group_by(keys, maintain_order=True).agg(
             pl.col("owner_package").drop_nulls().first(), pl.col("owner_comm").drop_nulls().first()
         )
         numbers = [
-            self._piece_group(pid, is_filesystem, label, package or comm)
-            for pid, is_filesystem, label, package, comm in groups.iter_rows()
+            self._piece_group(pid, is_filesystem, name, label, package or comm)
+            for pid, is_filesystem, name, label, package, comm in groups.iter_rows()
         ]
         group = _numbered(rows, groups.select(keys), numbers)
         begin = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
@@ -163,15 +165,26 @@ class _Trace:
             rows, begin, group, flows, np.ones(rows.height, np.uint32), io.columns, category=1, flows_end=False
         )
 
-    def _piece_group(self, pid: int | None, is_filesystem: bool, label: str, name: str | None) -> int:
-        key = (pid, is_filesystem and pid is None, label)
+    def _piece_group(
+        self, pid: int | None, is_filesystem: bool, name: str | None, label: str, process_name: str | None
+    ) -> int:
+        """The tracks of a file below its owner: a process, a name alone, the filesystem, or nobody known."""
+        key = (pid, is_filesystem and pid is None, name, label)
         if key not in self._groups:
-            if pid is None:
-                parent = self._parents["filesystem" if is_filesystem else "owner unknown"]
+            if pid is not None:
+                parent = self._process(pid, process_name)
+            elif is_filesystem:
+                parent = self._parents["filesystem"]
             else:
-                parent = self._process(pid, name)
+                parent = self._parents["owner unknown"] if name is None else self._named(name)
             self._groups[key] = self._new_group(parent, label)
         return self._groups[key]
+
+    def _named(self, name: str) -> int:
+        key = ("named", name)
+        if key not in self._parents:
+            self._new_track(key, _bytes(2, name.encode()), self._parents["owners known by name"])
+        return self._parents[key]
 
     def _process(self, pid: int, name: str | None) -> int:
         if pid not in self._parents:

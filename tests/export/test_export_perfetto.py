@@ -74,12 +74,19 @@ def check(opened: Capture, trace: Trace) -> None:
         assert one.end == (max(times[-1], times[0]) if "complete_ns" in one.arguments and len(times) > 1 else None)
         pid = one.arguments.get("owner_pid")
         root = one.track[0]
-        if pid is None:
-            assert root == ("filesystem" if one.arguments["owner_via"] == "filesystem" else "owner unknown")
-        else:
+        name = one.arguments.get("owner_package", one.arguments.get("owner_comm"))
+        below = one.track[1:]
+        if pid is not None:
             assert root.startswith(f"{pid} ")
+        elif one.arguments.get("owner_via") == "filesystem":
+            assert root == "filesystem"
+        elif name is None:
+            assert root == "owner unknown"
+        else:
+            assert (root, below[0]) == ("owners known by name", name)
+            below = below[1:]
         if "path" in one.arguments:
-            assert one.track[1:] == (one.arguments["path"],)
+            assert below == (one.arguments["path"],)
     requests = of(trace, "requests")
     columns = schema.table("requests").polars.names()
     told = [{name: one.arguments[name] for name in columns if name in one.arguments} for one in requests]
@@ -210,6 +217,16 @@ def test_clocks(clock: str, offset: int | None, expected: list[dict[int, int]], 
 def test_an_empty_capture_is_a_trace(tmp_path: Path) -> None:
     trace = traced(made.capture(), tmp_path / "x")
     assert (trace.slices, trace.counters) == ([], {})
+
+
+def test_an_owner_of_whom_only_the_name_is_known_has_tracks_of_that_name(tmp_path: Path) -> None:
+    times = {"queue_ns": 1, "complete_ns": 2}
+    owners = [{"owner_comm": "mail"}, {"owner_comm": "main", "owner_package": "com.example"}, {}]
+    io = [{"request_id": at, **times, "ino": 5, **owner} for at, owner in enumerate(owners)]
+    pieces = of(traced(made.capture([times] * 3, io), tmp_path / "x"), "io")
+    assert [one.track[:-1] for one in pieces] == [
+        *(("owners known by name", "mail"), ("owners known by name", "com.example"), ("owner unknown",))
+    ]
 
 
 def test_a_process_is_called_by_its_package(tmp_path: Path) -> None:
