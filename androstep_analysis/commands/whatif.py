@@ -143,12 +143,14 @@ def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, m
     header = ["ms", "before", "from", "to", "after", "from", "to", "ratio"]
     parts = [f"Predicted, {mode.replace('_', ' ')}\n{terminal.table(header, rows)}"]
     for name, side in zip(("before", "after"), sides, strict=True):
-        for call, _, count, size in whatif.unknown(side).rows():
-            parts.append(
-                f"{name}: {count:,} × {call} ({(size or 0) / 1024:,.0f} KiB) of a kind or size that was not measured:"
-                " they take no time in the prediction"
-            )
+        for why, counts in ((_UNKNOWN, whatif.unknown(side)), (_EXTRAPOLATED, whatif.extrapolated(side))):
+            for call, _, count, size in counts.rows():
+                parts.append(f"{name}: {count:,} × {call} ({(size or 0) / 1024:,.0f} KiB) {why}")
     return "\n".join(parts)
+
+
+_UNKNOWN = "of a kind that was not measured: they take no time in the prediction"
+_EXTRAPOLATED = "of a size that was not measured: what they take is extrapolated"
 
 
 def _ms(value: float | None) -> str:

@@ -16,7 +16,7 @@ from androstep_analysis.whatif.journal import without_journal
 from androstep_analysis.whatif.log_structured import log_structured, write_amplification
 from androstep_analysis.whatif.model import curve, fit, service
 from androstep_analysis.whatif.model import read as read_model
-from androstep_analysis.whatif.predict import Mode, Prediction, predict, unknown
+from androstep_analysis.whatif.predict import Mode, Prediction, extrapolated, predict, unknown
 from androstep_analysis.whatif.sqlite import without_fsync
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Prediction",
     "accuracy",
     "curve",
+    "extrapolated",
     "fit",
     "log_structured",
     "predict",

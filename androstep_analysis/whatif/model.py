@@ -2,7 +2,9 @@
 
 Times are looked up by kind of access and size: between sizes that were measured on a straight line, after sizes that
 took longer than a greater one have been evened out (isotonic regression: a request cannot take less because it is
-longer). Outside of what was measured nothing is known, and nothing is said.
+longer). Below the smallest size a request takes as long as of that, at the least in proportion; beyond the largest it
+takes as long for a byte as there, at the least only what more bytes took more between the smallest and the largest. Of
+kinds that were not measured nothing is known, and nothing is said.
 """
 
 from __future__ import annotations
@@ -193,13 +195,15 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Columns service_ns, lo_ns, hi_ns (Int64), depth (Int32), in the order of `wanted`; null where the model knows
-        nothing, as outside of the sizes that were measured.
+        Columns service_ns, lo_ns, hi_ns (Int64), depth (Int32), is_extrapolated (Boolean: of a size outside of what
+        was measured), in the order of `wanted`; null where the model knows nothing: of kinds that were not measured.
 
     Notes
     -----
     Between measured sizes times lie on a straight line, after sizes that took longer than a greater one have been
-    evened out (isotonic regression).
+    evened out (isotonic regression). Below the smallest, time is that of the smallest, and lo_ns in proportion to the
+    size; beyond the largest, time is in proportion to the size, and lo_ns grows as it grew from the smallest to the
+    largest.
 
     References
     ----------
@@ -210,12 +214,13 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
     >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
     >>> wanted = pl.DataFrame({"access": "rand_write", "block_bytes": [4096, 6144, 8192, 512]})
     >>> whatif.service(model, wanted)["service_ns"].to_list()
-    [145208, 154250, 163291, None]
+    [145208, 154250, 163291, 145208]
     """
     access = wanted["access"].cast(pl.String)
     sizes = wanted["block_bytes"].cast(pl.Float64).to_numpy()
     times = {name: np.full(len(wanted), np.nan) for name in BOUNDS}
     depth = np.full(len(wanted), np.nan)
+    extrapolated = np.zeros(len(wanted), np.bool_)
     for (kind,), rows in model.with_columns(pl.col("access").cast(pl.String)).group_by("access"):
         of_kind = (access == kind).fill_null(value=False).to_numpy()
         if kind == "flush":
@@ -225,18 +230,32 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
             continue
         rows = rows.sort("block_bytes")
         for name in BOUNDS:
-            times[name][of_kind] = _between(rows, rows[name].fill_null(rows["service_ns"]), sizes[of_kind])
+            known = rows[name].fill_null(rows["service_ns"])
+            times[name][of_kind] = _at(rows, known, sizes[of_kind], is_least=name == "lo_ns")
+        least, most = rows["block_bytes"].to_numpy()[[0, -1]]
+        extrapolated[of_kind] = (sizes[of_kind] < least) | (sizes[of_kind] > most)
         at = np.searchsorted(rows["block_bytes"].to_numpy(), sizes[of_kind], side="right") - 1
         depth[of_kind] = rows["depth"].cast(pl.Float64).to_numpy()[np.clip(at, 0, None)]
-    found = pl.DataFrame({**times, "depth": depth}).fill_nan(None)
+    found = pl.DataFrame({**times, "depth": depth, "is_extrapolated": extrapolated}).fill_nan(None)
     return found.with_columns(pl.col(BOUNDS).round().cast(pl.Int64), pl.col("depth").cast(pl.Int32))
 
 
-def _between(rows: pl.DataFrame, times: pl.Series, sizes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The time of each size; NaN outside of the measured ones."""
+def _at(
+    rows: pl.DataFrame, times: pl.Series, sizes: npt.NDArray[np.float64], *, is_least: bool
+) -> npt.NDArray[np.float64]:
+    """The time of each size, or the least that it can be."""
+    known = rows["block_bytes"].cast(pl.Float64).to_numpy()
     weights = rows["operations"].cast(pl.Float64).to_numpy()
     evened = isotonic_regression(times.cast(pl.Float64).to_numpy(), weights=weights).x
-    found: npt.NDArray[np.float64] = np.interp(sizes, rows["block_bytes"].to_numpy(), evened, left=np.nan, right=np.nan)
+    found: npt.NDArray[np.float64] = np.interp(sizes, known, evened)
+    below, beyond = sizes < known[0], sizes > known[-1]
+    if is_least and len(known) > 1:
+        found[below] *= sizes[below] / known[0]
+        found[beyond] += (sizes[beyond] - known[-1]) * (evened[-1] - evened[0]) / (known[-1] - known[0])
+    elif is_least:
+        found[below] *= sizes[below] / known[0]
+    else:
+        found[beyond] *= sizes[beyond] / known[-1]
     return found
 
 

@@ -4,7 +4,8 @@ A request takes what the model says of its kind and size. It is sequential if it
 operation ended. Requests are asked for as `androstep replay` asks for them: by the threads of a replay program
 (`replay.device`), at the recorded times or as soon as those that they wait for have ended. They wait in one queue,
 first come, first served; the first one begins when fewer are being served than the device serves of its kind at a time.
-A request of which the model says nothing takes no time in the prediction and is counted: then the times are too low.
+A request of a size outside of what was measured takes what `model` extrapolates and is counted (`extrapolated`); one of
+a kind that was not measured takes no time in the prediction and is counted (`unknown`): then the times are too low.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Prediction:
     ----------
     operations : polars.DataFrame
         Columns operation (Int64), call (Enum), access (String: of `device_model.access`; null: what the model has no
-        kind for), bytes, service_ns (null: unknown), ready_ns (when it is asked for), start_ns, end_ns (Int64, since
-        the start).
+        kind for), bytes, service_ns (null: unknown), is_extrapolated (Boolean), ready_ns (when it is asked for),
+        start_ns, end_ns (Int64, since the start).
     totals : polars.DataFrame
         Columns metric (String), quantile (Enum: p50, p90, p99, of latency; else null), value (Float64 [ns]), unit, n
         (Int64, operations), lo, hi (Float64 [ns]: with the ends of the model's intervals). Metrics are elapsed (until
@@ -81,7 +82,8 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
     -----
     Requests wait in one queue, first come, first served; the first one begins when fewer are being served than the
     device serves of its kind at a time. A request is sequential if it begins where the one before of the same operation
-    ended. A request of which the model says nothing takes no time: see `unknown`.
+    ended. A request of a size that was not measured takes what is extrapolated for it: see `extrapolated` and
+    `service`. One of a kind that was not measured takes no time: see `unknown`.
 
     References
     ----------
@@ -109,7 +111,7 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
     operations = asked.with_columns(times)
     runs = {name: _queue(program, operations, operations[name], mode) for name in models.BOUNDS}
     totals = {name: _totals(run, operations[name]) for name, run in runs.items()}
-    done = operations.filter("is_asked").select("operation", "call", "access", "bytes", "service_ns")
+    done = operations.filter("is_asked").select("operation", "call", "access", "bytes", "service_ns", "is_extrapolated")
     timed = done.join(runs["service_ns"].drop("inserted"), on="operation", how="left", maintain_order="left")
     return Prediction(timed, _tidy(totals))
 
@@ -239,8 +241,35 @@ def unknown(prediction: Prediction) -> pl.DataFrame:
     >>> whatif.unknown(predicted).rows()
     [('fdatasync', 'flush', 1240, 0), ('fallocate', None, 207, 23916544)]
     """
+    return _counted(prediction, pl.col("service_ns").is_null())
+
+
+def extrapolated(prediction: Prediction) -> pl.DataFrame:
+    """Of what sizes the model has no measurement: what they take is extrapolated.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Of `predict`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns as of `unknown`.
+
+    Examples
+    --------
+    >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
+    >>> predicted = whatif.predict(replay.device.program(capture.requests), model)
+    >>> whatif.extrapolated(predicted).rows()
+    []
+    """
+    return _counted(prediction, pl.col("is_extrapolated") & pl.col("service_ns").is_not_null())
+
+
+def _counted(prediction: Prediction, chosen: pl.Expr) -> pl.DataFrame:
     return (
-        prediction.operations.filter(pl.col("service_ns").is_null())
+        prediction.operations.filter(chosen)
         .group_by("call", "access")
         .agg(count=pl.len().cast(pl.Int64), bytes=pl.col("bytes").sum())
         .sort("call", "access")

@@ -86,7 +86,7 @@ def test_a_device_of_known_costs_is_found_again() -> None:
     assert schema.conform(model, "device_model").equals(model)
 
 
-def test_between_sizes_time_is_on_a_line_and_outside_unknown() -> None:
+def test_between_sizes_time_is_on_a_line_and_outside_extrapolated() -> None:
     model = whatif.fit(bench_tables())
     wanted = pl.DataFrame(
         {
@@ -98,11 +98,24 @@ def test_between_sizes_time_is_on_a_line_and_outside_unknown() -> None:
     assert found["service_ns"].to_list() == [
         cost("seq_read", 4096),
         cost("seq_read", 8192),
-        None,
-        None,
+        cost("rand_write", SIZES[0]),
+        cost("rand_write", SIZES[-1]) * 131072 // SIZES[-1],
         2_000_000,
         None,
     ]
+    assert found["is_extrapolated"].to_list() == [False, False, True, True, False, False]
+    assert (found["lo_ns"] <= found["service_ns"]).all() and (found["service_ns"] <= found["hi_ns"]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 400), min_size=2, max_size=30))
+def test_a_longer_request_never_takes_less_of_whatever_size(blocks: list[int]) -> None:
+    model = whatif.fit(bench_tables())
+    wanted = pl.DataFrame({"access": "rand_read", "block_bytes": [512 * one for one in sorted(blocks)]})
+    found = whatif.service(model, wanted)
+    for name in ("service_ns", "lo_ns", "hi_ns"):
+        assert found[name].is_sorted() and (found[name] > 0).all()
+    assert (found["lo_ns"] <= found["service_ns"]).all() and (found["service_ns"] <= found["hi_ns"]).all()
 
 
 def test_a_longer_request_never_takes_less() -> None:
@@ -225,15 +238,18 @@ def test_times_are_those_of_the_plainest_queue(rows: list[dict[str, Any]], mode:
     assert values["io_time", None] == sum(times[number][2] - times[number][0] for number in own)
 
 
-def test_what_the_model_does_not_know_is_counted_and_takes_no_time() -> None:
+def test_what_the_model_does_not_know_is_counted() -> None:
+    """Kinds that were not measured take no time, sizes that were not what is extrapolated."""
     rows = [
         {"request_id": 0, "op": "read", "sector": 0, "nr_sectors": 256, "queue_ns": 0, "complete_ns": 1, "error": 0},
         {"request_id": 1, "op": "discard", "sector": 0, "nr_sectors": 8, "queue_ns": 2, "complete_ns": 3, "error": 0},
         {"request_id": 2, "op": "read", "sector": 0, "nr_sectors": 1, "queue_ns": 4, "complete_ns": 5, "error": 0},
     ]
     found = whatif.predict(device.program(table("requests", rows).lazy()), small_model())
-    assert whatif.unknown(found).rows() == [("pread", "rand_read", 1, 131072), ("fallocate", None, 1, 4096)]
-    assert found.totals.filter(metric="busy").select("value", "n").row(0) == (3.0, 1)
+    assert whatif.unknown(found).rows() == [("fallocate", None, 1, 4096)]
+    assert whatif.extrapolated(found).rows() == [("pread", "rand_read", 1, 131072)]
+    largest = small_model().filter(access="rand_read", block_bytes=65536)["service_ns"].item()
+    assert found.totals.filter(metric="busy").select("value", "n").row(0) == (3.0 + 2 * largest, 2)
 
 
 def test_a_write_with_fua_takes_a_flush_as_well() -> None:
