@@ -144,12 +144,14 @@ def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, m
     parts = [f"Predicted, {mode.replace('_', ' ')}\n{terminal.table(header, rows)}"]
     for name, side in zip(("before", "after"), sides, strict=True):
         for why, counts in ((_UNKNOWN, whatif.unknown(side)), (_EXTRAPOLATED, whatif.extrapolated(side))):
-            for call, _, count, size in counts.rows():
-                parts.append(f"{name}: {count:,} × {call} ({(size or 0) / 1024:,.0f} KiB) {why}")
+            for call, access, count, size in counts.rows():
+                how = f"; {_MEASURE_FLUSHES}" if access == "flush" else ""
+                parts.append(f"{name}: {count:,} × {call} ({(size or 0) / 1024:,.0f} KiB) {why}{how}")
     return "\n".join(parts)
 
 
 _UNKNOWN = "of a kind that was not measured: they take no time in the prediction"
+_MEASURE_FLUSHES = "measure flushes with `androstep bench -- file --direct 1 --rw write --fdatasync 1`"
 _EXTRAPOLATED = "of a size that was not measured: what they take is extrapolated"
 
 
