@@ -2,8 +2,11 @@
 #include "strace/strace.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { ROWS_OF_A_LINE = 4 };
+
+static const uint8_t NAMELESS[] = {'?', '?', '?'};
 
 static void note(struct strace *strace, struct text text)
 {
@@ -31,6 +34,20 @@ static void put_note(struct strace *strace, struct table *table, const struct li
     if (line->task->is_pending)
         pending_put(strace, table, line->task);
     task_end(strace, line->task);
+}
+
+// A call of a task that was killed before strace could see which: it never was carried out.
+static bool is_nameless(struct text text)
+{
+    bool is_end = text_starts(text, "<... ");
+    size_t marks = 0;
+
+    text.at += is_end ? strlen("<... ") : 0;
+    while (text.at < text.end && *text.at == '?') {
+        text.at++;
+        marks++;
+    }
+    return marks >= 3 && text_starts(text, is_end ? " resumed>" : "(");
 }
 
 // What strace itself says: of threads, of what it cannot do, where a call came from (-k), and its summary (-c).
@@ -96,6 +113,10 @@ static bool put_line(struct strace *strace, struct table *table, struct text tex
     text = line.text;
     if (text_starts(text, "--- ") || (text_starts(text, "+++ ") && text_ends(text, "+++"))) {
         put_note(strace, table, &line);
+        return true;
+    }
+    if (is_nameless(text)) {
+        note(strace, (struct text){NAMELESS, NAMELESS + sizeof NAMELESS});
         return true;
     }
     if (can_be_torn && attached_in(text))
