@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from androstep_analysis.compare.groups import Sample, label
 from androstep_analysis.stats import blocks, exact
@@ -69,10 +70,10 @@ class Compared:
         difference = self.difference
         if difference is None:
             return None
-        if self.row["repeats"] == "pairs":  # on logarithms where all are positive
-            if self.row["ratio"] is None:
+        if self.row["repeats"] == "pairs":  # of shares as they are, else on logarithms where all are positive
+            if self.row["unit"] != "1" and self.row["ratio"] is None:
                 return None
-            limit = math.log1p(limit)
+            limit = limit if self.row["unit"] == "1" else math.log1p(limit)
         elif difference.scale is not Scale.SHARE:
             difference, limit = difference.times(1 + limit), 0.0
         return difference.value > limit, difference.beyond(limit)
@@ -157,16 +158,21 @@ def _of_pairs(row: Row, one: Sample, other: Sample) -> Compared:
     if len(both) < 2:
         return Compared(row)
     is_positive = min(*first, *second) > 0
-    apart = np.log(second) - np.log(first) if is_positive else np.asarray(second) - np.asarray(first)
-    difference = Difference(blocks.ZERO, blocks.of_repeats(apart), Scale.ANY)
-    if not difference.is_known:
-        return Compared(row, exact.signed_rank_test(first, second), exact.attainable_paired(len(both)), "signed ranks")
-    name = "ratio" if is_positive else "difference"
-    if row[f"{name}_lo"] is None:
-        lo, hi = difference.interval()
-        row |= {f"{name}_lo": math.exp(lo) if is_positive else lo, f"{name}_hi": math.exp(hi) if is_positive else hi}
+    plain = _apart(np.subtract(second, first))
+    logarithms = _apart(np.log(second) - np.log(first)) if is_positive else None
+    if row["difference_lo"] is None and plain is not None:
+        row |= dict(zip(("difference_lo", "difference_hi"), plain.interval(), strict=True))
+    if row["ratio_lo"] is None and logarithms is not None:
+        row |= dict(zip(("ratio_lo", "ratio_hi"), map(math.exp, logarithms.interval()), strict=True))
+    difference = logarithms if is_positive and row["unit"] != "1" else plain
     signed = exact.signed_rank_test(first, second)
     return Compared(row, signed, exact.attainable_paired(len(both)), "signed ranks", difference)
+
+
+def _apart(differences: npt.NDArray[np.float64]) -> Difference | None:
+    """The mean of the differences of pairs, against none at all."""
+    difference = Difference(blocks.ZERO, blocks.of_repeats(differences), Scale.ANY)
+    return difference if difference.is_known else None
 
 
 def _bounds(name: str, bounds: exact.Bounds) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -50,7 +51,9 @@ def give_gates(rows: Sequence[Compared], limit: float, correction: Correction) -
     """Gives every row p-value and gate of a change from the first that must stay below `limit` (above, if negative)."""
     asked = [one for one in rows if one.is_open]
     sides = [one.against(limit) for one in asked]
-    adjusted = _by_question([None if side is None else side[1] for side in sides], _questions(asked), correction)
+    # A share that may not rise and the rest that may not rise are two questions.
+    questions = [(number,) for number in range(len(asked))]
+    adjusted = _by_question([None if side is None else side[1] for side in sides], questions, correction)
     for one in rows:
         one.row["gate"] = "undecided"
     for one, side, p in zip(asked, sides, adjusted, strict=True):
@@ -69,7 +72,15 @@ def _smaller(one: Compared, smallest: float) -> float | None:
 
 def _questions(rows: Sequence[Compared]) -> list[tuple[object, ...]]:
     """Which question each row asks: those of a share and of the rest of the whole are the same."""
-    return [_question(number, one.row) for number, one in enumerate(rows)]
+    seen: Counter[tuple[object, ...]] = Counter()
+    questions = []
+    for number, one in enumerate(rows):
+        question = _question(number, one.row)
+        # Other shares may be as large by chance: only one that rises and one that falls ask the same.
+        side = (*question, one.row["first"] < one.row["second"])
+        questions.append((*question, seen[side]))
+        seen[side] += 1
+    return questions
 
 
 def _question(number: int, row: Row) -> tuple[object, ...]:
@@ -85,7 +96,10 @@ def _by_question(
     values: Sequence[float | None], questions: Sequence[tuple[object, ...]], correction: Correction
 ) -> list[float | None]:
     """The p-values, adjusted for the number of questions that have one."""
-    of = {question: value for question, value in zip(questions, values, strict=True) if value is not None}
+    of: dict[tuple[object, ...], float] = {}
+    for question, value in zip(questions, values, strict=True):
+        if value is not None:
+            of[question] = max(value, of.get(question, 0.0))
     adjusted = dict(zip(of, _adjusted(list(of.values()), correction), strict=True))
     return [None if value is None else adjusted[asked] for value, asked in zip(values, questions, strict=True)]
 

@@ -348,6 +348,21 @@ def test_a_share_and_the_rest_of_the_whole_are_one_question() -> None:
     assert sorted(rows["verdict"]) == ["higher", "lower"]
 
 
+def test_shares_as_large_by_chance_are_questions_of_their_own() -> None:
+    """Reads and writes with the same medians and other spreads: each keeps its own p-value."""
+    values = {"read": ([0.1, 0.2, 0.3], [0.5, 0.6, 0.7]), "write": ([0.19, 0.2, 0.21], [0.59, 0.6, 0.61])}
+    captures = [
+        capture(f"{name}{n}", stream([at < 100 * reads[n] for at in range(101)], op="read")
+                + stream([at < 100 * writes[n] for at in range(101)], start_ms=5000), workload=name)
+        for name, reads, writes in zip("ab", values["read"], values["write"], strict=True)
+        for n in range(3)
+    ]  # fmt: skip
+    rows = compare.compare(shares(captures).filter(pl.col("class") == "consecutive"), by=["workload"])
+    assert rows["first"].n_unique() == rows["second"].n_unique() == 1
+    least, most = rows["p"].sort()
+    assert least < most and rows["p_adjusted"].sort().to_list() == pytest.approx([2 * least, max(2 * least, most)])
+
+
 def test_a_difference_may_be_shown_not_to_matter() -> None:
     captures = [
         *repeated("a", [0.5, 0.51, 0.5, 0.51, 0.5], workload="a"),
@@ -374,6 +389,10 @@ def test_a_gate_has_three_answers() -> None:
         assert table["gate"].to_list() == [gate], limit
     backwards = compare.gate(measured, by=["workload"], limit=-0.01, baseline="new")
     assert backwards.select("group_first", "group_second", "gate").rows() == [("new", "old", "beyond")]
+    # What is left of the whole falls as much: it is far below the limit that the share is beyond.
+    both = shares(captures).filter(pl.col("class").is_in(["consecutive", "random"]))
+    gates = compare.gate(both, by=["workload"], limit=0.01)
+    assert dict(gates.select("class", "gate").iter_rows()) == {"consecutive": "beyond", "random": "within"}
     rates = measured.with_columns(unit=pl.lit("B/s"))  # of the first then: 0.56 is 12 % more than 0.5
     assert compare.gate(rates, by=["workload"], limit=0.2)["gate"].to_list() == ["within"]
     assert compare.gate(rates, by=["workload"], limit=0.06)["gate"].to_list() == ["beyond"]
