@@ -550,7 +550,9 @@ def test_many_threads_equal_a_slow_pairing() -> None:
     columns = ["ts_ns", "tid", "call", "state", "duration_ns", "result"]
     assert sorted(table.select(columns).rows(), key=str) == sorted(expected, key=str)
     assert table["ts_ns"].is_sorted()
-    assert losses[0].count == forgotten
+    assert losses[0].count == len(forgotten)
+    first = f"{forgotten[0]['call']} of thread {forgotten[0]['tid']}, {forgotten[0]['ts_ns'] / 1e9:.6f} s"
+    assert first in losses[0].message
 
 
 def _typed(events: list[dict[str, Any]]) -> list[pl.Expr]:
@@ -558,10 +560,10 @@ def _typed(events: list[dict[str, Any]]) -> list[pl.Expr]:
     return [pl.col(name).cast(types[name]) for name in {key for event in events for key in event}]
 
 
-def _slow(events: list[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], int]:
+def _slow(events: list[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]]]:
     rows: list[tuple[Any, ...]] = []
     pending: dict[int, dict[str, Any]] = {}
-    forgotten = 0
+    forgotten: list[dict[str, Any]] = []
 
     def give_up(event: dict[str, Any]) -> None:
         state = "whole" if event["call"] == "exit_group" else "unfinished"
@@ -571,7 +573,8 @@ def _slow(events: list[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], int]:
         begun = pending.get(event["tid"])
         if begun is not None and (event["phase"] == "enter" or begun["call"] != event["call"]):
             give_up(begun)
-            forgotten += begun["call"] != "exit_group"
+            if begun["call"] != "exit_group":
+                forgotten.append(begun)
             del pending[event["tid"]]
             begun = None
         if event["phase"] == "enter":

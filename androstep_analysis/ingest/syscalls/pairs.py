@@ -167,9 +167,15 @@ class _Counts(ctypes.Structure):
     nameless: int
     narrow: int
     pending_ns: int
+    forgotten_ns: int
+    forgotten_call: int
+    forgotten_tid: int
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ("forgotten", "nameless", "narrow")),
         ("pending_ns", ctypes.c_int64),
+        ("forgotten_ns", ctypes.c_int64),
+        ("forgotten_call", ctypes.c_uint32),
+        ("forgotten_tid", ctypes.c_int32),
     )
 
 
@@ -358,11 +364,15 @@ class Pairs:
         if self._opened is not None and self._work.pids:
             before_ns = self._work.first_ns - 1
             self._spool.append("syscalls", of_processes(self._opened, sorted(self._work.pids), before_ns))
-        return tuple(self._losses(counts))
+        return tuple(self._losses(self._work, counts))
 
-    def _losses(self, counts: _Counts) -> Iterator[Loss]:
+    def _losses(self, work: _Work, counts: _Counts) -> Iterator[Loss]:
         if counts.forgotten:
-            message = f"{counts.forgotten} calls have no result: the events at their ends were not recorded"
+            first = f"{work.call_name(counts.forgotten_call)} of thread {counts.forgotten_tid}"
+            message = (
+                f"{counts.forgotten} calls have no result: the events at their ends were not recorded "
+                f"(the first: {first}, {counts.forgotten_ns / 1e9:.6f} s)"
+            )
             yield Loss("missing", counts.forgotten, message, (_FILLS,))
         if counts.nameless:
             message = f"{counts.nameless} events tell of calls by numbers that {self._machine.name} does not have"
@@ -416,6 +426,10 @@ class _Work:
             self._flush()
         self._flush()
         return self._counts()
+
+    def call_name(self, number: int) -> str:
+        """Name of a call that counts have by its number."""
+        return str(self._knowledge.names.array()[number])
 
     def _counts(self) -> _Counts:
         counts: _Counts = _library().pairs_counts(self._handle).contents

@@ -18,6 +18,11 @@ struct pair_counts {
     uint64_t nameless;  // events with a number that no call is known for
     uint64_t narrow;    // events with a number of a program of 32 bits, which are left out
     int64_t pending_ns; // when the oldest call that goes on began; NO_INT64 for none
+    struct {
+        int64_t ts_ns;
+        uint32_t call;
+        int32_t tid;
+    } first_forgotten;
 };
 
 struct pairs {
@@ -192,12 +197,22 @@ static void add_paths(struct pairs *pairs, struct pending *thread, size_t row, i
         add_path(pairs, thread, place, second);
 }
 
+static void count_forgotten(struct pair_counts *counts, const struct pending *thread)
+{
+    if (!counts->forgotten++) {
+        counts->first_forgotten.ts_ns = thread->ts_ns;
+        counts->first_forgotten.call = thread->call;
+        counts->first_forgotten.tid = thread->tid;
+    }
+}
+
 // Another call follows one that has not ended: it did, but that was not recorded.
 static void give_up(struct pairs *pairs, struct pending *thread)
 {
     if (!thread->is_begun)
         return;
-    pairs->counts.forgotten += !(call_numbered(&pairs->rows.knowledge, thread->call)->flags & CALL_NO_RETURN);
+    if (!(call_numbered(&pairs->rows.knowledge, thread->call)->flags & CALL_NO_RETURN))
+        count_forgotten(&pairs->counts, thread);
     put_unfinished(&pairs->rows, thread);
     thread->is_begun = false;
 }
