@@ -75,11 +75,13 @@ class Manifest:
     the tables are made from, `events` the events that were recorded, also those that never came (None: unknown),
     `lost_events` how many were lost (None: nobody knows), `csv_columns` what stands in the columns of a CSV that does
     not say it (`ingest.block.csv.Columns`), `format` the format of the traces where it was stated (`ingest.read`).
+    `realtime_moved_ns` is by how much `realtime_offset_ns` changed during the recording (None: unknown).
     """
 
     sources: tuple[Source, ...]
     facts: dict[str, Any] = field(default_factory=dict)
     realtime_offset_ns: int | None = None
+    realtime_moved_ns: int | None = None
     devices: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
     lost_events: int | None = 0
@@ -132,6 +134,7 @@ def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
         sources=sources,
         facts={name: _fact(name, raw["facts"].get(name)) for name in FACTS},
         realtime_offset_ns=_optional(_integer, raw["realtime_offset_ns"]),
+        realtime_moved_ns=_optional(_integer, raw.get("realtime_moved_ns")),
         devices=tuple(_device(row) for row in raw["devices"]),
         mounts=tuple(_mount(row) for row in raw["mounts"]),
         lost_events=_optional(_integer, raw["lost_events"]),
@@ -219,6 +222,7 @@ def write(manifest: Manifest, directory: Path) -> None:
         "capture_id": manifest.capture_id,
         "facts": {name: manifest.facts.get(name) for name in FACTS},
         "realtime_offset_ns": manifest.realtime_offset_ns,
+        **({} if manifest.realtime_moved_ns is None else {"realtime_moved_ns": manifest.realtime_moved_ns}),
         "devices": list(manifest.devices),
         "mounts": list(manifest.mounts),
         "lost_events": manifest.lost_events,

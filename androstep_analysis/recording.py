@@ -68,7 +68,7 @@ def known(directory: Path) -> Manifest:
     if not (directory / "trace.dat").is_file():
         raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
     try:
-        return manifest.parsed(raw | {"events": _events(raw)}, ())
+        return manifest.parsed(raw | {"events": _events(raw), "realtime_moved_ns": _moved(raw)}, ())
     except manifest.MALFORMED as error:
         raise InputError(f"{path}: not as iotrace writes it ({error!r}); ingest trace.dat alone") from None
 
@@ -80,6 +80,16 @@ def command_pid(path: Path) -> int | None:
     except (ValueError, RecursionError, AttributeError):
         return None
     return told if isinstance(told, int) else None
+
+
+def _moved(raw: Any) -> int | None:
+    """How much later CLOCK_REALTIME was at the end than the trace's clock has it; None where iotrace was killed."""
+    readings = raw.get("clock_at_start"), raw.get("clock_at_end")
+    clock = {"boot": "boot_ns", "mono": "mono_ns"}.get(raw["facts"].get("clock"))
+    if clock is None or None in readings:
+        return None
+    start, end = (one["realtime_ns"] - one[clock] for one in readings)
+    return int(end - start)
 
 
 def _events(raw: Any) -> list[str] | None:

@@ -349,6 +349,7 @@ class Capture:
             tasks=self.tasks.collect(),
             clock=self.about["clock"],
             realtime_offset_ns=self.about["realtime_offset_ns"],
+            realtime_moved_ns=self.manifest.realtime_moved_ns,
             lost_events=self.lost_events,
             losses=tuple(loss for loss in self.losses if loss.tables != OF_WITNESSES),
             jumps=self.jumps,

@@ -59,6 +59,7 @@ def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Re
     return replace(
         staging,
         realtime_offset_ns=staging.realtime_offset_ns if stated_offset is None else stated_offset,
+        realtime_moved_ns=described.realtime_moved_ns,
         clock=described.facts.get("clock") or staging.clock,
         facts=facts_of(staging, described),
         lost_events=max(described.lost_events or 0, staging.lost_events),
@@ -125,6 +126,7 @@ def key(described: Manifest) -> str:
         {
             "sources": [[source.role, source.sha256, source.dev] for source in described.sources],
             "realtime_offset_ns": described.realtime_offset_ns,
+            **({} if described.realtime_moved_ns is None else {"realtime_moved_ns": described.realtime_moved_ns}),
             "devices": list(described.devices),
             "mounts": list(described.mounts),
             **{name: described.facts.get(name) for name in ("clock", "fs_type", "page_bytes")},

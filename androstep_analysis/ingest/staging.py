@@ -26,13 +26,14 @@ class Staging:
     """One recording as its format tells it, before anything is joined.
 
     `tables` holds those of `TABLES` that have rows, each sorted by `ts_ns`, equal times in file order; a reader leaves
-    it empty and appends to its spool. `tasks` holds what the format says about threads (table `tasks`); None stands
-    for what the block events tell. `events` counts every event in the file by the format's own name, also those that
-    are in no table; `first_ns` and `last_ns` span all of them and are None in a file without events or without times.
+    it empty and appends to its spool. `tasks` holds what the format says about threads (table `tasks`); None stands for
+    what the block events tell. `events` counts every event in the file by the format's own name, also those that are in
+    no table; `first_ns` and `last_ns` span all of them and are None in a file without events or without times.
     `lost_events` is what the recorder says it lost; `losses` explains it and adds what the reader could not use.
-    `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock. `recorded` names the events
-    that were recorded, also those that never came; None where the recorder does not say. `facts` is what the recording
-    says of the machine, by the names of `manifest.FACTS`. `jumps` is where the segments of its time meet (`clock`).
+    `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock, and `realtime_moved_ns` by
+    how much that changed until the end of the recording; None where nobody knows. `recorded` names the events that were
+    recorded, also those that never came; None where the recorder does not say. `facts` is what the recording says of
+    the machine, by the names of `manifest.FACTS`. `jumps` is where the segments of its time meet (`clock`).
     """
 
     format: str
@@ -43,6 +44,7 @@ class Staging:
     tasks: pl.DataFrame | None = None
     clock: str = "unknown"
     realtime_offset_ns: int | None = None
+    realtime_moved_ns: int | None = None
     lost_events: int = 0
     losses: tuple[Loss, ...] = ()
     recorded: frozenset[str] | None = None

@@ -160,6 +160,25 @@ def test_an_image_that_contradicts_the_trace_is_refused(made: Made, role: str, n
     assert str(refused.value).count("\n") == 0
 
 
+@pytest.mark.parametrize("set_ns", [500_000_000, -500_000_000])
+def test_times_that_are_half_a_second_off_are_of_another_image_or_of_a_clock_that_was_set(
+    made: Made, set_ns: int
+) -> None:
+    """As those of an image that had the same done to it right before or after."""
+    found, image = opened(made), made.image("after1")
+    about = found.about | {"realtime_offset_ns": found.about["realtime_offset_ns"] + set_ns}
+
+    def proven(moved_ns: int | None) -> str | None:
+        described = replace(found.manifest, realtime_moved_ns=moved_ns)
+        linked = Capture(found.title, described, found.tables, about).with_filesystem(after=image)
+        return linked.about["snapshots"][0]["proven"]
+
+    assert proven(set_ns) == "content"
+    assert proven(None) != "content"
+    with pytest.raises(InputError, match=r"at other times|has others by their numbers"):
+        proven(0)
+
+
 def test_swapped_images_are_called_swapped(made: Made) -> None:
     with pytest.raises(InputError, match="are before and after swapped"):
         opened(made).with_filesystem(before=made.image("after1"), after=made.image("before1"))

@@ -7,6 +7,8 @@ the trace itself states, kind by kind of evidence, and agreements and contradict
   images, by their journals or checkpoints; the time of mkfs. One contradiction is one too many.
 - `commits`: the journal's transactions, each with its time. An image after has those of the trace, one before does not.
 - `births`: files that were created in the trace and are not deleted there, with their time of creation.
+- `clock`: such files and transactions with times that fit only if the clock was set meanwhile, by less than
+  `CLOCK_NS`, and nothing tells whether it was. They prove nothing and refuse nothing.
 - `numbers`: numbers of such files, which no file of an image before has.
 - `extents`: which block of which file the trace says to lie where; for an image before the first that is said of a
   place, of files that were there already, for an image after the last.
@@ -55,7 +57,13 @@ TOLERATED = 0.05
 """Contradictions per agreement up to which content is proven: an image of a mounted filesystem has up to 0.04."""
 
 CLOCK_NS = 1_000_000_000
-"""How far apart the recording's and the image's times of one event may be, where the clocks' offset was measured."""
+"""How far CLOCK_REALTIME may have been set during a recording that does not tell, for which no image is refused."""
+
+LAG_NS = 100_000_000
+"""How late the clock that filesystems take times from may be: it ticks, and a guest's CPU may not get to it."""
+
+SLEW = 5e-4
+"""How much faster or slower CLOCK_REALTIME may run than the trace's clock (adjtimex(2): 500 ppm)."""
 
 LAYOUT_TOLERATED = 0.1
 """The same for layout: directories and extent trees that an image has no longer, or not yet, count against it."""
@@ -117,6 +125,8 @@ class Standing:
         for count in self.counts:
             if count.kind in STRICT and count.contradictions:
                 return count
+            if count.kind == "clock":
+                continue
             is_overruled = count.kind in LAYOUT and self.proves_content and self._has_identity
             if count.contradictions > max(CHANCE, count.agreements) and not is_overruled:
                 return count
@@ -147,7 +157,16 @@ class _Trace:
     """Requests that read or write: part_sector, nr_sectors, op, meta, sync, ts_ns."""
     staging: Staging
     offset: int | None
+    slack_ns: int
+    """How far apart the recording's and an image's times of one event are at most, by what is known of the clocks."""
+    clock_may_be_set: bool
+    """Whether nothing tells that CLOCK_REALTIME was not set during the recording."""
     page_bytes: int | None
+
+    @property
+    def limit_ns(self) -> int:
+        """How far apart two times of one event must be to contradict each other."""
+        return max(self.slack_ns, CLOCK_NS) if self.clock_may_be_set else self.slack_ns
 
     @property
     def recorded(self) -> Collection[str]:
@@ -286,7 +305,19 @@ def _trace(dev: int, snapshots: Images, staging: Staging, requests: pl.LazyFrame
     last_seen = snapshots.after or snapshots.listed_after
     if offset is None and last_seen is not None:
         offset = incarnations.realtime_offset_ns(last_seen, lives)
-    return _Trace(dev, events, lives.filter(pl.col("dev") == dev), moved.collect(), staging, offset, stated.page_bytes)
+    slack_ns, clock_may_be_set = _clock(staging)
+    of_dev = lives.filter(pl.col("dev") == dev)
+    return _Trace(dev, events, of_dev, moved.collect(), staging, offset, slack_ns, clock_may_be_set, stated.page_bytes)
+
+
+def _clock(staging: Staging) -> tuple[int, bool]:
+    """`_Trace.slack_ns` and `_Trace.clock_may_be_set`."""
+    if staging.realtime_offset_ns is None or staging.first_ns is None or staging.last_ns is None:
+        return incarnations.TICK_NS, False  # then the files themselves tell the offset
+    slack = LAG_NS + int(SLEW * (staging.last_ns - staging.first_ns))
+    if staging.realtime_moved_ns is None:
+        return slack, True
+    return slack + abs(staging.realtime_moved_ns), False
 
 
 def _general(one: Snapshot, trace: _Trace, stated: Stated, *, is_after: bool) -> Iterator[Count]:
@@ -319,8 +350,9 @@ def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
 def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
     committed = _commits_after(one, trace)
     yield committed
-    born = _births_after(one, trace, is_later=committed.agreements > 0)
+    born, clock = _births_after(one, trace, is_later=committed.agreements > 0)
     yield born
+    yield clock
     # ext4 writes in place: files that are still there as they were born cannot all have moved.
     stays = _family(one.fs_type or "") == "ext" and born.agreements > 0
     mapped = _extents(one, trace, is_after=True, stays=stays, is_later=committed.agreements > 0)
@@ -479,14 +511,15 @@ def _commits(one: Snapshot, trace: _Trace) -> pl.DataFrame | None:
     rows = rows.join(committed, on="transaction", how="left").sort("transaction")
     difference = rows.select(pl.col("epoch_ns") - pl.col("end")).to_series()
     offset = trace.staging.realtime_offset_ns
-    slack = CLOCK_NS if offset is not None else incarnations.TICK_NS
     if offset is None:
         offset = _agreed(difference.drop_nulls())
-    earliest = pl.coalesce("start", "end") + (offset or 0) - slack
-    within = pl.col("epoch_ns").is_between(earliest, pl.col("end") + (offset or 0) + slack)
-    return rows.with_columns(
-        has=pl.col("transaction") <= one.version, agrees=within if offset is not None else pl.lit(None, pl.Boolean)
+    earliest, latest = pl.coalesce("start", "end") + (offset or 0), pl.col("end") + (offset or 0)
+    within, near = (
+        pl.col("epoch_ns").is_between(earliest - slack_ns, latest + slack_ns)
+        for slack_ns in (trace.slack_ns, trace.limit_ns)
     )
+    agrees = pl.when(within).then(True).when(~near).then(False) if offset is not None else pl.lit(None, pl.Boolean)
+    return rows.with_columns(has=pl.col("transaction") <= one.version, agrees=agrees)
 
 
 def _agreed(differences: pl.Series) -> int | None:
@@ -528,7 +561,7 @@ def _commits_before(one: Snapshot, trace: _Trace) -> Count:
     )
 
 
-def _births_after(one: Snapshot, trace: _Trace, *, is_later: bool) -> Count:
+def _births_after(one: Snapshot, trace: _Trace, *, is_later: bool) -> Iterator[Count]:
     """Files that were created in the trace and not deleted there, by the time of creation of those of their number.
 
     None that is there shows an older image, unless it is known that it `is_later` and only lacks what was not yet
@@ -539,18 +572,22 @@ def _births_after(one: Snapshot, trace: _Trace, *, is_later: bool) -> Count:
     offset = pl.lit(trace.offset, pl.Int64)
     times = one.times.unique("ino").select("ino", created_ns=pl.col("created_epoch_ns") - offset, is_there=pl.lit(True))
     rows = lives.select("ino", born_ns="created_ns").join(times, on="ino", how="left")
-    tick = CLOCK_NS if trace.staging.realtime_offset_ns is not None else incarnations.TICK_NS
     end = trace.staging.last_ns or 0
     off = pl.col("created_ns") - pl.col("born_ns")
-    agreeing = rows.filter(off.abs() <= tick).height
+    agreeing = rows.filter(off.abs() <= trace.slack_ns).height
     # Younger than the recording's is what was created since; older, or of a time between, is another file.
-    other = rows.filter((off < -tick) | ((off > tick) & (pl.col("created_ns") <= end))).height
+    differs = (off < -trace.slack_ns) | ((off > trace.slack_ns) & (pl.col("created_ns") <= end))
+    is_beyond = off.abs() > trace.limit_ns
+    other = rows.filter(differs & is_beyond).height
+    # That every file of the recording gave way to one that is hardly younger is no more likely than that.
+    doubtful = rows.filter(~is_beyond & (differs if agreeing else off.abs() > trace.slack_ns)).height
     newest = one.times.select(pl.max("changed_epoch_ns")).item()
     if trace.offset is not None and newest is not None and not agreeing and not is_later:
         other += rows.filter(
             pl.col("is_there").is_null() & (pl.col("born_ns") + trace.offset - CLOCK_NS > newest)
         ).height
-    return Count("births", agreeing, other, "it lacks files that the recording created, or has others by their numbers")
+    yield Count("births", agreeing, other, "it lacks files that the recording created, or has others by their numbers")
+    yield Count("clock", 0, doubtful, "")
 
 
 def _births_before(one: Snapshot, trace: _Trace) -> Count:
