@@ -58,7 +58,10 @@ TIMES = ["queue_ns", "insert_ns", "issue_ns", "complete_ns"]
 ROUNDED_NS = 500
 """ftrace's text has microseconds."""
 
-KEY = ["dev", "sector", "op", "nr_sectors", "issue_ns"]
+KEY = ["dev", "sector", "op", "nr_sectors", "cpu", "issue_ns"]
+"""A CPU may stand still between two recorders' notice of an event, and what others do goes on: only its own order is
+the same."""
+
 DEVICES = (254 << 20, 253 << 20)
 
 

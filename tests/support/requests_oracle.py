@@ -156,7 +156,7 @@ class Oracle:
             return
         stack = self.open[_key(row)]
         if stack:
-            request = stack.pop()
+            request = stack.pop(self.closed_by(row, stack))
             for below in stack[-1:]:
                 below.is_latest = below.is_returned = False
             self.completed(request, at, row)
@@ -177,6 +177,12 @@ class Oracle:
         request = self.new(taken, sector=row["sector"] if row["nr_sectors"] else None, origin=self.origin(row))
         request.complete = at, row
         self.take(request, row["nr_sectors"])
+
+    def closed_by(self, row: Row, stack: list[Request]) -> int:
+        """Where in the stack the request is that a completion closes: a flush where it was issued, if there is any."""
+        issued = [at for at, request in enumerate(stack) if request.issue and request.issue[1]["cpu"] == row["cpu"]]
+        is_flush = not row["nr_sectors"] and _op(row) == "flush"
+        return issued[-1] if is_flush and issued and stack[-1].issue else -1
 
     def completed(self, request: Request, at: int, row: Row) -> None:
         request.complete = at, row

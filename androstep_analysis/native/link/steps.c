@@ -32,13 +32,34 @@ static void push(struct linker *linker, uint64_t space, int64_t place, struct re
     *stack = (uintptr_t)request;
 }
 
-static struct request *pop(struct linker *linker, uint64_t space, int64_t place)
+// A hardware queue has one flush at work, but a device may have a queue for every CPU. Of several flushes the one that
+// was issued last where this one completes goes first.
+static void raise_flush(uint64_t *stack, int32_t cpu)
+{
+    struct request *top = (struct request *)(uintptr_t)*stack, *above = top, *request = top->next;
+
+    if (top->issue.number == NO_EVENT || top->issue.cpu == cpu)
+        return;
+    while (request && (request->issue.number == NO_EVENT || request->issue.cpu != cpu)) {
+        above = request;
+        request = request->next;
+    }
+    if (!request)
+        return;
+    above->next = request->next;
+    request->next = top;
+    *stack = (uintptr_t)request;
+}
+
+static struct request *pop(struct linker *linker, uint64_t space, int64_t place, const struct step *step)
 {
     uint64_t *stack = map_find(&linker->open, space, (uint64_t)place);
     struct request *request;
 
     if (!stack)
         return NULL;
+    if (step->kind == KIND_FLUSH)
+        raise_flush(stack, step->event.cpu);
     request = (struct request *)(uintptr_t)*stack;
     if (request->next) {
         *stack = (uintptr_t)request->next;
@@ -164,7 +185,7 @@ static void complete_alone(struct linker *linker, const struct step *step)
     struct request *request = NULL;
 
     if (step->nr_sectors)
-        request = pop(linker, space_of(step, (uint8_t)(KIND_REST + step->meaning.op)), step->sector);
+        request = pop(linker, space_of(step, (uint8_t)(KIND_REST + step->meaning.op)), step->sector, step);
     if (request && step->nr_sectors <= request->nr_sectors - request->done) {
         completed(linker, request, step);
         return;
@@ -207,7 +228,7 @@ void step_complete(struct linker *linker, const struct step *step)
 
     if (step->is_empty && !step->is_end_of_sequence)
         return;
-    request = pop(linker, space_of(step, step->kind), place_of(step));
+    request = pop(linker, space_of(step, step->kind), place_of(step), step);
     if (request)
         completed(linker, request, step);
     else
