@@ -262,6 +262,7 @@ def test_operations_come_no_sooner_than_they_are_due(tmp_path: Path) -> None:
     assert job["duration_ns"] >= 19 * 10_000_000
 
 
+@pytest.mark.slow
 def test_what_is_done_to_warm_up_does_not_count(tmp_path: Path) -> None:
     words = ("--rw", "read", *SMALL, "-p", tmp_path, "--runtime", "2s", "--ramp_time", "200ms", "--rate_iops", "200")
     out = tmp_path / "run.rec"
@@ -282,6 +283,7 @@ def test_each_repetition_is_there(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_progress_is_told_in_whole_per_cent(tmp_path: Path) -> None:
     words = ("--size", "64k", "--cache", "any", "-p", tmp_path, "--runtime", "500ms", "--repeats", "2")
     lines = iobench(*words, "--sweep", "bs=4k,8k").stderr.decode().splitlines()
@@ -526,6 +528,7 @@ def test_fio_does_the_same_work(words: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

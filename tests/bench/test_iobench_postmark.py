@@ -296,6 +296,7 @@ def test_a_file_that_shrank_fails_the_run(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_file_that_grew_fails_the_run(tmp_path: Path) -> None:
     """Reads do not see it; the sizes afterwards do."""
     for seconds in (2, 8, 32):

@@ -260,6 +260,7 @@ def test_a_checkpoint_is_due_when_the_log_has_as_many_pages_as_sqlite_takes(tmp_
     assert benched.tallies(out)["checkpoint"][0] in (3, 4)
 
 
+@pytest.mark.slow
 def test_without_checkpoints_nothing_is_written_to_the_database(tmp_path: Path) -> None:
     switches = {}
     for policy in ("none", "500"):

@@ -182,6 +182,7 @@ SAID = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(greeting=st.lists(SAID, max_size=3), said=st.lists(SAID, max_size=6), is_greeted=st.booleans())
 def test_whatever_a_device_says_is_one_sentence(greeting: list[bytes], said: list[bytes], is_greeted: bool) -> None:
@@ -197,7 +198,7 @@ def test_whatever_a_device_says_is_one_sentence(greeting: list[bytes], said: lis
             raise OSError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("androstep_analysis.device.transport.adb_protocol._ACCEPT_S", 1)
+        patch.setattr("androstep_analysis.device.transport.adb_protocol._ACCEPT_S", 0.1)
         with hostile(speech, greet) as address, pytest.raises(DeviceError) as caught, connect(address, patience_s=0):
             pass
     assert str(caught.value).startswith(f"{address}: ")

@@ -274,6 +274,7 @@ def test_a_generated_image_reads_as_e2fsprogs_reads_it(generated: Path) -> None:
     assert_agrees(generated, filesystem, seed=4)
 
 
+@pytest.mark.slow
 def test_a_generated_image_holds_what_was_put_in(generated: Path, tree: Path) -> None:
     expected = {"/": "directory", "/lost+found": "directory", "/preallocated": "unknown"}
     for path in tree.rglob("*"):
@@ -488,6 +489,7 @@ def test_an_image_cut_anywhere_reads_or_is_refused(where: int, tree: Path, tmp_p
         assert ("torn", (80 << 20) - where) in {(loss.kind, loss.count) for loss in filesystem.losses}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "value"),
     [(0x18, 7), (0x18, 0xFFFFFFFF), (0x20, 0), (0x28, 0), (0x14, 9), (0x150, 0x7FFFFFFF), (0x60, 0x8), (0x20, 3)],

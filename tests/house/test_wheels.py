@@ -52,6 +52,7 @@ def test_wheels_are_of_their_platform(wheels: dict[str, Path]) -> None:
         assert max(map(int, re.findall(rb"GLIBC_2\.(\d+)", library)), default=0) <= 17
 
 
+@pytest.mark.slow
 def test_a_wheel_needs_no_compiler(wheels: dict[str, Path], tmp_path: Path) -> None:
     """Installed beside nothing else, with no program to be found, it loads and works."""
     if os.uname().machine != "x86_64":

@@ -156,6 +156,7 @@ def test_columns_of_a_csv_are_of_no_other_format(tmp_path: Path) -> None:
         ingest.read(path, csv_columns=columns, format="strace log")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["summary", "tables", "report", "export", "program", "whatif", "ingest"])
 def test_every_command_that_opens_traces_takes_it(command: str) -> None:
     done = subprocess.run(

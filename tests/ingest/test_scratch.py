@@ -120,6 +120,7 @@ def test_what_only_looks_like_one_is_kept(tmp_path: Path) -> None:
     assert (other / "precious").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     """Each makes directories, and finds its own there until it removes them, while others come, go and are killed."""
     code = """

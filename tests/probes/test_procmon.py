@@ -244,6 +244,7 @@ def written_ticks(path: Path) -> list[list[int]]:
         return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hz", ["1", "3", "50"])
 def test_nothing_waits_for_more_than_a_second(tmp_path: Path, hz: str) -> None:
     path = tmp_path / "x.rec"
@@ -258,6 +259,7 @@ def test_nothing_waits_for_more_than_a_second(tmp_path: Path, hz: str) -> None:
         assert all(ts_ns < before[-1] + 1_000_000_000 for ts_ns in block[:-1])
 
 
+@pytest.mark.slow
 def test_killed_it_leaves_what_it_had_written(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     with running(path, "--groups", "cpu,disk", "--hz", "50") as process:
@@ -301,6 +303,7 @@ def test_a_signal_at_once_leaves_a_whole_file_or_none(tmp_path: Path, number: si
         assert record.read(path).complete if path.exists() else process.returncode == -number
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_it_and_its_command_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     limited = ["sh", "-c", 'ulimit -f 512; exec "$@"', "sh"]
@@ -333,6 +336,7 @@ def test_a_signal_ends_the_command_too(tmp_path: Path) -> None:
     assert record.read(tmp_path / "x.rec").complete
 
 
+@pytest.mark.slow
 def test_time_ends_the_command_and_progress_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     done = built.run(built.program("procmon"), "--record", path, "--time", "2", "--", "sleep", "1000")
@@ -446,6 +450,7 @@ for name in ("fir" "st", "sec" "ond"):
 """Works under each name until the file of procmon has it, which is a second later at most."""
 
 
+@pytest.mark.slow
 def test_a_process_that_is_renamed_begins_anew_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     records = sampled(path, "--hz", "20", "--groups", "process", "--", sys.executable, "-Sc", RENAMED, path)

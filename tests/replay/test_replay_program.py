@@ -275,6 +275,7 @@ def test_headers_that_cannot_be_are_refused(changes: dict[str, int], sentence: s
     assert sentence in refused(tmp_path / "a.rec")
 
 
+@pytest.mark.slow
 def test_any_byte_is_taken_or_refused(tmp_path: Path) -> None:
     """Bytes changed by chance, under the right checksum: a program, or one sentence; from both readers."""
     sample().write(tmp_path / "whole.rec")

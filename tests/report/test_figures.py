@@ -210,6 +210,7 @@ def write_notebook(directory: Path, source: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), directory / "paper.ipynb")
 
 
+@pytest.mark.slow
 def test_figures_made_twice_are_the_same(tmp_path: Path) -> None:
     paper = listed(tmp_path)
     write_notebook(tmp_path, NOTEBOOK)
