@@ -10,32 +10,16 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import capture, compare, measures, population, terminal
+from androstep_analysis import capture, compare, terminal
 from androstep_analysis.capture import Capture
 from androstep_analysis.commands.command import complete, duration
+from androstep_analysis.compare import words
 from androstep_analysis.compare.measures import dimensions
+from androstep_analysis.compare.result import Result, requests_of
 from androstep_analysis.errors import InputError
-from androstep_analysis.markup import visible
-
-REPEATS = {
-    "captures": "A repeat is a capture: what is shown holds for other captures like these.",
-    "repetitions": "A repeat is a repetition: what is shown holds for these machines.",
-    "windows": "A repeat is a window of time: what is shown holds for these recordings, had they gone on longer; for"
-    " others like them where a group has three or more.",
-    "pairs": "A repeat is a pair of captures: what is shown holds for other such pairs.",
-}
-
-LACKING = {
-    "captures": ": at least 3 captures on each side, and values that vary",
-    "repetitions": ": at least 3 repetitions on each side, and values that vary",
-    "windows": ": more windows, and values that vary",
-    "pairs": ": at least 3 pairs, and values that vary",
-}
 
 EXIT_STATUS = {"within": 0, "beyond": 3, "undecided": 4}
 """Of --gate, the worst of what is said."""
-
-MOST_SENTENCES = 12
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -89,6 +73,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--correction", choices=["holm", "bh"], default="holm", help="for many comparisons (default: holm)"
     )
+    command.add_argument("--report", metavar="FILE.html", type=Path, help="also write it as a page with figures")
     command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 
@@ -104,16 +89,24 @@ def run(arguments: argparse.Namespace) -> None:
         **{"by": arguments.by, "paired_by": arguments.paired_by, "baseline": arguments.baseline},
         "correction": arguments.correction,
     }
-    ranked = compare.ranking(measured, by=arguments.by)
-    compared = compare.compare(measured, smallest=arguments.smallest, **chosen)
-    gated = None if arguments.gate is None else compare.gate(measured, limit=arguments.gate, **chosen)
-    dims = dimensions(measured)
+    result = Result(
+        measure=arguments.measure,
+        by=arguments.by,
+        recordings=captures,
+        measured=measured,
+        ranked=compare.ranking(measured, by=arguments.by),
+        compared=compare.compare(measured, smallest=arguments.smallest, **chosen),
+        gated=None if arguments.gate is None else compare.gate(measured, limit=arguments.gate, **chosen),
+    )
+    if arguments.report is not None:
+        from androstep_analysis.report import comparison  # matplotlib takes a second
+
+        comparison.write(result, arguments.report)
     if arguments.json:
-        print(json.dumps(_json(arguments, captures, measured, ranked, compared, gated), indent=2))
+        print(json.dumps(_json(arguments, result), indent=2))
     else:
-        parts = _text(captures, measured, ranked, compared, dims, arguments.by)
-        print("\n\n".join([*parts, *([] if gated is None else [_gates(gated, dims)])]))
-    if gated is not None and (status := _status(gated)):
+        print("\n\n".join(_text(result)))
+    if result.gated is not None and (status := _status(result.gated)):
         raise SystemExit(status)
 
 
@@ -175,15 +168,9 @@ def _opened(path: Path) -> Sequence[Capture | compare.Recording]:
 # -- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _json(
-    arguments: argparse.Namespace,
-    captures: Sequence[Capture | compare.Recording],
-    measured: pl.DataFrame,
-    ranked: pl.DataFrame,
-    compared: pl.DataFrame,
-    gated: pl.DataFrame | None,
-) -> dict[str, Any]:
+def _json(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
     """The object that docs/compare.md describes."""
+    rows = dict(result.measured["capture_id"].value_counts().iter_rows())
     return {
         "measure": arguments.measure,
         "by": arguments.by,
@@ -191,14 +178,14 @@ def _json(
         "window_ns": arguments.windows,
         "correction": arguments.correction,
         "captures": [
-            {"capture": one.title, "rows": measured.filter(capture_id=one.facts["capture_id"]).height}
+            {"capture": one.title, "rows": rows.get(one.facts["capture_id"], 0)}
             | {name: value for name, value in one.facts.items() if value is not None}
-            | ({"population": counts} if (counts := _population(one)) else {})
-            for one in captures
+            | ({"population": counts} if (counts := requests_of(one)) else {})
+            for one in result.recordings
         ],
-        "groups": _rows(ranked),
-        "comparisons": _rows(compared),
-    } | ({} if gated is None else {"limit": arguments.gate, "gates": _rows(gated)})
+        "groups": _rows(result.ranked),
+        "comparisons": _rows(result.compared),
+    } | ({} if result.gated is None else {"limit": arguments.gate, "gates": _rows(result.gated)})
 
 
 def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
@@ -210,66 +197,29 @@ def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
-def _text(
-    captures: Sequence[Capture | compare.Recording],
-    measured: pl.DataFrame,
-    ranked: pl.DataFrame,
-    compared: pl.DataFrame,
-    dims: Sequence[str],
-    by: Sequence[str],
-) -> list[str]:
+def _text(result: Result) -> list[str]:
     """The parts of what is printed."""
-    empty = [one.title for one in captures if measured.filter(capture_id=one.facts["capture_id"]).is_empty()]
-    parts = [f"{visible(title)}: nothing of this measure is in it" for title in empty]
-    parts += [
-        f"{visible(one.title)}: {population.sentence(counts)}"
-        for one in captures
-        if (counts := _population(one)) and not population.is_whole(counts)
-    ]
-    if ranked.is_empty():
-        return parts
-    groups = ranked.select(by).unique().height
-    parts.append(f"Values, with 95 % intervals\n{_groups(ranked, dims, by)}")
-    if groups == 1:
-        return [*parts, "One group: there is nothing to compare it with."]
-    if sentences := _sentences(compared, dims):
-        parts.append("\n".join(sentences))
-    parts.append(f"Comparisons, with 95 % intervals\n{_comparisons(compared, dims)}")
-    parts.append(f"{compared.height:,} comparisons: {_counts(compared)}")
-    parts += [REPEATS[name] for name in compared["repeats"].drop_nulls().unique(maintain_order=True)]
-    tests = compared["tested_by"].drop_nulls().unique(maintain_order=True)
-    return [*parts, *(f"Tested by {name}, which takes: {compare.TESTS[name]}." for name in tests)]
-
-
-def _sentences(compared: pl.DataFrame, dims: Sequence[str]) -> list[str]:
-    """What is shown, in words, the largest effects first."""
-    shown = compared.filter(pl.col("verdict").is_in(["higher", "lower"])).sort(pl.col("effect").abs(), descending=True)
-    lines = [_sentence(row, dims) for row in shown.head(MOST_SENTENCES).iter_rows(named=True)]
-    return lines + ([f"… and {shown.height - len(lines):,} more"] if shown.height > len(lines) else [])
-
-
-def _sentence(row: dict[str, Any], dims: Sequence[str]) -> str:
-    unit = row["unit"]
-    what = " ".join(part for part in _key(row, dims) if part != "–")
-    first, second = (visible(row[f"group_{side}"]) for side in ("first", "second"))
-    values = f"{first} {_shown(row['first'], unit)}, {second} {_shown(row['second'], unit)}"
-    if unit == "1":
-        lo, hi = sorted(abs(100 * row[name]) for name in ("difference_lo", "difference_hi"))
-        apart = f"{abs(100 * row['difference']):.3g} points {row['verdict']} [{lo:.3g} to {hi:.3g}]"
-    elif row["ratio"] is not None and row["ratio_lo"] is not None:
-        apart = f"{row['ratio']:.3g} times as much [{row['ratio_lo']:.3g} to {row['ratio_hi']:.3g}]"
-    else:
-        apart = f"{_shown(abs(row['difference']), unit)} {row['verdict']}"
-    return f"{what}: {values}: {apart}"
+    parts, compared, dims = result.caveats(), result.compared, result.dims
+    if not result.ranked.is_empty():
+        parts.append(f"Values, with 95 % intervals\n{_groups(result.ranked, dims, result.by)}")
+        if result.ranked.select(result.by).unique().height == 1:
+            parts.append("One group: there is nothing to compare it with.")
+        else:
+            shown = words.sentences(compared, dims)
+            parts += ["\n".join(shown)] if shown else []
+            parts.append(f"Comparisons, with 95 % intervals\n{_comparisons(compared, dims)}")
+            parts.append(f"{compared.height:,} comparisons: {words.counts(compared)}")
+            parts += words.assumptions(compared)
+    return parts if result.gated is None else [*parts, _gates(result.gated, dims)]
 
 
 def _gates(gated: pl.DataFrame, dims: Sequence[str]) -> str:
     rows = [
         [
-            *_key(row, dims),
+            *words.key(row, dims),
             row["group_first"],
             row["group_second"],
-            *(_shown(row[side], row["unit"]) for side in ("first", "second")),
+            *(words.in_unit(row[side], row["unit"]) for side in ("first", "second")),
             "–" if row["p_gate"] is None else f"{row['p_gate']:.2g}",
             row["gate"],
         ]
@@ -278,75 +228,35 @@ def _gates(gated: pl.DataFrame, dims: Sequence[str]) -> str:
     return f"Gate\n{terminal.table(['metric', *dims, 'first', 'second', 'first is', 'second is', 'p', 'limit'], rows)}"
 
 
-def _population(one: Capture | compare.Recording) -> dict[str, int]:
-    """Of which requests the numbers of a recording are; empty where it has none."""
-    counts = measures.population(one.tables["requests"]) if "requests" in one.tables else {}
-    return counts if any(counts.values()) else {}
-
-
 def _groups(ranked: pl.DataFrame, dims: Sequence[str], by: Sequence[str]) -> str:
     rows = [
         [
-            *_key(row, dims),
+            *words.key(row, dims),
             *(row[name] for name in by),
-            _shown(row["value"], row["unit"]),
-            _shown(row["lo"], row["unit"]),
-            _shown(row["hi"], row["unit"]),
+            words.in_unit(row["value"], row["unit"]),
+            words.in_unit(row["lo"], row["unit"]),
+            words.in_unit(row["hi"], row["unit"]),
             f"{row['n']:,}",
-            _rank(row),
+            words.rank(row),
         ]
         for row in ranked.iter_rows(named=True)
     ]
     return terminal.table(["metric", *dims, *by, "value", "from", "to", "n", "rank"], rows)
 
 
-def _rank(row: dict[str, Any]) -> str:
-    first, last = row["rank_from"], row["rank_to"]
-    return f"{first}" if first == last else f"{first} to {last}"
-
-
 def _comparisons(compared: pl.DataFrame, dims: Sequence[str]) -> str:
     rows = [
         [
-            *_key(row, dims),
+            *words.key(row, dims),
             row["group_first"],
             row["group_second"],
-            *(_shown(row[side], row["unit"]) for side in ("first", "second", "difference")),
-            *(_shown(row[side], row["unit"]) for side in ("difference_lo", "difference_hi")),
+            *(words.in_unit(row[side], row["unit"]) for side in ("first", "second", "difference")),
+            *(words.in_unit(row[side], row["unit"]) for side in ("difference_lo", "difference_hi")),
             "–" if row["ratio"] is None else f"{row['ratio']:.3g}",
             "–" if row["p_adjusted"] is None else f"{row['p_adjusted']:.2g}",
-            _verdict(row),
+            words.verdict(row),
         ]
         for row in compared.iter_rows(named=True)
     ]
     header = ["metric", *dims, "first", "second", "first is", "second is", "difference", "from", "to", "ratio", "p"]
     return terminal.table([*header, "the second is"], rows)
-
-
-def _verdict(row: dict[str, Any]) -> str:
-    """The verdict in plain words, with what else there is to know."""
-    said = row["verdict"]
-    if row["longer"] is not None:
-        said += f": {row['longer']:.2g} times as long would, if it is what it seems"
-    elif said == "insufficient data":
-        said += LACKING[row["repeats"]]
-    return f"{said} ({row['note']})" if row["note"] else said
-
-
-def _counts(compared: pl.DataFrame) -> str:
-    counts = compared.group_by("verdict").len().sort("verdict")
-    return ", ".join(f"{count:,} {verdict}" for verdict, count in counts.iter_rows())
-
-
-def _key(row: dict[str, Any], dims: Sequence[str]) -> list[str]:
-    return [row["metric"], *("–" if row[name] is None else str(row[name]) for name in dims)]
-
-
-def _shown(value: float | None, unit: str) -> str:
-    """A value in a unit that reads well."""
-    if value is None:
-        return "–"
-    if unit == "1":
-        return f"{value:.1%}"
-    scale, name = {"ns": (1e6, " ms"), "B": (1e6, " MB"), "B/s": (1e6, " MB/s")}.get(unit, (1.0, ""))
-    return f"{value / scale:,.4g}{name}"

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from androstep_analysis.compare.measures import dimensions
+from androstep_analysis.compare.words import METRICS
 from androstep_analysis.plot import intervals, paper, text
 
 _VERDICTS: Final = {
@@ -41,13 +42,6 @@ _ROW: Final = 0.17
 
 _CHARACTER: Final = 0.052
 """Width of an average character of a name in inches."""
-
-_WORDS: Final = {
-    "count_ratio": "share of requests",
-    "bytes_ratio": "share of bytes",
-    "iops": "operations",
-    "io_time": "I/O time",
-}
 
 _DROPPED: Final = ("place", "rank_from", "rank_to", "repeats", "n_effective")
 
@@ -341,7 +335,7 @@ def _value_axis(ax: Axes, axis: str, metric: str, unit: str, before: str = "") -
     target, label = (ax.xaxis, ax.set_xlabel) if axis == "x" else (ax.yaxis, ax.set_ylabel)
     target.set_major_locator(MaxNLocator(5))
     target.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    words = f"{before}{_WORDS.get(metric) or paper.words(metric)}"
+    words = f"{before}{METRICS.get(metric) or paper.words(metric)}"
     label(f"{words[:1].upper()}{words[1:]} [{unit}]", parse_math=False)
     paper.grid(ax, "x" if axis == "x" else "y")
 

@@ -18,25 +18,37 @@ if TYPE_CHECKING:
 
 def found(capture: Capture) -> dict[str, Any]:
     """What made a report of `capture`, JSON-ready: capture_id, title, source_sha256, definitions_sha256, versions."""
-    packages = ("androstep", "polars", "numpy", "matplotlib")
-    definitions = (schema.directory() / "definitions.toml").read_bytes()
     return {
         "capture_id": capture.facts["capture_id"],
         "title": capture.title,
         "source_sha256": json.loads(capture.facts["source_sha256"]),
+        **made_by(),
+    }
+
+
+def made_by() -> dict[str, Any]:
+    """By which definitions and versions a page is made, JSON-ready: definitions_sha256, versions."""
+    packages = ("androstep", "polars", "numpy", "matplotlib")
+    definitions = (schema.directory() / "definitions.toml").read_bytes()
+    return {
         "definitions_sha256": hashlib.sha256(definitions).hexdigest(),
         "versions": {name: importlib.metadata.version(name) for name in packages}
         | {"python": platform.python_version()},
     }
 
 
+def sentence(provenance: Mapping[str, Any]) -> Element:
+    """What `made_by` tells, in words."""
+    versions = ", ".join(f"{name} {version}" for name, version in provenance["versions"].items())
+    return el("p", f"Made by {versions}. Definitions: sha256 {provenance['definitions_sha256']}.")
+
+
 def elements(provenance: Mapping[str, Any]) -> list[Element]:
     """What `found` tells, as the end of the page."""
     sources = [el("tr", el("td", name), el("td", digest)) for name, digest in provenance["source_sha256"].items()]
-    versions = ", ".join(f"{name} {version}" for name, version in provenance["versions"].items())
     return [
         el("h2", "Provenance"),
-        el("p", f"Made by {versions}. Definitions: sha256 {provenance['definitions_sha256']}."),
+        sentence(provenance),
         el(
             "table",
             el("thead", el("tr", el("th", "Source", scope="col"), el("th", "sha256", scope="col"))),

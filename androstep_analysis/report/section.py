@@ -65,11 +65,15 @@ def elements(
         if figures is not None:
             about = {"figure": figure.name, "caption": caption, "definitions": _texts(part.definitions)}
             plot.save(ax, figures / figure.name, table=table, provenance={**about, **provenance})
-        image = base64.b64encode(plot.png(ax)).decode("ascii")
-        source = f"data:image/png;base64,{image}"
-        drawn.append(el("figure", el("img", src=source, alt=caption), el("figcaption", caption)))
+        drawn.append(figure_of(ax, caption))
     told = [element for table, render in tables for element in render(table)]
     return [el("h2", part.title), *definitions(part.definitions), *told, el("div", *drawn, class_="figures")]
+
+
+def figure_of(ax: Axes, caption: str) -> Element:
+    """A figure with its caption, in the page itself."""
+    image = base64.b64encode(plot.png(ax)).decode("ascii")
+    return el("figure", el("img", src=f"data:image/png;base64,{image}", alt=caption), el("figcaption", caption))
 
 
 def definitions(names: Sequence[str]) -> list[Element]:

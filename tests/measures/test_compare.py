@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +27,6 @@ from androstep_analysis.manifest import FACTS, Source
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000
-
-
-def capture(name: str, requests: Iterable[dict[str, Any]], **facts: Any) -> Capture:
-    """A capture of these requests with these facts; its identity follows from its name."""
-    plain = made.capture(requests)
-    source = Source(name, "trace", 0, name.encode().hex().zfill(64)[-64:])
-    return Capture(name, replace(plain.manifest, sources=(source,), facts=facts), plain.tables, plain.about)
 
 
 def request(at_ms: float, *, op: str = "write", sector: int = 0, nr_sectors: int = 8) -> dict[str, Any]:
@@ -60,7 +53,7 @@ def shares(captures: Sequence[Capture], measure: str = "locality", **given: Any)
 def test_results_do_not_depend_on_the_library_that_holds_the_table(function: Callable[..., pl.DataFrame]) -> None:
     hits = ([True, False] * 3, [True] * 6)
     measured = shares(
-        [capture(f"{name}{n}", stream(hits[name == "b"]), workload=name) for name in "ab" for n in (1, 2)]
+        [made.named(f"{name}{n}", stream(hits[name == "b"]), workload=name) for name in "ab" for n in (1, 2)]
     )
     expected = function(measured, by=["workload"])
     result = function(measured.to_pandas(), by=["workload"])
@@ -71,7 +64,7 @@ def test_results_do_not_depend_on_the_library_that_holds_the_table(function: Cal
 
 
 def test_a_whole_capture_is_a_row_of_what_the_measure_says() -> None:
-    one = capture("one", stream([True, False, True]), device="phone", workload="mail", sdk=33, rooted=True)
+    one = made.named("one", stream([True, False, True]), device="phone", workload="mail", sdk=33, rooted=True)
     table = compare.measure_all([one], "locality")
     expected = measures.locality(one.requests)
     assert table.columns == [
@@ -97,7 +90,7 @@ def test_a_whole_capture_is_a_row_of_what_the_measure_says() -> None:
 def test_windows_add_up_to_the_whole(rows: list[tuple[int, str, int]], window_ms: int) -> None:
     """Brute force: which window a request is in, by its time of issue; shares weighted by what they are of."""
     requests = [request(at, op=op, sector=8 * place, nr_sectors=0 if op == "flush" else 8) for at, op, place in rows]
-    one = capture("one", requests)
+    one = made.named("one", requests)
     first = min(at for at, _, _ in rows)
     last = max(row["complete_ns"] for row in requests)
     windows = max(1, -(-(last - first * MS) // (window_ms * MS)))
@@ -123,7 +116,7 @@ def test_windows_add_up_to_the_whole(rows: list[tuple[int, str, int]], window_ms
 
 
 def test_rates_count_the_windows_in_which_nothing_happened() -> None:
-    one = capture("one", [request(0), request(1), request(35), request(40, op="read")])
+    one = made.named("one", [request(0), request(1), request(35), request(40, op="read")])
     rates = compare.measure_all([one], "rate", window_ns=10 * MS).filter(metric="iops", op="write")
     assert rates["repeat"].to_list() == [0, 1, 2, 3, 4]
     assert rates["value"].to_list() == pytest.approx([200, 0, 0, 100, 0])
@@ -136,7 +129,7 @@ def test_rates_count_the_windows_in_which_nothing_happened() -> None:
 
 
 def test_a_rate_of_what_only_another_capture_did_is_zero() -> None:
-    both = [capture("one", [request(0), request(5, op="read")]), capture("two", [request(0), request(9)])]
+    both = [made.named("one", [request(0), request(5, op="read")]), made.named("two", [request(0), request(9)])]
     for window in (None, 2 * MS):
         rates = compare.measure_all(both, "rate", window_ns=window).filter(metric="iops", op="read", capture="two")
         assert rates.height == (1 if window is None else 5)
@@ -145,8 +138,8 @@ def test_a_rate_of_what_only_another_capture_did_is_zero() -> None:
 
 def test_a_share_of_nothing_is_not_zero() -> None:
     """A capture without reads has no share of sequential reads; one without discards has a share of 0 discards."""
-    one = capture("one", [*stream([True] * 4, op="read"), request(99, op="discard")])
-    two = capture("two", stream([True, False]))
+    one = made.named("one", [*stream([True] * 4, op="read"), request(99, op="discard")])
+    two = made.named("two", stream([True, False]))
     locality = shares([one, two])
     assert locality.filter(capture="two", op="read").is_empty()
     mix = shares([one, two], "mix")
@@ -156,7 +149,7 @@ def test_a_share_of_nothing_is_not_zero() -> None:
 
 def test_latency_in_windows_weighs_requests_for_the_mean_only() -> None:
     requests = [request(at) | {"queue_ns": int(at * MS) - 1000 * (at + 1)} for at in (0, 1, 12)]
-    table = compare.measure_all([capture("one", requests)], "latency", window_ns=10 * MS).filter(step="Q2C")
+    table = compare.measure_all([made.named("one", requests)], "latency", window_ns=10 * MS).filter(step="Q2C")
     mean = table.filter(quantile="mean")
     assert mean["value"].to_list() == [2500.0, 14000.0] and mean["weight"].to_list() == [2.0, 1.0]
     assert table.filter(quantile="max")["weight"].to_list() == [1.0, 1.0]
@@ -234,7 +227,7 @@ def test_a_counter_of_nanoseconds_may_rise_by_more_than_a_few_seconds() -> None:
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    one = capture("one", [request(0), request(5)])
+    one = made.named("one", [request(0), request(5)])
     with pytest.raises(InputError, match="at least one capture"):
         compare.measure_all([], "mix")
     again = Capture("again", one.manifest, one.tables, one.about)
@@ -251,14 +244,14 @@ def test_what_cannot_be_measured_is_refused() -> None:
 
 
 def test_captures_of_one_name_are_told_apart() -> None:
-    one, two = capture("a", [request(0)]), capture("b", [request(0)])
+    one, two = made.named("a", [request(0)]), made.named("b", [request(0)])
     both = [Capture("same", each.manifest, each.tables, each.about) for each in (one, two)]
     names = compare.measure_all(both, "mix")["capture"].unique().to_list()
     assert sorted(names) == sorted(f"same ({each.facts['capture_id'][:8]})" for each in both)
 
 
 def test_an_empty_capture_has_no_rows_and_a_single_one_no_comparison() -> None:
-    one, empty = capture("one", [request(0), request(1)], workload="x"), capture("empty", [])
+    one, empty = made.named("one", [request(0), request(1)], workload="x"), made.named("empty", [])
     for measure in ("mix", "rate", "locality", "sync", "block_types", "file_types", "latency", "samples"):
         for window in (None, MS):
             table = compare.measure_all([one, empty], measure, window_ns=window)
@@ -275,7 +268,7 @@ def test_an_empty_capture_has_no_rows_and_a_single_one_no_comparison() -> None:
 def repeated(name: str, ratios: Sequence[float], **facts: Any) -> list[Capture]:
     """Captures of which so large a share of 100 requests is sequential."""
     return [
-        capture(f"{name}{number}", stream([at < 100 * ratio for at in range(101)]), **facts)
+        made.named(f"{name}{number}", stream([at < 100 * ratio for at in range(101)]), **facts)
         for number, ratio in enumerate(ratios)
     ]
 
@@ -352,7 +345,7 @@ def test_shares_as_large_by_chance_are_questions_of_their_own() -> None:
     """Reads and writes with the same medians and other spreads: each keeps its own p-value."""
     values = {"read": ([0.1, 0.2, 0.3], [0.5, 0.6, 0.7]), "write": ([0.19, 0.2, 0.21], [0.59, 0.6, 0.61])}
     captures = [
-        capture(f"{name}{n}", stream([at < 100 * reads[n] for at in range(101)], op="read")
+        made.named(f"{name}{n}", stream([at < 100 * reads[n] for at in range(101)], op="read")
                 + stream([at < 100 * writes[n] for at in range(101)], start_ms=5000), workload=name)
         for name, reads, writes in zip("ab", values["read"], values["write"], strict=True)
         for n in range(3)
@@ -453,9 +446,9 @@ def bursts(seed: int, likely: float, nr: int = 4000) -> list[bool]:
 
 def test_windows_are_the_repeats_of_one_capture() -> None:
     captures = [
-        capture("one", stream(bursts(1, 0.3)), workload="a"),
-        capture("two", stream(bursts(2, 0.5)), workload="b"),
-        capture("three", stream(bursts(3, 0.3)), workload="c"),
+        made.named("one", stream(bursts(1, 0.3)), workload="a"),
+        made.named("two", stream(bursts(2, 0.5)), workload="b"),
+        made.named("three", stream(bursts(3, 0.3)), workload="c"),
     ]
     measured = shares(captures, window_ns=100 * MS).filter(pl.col("class") == "consecutive")
     rows = {
@@ -500,7 +493,7 @@ def test_a_difference_in_coverage_and_in_clocks_is_shown() -> None:
 
 
 def test_what_only_one_group_has() -> None:
-    captures = [capture("one", stream([True] * 3, op="read")), capture("two", stream([True] * 3))]
+    captures = [made.named("one", stream([True] * 3, op="read")), made.named("two", stream([True] * 3))]
     rows = compare.compare(shares(captures), by=["capture"])
     assert dict(rows.filter(pl.col("class") == "random").select("op", "verdict").iter_rows()) == {
         "read": "only in the first",
@@ -510,7 +503,7 @@ def test_what_only_one_group_has() -> None:
 
 
 def test_groups_must_be_known_facts() -> None:
-    measured = shares([capture("one", stream([True] * 3), workload="a"), capture("two", stream([True] * 3))])
+    measured = shares([made.named("one", stream([True] * 3), workload="a"), made.named("two", stream([True] * 3))])
     with pytest.raises(InputError, match=r"two: its workload is not known; add it with `androstep ingest --fact workl"):
         compare.compare(measured, by=["workload"])
     with pytest.raises(InputError, match="'colour' is nothing to compare by; there are capture, device"):
@@ -520,8 +513,8 @@ def test_groups_must_be_known_facts() -> None:
     with pytest.raises(InputError, match="at least one fact"):
         compare.summarise(measured, by=[])
     doubled = [
-        capture("one", stream([True] * 3), device="a / b", workload="c"),
-        capture("two", stream([True] * 3), device="a", workload="b / c"),
+        made.named("one", stream([True] * 3), device="a / b", workload="c"),
+        made.named("two", stream([True] * 3), device="a", workload="b / c"),
     ]
     with pytest.raises(InputError, match="two groups would be called 'a / b / c'"):
         compare.summarise(shares(doubled), by=["device", "workload"])
@@ -568,7 +561,7 @@ def test_five_repetitions_rank_what_is_far_apart() -> None:
 def test_the_shortest_time_is_first() -> None:
     def slow(name: str, ns: int, number: int) -> Capture:
         requests = [request(at) | {"complete_ns": at * MS + ns + number} for at in range(3)]
-        return capture(f"{name}{number}", requests, device=name)
+        return made.named(f"{name}{number}", requests, device=name)
 
     captures = [slow(name, ns, number) for name, ns in (("slow", 9000), ("fast", 1000)) for number in range(4)]
     ranked = compare.ranking(compare.measure_all(captures, "latency").filter(step="D2C", quantile="p50"), by=["device"])
@@ -660,7 +653,9 @@ def test_the_command_says_what_the_functions_say(tmp_path: Path, capsys: pytest.
     assert re.search(r"count_ratio +write +consecutive +mail +game +\d\d\.\d% .* higher\n", printed)
     assert "A repeat is a window of time" in printed and "Tested by blocks, which takes: " in printed
     assert re.search(
-        r"^count_ratio write consecutive: mail \d+\.\d%, game \d+\.\d%: \d+(\.\d)? points higher \[", printed, re.M
+        r"^share of requests, write consecutive: mail \d+\.\d%, game \d+\.\d%: \d+(\.\d)? points higher \[",
+        printed,
+        re.M,
     )
     only = ("--metric", "count_ratio", "--where", "class=consecutive")
     for limit, status, said in (("<+90%", 0, "within"), ("<+1%", 3, "beyond"), (">-1%", 0, "within")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -47,6 +48,13 @@ def capture(
         "block_events": table("block_events", events),
     }
     return of_tables(tables, **about)
+
+
+def named(name: str, requests: Iterable[dict[str, Any]], **facts: Any) -> Capture:
+    """A capture of these requests with these facts; its identity follows from its name."""
+    plain = capture(requests)
+    source = Source(name, "trace", 0, name.encode().hex().zfill(64)[-64:])
+    return Capture(name, replace(plain.manifest, sources=(source,), facts=facts), plain.tables, plain.about)
 
 
 def of_tables(tables: dict[str, pl.DataFrame], **about: Any) -> Capture:

@@ -1,0 +1,51 @@
+"""Recordings with all that a comparison says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from androstep_analysis import measures, population
+from androstep_analysis.capture import Capture
+from androstep_analysis.compare.measures import Recording, dimensions
+from androstep_analysis.markup import visible
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was compared by which facts, and what came of it.
+
+    `measured` is of `measure_all`, `ranked` of `ranking`, `compared` of `compare`, and `gated` of `gate`, None where no
+    limit was given.
+    """
+
+    measure: str
+    by: Sequence[str]
+    recordings: Sequence[Capture | Recording]
+    measured: pl.DataFrame
+    ranked: pl.DataFrame
+    compared: pl.DataFrame
+    gated: pl.DataFrame | None = None
+
+    @property
+    def dims(self) -> list[str]:
+        """Columns that tell the values of a metric apart, besides the groups."""
+        return dimensions(self.measured)
+
+    def caveats(self) -> list[str]:
+        """What of the recordings is not in the numbers, in words."""
+        ids = set(self.measured["capture_id"])
+        empty = [one.title for one in self.recordings if one.facts["capture_id"] not in ids]
+        return [f"{visible(title)}: nothing of this measure is in it" for title in empty] + [
+            f"{visible(one.title)}: {population.sentence(counts)}"
+            for one in self.recordings
+            if (counts := requests_of(one)) and not population.is_whole(counts)
+        ]
+
+
+def requests_of(recording: Capture | Recording) -> dict[str, int]:
+    """Of which requests the numbers of a recording are; empty where it has none."""
+    counts = measures.population(recording.tables["requests"]) if "requests" in recording.tables else {}
+    return counts if any(counts.values()) else {}

@@ -1,0 +1,104 @@
+"""What comparisons show, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from androstep_analysis.compare.comparison import TESTS
+from androstep_analysis.markup import visible
+
+_REPEATED: Final = {
+    "captures": "A repeat is a capture: what is shown holds for other captures like these.",
+    "repetitions": "A repeat is a repetition: what is shown holds for these machines.",
+    "windows": "A repeat is a window of time: what is shown holds for these recordings, had they gone on longer; for"
+    " others like them where a group has three or more.",
+    "pairs": "A repeat is a pair of captures: what is shown holds for other such pairs.",
+}
+"""What a kind of repeat says of what is shown."""
+
+_LACKING: Final = {
+    "captures": ": at least 3 captures on each side, and values that vary",
+    "repetitions": ": at least 3 repetitions on each side, and values that vary",
+    "windows": ": more windows, and values that vary",
+    "pairs": ": at least 3 pairs, and values that vary",
+}
+
+METRICS: Final = {
+    "count_ratio": "share of requests",
+    "bytes_ratio": "share of bytes",
+    "iops": "operations",
+    "io_time": "I/O time",
+}
+"""What metrics are called in sentences and figures; the others by their names."""
+
+_MOST_SENTENCES: Final = 12
+
+
+def sentences(compared: pl.DataFrame, dims: Sequence[str]) -> list[str]:
+    """What is shown, the largest effects first."""
+    shown = compared.filter(pl.col("verdict").is_in(["higher", "lower"])).sort(pl.col("effect").abs(), descending=True)
+    lines = [_sentence(row, dims) for row in shown.head(_MOST_SENTENCES).iter_rows(named=True)]
+    return lines + ([f"… and {shown.height - len(lines):,} more"] if shown.height > len(lines) else [])
+
+
+def _sentence(row: dict[str, Any], dims: Sequence[str]) -> str:
+    unit = row["unit"]
+    of = " ".join(part for part in key(row, dims)[1:] if part != "–")
+    what = ", ".join(part for part in (METRICS.get(row["metric"], row["metric"].replace("_", " ")), of) if part)
+    first, second = (visible(row[f"group_{side}"]) for side in ("first", "second"))
+    values = f"{first} {in_unit(row['first'], unit)}, {second} {in_unit(row['second'], unit)}"
+    if unit == "1":
+        points = 100 if row["verdict"] == "higher" else -100
+        lo, hi = sorted(points * row[name] for name in ("difference_lo", "difference_hi"))
+        apart = f"{points * row['difference']:.3g} points {row['verdict']} [{lo:.3g} to {hi:.3g}]"
+    elif row["ratio"] is not None and row["ratio_lo"] is not None:
+        apart = f"{row['ratio']:.3g} times as much [{row['ratio_lo']:.3g} to {row['ratio_hi']:.3g}]"
+    else:
+        apart = f"{in_unit(abs(row['difference']), unit)} {row['verdict']}"
+    return f"{what}: {values}: {apart}"
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """The verdict in plain words, with what else there is to know."""
+    said = row["verdict"]
+    if row["longer"] is not None:
+        said += f": {row['longer']:.2g} times as long would, if it is what it seems"
+    elif said == "insufficient data":
+        said += _LACKING[row["repeats"]]
+    return f"{said} ({row['note']})" if row["note"] else said
+
+
+def counts(compared: pl.DataFrame) -> str:
+    """How many comparisons have which verdict."""
+    of_verdicts = compared.group_by("verdict").len().sort("verdict")
+    return ", ".join(f"{count:,} {verdict}" for verdict, count in of_verdicts.iter_rows())
+
+
+def assumptions(compared: pl.DataFrame) -> list[str]:
+    """What a repeat is, and what the tests take for granted."""
+    repeats, tests = (compared[name].drop_nulls().unique(maintain_order=True) for name in ("repeats", "tested_by"))
+    return [_REPEATED[name] for name in repeats] + [f"Tested by {name}, which takes: {TESTS[name]}." for name in tests]
+
+
+def key(row: dict[str, Any], dims: Sequence[str]) -> list[str]:
+    """What a row is of: its metric and its value of each dimension."""
+    return [row["metric"], *("–" if row[name] is None else str(row[name]) for name in dims)]
+
+
+def in_unit(value: float | None, unit: str) -> str:
+    """A value in a unit that reads well."""
+    if value is None:
+        return "–"
+    if unit == "1":
+        return f"{value:.1%}"
+    scale, name = {"ns": (1e6, " ms"), "B": (1e6, " MB"), "B/s": (1e6, " MB/s")}.get(unit, (1.0, ""))
+    return f"{value / scale:,.4g}{name}"
+
+
+def rank(row: dict[str, Any]) -> str:
+    """The ranks that a group may have."""
+    first, last = row["rank_from"], row["rank_to"]
+    return f"{first}" if first == last else f"{first} to {last}"

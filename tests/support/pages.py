@@ -1,0 +1,81 @@
+"""Pages of HTML as a browser's parser finds them, and names that want to be more than text in them."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+HOSTILE = (
+    "<script>alert(1)</script>.txt",
+    '"><img src=x onerror=1>',
+    "'onmouseover='alert(1)",
+    "</td></table><iframe src=https://example.org/>",
+    "</style><script>document.title='OWNED'</script>",
+    "<svg onload=\"document.title='OWNED'\">",
+    "<img src=x onerror=\"document.title='OWNED'\">",
+    r"$\frac{",
+    "two\nlines\r\t\x1b[31m",
+    "\u202egpj.exe",
+    "javascript:alert(1)",
+    "&lt;b&gt; &amp;",
+    "{bin} {0} %s",
+)
+
+TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ul", "li", "dl", "dt", "dd", "div"} | {
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "figure",
+    "img",
+    "figcaption",
+}
+
+ATTRIBUTES = {"class", "scope", "src", "alt", "lang", "charset", "name", "content", "http-equiv"}
+
+
+class Page(HTMLParser):
+    """What a browser's parser finds in a page: elements with attributes, and the text of each kind of element."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.rows: list[list[str]] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, "every element is closed where it should be"
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+        if "td" in self.open or "th" in self.open:
+            self.rows[-1][-1] += data
+
+    def row(self, *first: str) -> list[str]:
+        """The cells after `first` in the one row that begins with them."""
+        (found,) = [row for row in self.rows if tuple(row[: len(first)]) == first]
+        return found[len(first) :]
+
+    def check_harmless(self) -> None:
+        """That nothing in the page runs, or is fetched."""
+        assert {tag for tag, _ in self.elements} <= TAGS
+        for tag, attributes in self.elements:
+            assert attributes.keys() <= ATTRIBUTES
+            if "src" in attributes:
+                assert tag == "img"
+                assert re.fullmatch(r"data:image/png;base64,[A-Za-z0-9+/]+=*", attributes["src"] or "")
+        assert self.open == [], "every element is closed"
