@@ -27,6 +27,8 @@ TESTS: Final = {
     "ranks": "any distribution that is the same on both sides but for a shift",
     "signed ranks": "differences of pairs that are as likely above as below their middle",
     "blocks": "recordings that go on as they were, and blocks long enough to be nearly independent",
+    "ranks, means": "as by ranks, and among questions that are too many for ranks as by means",
+    "signed ranks, means": "as by signed ranks, and among questions that are too many for ranks as by means",
     "means": "repeats that are independent, and too few for a test by ranks: means that are nearly normal",
 }
 """How a difference is tested, and what has to hold for that."""

@@ -49,11 +49,15 @@ class Compared:
 
         By ranks where so many repeats can show a difference at all, else of means.
         """
-        if self.exact_test is not None and self.exact_p is not None and self.attainable * questions <= level:
+        if questions <= self.most_questions(level) and self.exact_test is not None and self.exact_p is not None:
             return self.exact_test, self.exact_p
         if self.difference is None:
             return None
         return "blocks" if self.row["repeats"] == "windows" else "means", self.difference.p()
+
+    def most_questions(self, level: float) -> int:
+        """Among how many questions a test by ranks can show a difference; 0 where there is none."""
+        return int(level / self.attainable) if self.exact_test is not None and self.exact_p is not None else 0
 
     def longer(self, p: float) -> float | None:
         """How many times as many windows would show the difference by this p-value, if it is what it seems."""

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from androstep_analysis.compare.differences import Compared, Row
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+Test: TypeAlias = tuple[str, float]
+"""The name of a test, and its p-value."""
+
+_IMPOSSIBLE: Final[Test] = ("none", 1.0)
 
 Correction: TypeAlias = Literal["holm", "bh"]
 """For several comparisons: Holm (not one false difference, with 95 %) or Benjamini and Hochberg (5 % false ones)."""
@@ -28,7 +39,10 @@ def give_verdicts(rows: Sequence[Compared], correction: Correction, smallest: fl
     questions = _questions(asked)
     count = len(set(questions))
     tests = [one.test(count, LEVEL) for one in asked]
-    adjusted = _by_question([None if test is None else test[1] for test in tests], questions, correction)
+    if correction == "holm":
+        tests, adjusted = _closed(asked, tests, questions)
+    else:
+        adjusted = _by_question([None if test is None else test[1] for test in tests], questions, correction)
     small = [None if smallest is None else _smaller(one, smallest) for one in asked]
     unimportant = _by_question(small, questions, correction)
     for one, test, p_adjusted, p_small in zip(asked, tests, adjusted, unimportant, strict=True):
@@ -60,6 +74,59 @@ def give_gates(rows: Sequence[Compared], limit: float, correction: Correction) -
         one.row["p_gate"] = p
         if side is not None and p is not None and p <= LEVEL:
             one.row["gate"] = "within" if side[0] is (limit < 0) else "beyond"
+
+
+def _closed(
+    rows: Sequence[Compared], tests: Sequence[Test | None], questions: Sequence[tuple[object, ...]]
+) -> tuple[list[Test | None], list[float | None]]:
+    """The test that decides of each row, and its p-value adjusted for the number of questions.
+
+    Closed testing (Marcus, Peritz and Gabriel 1976): a difference is shown if of every set of questions that it is in
+    Bonferroni shows one. Which test is taken in a set depends on how many are in it alone (`Compared.test`): of few
+    those by ranks can show something, of many only those of means. Where one test serves all sets this is Holm's.
+    """
+    of: dict[tuple[object, ...], list[int]] = {}
+    for number, (question, test) in enumerate(zip(questions, tests, strict=True)):
+        if test is not None:
+            of.setdefault(question, []).append(number)
+    # Of a share and the rest of the whole the greater counts.
+    few, many = (
+        np.array([max(p_of(rows[number], tests[number]) for number in asking) for asking in of.values()])
+        for p_of in (lambda row, _: (row.test(1, LEVEL) or _IMPOSSIBLE)[1], lambda _, test: (test or _IMPOSSIBLE)[1])
+    )
+    ends = np.array([min(rows[number].most_questions(LEVEL) for number in asking) for asking in of.values()])
+    adjusted, by_few = closed(few, many, ends)
+    deciding, p_adjusted = list(tests), [None if test is None else 1.0 for test in tests]
+    for at, asking in enumerate(of.values()):
+        for number in asking:
+            p_adjusted[number] = float(adjusted[at])
+            if by_few[at]:
+                name, p = rows[number].test(1, LEVEL) or _IMPOSSIBLE
+                deciding[number] = (name if ends[at] >= len(of) else f"{name}, means", p)
+    return deciding, p_adjusted
+
+
+def closed(few: Floats, many: Floats, ends: npt.NDArray[np.int64]) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Adjusted p-values of closed testing with Bonferroni's local tests, and by which of the two each is decided.
+
+    `few` are p-values in sets of up to `ends` hypotheses, `many` in greater ones. A set of m is shown to hold a
+    difference where m times its least p-value is small enough; the worst set for one hypothesis has the greatest
+    others.
+    """
+    count = len(few)
+    adjusted, by_few = np.zeros(count), np.zeros(count, np.bool_)
+    stops = np.unique(np.clip(ends, 0, count))
+    for first, last in itertools.pairwise(np.unique([0, *stops, count])):
+        is_few = ends >= last
+        p = np.where(is_few, few, many)
+        sizes = np.arange(first + 1, last + 1)
+        least = np.sort(p)[::-1][sizes - 1]  # of the worst set of each size, unless the hypothesis' own is less
+        own = np.searchsorted(-least, -p, "right")  # so many of the sizes have none that is less
+        others = np.append(np.maximum.accumulate((sizes * least)[::-1])[::-1], 0.0)
+        found = np.maximum(np.where(own > 0, sizes[np.maximum(own, 1) - 1] * p, 0.0), others[own])
+        by_few = np.where(found > adjusted, is_few, by_few)
+        adjusted = np.maximum(adjusted, found)
+    return np.minimum(adjusted, 1.0), by_few
 
 
 def _smaller(one: Compared, smallest: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import defaultdict
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -311,7 +313,7 @@ def test_where_ranks_could_show_no_difference_means_are_compared() -> None:
     captures += repeated("c", third, workload="c")
     measured = shares(captures).filter(pl.col("class") == "consecutive")
     rows = compare.compare(measured, by=["workload"])
-    assert set(rows["tested_by"]) == {"means"} and rows["verdict"].to_list() == ["higher"] * 3
+    assert set(rows["tested_by"]) == {"ranks, means"} and rows["verdict"].to_list() == ["higher"] * 3
     least, between, most = rows["p"].sort()
     assert rows["p_adjusted"].sort().to_list() == pytest.approx(
         [3 * least, max(3 * least, 2 * between), max(3 * least, 2 * between, most)]
@@ -542,6 +544,39 @@ def test_groups_that_nothing_tells_apart_share_ranks() -> None:
         shares(repeated("a", [0.1], workload="a") + repeated("b", [0.9], workload="b")), by=["workload"]
     )
     assert set(single.select("rank_from", "rank_to").rows()) == {(1, 2)}
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.integers(0, 8)), min_size=1, max_size=7))
+def test_closed_testing_is_its_definition(hypotheses: list[tuple[float, float, int]]) -> None:
+    """Over all sets, each by Bonferroni with the p-values that are of sets of its size."""
+    adjusted, _ = verdicts.closed(*(np.array(column) for column in zip(*hypotheses, strict=True)))
+    numbers = range(len(hypotheses))
+    for number in numbers:
+        sets = [chosen for m in numbers for chosen in itertools.combinations(numbers, m + 1) if number in chosen]
+        worst = max(
+            len(chosen)
+            * min(few if len(chosen) <= end else many for few, many, end in (hypotheses[at] for at in chosen))
+            for chosen in sets
+        )
+        assert adjusted[number] == pytest.approx(min(worst, 1))
+
+
+def test_five_repetitions_that_overlap_nowhere_are_ranked_though_one_is_far_out() -> None:
+    """The middle of the ranking in Figure 3b: means alone have hardly a degree of freedom there."""
+    rates = {
+        "memory": [113.3, 122.5, 127.2, 132.6, 155.0],
+        "ext4": [42.4, 43.5, 45.5, 51.2, 54.7],
+        "xfs": [40.3, 41.3, 42.8, 48.4, 50.5],
+        "btrfs": [25.0, 25.6, 26.3, 26.4, 28.2],
+        "f2fs": [17.3, 19.0, 19.7, 20.1, 24.0],
+    }
+    captures = [
+        one for name, values in rates.items() for one in repeated(name, [value / 200 for value in values], device=name)
+    ]
+    ranked = compare.ranking(shares(captures).filter(pl.col("class") == "consecutive"), by=["device"])
+    assert ranked.select("device", "rank_from", "rank_to").rows() == [
+        *(("memory", 1, 1), ("ext4", 2, 3), ("xfs", 2, 3), ("btrfs", 4, 4), ("f2fs", 5, 5))
+    ]
 
 
 def test_five_repetitions_rank_what_is_far_apart() -> None:
