@@ -1,13 +1,15 @@
 """How often intervals over windows hold the truth, and how often a difference is shown that is none, or is one.
 
-``python benchmarks/compare.py [CORPUS] [--simulations N]``. Recordings of which the truth is known are made from the
-four traces of a phone in the corpus: windows of a trace, drawn in runs of five on average as a stationary bootstrap
-does (Politis and Romano 1994), so that the mean of the whole trace is the truth. They are bursty: in some traces one
-window of hundreds holds a tenth of everything. For false differences the values of a second trace are bent (a power of
-a share, a multiple of a rate) until its mean is that of the first, everything else staying as different as it is; for
-power they are not. Beside the method of `androstep compare` stand those that it was chosen from: a studentised
-bootstrap of blocks (Götze and Künsch 1996; what `compare` had before), equally weighted cosines with Student's t
-(Lazarus, Lewis, Stock and Watson 2018), and windows taken as independent. Few repeats are drawn from six distributions.
+``python benchmarks/compare.py [CORPUS] [--simulations N] [--traces phone|others] [--run N]``. Recordings of which the
+truth is known are made from four traces of a phone in the corpus, by which the method was chosen, or from others, which
+nobody looked at then: windows of a trace, drawn in runs of five on average as a stationary bootstrap does (Politis and
+Romano 1994), so that the mean of the whole trace is the truth. In runs of fifty, as phases are, most windows of a
+recording are like their neighbours. They are bursty: in some traces one window of hundreds holds a tenth of everything.
+For false differences the values of a second trace are bent (a power of a share, a multiple of a rate) until its mean is
+that of the first, everything else staying as different as it is; for power they are not. Beside the method of
+`androstep compare` stand those that it was chosen from: a studentised bootstrap of blocks (Götze and Künsch 1996; what
+`compare` had before), equally weighted cosines with Student's t (Lazarus, Lewis, Stock and Watson 2018), and windows
+taken as independent. Few repeats are drawn from six distributions.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import argparse
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import combinations
@@ -33,10 +35,23 @@ from androstep_analysis.stats.blocks import Difference, Mean, Scale, Series, dep
 
 Values = npt.NDArray[np.float64]
 
-APPS = ("cod_exec", "pubg_exec", "slideshow_exec", "telegram_precond")
+S = 1_000_000_000
+TRACES = {
+    "phone": {
+        f"block_csv/pixel6a_{app}.csv.gz": 10 * S
+        for app in ("cod_exec", "pubg_exec", "slideshow_exec", "telegram_precond")
+    },
+    "others": {
+        "blkparse_text/android_blktrace.flash.facebook.txt": S // 10,
+        "blkparse_text/android_swapcache_2.txt": S // 2,
+        "blkparse_text/leveldb_ram0_blk_data.txt": S // 5,
+        "blktrace_bin/centos7": S // 2,
+        str(Path(__file__).parents[1] / "datasets" / "demo"): S // 20,
+    },
+}
+"""Files of the corpus, and of how long windows they are made."""
+
 MEASURES = {"mix": ("bytes_ratio",), "locality": ("bytes_ratio", "count_ratio"), "rate": ("bandwidth",)}
-WINDOW_NS = 10_000_000_000
-RUN = 5
 LENGTHS = (10, 30, 100, 300, 1000, 4000)
 LEVELS = (0.05, 0.001)
 RESAMPLES = 499
@@ -46,15 +61,15 @@ METHODS = ("blocks", "bootstrap", "cosines", "independent")
 # -- recordings whose truth is known ----------------------------------------------------------------------------------
 
 
-def populations(corpus: Path) -> dict[tuple[str, ...], tuple[Series, bool]]:
-    """By app, measure, metric and dimensions: the windows of the trace, and whether they are shares."""
+def populations(corpus: Path, traces: Mapping[str, int]) -> dict[tuple[str, ...], tuple[Series, bool]]:
+    """By trace, measure, metric and dimensions: the windows of the trace, and whether they are shares."""
     found = {}
-    for app in APPS:
+    for trace, window_ns in traces.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            capture = androstep.open(corpus / "block_csv" / f"pixel6a_{app}.csv.gz")
+            capture = androstep.open(corpus / trace)
         for measure, metrics in MEASURES.items():
-            measured = compare.measure_all([capture], measure, window_ns=WINDOW_NS)
+            measured = compare.measure_all([capture], measure, window_ns=window_ns)
             rows = measured.filter(pl.col("metric").is_in(metrics), pl.col("weight") > 0)
             keys = ["metric", *dimensions(rows)]
             for key, part in rows.group_by(keys, maintain_order=True):
@@ -65,7 +80,7 @@ def populations(corpus: Path) -> dict[tuple[str, ...], tuple[Series, bool]]:
                     and series.values.std() > 0
                     and part.height > 60
                 ):
-                    found[app, measure, *map(str, key)] = series, part["unit"][0] == "1"
+                    found[trace, measure, *map(str, key)] = series, part["unit"][0] == "1"
     return found
 
 
@@ -73,9 +88,9 @@ def truth(series: Series) -> float:
     return float(series.values @ series.weights / series.weights.sum())
 
 
-def drawn(random: np.random.Generator, series: Series, length: int) -> Series:
-    """A recording of so many windows like these."""
-    begins = random.random(length) < 1 / RUN
+def drawn(random: np.random.Generator, series: Series, length: int, run: int) -> Series:
+    """A recording of so many windows like these, in runs of so many on average."""
+    begins = random.random(length) < 1 / run
     begins[0] = True
     at = np.arange(length)
     last = np.maximum.accumulate(np.where(begins, at, 0))
@@ -180,24 +195,24 @@ def _scale(is_share: bool) -> Scale:
     return Scale.SHARE if is_share else Scale.POSITIVE
 
 
-def coverage(job: tuple[Population, int], simulations: int) -> Rates:
+def coverage(job: tuple[Population, int], simulations: int, run: int) -> Rates:
     (series, is_share), length = job
     random = np.random.default_rng(length)
     hits: dict[str, list[bool]] = defaultdict(list)
     for _ in range(simulations):
-        one = drawn(random, series, length)
+        one = drawn(random, series, length, run)
         for method, hit in covers(random, one, truth(series), _scale(is_share)).items():
             if hit is not None:
                 hits[method].append(hit)
     return {(method, 0.0): float(np.mean(hits[method])) for method in METHODS if hits[method]}
 
 
-def shown(job: tuple[Population, Population, int], simulations: int) -> Rates:
+def shown(job: tuple[Population, Population, int], simulations: int, run: int) -> Rates:
     (first, is_share), (second, _), length = job
     random = np.random.default_rng(length)
     values: dict[str, list[float]] = defaultdict(list)
     for _ in range(simulations):
-        sides = drawn(random, first, length), drawn(random, second, length)
+        sides = drawn(random, first, length, run), drawn(random, second, length, run)
         for method, p in differs(random, *sides, _scale(is_share)).items():
             values[method].append(p)
     return {
@@ -260,15 +275,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path, nargs="?", default=Path("../shared/corpus"))
     parser.add_argument("--simulations", type=int, default=400)
+    parser.add_argument("--traces", choices=list(TRACES), default="phone")
+    parser.add_argument("--run", type=int, default=5, help="windows of a run, on average")
     arguments = parser.parse_args()
-    found, number = populations(arguments.corpus), arguments.simulations
+    found, number = populations(arguments.corpus, TRACES[arguments.traces]), arguments.simulations
+    drawing = {"simulations": number, "run": arguments.run}
     print("Mean over all kinds of recording (in parentheses: of a tenth of the kinds it is worse)")
     with ProcessPoolExecutor() as pool:
         jobs = [(one, length) for one in found.values() for length in LENGTHS]
-        table("Intervals of 95 % hold the truth", pool, partial(coverage, simulations=number), jobs, lambda job: job[1])
+        table("Intervals of 95 % hold the truth", pool, partial(coverage, **drawing), jobs, lambda job: job[1])
         for title, is_null in (("Differences shown where there is none", True), ("Differences shown that are", False)):
             both = [(*pair, length) for pair in pairs(found, is_null=is_null) for length in LENGTHS]
-            table(title, pool, partial(shown, simulations=number), both, lambda job: job[2])
+            table(title, pool, partial(shown, **drawing), both, lambda job: job[2])
     few_repeats(number * 5)
 
 

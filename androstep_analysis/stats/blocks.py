@@ -165,9 +165,12 @@ class Difference:
     def is_known(self) -> bool:
         """Both sides have blocks, and at least one varies.
 
-        A mean that does not vary at all is taken as known, if the other one varies.
+        A mean that does not vary at all is taken as known, if the other one varies; but that nothing happened in any
+        window says nothing of how much will in one that was not seen.
         """
         sides = (self.first, self.second)
+        if self.scale is Scale.POSITIVE and any(side.windows and not side.value for side in sides):
+            return False
         return all(side.is_known for side in sides) and any(side.varies(self.scale) for side in sides)
 
     @property

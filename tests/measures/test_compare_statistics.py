@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from androstep_analysis.stats import exact
-from androstep_analysis.stats.blocks import Difference, Mean, Scale, Series, dependence, interval, mean, of_repeats
+from androstep_analysis.stats.blocks import (
+    ZERO,
+    Difference,
+    Mean,
+    Scale,
+    Series,
+    dependence,
+    interval,
+    mean,
+    of_repeats,
+)
 
 VALUES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=6)
 
@@ -282,7 +292,8 @@ def test_what_does_not_vary() -> None:
     assert 0.97 < lo < hi == 1
     shared = Difference(some, always, Scale.SHARE)
     assert shared.interval()[0] > 0 and shared.p() < 1e-6
-    assert Difference(never, some, Scale.POSITIVE).ratio() is None
+    # How much a burst brings that was not seen is not known of a rate.
+    assert not Difference(never, some, Scale.POSITIVE).is_known and Difference(ZERO, some, Scale.POSITIVE).is_known
 
 
 def test_a_ratio_is_a_difference_of_logarithms() -> None:
