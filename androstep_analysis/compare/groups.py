@@ -44,8 +44,7 @@ class Sample:
 
     @property
     def scale(self) -> Scale:
-        is_share = self.unit == "1" and min(self.every) >= 0 and max(self.every) <= 1
-        return blocks.scale(np.asarray(self.every), is_share=is_share)
+        return blocks.scale(np.asarray(self.every), is_share=are_shares(self.unit, self.every))
 
     @property
     def value(self) -> float:
@@ -115,11 +114,17 @@ class Groups:
         if rows["kind"][0] == "window":
             recordings = rows.sort("repeat").partition_by("capture_id", maintain_order=True)
             series = [Series(one["value"].to_numpy(), one["weight"].to_numpy()) for one in recordings]
-            return Sample("windows", **about, every=every, windows=blocks.mean(series))
+            windows = blocks.mean(series, is_share=are_shares(about["unit"], every))
+            return Sample("windows", **about, every=every, windows=windows)
         pairs = dict(_medians(rows, self.paired_by)) if self.paired_by else {}
         if rows["kind"][0] == "repetition" and rows["capture"].n_unique() == 1:
             return Sample("repetitions", **about, every=every, pairs=pairs)
         return Sample("captures", **about, every=[value for _, value in _medians(rows, ["capture"])], pairs=pairs)
+
+
+def are_shares(unit: str, values: Sequence[float]) -> bool:
+    """Whether values are parts of a whole, as others without a unit (a write amplification) are not."""
+    return unit == "1" and min(values) >= 0 and max(values) <= 1
 
 
 def label(group: Sequence[str]) -> str:

@@ -111,7 +111,7 @@ def scale(values: Values, *, is_share: bool) -> Scale:
     return Scale.POSITIVE if (values >= 0).all() else Scale.ANY
 
 
-def mean(recordings: Sequence[Series]) -> Mean:
+def mean(recordings: Sequence[Series], *, is_share: bool = False) -> Mean:
     """The weighted mean of all windows. Raises `ValueError` where no window weighs anything."""
     values = np.concatenate([series.values for series in recordings])
     weights = np.concatenate([series.weights for series in recordings])
@@ -122,7 +122,7 @@ def mean(recordings: Sequence[Series]) -> Mean:
     is_same = bool((counted == counted[0]).all())
     value = float(counted[0]) if is_same else float(values @ weights) / total
     error, freedom = _error(_strata(recordings, value), value)
-    made = weights if ((values >= 0) & (values <= 1)).all() else np.abs(values) * weights
+    made = weights if is_share else np.abs(values) * weights
     return Mean(
         value=value,
         error=0.0 if is_same and math.isfinite(error) else error,

@@ -277,7 +277,9 @@ def test_a_burst_that_holds_nearly_all_leaves_little_known() -> None:
     lo, hi = interval(found, Scale.SHARE) or (0, 1)
     assert found.freedom == 1 and hi - lo > 0.9 and found.effective < 11
     weights[1001:1010] = 1
-    assert mean([Series(random.random(2000), weights)]).burst > 0.9
+    assert mean([Series(random.random(2000), weights)], is_share=True).burst > 0.9
+    # A rate below one is none the less a rate.
+    assert mean([Series(np.where(np.arange(100) == 7, 0.9, 1e-3), np.ones(100))]).burst > 0.8
 
 
 def test_what_does_not_vary() -> None:
