@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +61,29 @@ class Kind:
     told: Callable[[pl.DataFrame], dict[str, Any]]
 
 
-def read(kind: Kind, paths: Sequence[str | os.PathLike[str]]) -> Results:
+def read(kind: Kind, paths: Sequence[str | os.PathLike[str]], *, of_folder: bool = False) -> Results:
     """The results in files or capture directories, together.
 
-    Warns (`LossWarning`) of what could not be read. Raises `InputError` for a file that holds no such results, or is
-    damaged beyond use, and where the same results are given twice.
+    Warns (`LossWarning`) of what could not be read: of a directory (or with `of_folder`, of files that were found in
+    one) a damaged file costs itself. Raises `InputError` for a file that holds no such results, or is damaged beyond
+    use, and where the same results are given twice.
     """
-    chosen = [file for path in paths for file in _files(kind, Path(path))]
-    if not chosen:
-        raise InputError(f"no file with results was given; name one, or a capture of `{kind.command}`")
-    found = together(kind, [kind.read_file(file) for file in chosen])
+    parts: list[Results] = []
+    damaged: list[Loss] = []
+    for path in map(Path, paths):
+        found_there = _files(kind, path)
+        for file in found_there:
+            try:
+                parts.append(kind.read_file(file))
+            except InputError as error:
+                if not of_folder and len(found_there) == 1:
+                    raise
+                damaged.append(Loss("unreadable", 1, str(error)))
+    if not parts:
+        nothing = f"no file with results was given; name one, or a capture of `{kind.command}`"
+        raise InputError(damaged[0].message if damaged else nothing)
+    found = together(kind, parts)
+    found = replace(found, losses=(*damaged, *found.losses))
     if found.losses:
         warnings.warn("; ".join(loss.message for loss in found.losses), LossWarning, stacklevel=3)
     return found

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from androstep_analysis.bench.tables import Part, foreign
-from androstep_analysis.errors import Loss
+from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.results import Results
 
 TESTS: Final = {
@@ -32,9 +32,20 @@ _SETUP = re.compile(r"(?m)^(.+): \(g=(\d+)\): rw=(\w+), bs=(.+?), ioengine=(\w+)
 _RESULT = re.compile(r"(?m)^(.+): \(groupid=(\d+), jobs=(\d+)\): err= *(\d+)(.*)$")
 
 
+_TERSE = re.compile(r"\d;fio-")
+
+
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with `head` is fio's text or JSON."""
-    return b'"fio version"' in head[: 1 << 12] or _SETUP.search(head.decode("utf-8", "replace")) is not None
+    """Whether a file that begins with `head` is of fio."""
+    return (
+        b'"fio version"' in head[: 1 << 12]
+        or _is_terse(head)
+        or _SETUP.search(head.decode("utf-8", "replace")) is not None
+    )
+
+
+def _is_terse(head: bytes) -> bool:
+    return _TERSE.match(head[:16].decode("latin-1")) is not None
 
 
 def read(text: str, origin: bytes) -> Results:
@@ -43,8 +54,10 @@ def read(text: str, origin: bytes) -> Results:
     A job, or the group that fio reports as one, is a run; clones of a job that fio reports one by one are the threads
     of one run. Part `read` and `write` have fio's completion latencies, `sync` those of its syncs, `op` its total
     latencies: without a submission's time apart they are what iobench calls so. Raises `ValueError`,
-    `TypeError` or `LookupError` for what fio did not write.
+    `TypeError` or `LookupError` for what fio did not write, `InputError` for its terse lines.
     """
+    if _is_terse(origin):
+        raise InputError("fio's terse lines do not tell which test they are of; run it with --output-format=json")
     start = text.find("{")
     if '"fio version"' in text and start >= 0:
         return _read_json(text[start:], origin)

@@ -35,6 +35,8 @@ def _text(read: Callable[[str, bytes], Results]) -> Callable[[Source], Results]:
     def whole(source: Source) -> Results:
         try:
             found = read(source.data.decode("utf-8", "replace"), source.data)
+        except InputError as error:
+            raise InputError(f"{source.name}: {error}") from None
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             what = printable(f"{type(error).__name__}: {error}")
             raise InputError(f"{source.name}: not as its tool writes it ({what}); give its output unchanged") from None

@@ -87,7 +87,7 @@ def facts_of(staging: Staging, described: Manifest) -> dict[str, Any]:
 def results_of(described: Manifest, find: Find) -> dict[str, Results]:
     """The results of a capture by their role; warns of what was lost of them."""
     return {
-        role: results.read(kind, [find(source) for source in sources])
+        role: results.read(kind, [find(source) for source in sources], of_folder=len(sources) > 1)
         for role, kind in tool_results.KINDS.items()
         if (sources := described.of_role(role))
     }

@@ -116,6 +116,31 @@ def test_of_an_archive_everything_readable_is_read_and_once(tmp_path: Path) -> N
     assert found.tables["bench_runs"].height == 3
 
 
+def test_of_a_directory_a_damaged_file_costs_itself(tmp_path: Path) -> None:
+    files, _ = unpacked("mobibench", tmp_path / "files")
+    together = tmp_path / "together"
+    together.mkdir()
+    for name in sorted(files)[:3]:
+        shutil.copy(files[name], together)
+    broken = together / "broken.json"
+    broken.write_text('{"fio version": "fio-3.33", "jobs": 7}')
+    for read in (lambda: bench.read(together).tables, lambda: androstep.open(together).tables):
+        with pytest.warns(LossWarning, match=r"broken\.json: not as its tool writes it"):
+            assert read()["bench_runs"].lazy().collect().height == 3
+    with pytest.raises(InputError, match=r"broken\.json: not as its tool writes it"):
+        bench.read(broken)
+    with pytest.raises(InputError, match=r"broken\.json: not as its tool writes it"):
+        bench.read(sorted(together.iterdir())[1], broken)
+
+
+def test_terse_lines_of_fio_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    """They have no word of reads or writes in order, record size or engine (fio(1), "Terse output")."""
+    terse = tmp_path / "terse"
+    terse.write_text("3;fio-3.33;random-writers;0;0;" + "0;" * 120 + "\n")
+    with pytest.raises(InputError, match=r"terse: fio's terse lines do not tell .* --output-format=json"):
+        bench.read(terse)
+
+
 def test_every_mobibench_output_of_the_phone(tmp_path: Path) -> None:
     files, stated = unpacked("mobibench", tmp_path)
     assert len(files) >= 65
