@@ -18,6 +18,12 @@ from support import truth
 RIGHT = {"ext4": 0.999, "f2fs": 0.999, "vfat": 0.99, "exfat": 0.99}
 """Share of the blocks that must be right with the events and the image before; whatever else is unknown."""
 
+INFERRED = ("vfat", "exfat")
+"""Filesystems on which a page has several blocks and no event tells who changed which: so much of the owners is
+inferred, but right, that a share of `OWNED_FOR_CERTAIN` must be facts."""
+
+OWNED_FOR_CERTAIN = 0.6
+
 DROPPED = "dropped/"
 """Files of which pages are dropped (roles_drops.c)."""
 
@@ -146,16 +152,24 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
             is_dropped = pl.col("names").list.eval(pl.element().str.starts_with(DROPPED)).list.any().fill_null(False)
             owned, of_dropped = (asked["owner"].filter(which) for which in (~is_dropped, is_dropped))
             shared = {name: asked[name] for name in ("file", "file, deleted")} | {"owner": owned}
+            may_infer = recording.fs_type in INFERRED
             for question, outcomes in shared.items():
-                right = truth.shares(outcomes)["right"]
-                if right < RIGHT[recording.fs_type]:
-                    yield f"{run}: {question} right for {right:.2%}"
-            if of_dropped.height < 100 or truth.shares(of_dropped)["right"] < OWNED_OF_DROPPED:
+                if right_of(outcomes, question == "owner" and may_infer) < RIGHT[recording.fs_type]:
+                    yield f"{run}: {question} right for {truth.shares(outcomes)}"
+            if (certain := right_of(owned)) < OWNED_FOR_CERTAIN:
+                yield f"{run}: owner certain for {certain:.2%}"
+            if of_dropped.height < 100 or right_of(of_dropped, may_infer) < OWNED_OF_DROPPED:
                 yield f"{run}: owner of {of_dropped.height} dropped blocks right for {truth.shares(of_dropped)}"
         if is_guest and events and before and after:
             named = truth.shares(asked["name"])["right"]
             if named < NAMED:
                 yield f"{run}: name right for {named:.2%}"
+
+
+def right_of(outcomes: pl.DataFrame, may_infer: bool = False) -> float:
+    """The share that is right, also by inference where that is allowed."""
+    shares = truth.shares(outcomes)
+    return shares["right"] + (shares["inferred right"] if may_infer else 0)
 
 
 def unnamed_without_probes(files: pl.DataFrame) -> Iterator[str]:

@@ -66,7 +66,7 @@ def owned(
         whole = _of_whole_blocks(block_bytes, fs_events)
         sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
         blocks = _blocks(written, fs_events, sizes)
-        observed = _observed(fs_events, devices, recorded, page_bytes)
+        observed = _observed(fs_events, devices, recorded, page_bytes, sizes)
         touched = _touched(fs_events, blocks, sizes, observed.folios, page_bytes)
         blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, observed))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
@@ -93,11 +93,15 @@ def _telling(pieces: pl.DataFrame, touched_by: pl.DataFrame, recorded: Collectio
 
 
 def _observed(
-    fs_events: pl.DataFrame, devices: pl.Series, recorded: Collection[str], page_bytes: int | None
+    fs_events: pl.DataFrame,
+    devices: pl.Series,
+    recorded: Collection[str],
+    page_bytes: int | None,
+    block_bytes: Mapping[int, int],
 ) -> authorship.Observed:
     """Which devices' traces hold the events of each class, but for those that were lost.
 
-    Events about pages of unknown size tell nothing.
+    Events about pages of unknown size tell nothing. `block_bytes` has the devices whose blocks are no single sectors.
     """
     own = fs_events.select("dev", "event").drop_nulls("dev")
 
@@ -123,6 +127,7 @@ def _observed(
         redirty=own.filter(event.str.starts_with("f2fs_"))["dev"].unique().to_list(),
         unsized=own.filter(is_unsized)["dev"].unique().to_list(),
         folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
+        parted=[dev for dev in devices if block_bytes.get(dev, units.SECTOR_BYTES) < (page_bytes or 0)],
     )
 
 

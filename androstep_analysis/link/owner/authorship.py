@@ -23,6 +23,9 @@ by a direct write. So these rules hold, each as far as the events that it needs 
 - Where neither additions nor drops are recorded, a page that another process made dirty after the last write may have
   been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where
   the trace does not tell whether the submitter wrote past the cache.
+- Where a page has several blocks, who makes it dirty may change one of them, and another process another, which is no
+  event. Where only the event of dirtying tells who wrote, the owner is then inferred if more than one process is known
+  to have changed the file, or if another process writes the page out, as an fsync behind a write of its own does.
 - A block of no recorded writer may have been dirty when the recording began: it has no owner, unless it certainly was
   clean, which leaves only a direct write.
 - A store into a page that is dirty already is no event but that of the probe on page_mkwrite. Without it any number of
@@ -58,8 +61,8 @@ class Observed(NamedTuple):
     `dirtied`: pages that become dirty; `absent`: pages that are added to the cache, or leave it; `dropped`: that leave
     it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map;
     `forgetful`: inodes that are dropped. The others say what the filesystem does: in `redirty` processes make pages
-    dirty again that they could not write out, in `folios` the cache may hold several pages as one, and in `unsized` no
-    event tells how many.
+    dirty again that they could not write out, in `folios` the cache may hold several pages as one, in `unsized` no
+    event tells how many, and in `parted` a page has several blocks.
     """
 
     dirtied: Collection[int]
@@ -72,6 +75,7 @@ class Observed(NamedTuple):
     redirty: Collection[int]
     folios: Collection[int]
     unsized: Collection[int]
+    parted: Collection[int]
 
 
 def authors(
@@ -115,7 +119,9 @@ def authors(
         .otherwise(pl.col(name).filter(dirties).last())
         for name in ("tid", "pid", "comm", "ts_ns", "process")
     }
-    of_bio = ("at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio", "submit_process")
+    of_bio = ["at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio", "submit_process"]
+    of_bio.append("by_process")
+    events = events.with_columns(changers=pl.col("process").filter(by_process).n_unique().over("dev", "ino", "life"))
     turns = (
         events.group_by(TURN)
         .agg(
@@ -133,6 +139,7 @@ def authors(
             nr_dirtiers=pl.col("process").filter(by_process).n_unique(),
             dirtied_ns=pl.col("nth").filter(by_process).last(),
             made_ns=pl.col("nth").filter(made).last(),
+            changers=pl.col("changers").first(),
             by_maker=by_maker,
             is_exact=_is_exact(by_process, made),
             is_disputed=(pl.col("process").filter(by_process).n_unique() > 1) & ~by_maker,
@@ -244,6 +251,9 @@ def _rule(observed: Observed) -> pl.Expr:
     is_torn &= ~absent
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
+    is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
+    may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
+    may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
     # A page of a folio becomes dirty with another; of a folio from before the recording no event tells how long it is.
     is_clean = pl.col("is_clean") & dirtied & ~_is_in(observed.folios)
@@ -255,7 +265,7 @@ def _rule(observed: Observed) -> pl.Expr:
         .then(pl.when(~is_past_cache).then(unknown))
         .when(is_unclear)
         .then(unknown)
-        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster)
+        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
         .then(inferred)
         .otherwise("via")
     )
