@@ -135,6 +135,7 @@ THREADED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", THREADED)
 def test_workers_do_not_race(tmp_path: Path, run: str) -> None:
     program = built.program("iobench", "tsan")

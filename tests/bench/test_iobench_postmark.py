@@ -139,6 +139,7 @@ def test_files_are_picked_uniformly(tmp_path: Path) -> None:
     assert sum((found - 200) ** 2 / 200 for found in reads.values()) < 27.88
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [("-t", "1"), ("-t", "3"), ("-t", "3", "--thread", "0")], ids=str)
 def test_what_is_kept_is_what_was_counted(tmp_path: Path, workers: tuple[str, ...]) -> None:
     recorded, directory = tmp_path / "run.rec", tmp_path / "on"

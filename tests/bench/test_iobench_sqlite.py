@@ -219,6 +219,7 @@ def syncs_of_another_program(tmp_path: Path, databases: int) -> list[int]:
     return [(more - few) // 4 for few, more in zip(*found, strict=True)]
 
 
+@pytest.mark.slow
 def test_a_transaction_syncs_as_often_as_sqlite_documents(tmp_path: Path) -> None:
     found = dict(zip(MODES, syncs_of_iobench(tmp_path, 1), strict=True))
     assert found == {
@@ -290,6 +291,7 @@ def test_an_update_writes_in_every_run_and_with_every_transaction(tmp_path: Path
     assert len(set(values)) == len(values) == 3 * 40
 
 
+@pytest.mark.slow
 def test_no_value_is_written_twice(tmp_path: Path) -> None:
     benched.run(*job(tmp_path, "--sqlite-op=update", "-n", "60", "-t", "3", "--shared", "--rows", "5", "--keep"))
     benched.run(*job(tmp_path, "--sqlite-op=update", "-n", "60", "-t", "3", "--shared", "--rows", "5", "--keep"))
@@ -525,6 +527,7 @@ def test_who_waits_for_a_lock_ends_in_good_order(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_databases_are_cold_or_there_is_no_result(tmp_path: Path) -> None:
     """The rows are made, and all of SQLite is closed before the cache is looked at."""
     out = tmp_path / "run.rec"

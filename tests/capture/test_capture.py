@@ -429,6 +429,7 @@ def test_whose_image_it_is_must_be_said(tmp_path: Path) -> None:
 # -- the object -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_window_holds_what_was_issued_in_it() -> None:
     whole = androstep_analysis.open(DEMO)
     assert whole.first_ns is not None and whole.last_ns is not None

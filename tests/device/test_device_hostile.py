@@ -212,6 +212,7 @@ def test_a_command_here_that_writes_without_end_is_ended(tmp_path: Path) -> None
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["tcp", "adb"])
 def test_a_phone_that_writes_without_end_is_not_listened_to(tmp_path: Path, way: str) -> None:
     with device(way, tmp_path, patience_s=0) as (connected, _):
@@ -235,6 +236,7 @@ def test_a_file_larger_than_the_room_here_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out.part").exists()
 
 
+@pytest.mark.slow
 def test_a_line_without_end_is_handed_on_in_parts() -> None:
     lines: list[str] = []
     with connect("local") as connected:

@@ -318,6 +318,7 @@ def test_fio_replays_the_requests(target: str, tmp_path: Path) -> None:
     assert said["error"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["fio2", "fio3"])
 def test_fio_waits_between_requests(target: str, tmp_path: Path) -> None:
     """One wait at least is whole: fio makes up for time that it lost. A wrong unit would be 1 ms, or 15 minutes."""

@@ -288,6 +288,7 @@ def test_a_generated_image_holds_what_was_put_in(generated: Path, tree: Path) ->
     assert files["name_encrypted"].any() is False
 
 
+@pytest.mark.slow
 def test_heads_are_the_first_bytes_of_files(generated: Path, tree: Path) -> None:
     filesystem = read(generated)
     ino = dict(filesystem.files.explode("names").select("names", "ino").iter_rows())
@@ -352,6 +353,7 @@ def test_hash_trees_and_large_directories(tree: Path, tmp_path: Path) -> None:
         assert {name[1:] for name in filesystem.files["path"]} >= {path.name for path in wide.iterdir()}
 
 
+@pytest.mark.slow
 def test_names_of_encrypted_directories_are_ciphertext(tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["android"], tree)
     oracle.debugfs(image, ["mkdir vault", "cd vault", "write /dev/null cipherXtext", "mkdir inner"], write=True)
@@ -456,6 +458,7 @@ def test_damage_is_survived_and_read_as_icheck_reads_it(name: str, tmp_path: Pat
     assert answered >= 6
 
 
+@pytest.mark.slow
 def test_damaged_directories_and_descriptors_are_counted(tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["1k"], tree)
     sound = read(image)

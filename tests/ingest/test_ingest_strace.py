@@ -875,6 +875,7 @@ def test_any_arguments(tmp_path_factory: pytest.TempPathFactory, calls: list[tup
     assert table.select("call", "result").rows() == [(call, number) for number, (call, _) in enumerate(calls)]
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=300))
 @example(b"clone(flags=) = 5\n[pid 5] <... clone resumed>) = 4")
 @example(b'write(1, "\\')
@@ -887,6 +888,7 @@ def test_garbage(tmp_path_factory: pytest.TempPathFactory, garbage: bytes) -> No
     assert sum(loss.count for loss in staging.losses) <= text.count(b"\n")
 
 
+@pytest.mark.slow
 def test_cut_anywhere(program: Path, tmp_path: Path) -> None:
     log, _ = recorded(program, tmp_path, ["-f", "-ttt"])
     data = log.read_bytes()

@@ -74,6 +74,7 @@ def test_a_plugin_reads_its_files(install: Install, notes: Path) -> None:
     assert capture.open(notes).requests.collect()["sector"].to_list() == [64, 128]
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_it_too(install: Install, notes: Path) -> None:
     command = [sys.executable, "-m", "androstep_analysis", "tables", str(notes), "requests"]
     done = subprocess.run(

@@ -150,6 +150,7 @@ def test_a_capture_of_it_is_opened_without_reading_again(
     assert repr(directly).isprintable() and directly._repr_html_()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 def test_windows_divide_a_recording(path: Path) -> None:
     whole = capture.open(path)
@@ -171,6 +172,7 @@ def test_windows_divide_a_recording(path: Path) -> None:
         assert_frame_equal(rows, whole.tables[table].collect()[: rows.height]) if table in TABLES[:2] else None
 
 
+@pytest.mark.slow
 def test_the_name_does_not_matter(name: str, path: Path) -> None:
     if name in SETS:
         return

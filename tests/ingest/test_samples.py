@@ -74,6 +74,7 @@ def written(path: Path, types: dict[str, dict[str, str]] = TYPES) -> Path:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ticks_are_counters_of_procmon(recorded: Path) -> None:
     found = ingest.read(recorded).samples.collect()
     assert found["ts_ns"].is_sorted()

@@ -80,6 +80,7 @@ def test_a_whole_capture_is_a_row_of_what_the_measure_says() -> None:
     assert dimensions(table) == ["op", "class"]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(
@@ -697,6 +698,7 @@ def test_the_command_says_what_the_functions_say(tmp_path: Path, capsys: pytest.
         assert re.search(rf"mail +game .* {said}$", capsys.readouterr().out, re.M)
 
 
+@pytest.mark.slow
 def test_a_released_dataset_gives_what_its_captures_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = []
     for number, app in enumerate(("mail", "game", "a b/c")):

@@ -142,6 +142,7 @@ def counters_now() -> dict[tuple[str, str], int]:
     return found
 
 
+@pytest.mark.slow
 def test_counters_lie_between_what_python_reads_before_and_after(tmp_path: Path) -> None:
     before = counters_now()
     records = sampled(tmp_path / "x.rec", "--time", "1", "--groups", "cpu,memory,disk,net,pressure")
@@ -191,6 +192,7 @@ def test_a_reading_between_equal_ones_is_left_out(tmp_path: Path) -> None:
 # --- ticks and ends --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ticks_are_where_they_should_be_or_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     with running(path, "--hz", "100", "--groups", "cpu,memory") as process:
@@ -345,6 +347,7 @@ def test_time_ends_the_command_and_progress_is_told(tmp_path: Path) -> None:
     assert readings(record.read(path), "stat.num_threads", instance="sleep").height
 
 
+@pytest.mark.slow
 def test_time_ends_also_between_ticks_and_a_command_that_will_not_is_waited_for(tmp_path: Path) -> None:
     told, ready = tmp_path / "told", tmp_path / "ready"
     sampled(tmp_path / "a.rec", "--hz", "1", "--time", "200ms")

@@ -297,6 +297,7 @@ def test_hostile_facts_are_directories_inside_and_come_back(plain: Path) -> None
     assert row["build_fingerprint"].to_list() == [HOSTILE["build_fingerprint"]], "whole in the table"
 
 
+@pytest.mark.slow
 def test_of_all_original_names_none_survives(hidden: Path, sources: list[Path]) -> None:
     files = contents(hidden)
     texts = [*files, *(data.decode() for name, data in files.items() if not name.endswith(".parquet"))]

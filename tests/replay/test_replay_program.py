@@ -134,6 +134,7 @@ def dry_run(path: Path) -> str:
 # -- whole ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [sample, large], ids=["sample", "large"])
 def test_what_is_written_is_read_back_and_taken_by_ioreplay(make: Callable[[], Program], tmp_path: Path) -> None:
     made = make()

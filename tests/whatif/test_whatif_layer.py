@@ -63,6 +63,7 @@ def joined(parts: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(requests)
 def test_the_layer_does_what_the_plainest_one_does(asked: Asked) -> None:
@@ -72,6 +73,7 @@ def test_the_layer_does_what_the_plainest_one_does(asked: Asked) -> None:
     assert done(asked) == joined(plain.done)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(requests, st.sampled_from(["all", "read"]))
 def test_every_sector_reads_back_what_was_written_last(asked: Asked, in_use: str) -> None:
