@@ -90,9 +90,10 @@ def _closed(
         if test is not None:
             of.setdefault(question, []).append(number)
     # Of a share and the rest of the whole the greater counts.
+    alone = [one.test(1, LEVEL) for one in rows]
     few, many = (
-        np.array([max(p_of(rows[number], tests[number]) for number in asking) for asking in of.values()])
-        for p_of in (lambda row, _: (row.test(1, LEVEL) or _IMPOSSIBLE)[1], lambda _, test: (test or _IMPOSSIBLE)[1])
+        np.array([max((chosen[number] or _IMPOSSIBLE)[1] for number in asking) for asking in of.values()])
+        for chosen in (alone, tests)
     )
     ends = np.array([min(rows[number].most_questions(LEVEL) for number in asking) for asking in of.values()])
     adjusted, by_few = closed(few, many, ends)
@@ -101,7 +102,7 @@ def _closed(
         for number in asking:
             p_adjusted[number] = float(adjusted[at])
             if by_few[at]:
-                name, p = rows[number].test(1, LEVEL) or _IMPOSSIBLE
+                name, p = alone[number] or _IMPOSSIBLE
                 deciding[number] = (name if ends[at] >= len(of) else f"{name}, means", p)
     return deciding, p_adjusted
 

@@ -119,8 +119,8 @@ def authors(
         .otherwise(pl.col(name).filter(dirties).last())
         for name in ("tid", "pid", "comm", "ts_ns", "process")
     }
-    of_bio = ["at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio", "submit_process"]
-    of_bio.append("by_process")
+    of_bio = ["at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio"]
+    of_bio += ["submit_process", "by_process"]
     events = events.with_columns(changers=pl.col("process").filter(by_process).n_unique().over("dev", "ino", "life"))
     turns = (
         events.group_by(TURN)
