@@ -684,6 +684,19 @@ def test_calls_that_others_interrupt(rows: int, tmp_path: Path, monkeypatch: pyt
     assert not staging.losses
 
 
+def test_calls_that_never_returned_fill_several_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with texts of its own."""
+    monkeypatch.setattr(strace, "ROWS", 4)
+    monkeypatch.setattr(strace, "STRINGS_BYTES", 0)
+    calls = ["close", "fsync", "close", "fdatasync", "fsync", "close", "syncfs", "fsync", "close"]
+    lines = (f"{tid} 1700000000.0000{tid} {call}(3 <unfinished ...>\n" for tid, call in enumerate(calls, 10))
+    staging, table = of_text(tmp_path, "".join(lines))
+    assert table.select("tid", "call", "state").rows() == [
+        (tid, call, "unfinished") for tid, call in enumerate(calls, 10)
+    ]
+    assert staging.events == Counter(calls)
+
+
 def test_what_was_joined_before_does_not_count(tmp_path: Path) -> None:
     """Both ends are put behind their beginnings in the same memory; the first, longer one has a `<` right behind the
     end of the second.

@@ -61,11 +61,7 @@ bool pending_keep(struct strace *strace, struct table *table, struct task *task,
     task->pending.table_number = strace->table_number;
     task->is_pending = keep_text(strace, task, text);
     strace->counts.forgotten += !task->is_pending;
-    if (call_put(strace, table, &call, task, STATE_UNFINISHED, ts_ns, task->pending.line))
-        return true;
-    if (task->is_pending) // its row would be the next one, which is another call's
-        forget(strace, task);
-    return false;
+    return call_put(strace, table, &call, task, STATE_UNFINISHED, ts_ns, task->pending.line);
 }
 
 // Takes "<unfinished ...>" from the end of a line.

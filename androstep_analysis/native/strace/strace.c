@@ -216,14 +216,20 @@ static bool is_whole(struct text text)
     return text_ends(text, "+++") || text_ends(text, " ---") || text_ends(text, "<unfinished ...>");
 }
 
+// Python may have emptied the table since the last time, and given it other strings.
+static void take_table(struct strace *strace, const struct table *table)
+{
+    for (size_t number = 0; number < MAX_CALLS; number++)
+        strace->call_numbers[number] = NO_STRING;
+    strace->table_number += table->rows == 0;
+}
+
 // Reads lines until the input or the table is full and returns how many bytes those have.
 size_t strace_decode(struct strace *strace, const uint8_t *data, size_t length, bool is_last, struct table *table)
 {
     const uint8_t *at = data, *end = data + length;
 
-    for (size_t number = 0; number < MAX_CALLS; number++)
-        strace->call_numbers[number] = NO_STRING;
-    strace->table_number += table->rows == 0;
+    take_table(strace, table);
     while (at < end && table->capacity - table->rows >= ROWS_OF_A_LINE) {
         const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
         struct text text = {at, newline ? newline : end};
@@ -246,7 +252,7 @@ bool strace_finish(struct strace *strace, struct table *table)
     if (strace->torn_length)
         count_unreadable(strace, (struct text){strace->torn.bytes, strace->torn.bytes + strace->torn_length});
     strace->torn_length = 0;
-    strace->table_number += table->rows == 0;
+    take_table(strace, table);
     for (int number = 0; number < strace->nr_tasks; number++) {
         if (!strace->tasks[number].is_pending)
             continue;
