@@ -124,6 +124,20 @@ def test_the_device_flush_is_a_request_and_the_end_of_its_sequence_is_not():
     assert (write["preflush"], write["fua"], write["rwbs"]) == (True, True, "WSM")
 
 
+@pytest.mark.parametrize("cpu", [0, 3])
+def test_a_flush_that_waits_to_be_issued_again_is_not_the_one_that_completes(cpu):
+    """Two hardware queues; the flush that returned is issued again by another CPU, or its own."""
+    steps = [
+        (1, "issue", 0), (2, "issue", 1), (3, "requeue", 0), (4, "complete", 1), (5, "issue", 1), (6, "complete", 1),
+        (7, "issue", cpu), (8, "complete", cpu),
+    ]  # fmt: skip
+    events = [{"ts_ns": ts, "action": action, "nr_sectors": 0, "rwbs": "FF", "cpu": cpu} for ts, action, cpu in steps]
+    got = link(block_events(events)).requests
+    assert got.select("issue_ns", "complete_ns", "matched").sort("issue_ns").rows() == [
+        (2, 4, "full"), (5, 6, "requeued"), (7, 8, "full"),
+    ]  # fmt: skip
+
+
 def test_kernels_without_flush_requests_show_flushes_as_empty_completions():
     """As Linux 3.0 reports it (corpus androstep/result.po)."""
     got = link(life((1, "queue", 0, 0, "WBS"), (2, "complete", 0, 0, "WS"), (3, "issue", 8, 8, "WS"),

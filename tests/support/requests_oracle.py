@@ -115,6 +115,7 @@ class Oracle:
         if not row["nr_sectors"] and _op(row) != "flush":
             return
         stack = self.open[_key(row)]
+        self.raise_flush(stack, row, is_returned=True)
         if stack and self.is_again(stack[-1], row):
             request = stack[-1]
             request.is_requeued = True
@@ -145,6 +146,7 @@ class Oracle:
     def requeue(self, _at: int, row: Row) -> None:
         stack = self.open[_key(row)]
         if stack and (row["nr_sectors"] or _op(row) == "flush"):
+            self.raise_flush(stack, row, is_returned=False)
             stack[-1].is_requeued |= stack[-1].is_latest
             stack[-1].is_returned = True
 
@@ -156,8 +158,9 @@ class Oracle:
             return
         stack = self.open[_key(row)]
         if stack:
-            request = stack.pop(self.closed_by(row, stack))
-            for below in stack[-1:]:
+            self.raise_flush(stack, row, is_returned=False)
+            request = stack.pop()
+            for below in stack[-1:] if _op(row) != "flush" else ():
                 below.is_latest = below.is_returned = False
             self.completed(request, at, row)
             return
@@ -178,11 +181,16 @@ class Oracle:
         request.complete = at, row
         self.take(request, row["nr_sectors"])
 
-    def closed_by(self, row: Row, stack: list[Request]) -> int:
-        """Where in the stack the request is that a completion closes: a flush where it was issued, if there is any."""
-        issued = [at for at, request in enumerate(stack) if request.issue and request.issue[1]["cpu"] == row["cpu"]]
-        is_flush = not row["nr_sectors"] and _op(row) == "flush"
-        return issued[-1] if is_flush and issued and stack[-1].issue else -1
+    def raise_flush(self, stack: list[Request], row: Row, *, is_returned: bool) -> None:
+        """Puts last the flush that an event is of: the last that was requeued, or was not, and was issued on its CPU if
+        there is any.
+        """
+        flushes = stack if not row["nr_sectors"] and _op(row) == "flush" else []
+        fits = [request for request in flushes if request.is_returned == is_returned]
+        of_cpu = [request for request in fits if request.issue and request.issue[1]["cpu"] == row["cpu"]]
+        for request in (of_cpu or fits)[-1:]:
+            at = next(at for at, other in enumerate(stack) if other is request)
+            stack.append(stack.pop(at))
 
     def completed(self, request: Request, at: int, row: Row) -> None:
         request.complete = at, row

@@ -24,8 +24,9 @@ in parts. No event carries an identity: what belongs together is found by device
 - A completion without an operation (`rwbs` null, as of Open-CAS) whose issue was not seen is of that of the bio last
   queued for its first sector, of those that wait.
 - Where a device has no completions at all, nothing stays open: only a requeue makes two issues one request.
-- Of several flushes of one device that are open, as where each CPU has a hardware queue, a completion closes the one
-  that was issued last on its CPU, if there is one.
+- Of several flushes of one device that are open, as where each CPU has a hardware queue, a completion or a requeue is
+  of one that the driver has, an issue of one that was requeued; the last of those issued on the CPU of the event, if
+  there is one.
 - What has no partner still becomes a row, and `matched` says what is missing. A bio that reached no request is a
   request that was never completed.
 

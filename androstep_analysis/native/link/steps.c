@@ -32,23 +32,43 @@ static void push(struct linker *linker, uint64_t space, int64_t place, struct re
     *stack = (uintptr_t)request;
 }
 
-// A hardware queue has one flush at work, but a device may have a queue for every CPU. Of several flushes the one that
-// was issued last where this one completes goes first.
-static void raise_flush(uint64_t *stack, int32_t cpu)
+// A hardware queue has one flush at work, but a device may have a queue for every CPU. Of several flushes the one goes
+// first that is with the driver, or was returned by it, and of those one that was issued on that CPU. What lies deeper
+// than there are CPUs was lost.
+static void raise_flush(uint64_t *stack, bool is_returned, int32_t cpu)
 {
-    struct request *top = (struct request *)(uintptr_t)*stack, *above = top, *request = top->next;
+    enum { MAX_FLUSHES = 1024 };
+    struct request *top = (struct request *)(uintptr_t)*stack, *above = NULL, *wanted = NULL, *wanted_above = NULL;
+    bool is_of_cpu = false;
+    int depth = 0;
 
-    if (top->issue.number == NO_EVENT || top->issue.cpu == cpu)
-        return;
-    while (request && (request->issue.number == NO_EVENT || request->issue.cpu != cpu)) {
+    for (struct request *request = top; request && !is_of_cpu && depth < MAX_FLUSHES; request = request->next) {
+        is_of_cpu =
+            request->is_returned == is_returned && request->issue.number != NO_EVENT && request->issue.cpu == cpu;
+        if (is_of_cpu || (!wanted && request->is_returned == is_returned)) {
+            wanted = request;
+            wanted_above = above;
+        }
         above = request;
-        request = request->next;
+        depth++;
     }
-    if (!request)
+    if (!wanted_above)
         return;
-    above->next = request->next;
-    request->next = top;
-    *stack = (uintptr_t)request;
+    wanted_above->next = wanted->next;
+    wanted->next = top;
+    *stack = (uintptr_t)wanted;
+}
+
+// The open request that an issue or a requeue is of, now the first there; NULL where there is none.
+static struct request *open_for(const struct linker *linker, const struct step *step, bool is_returned)
+{
+    uint64_t space = space_of(step, step->kind);
+    int64_t place = place_of(step);
+    uint64_t *stack = step->kind == KIND_FLUSH ? map_find(&linker->open, space, (uint64_t)place) : NULL;
+
+    if (stack)
+        raise_flush(stack, is_returned, step->event.cpu);
+    return open_at(linker, space, place);
 }
 
 static struct request *pop(struct linker *linker, uint64_t space, int64_t place, const struct step *step)
@@ -59,12 +79,12 @@ static struct request *pop(struct linker *linker, uint64_t space, int64_t place,
     if (!stack)
         return NULL;
     if (step->kind == KIND_FLUSH)
-        raise_flush(stack, step->event.cpu);
+        raise_flush(stack, false, step->event.cpu);
     request = (struct request *)(uintptr_t)*stack;
     if (request->next) {
         *stack = (uintptr_t)request->next;
-        request->next->is_latest = false;
-        request->next->is_returned = false;
+        if (step->kind != KIND_FLUSH) // where a flush returns to, none is in its way
+            request->next->is_latest = request->next->is_returned = false;
     } else {
         map_remove(&linker->open, space, (uint64_t)place);
     }
@@ -127,7 +147,7 @@ static void issue_again(struct linker *linker, struct request *request, const st
 void step_issue(struct linker *linker, const struct step *step)
 {
     uint64_t space = space_of(step, step->kind);
-    struct request *request = open_at(linker, space, place_of(step));
+    struct request *request = open_for(linker, step, true);
 
     if (step->is_empty)
         return;
@@ -156,7 +176,7 @@ void step_issue(struct linker *linker, const struct step *step)
 
 void step_requeue(const struct linker *linker, const struct step *step)
 {
-    struct request *open = open_at(linker, space_of(step, step->kind), place_of(step));
+    struct request *open = open_for(linker, step, false);
 
     if (!open || step->is_empty)
         return;
