@@ -160,7 +160,7 @@ class Oracle:
         if stack:
             self.raise_flush(stack, row, is_returned=False)
             request = stack.pop()
-            for below in stack[-1:] if _op(row) != "flush" else ():
+            for below in stack[-1:] if row["nr_sectors"] or _op(row) != "flush" else ():
                 below.is_latest = below.is_returned = False
             self.completed(request, at, row)
             return
