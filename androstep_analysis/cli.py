@@ -28,7 +28,8 @@ start here:
   androstep bench /data -o mybench -- --rw randwrite  how fast the storage below a directory is
   androstep program app.strace -o app.rec           what an app did to its files, to be replayed
   androstep replay app.rec /mnt/test -o myreplay    do again there what a program recorded
-  androstep whatif mycapture --without sqlite-fsync --model mybench  how long it would take without
+  androstep model build /data -o mydevice           what the device there takes for a request
+  androstep whatif mycapture --without sqlite-fsync --model mydevice  how long it would take without
   androstep release mycapture -o mydataset          a dataset that others can open, check and cite
 """
 
@@ -44,6 +45,7 @@ COMMANDS = {
     "bench": "Measure the storage below a directory, or compare two measurements.",
     "program": "Make a replay program: what a recording tells of files, to be done again.",
     "replay": "Do again what a program recorded, on the filesystem of a directory.",
+    "model": "Measure what a device takes for requests, for whatif.",
     "whatif": "Predict what a trace's requests would take on a measured device, also after a change.",
     "monitor": "Sample counters of a phone's kernel and processes, or of this machine's.",
     "devices": "List the devices that can be reached.",

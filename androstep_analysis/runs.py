@@ -33,7 +33,7 @@ class Run:
 
 
 def bench(
-    options: Sequence[str],
+    options: Sequence[str] | Mapping[str, Sequence[str]],
     out: Path,
     *,
     runner: Runner | None = None,
@@ -41,19 +41,36 @@ def bench(
 ) -> Run:
     """Run iobench with `options` and keep its results in the new capture directory `out`.
 
-    `runner` says where it runs (`probe.Runner`), by default on this machine; `facts` what is known of the machine
-    (`manifest.FACTS`), by default of this one. A bar shows the progress. The capture holds ``raw/bench.rec``, also
-    where repetitions are invalid; there is none where iobench wrote no results, or where the run was interrupted.
-    Raises `InputError` where `out` exists, and for an option that only the caller can give.
+    `options` may be those of several runs, each with a name that its results get. `runner` says where it runs
+    (`probe.Runner`), by default on this machine; `facts` what is known of the machine (`manifest.FACTS`), by default of
+    this one. A bar shows the progress. The capture holds ``raw/bench.rec``, also where repetitions are invalid; there
+    is none where iobench wrote no results, or where the run was interrupted. Of several runs the first whose status is
+    not 0 is the last. Raises `InputError` where `out` exists, and for an option that only the caller can give.
     """
     capture.refuse_existing(out)
-    known = probe.this_machine(IOBENCH, options) if facts is None else facts
+    several = options if isinstance(options, Mapping) else {"bench": options}
+    known = probe.this_machine(IOBENCH, workload(options)) if facts is None else facts
     with scratch.directory("bench") as place:
-        record = place / "bench.rec"
-        status = probe.record(IOBENCH, options, record, runner or probe.local(IOBENCH))
-        if not record.exists():
+        records: list[Path] = []
+        status = 0
+        for number, (name, words) in enumerate(several.items(), 1):
+            record = place / f"{name}.rec"
+            of = f" {number}/{len(several)}" if len(several) > 1 else ""
+            status = probe.record(IOBENCH, words, record, runner or probe.local(IOBENCH), of=of)
+            if record.exists():
+                records.append(record)
+            if status:
+                break
+        if not records:
             return Run(status, None)
-        return Run(status, capture.create([record], out, capture.Description(facts=known)))
+        return Run(status, capture.create(records, out, capture.Description(facts=known)))
+
+
+def workload(options: Sequence[str] | Mapping[str, Sequence[str]]) -> list[str]:
+    """The words of one or several runs of iobench, as a capture tells them."""
+    if isinstance(options, Mapping):
+        return ["; ".join(" ".join(words) for words in options.values())]
+    return list(options)
 
 
 def replay(

@@ -22,10 +22,10 @@ def add(command: argparse.ArgumentParser) -> None:
         run,
         """
         Says what a change removes and adds, and, with --model, what the requests would take before and after it on the
-        device that iobench measured: direct reads and writes by size, and flushes. Each change is a model with
-        assumptions; docs/whatif.md says which, and how far predictions were from real replays.
+        device that `androstep model build` measured. Each change is a model with assumptions; docs/whatif.md says
+        which, and how far predictions were from real replays.
 
-        example: androstep whatif mycapture --without fs-journal --model mybench
+        example: androstep whatif mycapture --without fs-journal --model mydevice
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file with block requests")
@@ -43,10 +43,11 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--model",
-        metavar="BENCH",
+        metavar="MODEL",
         nargs="+",
         type=Path,
-        help="results of iobench on the device: captures or record files, or one table device_model (.parquet)",
+        help="what `androstep model build` kept, or other results of iobench with direct I/O on the device: captures or"
+        " record files, or one table device_model (.parquet)",
     )
     command.add_argument(
         "--mode",
@@ -145,14 +146,22 @@ def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, m
     for name, side in zip(("before", "after"), sides, strict=True):
         for why, counts in ((_UNKNOWN, whatif.unknown(side)), (_EXTRAPOLATED, whatif.extrapolated(side))):
             for call, access, count, size in counts.rows():
-                how = f"; {_MEASURE_FLUSHES}" if access == "flush" else ""
-                parts.append(f"{name}: {count:,} × {call} ({(size or 0) / 1024:,.0f} KiB) {why}{how}")
+                is_flush = access == "flush"
+                what = f"{count:,} × {call}" if is_flush else f"{count:,} × {call} ({(size or 0) / 1024:,.0f} KiB)"
+                parts.append(f"{name}: {what} {why[is_flush]}")
     return "\n".join(parts)
 
 
-_UNKNOWN = "of a kind that was not measured: they take no time in the prediction"
-_MEASURE_FLUSHES = "measure flushes with `androstep bench -- file --direct 1 --rw write --fdatasync 1`"
-_EXTRAPOLATED = "of a size that was not measured: what they take is extrapolated"
+_UNKNOWN = (
+    "of a kind that was not measured: they take no time in the prediction",
+    "that were not measured: they take no time in the prediction; measure them with `androstep model build`",
+)
+"""Of other requests, and of flushes."""
+
+_EXTRAPOLATED = (
+    "of a size that was not measured: what they take is extrapolated",
+    "behind more than was measured: what they take is extrapolated",
+)
 
 
 def _ms(value: float | None) -> str:

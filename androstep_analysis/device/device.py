@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ class Device(Session):
 
         return examine(self)
 
-    def bench(self, options: Sequence[str], out: str | PathLike[str]) -> Run:
+    def bench(self, options: Sequence[str] | Mapping[str, Sequence[str]], out: str | PathLike[str]) -> Run:
         """Runs iobench there, as `runs.bench` does here; its capture is made at `out`."""
         from androstep_analysis.device.record.probes import bench
 

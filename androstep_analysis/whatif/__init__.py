@@ -14,17 +14,20 @@ from androstep_analysis.whatif.accuracy import accuracy
 from androstep_analysis.whatif.changed import Changed
 from androstep_analysis.whatif.journal import without_journal
 from androstep_analysis.whatif.log_structured import log_structured, write_amplification
+from androstep_analysis.whatif.measure import EXPERIMENTS, experiments
 from androstep_analysis.whatif.model import curve, fit, service
 from androstep_analysis.whatif.model import read as read_model
 from androstep_analysis.whatif.predict import Mode, Prediction, extrapolated, predict, unknown
 from androstep_analysis.whatif.sqlite import without_fsync
 
 __all__ = [
+    "EXPERIMENTS",
     "Changed",
     "Mode",
     "Prediction",
     "accuracy",
     "curve",
+    "experiments",
     "extrapolated",
     "fit",
     "log_structured",

@@ -1,10 +1,11 @@
 """What a device takes for a request, fitted from results of iobench, and what it would take for requests.
 
-Times are looked up by kind of access and size: between sizes that were measured on a straight line, after sizes that
-took longer than a greater one have been evened out (isotonic regression: a request cannot take less because it is
-longer). Below the smallest size a request takes as long as of that, at the least in proportion; beyond the largest it
-takes as long for a byte as there, at the least only what more bytes took more between the smallest and the largest. Of
-kinds that were not measured nothing is known, and nothing is said.
+Times are looked up by kind of access and size, a flush's by what was written since the one before: between sizes that
+were measured on a straight line, after sizes that took longer than a greater one have been evened out (isotonic
+regression: a request cannot take less because it is longer). Below the smallest size a request takes as long as of
+that, at the least in proportion; beyond the largest it takes as long for a byte as there, at the least only what more
+bytes took more between the smallest and the largest. Of kinds that were not measured nothing is known, and nothing is
+said.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from androstep_analysis.errors import InputError
 
 ACCESSES: Final = ("seq_read", "rand_read", "seq_write", "rand_write")
 
+FUA: Final = {"seq_write": "seq_fua_write", "rand_write": "rand_fua_write"}
+"""The kind of access of a write that is durable when it ends."""
+
 BOUNDS: Final = ("service_ns", "lo_ns", "hi_ns")
 
-_HOW: Final = (
-    "measure the device with `androstep bench -- file --direct 1 --sweep rw=read,randread,write,randwrite"
-    " --sweep bs=4k..1m`, and flushes with `--direct 1 --rw write --fdatasync 1`"
-)
+_HOW: Final = "measure the device with `androstep model build DIRECTORY`"
 
 
 def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -41,13 +42,13 @@ def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     ----------
     tables : mapping of DataFrame
         Tables bench_runs and bench of that device (``bench.read(…).tables``). Taken are valid runs of files with
-        O_DIRECT: of one thread and depth 1 the times, of several threads or depths how many requests are served at a
-        time, of those with fdatasync or fsync behind every write the time of a flush (part sync).
+        O_DIRECT: of one thread and depth 1 the times, also with O_DSYNC, of several threads or depths how many requests
+        are served at a time, of those with fdatasync or fsync behind writes the time of a flush (part sync).
 
     Returns
     -------
     polars.DataFrame
-        Table `device_model` (docs/tables.md): access (Enum), block_bytes (Int64, null of a flush), service_ns, lo_ns,
+        Table `device_model` (docs/tables.md): access (Enum), block_bytes (Int64), service_ns, lo_ns,
         hi_ns, p50_ns, p99_ns (Int64), depth (Int32, null: not measured), repeats, operations (Int64). service_ns is the
         median over the repetitions of their mean times, with the interval of `bench.summarise`.
 
@@ -74,11 +75,14 @@ def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     single = direct.filter(at_a_time == 1)
     if single.is_empty():
         raise InputError(f"the results have no direct reads or writes by one thread; {_HOW}")
+    durable = runs.filter(pl.col("sync_mode") == "direct+odsync", test.is_in(FUA), at_a_time == 1)
     flushes = runs.filter(pl.col("sync_mode").is_in(["direct+fdatasync", "direct+fsync"]), at_a_time == 1)
+    written = pl.col("block_bytes") * pl.col("after_every").fill_null(1)
     depths = _depths(tables, direct.with_columns(at_a_time=at_a_time))
     parts = [
         _times(tables, single.with_columns(access=test), "op"),
-        _times(tables, flushes.with_columns(access=pl.lit("flush"), block_bytes=pl.lit(None, pl.Int64)), "sync"),
+        _times(tables, durable.with_columns(access=test.replace_strict(FUA, return_dtype=pl.String)), "op"),
+        _times(tables, flushes.with_columns(access=pl.lit("flush"), block_bytes=written), "sync"),
     ]
     rows = pl.concat(parts).with_columns(pl.col("access").cast(schema.enum("device_model", "access")))
     direction = pl.col("access").cast(pl.String).str.split("_").list.last()
@@ -189,8 +193,8 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
     model : polars.DataFrame
         Of `fit` or `read_model`.
     wanted : polars.DataFrame
-        A row for each request: access (Enum or String: seq_read, rand_read, seq_write, rand_write, flush), block_bytes
-        (Int64, null of a flush).
+        A row for each request: access (Enum or String: of `device_model.access`), block_bytes (Int64; of a flush, what
+        was written since the one before).
 
     Returns
     -------
@@ -223,19 +227,16 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
     extrapolated = np.zeros(len(wanted), np.bool_)
     for (kind,), rows in model.with_columns(pl.col("access").cast(pl.String)).group_by("access"):
         of_kind = (access == kind).fill_null(value=False).to_numpy()
-        if kind == "flush":
-            for name in BOUNDS:
-                times[name][of_kind] = rows[name].fill_null(rows["service_ns"])[0]
-            depth[of_kind] = 1
-            continue
         rows = rows.sort("block_bytes")
         for name in BOUNDS:
             known = rows[name].fill_null(rows["service_ns"])
             times[name][of_kind] = _at(rows, known, sizes[of_kind], is_least=name == "lo_ns")
         least, most = rows["block_bytes"].to_numpy()[[0, -1]]
-        extrapolated[of_kind] = (sizes[of_kind] < least) | (sizes[of_kind] > most)
+        # A flush takes no longer because less was written.
+        extrapolated[of_kind] = ((sizes[of_kind] < least) & (kind != "flush")) | (sizes[of_kind] > most)
         at = np.searchsorted(rows["block_bytes"].to_numpy(), sizes[of_kind], side="right") - 1
-        depth[of_kind] = rows["depth"].cast(pl.Float64).to_numpy()[np.clip(at, 0, None)]
+        served = rows["depth"].cast(pl.Float64).to_numpy()[np.clip(at, 0, None)]
+        depth[of_kind] = 1 if kind == "flush" else served
     found = pl.DataFrame({**times, "depth": depth, "is_extrapolated": extrapolated}).fill_nan(None)
     return found.with_columns(pl.col(BOUNDS).round().cast(pl.Int64), pl.col("depth").cast(pl.Int32))
 
@@ -260,7 +261,7 @@ def _at(
 
 
 def curve(model: pl.DataFrame) -> pl.DataFrame:
-    """Requests per second by size, as `plot.bench_sizes` draws them.
+    """Requests per second by size, as `plot.bench_sizes` draws them; those of flushes are none.
 
     Parameters
     ----------
@@ -285,7 +286,7 @@ def curve(model: pl.DataFrame) -> pl.DataFrame:
     (6887.0, 4684.0, 8148.0)
     """
     return (
-        model.filter(pl.col("block_bytes").is_not_null(), pl.col("service_ns") > 0)
+        model.filter(pl.col("access") != "flush", pl.col("service_ns") > 0)
         .select(
             pl.lit("iops").alias("metric"),
             test=pl.col("access").cast(pl.String),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -82,8 +82,10 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
     -----
     Requests wait in one queue, first come, first served; the first one begins when fewer are being served than the
     device serves of its kind at a time. A request is sequential if it begins where the one before of the same operation
-    ended. A request of a size that was not measured takes what is extrapolated for it: see `extrapolated` and
-    `service`. One of a kind that was not measured takes no time: see `unknown`.
+    ended. A flush takes what one took behind as many bytes written since the one before, a write with REQ_FUA what one
+    with O_DSYNC took, or, where that was not measured, a write and a flush. A request of a size that was not measured
+    takes what is extrapolated for it: see `extrapolated` and `service`. One of a kind that was not measured takes no
+    time: see `unknown`.
 
     References
     ----------
@@ -101,11 +103,11 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
     """
     if not program.is_device:
         raise ValueError("the program is of files: only one of a device's requests can be predicted")
-    asked = _asked(program)
+    asked = _asked(program, set(model["access"].unique()))
     found = models.service(model, asked)
-    flush = models.service(model, asked.select(access=pl.lit("flush"), block_bytes=pl.lit(None, pl.Int64)))
+    flush = models.service(model, asked.select(access=pl.lit("flush"), block_bytes="written"))
     times = found.with_columns(
-        pl.when(asked["is_forced"]).then(pl.col(name) + flush[name]).otherwise(pl.col(name)).alias(name)
+        pl.when(asked["is_flushed"]).then(pl.col(name) + flush[name]).otherwise(pl.col(name)).alias(name)
         for name in models.BOUNDS
     )
     operations = asked.with_columns(times)
@@ -116,31 +118,46 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
     return Prediction(timed, _tidy(totals))
 
 
-def _asked(program: Program) -> pl.DataFrame:
-    """The operations with access, block_bytes, is_forced (a flush behind the write), is_asked (not of the cleaner)."""
+def _asked(program: Program, measured: Set[str]) -> pl.DataFrame:
+    """The operations with access, block_bytes, written (since the last flush, with what the operation itself writes),
+    is_flushed (a flush behind the write) and is_asked (not of the cleaner).
+    """
     call = pl.col("call").cast(pl.String)
     direction = call.replace_strict(_DIRECTIONS, default=None, return_dtype=pl.String)
     end = pl.col("offset_bytes") + pl.col("bytes")
-    rows = program.operations.with_columns(direction=direction)
+    forced = ((pl.col("flags") & _RWF_DSYNC) != 0).fill_null(value=False) & (call == "pwritev")
+    rows = program.operations.with_columns(direction=direction, is_forced=forced)
     before = rows.filter(pl.col("direction").is_not_null()).select(
         "operation", is_next=pl.col("offset_bytes") == end.shift(1).over("direction", order_by="operation")
     )
     rows = rows.join(before, on="operation", how="left", maintain_order="left")
     place = pl.when(pl.col("is_next").fill_null(value=False)).then(pl.lit("seq_")).otherwise(pl.lit("rand_"))
-    access = pl.when(call == "fdatasync").then(pl.lit("flush")).otherwise(place + pl.col("direction"))
-    return rows.select(
+    kind = pl.when("is_forced", (place + "fua_write").is_in(measured)).then(pl.lit("fua_write")).otherwise("direction")
+    is_flush = call == "fdatasync"
+    return rows.with_columns(
+        access=pl.when(is_flush).then(pl.lit("flush")).otherwise(place + kind), written=_written(is_flush)
+    ).select(
         "operation",
         "thread",
         "ts_ns",
         "call",
         "bytes",
         "inserted",
-        access=access,
-        block_bytes=pl.when(pl.col("direction").is_not_null()).then("bytes"),
-        is_forced=((pl.col("flags") & _RWF_DSYNC) != 0).fill_null(value=False) & (call == "pwritev"),
+        "access",
+        "written",
+        block_bytes=pl.when(is_flush).then("written").when(pl.col("direction").is_not_null()).then("bytes"),
+        is_flushed=pl.col("is_forced") & ~pl.col("access").str.contains("fua"),
         # An open that the program adds is no request; a flush of REQ_PREFLUSH that it adds is one.
         is_asked=call != "open",
     )
+
+
+def _written(is_flush: pl.Expr) -> pl.Expr:
+    """Bytes that were written since the last flush and are not durable, with those of the row itself."""
+    bytes_ = pl.when(pl.col("direction") == "write").then("bytes").otherwise(0)
+    lasting = pl.when(pl.col("is_forced")).then(0).otherwise(bytes_).cum_sum()
+    flushed = pl.when(is_flush).then(lasting).shift(1).forward_fill().fill_null(0)
+    return lasting - flushed + pl.when("is_forced").then(bytes_).otherwise(0)
 
 
 def _queue(program: Program, operations: pl.DataFrame, service: pl.Series, mode: Mode) -> pl.DataFrame:

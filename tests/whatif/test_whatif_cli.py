@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from androstep_analysis import bench, cli, schema, whatif
+from androstep_analysis.whatif import measure
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
 DEMO = str(DATASETS / "demo")
@@ -44,6 +45,37 @@ def test_a_saved_model_tells_the_same(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "Predicted, as recorded" in told[0]
 
 
+def test_a_device_is_measured_and_predicted_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All experiments, with a few requests for each point."""
+    monkeypatch.setattr(measure, "_EACH", f"{measure._EACH} --number_ios 32 --size 1m --repeats 1")
+    place, kept = tmp_path / "place", tmp_path / "mydevice"
+    place.mkdir()
+    assert cli.main(["model", "build", str(place), "-o", str(kept)]) == 0
+    told = capsys.readouterr().out
+    header = "KiB seq read ms rand read ms seq write ms rand write ms seq fua write ms rand fua write ms flush ms"
+    assert told.splitlines()[1].split() == header.split()
+    rows = [line.split() for line in told.splitlines()[3:16]]
+    assert [int(row[0]) for row in rows] == [4 << step for step in range(13)]  # flushes of up to 16 × 1 MiB
+    assert all(float(cell) > 0 for row in rows[:9] for cell in row)
+    assert {tuple(row[1:7]) for row in rows[9:]} == {("–",) * 6}
+    assert f"androstep whatif CAPTURE --model {kept}" in told
+    assert list(place.iterdir()) == []
+    assert cli.main(["whatif", DEMO, "--model", str(kept)]) == 0
+    assert "fdatasync" not in capsys.readouterr().out, "every flush was measured"
+    assert cli.main(["model", "build", str(place), "-o", str(kept)]) == 1
+    assert "exists" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_measured_gives_no_model(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert cli.main(["model", "build", str(tmp_path / "file"), "-o", str(tmp_path / "kept")]) != 0
+    said = capfd.readouterr()
+    assert "file" in said.err
+    assert "predict with" not in said.out
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -65,7 +97,7 @@ def test_wrong_usage_is_status_2(words: list[str], says: str, capsys: pytest.Cap
     [
         ([DEMO, "--device", "8:0", "--log-structured"], "no request is of device 8:0; there are those of 7:0"),
         ([SIZES, "--log-structured"], "no requests of block devices"),
-        ([DEMO, "--model", str(DATASETS / "bench" / "ext4_disk" / "journal_modes.rec.xz")], "--direct 1"),
+        ([DEMO, "--model", str(DATASETS / "bench" / "ext4_disk" / "journal_modes.rec.xz")], "androstep model build"),
         ([DEMO, "--model", str(DATASETS / "README.parquet")], "README.parquet"),
     ],
 )

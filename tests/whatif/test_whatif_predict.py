@@ -18,10 +18,20 @@ from androstep_analysis import schema, whatif
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device
 from androstep_analysis.replay.program import Program
+from androstep_analysis.whatif.model import FUA
 
 SIZES = (4096, 16384, 65536)
 BASE = {"seq_read": 100, "rand_read": 700, "seq_write": 300, "rand_write": 9000}
 """Microseconds that an access of the made device takes before the first byte; each KiB takes one more."""
+
+
+DURABLE = 40_000
+"""Nanoseconds that a write takes longer where it is durable at its end."""
+
+
+def flush_cost(written: int) -> int:
+    """A flush: two milliseconds, and one microsecond for each KiB that was written before."""
+    return 2_000_000 + written * 1000 // 1024
 
 
 def cost(access: str, size: int) -> int:
@@ -61,7 +71,11 @@ def bench_tables(noise: int = 0) -> dict[str, pl.DataFrame]:
             for threads in (2, 4, 8):
                 mean = cost(access, 4096)
                 add(access, 4096, threads, "direct", {"op": mean}, 100 * mean // min(threads, served), repeat)
-        add("seq_write", 4096, 1, "direct+fdatasync", {"op": 1, "write": 1, "sync": 2_000_000 + shift}, 1, repeat)
+        for size in SIZES:
+            add("seq_write", size, 1, "direct+fdatasync", {"op": 1, "write": 1, "sync": flush_cost(size)}, 1, repeat)
+            for access in ("seq_write", "rand_write"):
+                mean = cost(access, size) + DURABLE
+                add(access, size, 1, "direct+odsync", {"op": mean}, 100 * mean, repeat)
     return {"bench_runs": whole(runs, "bench_runs"), "bench": whole(results, "bench")}
 
 
@@ -75,14 +89,18 @@ def whole(rows: list[dict[str, Any]], name: str) -> pl.DataFrame:
 def test_a_device_of_known_costs_is_found_again() -> None:
     model = whatif.fit(bench_tables(noise=50))
     times = {(row["access"], row["block_bytes"]): row for row in model.iter_rows(named=True)}
-    assert len(times) == len(BASE) * len(SIZES) + 1
+    assert len(times) == (len(BASE) + len(FUA) + 1) * len(SIZES)
     for access in BASE:
         for size in SIZES:
             row = times[access, size]
             exact = cost(access, size)
             assert (row["service_ns"], row["lo_ns"], row["hi_ns"]) == (exact, exact - 50, exact + 50)
             assert row["depth"] == (4 if access.endswith("read") else 1)
-    assert times["flush", None]["service_ns"] == 2_000_000
+    for size in SIZES:
+        assert times["flush", size]["service_ns"] == flush_cost(size)
+        for access, durable in FUA.items():
+            assert times[durable, size]["service_ns"] == cost(access, size) + DURABLE
+            assert times[durable, size]["depth"] == 1
     assert schema.conform(model, "device_model").equals(model)
 
 
@@ -90,8 +108,8 @@ def test_between_sizes_time_is_on_a_line_and_outside_extrapolated() -> None:
     model = whatif.fit(bench_tables())
     wanted = pl.DataFrame(
         {
-            "access": ["seq_read", "seq_read", "rand_write", "rand_write", "flush", None],
-            "block_bytes": [4096, 8192, 2048, 131072, None, 4096],
+            "access": ["seq_read", "seq_read", "rand_write", "rand_write", "flush", "flush", "flush", None],
+            "block_bytes": [4096, 8192, 2048, 131072, 0, 8192, 131072, 4096],
         }
     )
     found = whatif.service(model, wanted)
@@ -100,10 +118,12 @@ def test_between_sizes_time_is_on_a_line_and_outside_extrapolated() -> None:
         cost("seq_read", 8192),
         cost("rand_write", SIZES[0]),
         cost("rand_write", SIZES[-1]) * 131072 // SIZES[-1],
-        2_000_000,
+        flush_cost(SIZES[0]),
+        flush_cost(8192),
+        flush_cost(SIZES[-1]) * 2,
         None,
     ]
-    assert found["is_extrapolated"].to_list() == [False, False, True, True, False, False]
+    assert found["is_extrapolated"].to_list() == [False, False, True, True, False, False, True, False]
     assert (found["lo_ns"] <= found["service_ns"]).all() and (found["service_ns"] <= found["hi_ns"]).all()
 
 
@@ -133,7 +153,7 @@ def test_a_longer_request_never_takes_less() -> None:
 def test_results_without_direct_runs_are_refused() -> None:
     tables = bench_tables()
     tables["bench_runs"] = tables["bench_runs"].with_columns(sync_mode=pl.lit("buffered"))
-    with pytest.raises(InputError, match="--direct 1"):
+    with pytest.raises(InputError, match="androstep model build"):
         whatif.fit(tables)
 
 
@@ -180,7 +200,8 @@ def small_model() -> pl.DataFrame:
         }.items()
         for size, time in zip((512, 65536), times, strict=True)
     ]
-    rows.append({"access": "flush", "service_ns": 6, "repeats": 1, "operations": 1})
+    for size, time in ((512, 6), (512 + 64 * 16384, 6 + 16384)):  # one nanosecond for every 64 bytes
+        rows.append({"access": "flush", "block_bytes": size, "service_ns": time, "repeats": 1, "operations": 1})
     return table("device_model", rows)
 
 
@@ -198,15 +219,20 @@ def trace(draw: st.DrawFn) -> list[dict[str, Any]]:
             {"request_id": number, "op": op, "queue_ns": begun, "complete_ns": begun + draw(st.integers(0, 20))}
             | place
             | length
-            | {"error": 0}
+            | {"error": 0, "fua": op == "write" and draw(st.booleans())}
         )
     return rows
+
+
+def small_flush(written: int) -> int:
+    """What a flush takes on the device of `small_model`."""
+    return 6 + max(0, written - 512) // 64
 
 
 def expected(program: Program, model: pl.DataFrame, mode: str) -> list[tuple[int, int, int]]:
     """By the oracle, with a look-up of times that is not the package's."""
     ends: dict[str, int] = {}
-    operations = []
+    operations, written = [], 0
     times = {(row["access"], row["block_bytes"]): row["service_ns"] for row in model.iter_rows(named=True)}
     for row in program.operations.iter_rows(named=True):
         after = program.dependencies.filter(operation=row["operation"])["after"].to_list()
@@ -215,12 +241,17 @@ def expected(program: Program, model: pl.DataFrame, mode: str) -> list[tuple[int
             operations.append(Operation(row["thread"], due, 0, 0, tuple(after)))
             continue
         if row["call"] == "fdatasync":
-            operations.append(Operation(row["thread"], due, 6, 1, tuple(after)))
+            operations.append(Operation(row["thread"], due, small_flush(written), 1, tuple(after)))
+            written = 0
             continue
-        direction = {"pread": "read", "pwrite": "write"}[row["call"]]
+        direction = {"pread": "read", "pwrite": "write", "pwritev": "write"}[row["call"]]
         access = ("seq_" if ends.get(direction) == row["offset_bytes"] else "rand_") + direction
         ends[direction] = row["offset_bytes"] + row["bytes"]
         time = times[access, row["bytes"]]
+        if row["call"] == "pwritev":  # durable at its end: it waits in no cache for a flush, and needs one of its own
+            time += small_flush(written + row["bytes"])
+        elif direction == "write":
+            written += row["bytes"]
         operations.append(Operation(row["thread"], due, time, LIMITS[access], tuple(after)))
     return queue(operations)
 
@@ -254,10 +285,13 @@ def test_what_the_model_does_not_know_is_counted() -> None:
     assert found.totals.filter(metric="busy").select("value", "n").row(0) == (3.0 + 2 * largest, 2)
 
 
-def test_a_write_with_fua_takes_a_flush_as_well() -> None:
+def test_a_write_with_fua_takes_what_was_measured_or_a_flush_as_well() -> None:
     row = {"op": "write", "sector": 0, "nr_sectors": 1, "queue_ns": 0, "complete_ns": 1, "error": 0, "fua": True}
-    found = whatif.predict(device.program(table("requests", [row]).lazy()), small_model())
-    assert found.operations["service_ns"].to_list() == [4 + 6]
+    program, model = device.program(table("requests", [row]).lazy()), small_model()
+    assert whatif.predict(program, model).operations["service_ns"].to_list() == [4 + 6]
+    durable = {"access": "rand_fua_write", "block_bytes": 512, "service_ns": 5, "repeats": 1, "operations": 1}
+    found = whatif.predict(program, pl.concat([model, table("device_model", [durable])])).operations
+    assert found.select("access", "service_ns").rows() == [("rand_fua_write", 5)]
 
 
 def test_a_program_of_files_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,10 @@ def runner(
     return run
 
 
-def bench(device: Session, options: Sequence[str], out: Path) -> Run:
+def bench(device: Session, options: Sequence[str] | Mapping[str, Sequence[str]], out: Path) -> Run:
     """iobench on the device; its capture at `out` says what is known of the device."""
-    return runs.bench(
-        options, out, runner=runner(device, IOBENCH, (), root=device.has_root), facts=_facts(device, IOBENCH, options)
-    )
+    facts = _facts(device, IOBENCH, runs.workload(options))
+    return runs.bench(options, out, runner=runner(device, IOBENCH, (), root=device.has_root), facts=facts)
 
 
 def replay(device: Session, program: Path, directory: str, out: Path, options: Sequence[str], *, repeats: int) -> Run:

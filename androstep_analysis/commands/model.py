@@ -1,0 +1,62 @@
+"""`androstep model`: what a device takes for requests, measured for `androstep whatif`."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis import device, runs, terminal, whatif
+from androstep_analysis.commands.command import add_on, complete
+from androstep_analysis.markup import visible
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
+        run,
+        """
+        Measures past every cache, in files made in DIR, what a read, a write, a write that is durable when it ends and
+        a flush take, alone and several at a time: four runs of iobench, four minutes at most. Keeps them as a capture,
+        prints their times, and removes the files. Let nothing else use the device meanwhile.
+
+        example: androstep model build /data -o mydevice
+        """,
+    )
+    command.add_argument("action", choices=["build"], help="measure and keep")
+    command.add_argument("directory", metavar="DIR", help="where to measure, with 256 MiB free")
+    add_on(command)
+    command.add_argument(
+        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: model-DATE-TIME, in UTC)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = arguments.output or Path(f"model-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    asked = whatif.experiments(arguments.directory)
+    if arguments.on:
+        with device.connect(arguments.on) as connected:
+            done = connected.bench(asked, out)
+    else:
+        done = runs.bench(asked, out)
+    if done.capture is not None:
+        place = visible(str(out))
+        if done.status:
+            print(f"not all was measured; what was is kept in {place}")
+        else:
+            print(_table(whatif.fit(done.capture.bench)))
+            print(f"\nkept in {place}; predict with `androstep whatif CAPTURE --model {place}`")
+    return done.status
+
+
+def _table(model: pl.DataFrame) -> str:
+    """Milliseconds of each kind of access, by KiB; of flushes by what was written before."""
+    kinds = model["access"].cast(pl.String).unique(maintain_order=True).to_list()
+    times = {
+        (kind, size): f"{ns / 1e6:.3f}" for kind, size, ns in model.select("access", "block_bytes", "service_ns").rows()
+    }
+    sizes = sorted({size for _, size in times})
+    rows = [[f"{size / 1024:g}", *(times.get((kind, size), "–") for kind in kinds)] for size in sizes]
+    return f"Time of one request\n{terminal.table(['KiB', *(f'{kind} ms'.replace('_', ' ') for kind in kinds)], rows)}"
