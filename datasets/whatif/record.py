@@ -3,9 +3,9 @@
     make probes
     python datasets/whatif/record.py -o DIR [--disk DIRECTORY] [--only PART ...]
 
-Needs root, loop devices, e2fsprogs, /dev/fuse and cgroup v1's blkio (devices.py). Takes about
-three quarters of an hour. Each part is a directory in DIR; recorded.json gets when and how it was made, and the sha256
-of its files. Replays are of the traces in DIR, which must be there, and of datasets/demo.
+Needs root, loop devices, e2fsprogs, /dev/fuse and cgroup v1's blkio (devices.py). Takes about half an hour; let nothing
+else run meanwhile. Each part is a directory in DIR; recorded.json gets when and how it was made, and the sha256 of its
+files. Replays are of the traces in DIR, which must be there, and of datasets/demo.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
-from support.devices import KINDS, LIMITS, MIB, Device, places
+from devices import KINDS, LIMITS, MIB, Device, places
 
 import androstep_analysis as androstep
 from androstep_analysis import replay, whatif
@@ -47,8 +47,11 @@ the app asks SQLite for."""
 
 TABLES = ("requests", "io", "extents")
 
-REPEATS = {"disk": 6, "memory": 6, "throttled": 4, "card": 2}
+REPEATS = {"disk": 6, "memory": 6, "throttled": 4, "card": 3, "card_log": 3}
 """How often each program is replayed."""
+
+IN_ORDER = ("card", "card_log")
+"""Devices to which the requests also go one after the other, so that both get the same ones in the same order."""
 
 SEGMENT_BYTES = 1 << 20
 
@@ -64,16 +67,21 @@ otherwise hold all that PostMark writes."""
 
 
 def experiments(kind: str) -> dict[str, str]:
-    """What iobench is asked for on a device of this kind."""
+    """What iobench is asked for on a device of this kind: what `androstep model build` asks for, on a device whose
+    content may be lost; of cards, which take long, less.
+    """
     usual = {"card": (200, 3, 4), "card_log": (100, 3, 2), "throttled": (2048, 3, 2)}
     count, repeats, seconds = usual.get(kind, (512, 5, 1))
+    asked = dict(whatif.EXPERIMENTS)
+    if kind in ("card", "card_log"):
+        fewer = {
+            "depths": ("bs=4k,64k,1m", "bs=4k"),
+            "durable": ("4k..1m", "4k,64k,1m"),
+            "flushes": ("4k..1m", "4k,1m"),
+        }
+        asked |= {name: asked[name].replace(*sizes) for name, sizes in fewer.items()}
     some = f"{RAW} --number_ios {count} --runtime {seconds} --repeats {repeats}"
-    sizes = "4k" if kind in ("card", "card_log") else "4k,64k,1m"
-    return {
-        "sizes": f"{some} --sweep rw=read,randread,write,randwrite --sweep bs=4k..1m",
-        "depths": f"{some} --sweep bs={sizes} --sweep rw=randread,randwrite --sweep numjobs=1..8",
-        "flushes": f"{some} --bs 4k --rw write --fdatasync 1",
-    }
+    return {name: f"{some} {options}" for name, options in asked.items()}
 
 
 def record_model(kind: str, disk: Path, out: Path) -> list[str]:
@@ -148,6 +156,30 @@ def changes(name: str, out: Path) -> dict[str, pl.LazyFrame]:
     }
 
 
+def programs(kind: str, source: str, out: Path) -> Iterator[tuple[str, pl.LazyFrame, tuple[str, ...]]]:
+    """Each change, its requests, and how they are replayed on a device of this kind."""
+    made = changes(source, out)
+    if kind in IN_ORDER:
+        yield "in_order", in_order(made["before"]), ("as-fast",)
+    if kind == "card_log":  # the change is in the device
+        return
+    for change, requests in made.items():
+        modes = ("as-fast", "as-recorded") if change == "before" and kind != "card" else ("as-fast",)
+        yield change, requests, modes
+
+
+def in_order(requests: pl.LazyFrame) -> pl.LazyFrame:
+    """The same requests, each behind the end of the one before: what a controller gets then is no matter of luck."""
+    at = 2 * pl.int_range(pl.len(), dtype=pl.Int64)
+    begun = pl.coalesce("queue_ns", "insert_ns", "issue_ns", "complete_ns")
+    return requests.sort(begun, "request_id").with_columns(
+        queue_ns=pl.when(pl.col("queue_ns").is_not_null()).then(at),
+        insert_ns=pl.lit(None, pl.Int64),
+        issue_ns=at,
+        complete_ns=at + 1,
+    )
+
+
 def record_replays(kind: str, disk: Path, out: Path) -> list[str]:
     """What replays of each program took on a device, as measured.csv."""
     sources = ("messages", "demo") if kind in ("disk", "memory") else ("messages",)
@@ -155,9 +187,8 @@ def record_replays(kind: str, disk: Path, out: Path) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="androstep-whatif-") as scratch, KINDS[kind](disk) as device:
         program, record = Path(scratch) / "program.rec", Path(scratch) / "replay.rec"
         for source in sources:
-            for change, requests in changes(source, out.parent).items():
+            for change, requests, modes in programs(kind, source, out.parent):
                 device_replay.program(requests).write(program)
-                modes = ("as-fast", "as-recorded") if change == "before" and kind != "card" else ("as-fast",)
                 for mode in modes:
                     for repeat in range(REPEATS[kind]):
                         target = ("--target", device.path, "--allow-device", device.path)
