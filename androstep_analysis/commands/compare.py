@@ -58,6 +58,13 @@ def add(command: argparse.ArgumentParser) -> None:
         "--windows", metavar="TIME", type=duration, help="windows of so much time, as 10s, are repeats"
     )
     command.add_argument(
+        "--phases",
+        metavar="TIME",
+        type=duration,
+        help="cut each recording where it begins to read or write more or less, seen in windows of TIME: each phase is"
+        " a capture of its own, with 20 such windows at the least",
+    )
+    command.add_argument(
         "--paired-by", metavar="FACT,…", type=_names, default=[], help="compare only captures equal in these facts"
     )
     command.add_argument("--baseline", metavar="GROUP", help="compare every other group with this one only")
@@ -81,6 +88,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.paired_by and arguments.windows:
         arguments.wrong_usage("--paired-by pairs captures: leave out --windows")
     captures = [one for path in arguments.paths for one in _opened(Path(path))]
+    if arguments.phases:
+        captures = [phase for one in captures for phase in compare.phases(one, window_ns=arguments.phases)]
     measured = compare.measure_all(captures, arguments.measure, window_ns=arguments.windows)
     conditions = [*arguments.where, *([("metric", arguments.metric)] if arguments.metric else [])]
     for name, value in conditions:

@@ -11,6 +11,7 @@ recordings, and neighbouring ones are alike (`stats.blocks`).
 
 from androstep_analysis.compare.comparison import REPEATS, TESTS, VERDICTS, compare, gate, ranking, summarise
 from androstep_analysis.compare.measures import Measure, Recording, measure_all, measures, of_release
+from androstep_analysis.compare.phases import phases
 from androstep_analysis.compare.verdicts import GATES, Correction
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "measure_all",
     "measures",
     "of_release",
+    "phases",
     "ranking",
     "summarise",
 ]

@@ -15,16 +15,17 @@ import polars as pl
 from androstep_analysis import bench, replay, schema
 from androstep_analysis.bench.tables import JOB
 from androstep_analysis.capture import Capture
+from androstep_analysis.compare.windows import Windows
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.latency import latency
-from androstep_analysis.measures.locality import locality, order_ns
+from androstep_analysis.measures.locality import locality
 from androstep_analysis.measures.mix import mix
-from androstep_analysis.measures.samples import in_windows
 from androstep_analysis.measures.sync import sync
+from androstep_analysis.measures.volume import NS_PER_S
 
 Tables = Mapping[str, pl.LazyFrame]
 
@@ -45,10 +46,6 @@ COMMON: Final = (
     "coverage",
 )
 """Columns of `measure_all` besides the measure's dimensions."""
-
-MOST_WINDOWS: Final = 1_000_000
-
-_NS_PER_S: Final = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -82,6 +79,12 @@ class Recording:
     @classmethod
     def of(cls, capture: Capture) -> Recording:
         return cls(capture.title, capture.facts, capture.tables, capture.jumps)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """From its first event to its last, on the axis of `timed`; None where it has none."""
+        first, last = self.facts["t_start_ns"], self.facts["t_end_ns"]
+        return None if first is None or last is None else (first, clock.continued(last, self.jumps))
 
     @property
     def timed(self) -> Tables:
@@ -236,15 +239,15 @@ def _measured(recording: Recording, measure: Measure, window_ns: int | None) -> 
     if missing := [name for name in measure.needs if name not in recording.tables]:
         has = ", ".join(recording.tables)
         raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure takes; it has {has}")
-    span = _span(recording)
-    windows = None if window_ns is None or span is None else _Windows.of(recording.title, *span, window_ns)
+    span = recording.span
+    windows = None if window_ns is None or span is None else Windows.of(recording.title, *span, window_ns)
     if windows is None:
         result = measure.of(recording.timed, ())
     else:
         result = measure.of(windows.apart(recording.timed), ("window",)).rename({"window": "repeat"})
     if measure.is_rate:
-        seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / _NS_PER_S
-        result = _rates(result, seconds) if windows is None else windows.rates(result)
+        seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / NS_PER_S
+        result = _rates(result, seconds) if windows is None else _window_rates(result, windows)
     kind = "repetition" if measure.has_repetitions else "window" if windows is not None else "capture"
     added = {"repeat": pl.Int64, "n": pl.Int64, "weight": pl.Float64, "coverage": pl.Float64}
     told = {name: recording.facts[name] for name in ("capture_id", *FACTS)}
@@ -257,52 +260,14 @@ def _measured(recording: Recording, measure: Measure, window_ns: int | None) -> 
     ).with_columns(pl.col("weight").fill_null(1.0), pl.col("repeat").cast(pl.Int64))
 
 
-def _span(recording: Recording) -> tuple[int, int] | None:
-    first, last = recording.facts["t_start_ns"], recording.facts["t_end_ns"]
-    return None if first is None or last is None else (first, clock.continued(last, recording.jumps))
-
-
-@dataclass(frozen=True)
-class _Windows:
-    """The time of a recording in windows of one length, of which the last may be shorter."""
-
-    first_ns: int
-    length_ns: int
-    count: int
-    last_seconds: float
-
-    @classmethod
-    def of(cls, title: str, first_ns: int, last_ns: int, length_ns: int) -> _Windows:
-        if length_ns <= 0:
-            raise InputError(f"windows of {length_ns} ns: a window must have a length")
-        count = max(1, -(-(last_ns - first_ns) // length_ns))
-        if count > MOST_WINDOWS:
-            raise InputError(f"{title}: {count:,} windows of {length_ns:,} ns are too many; take longer ones")
-        rest = last_ns - first_ns - (count - 1) * length_ns
-        return cls(first_ns, length_ns, count, rest / _NS_PER_S)
-
-    def apart(self, tables: Tables) -> dict[str, pl.LazyFrame]:
-        """The tables, those with times with column window: its number; counters also with values on its edges."""
-        times = {"requests": order_ns(), "io": order_ns()}
-        number = {
-            name: ((time - self.first_ns) // self.length_ns).clip(0, self.count - 1) for name, time in times.items()
-        }
-        numbered = {name: tables[name].with_columns(window=number[name]) for name in number if name in tables}
-        if "samples" in tables:
-            numbered["samples"] = in_windows(tables["samples"], self.first_ns, self.length_ns, self.count)
-        return {**tables, **numbered}
-
-    def rates(self, result: pl.DataFrame) -> pl.DataFrame:
-        """The rates of counts and bytes of all windows; nothing happened in those that have no row."""
-        dims = [name for name in result.columns if name not in (*COMMON, "window")]
-        every = pl.DataFrame({"repeat": range(self.count)}, schema={"repeat": pl.Int64})
-        length = (
-            pl.when(pl.col("repeat") < self.count - 1).then(self.length_ns / _NS_PER_S).otherwise(self.last_seconds)
-        )
-        kinds = result.select("metric", "unit", *dims).unique()
-        known = result.select("repeat", "metric", *dims, "value", "n")
-        full = every.join(kinds, how="cross").join(known, on=["repeat", "metric", *dims], how="left", nulls_equal=True)
-        return _rates(full.with_columns(pl.col("value", "n").fill_null(0), weight=length, coverage=pl.lit(1.0)), None)
+def _window_rates(result: pl.DataFrame, windows: Windows) -> pl.DataFrame:
+    """The rates of counts and bytes of all windows; nothing happened in those that have no row."""
+    dims = [name for name in result.columns if name not in (*COMMON, "window")]
+    kinds = result.select("metric", "unit", *dims).unique()
+    known = result.select("repeat", "metric", *dims, "value", "n")
+    every = windows.every().join(kinds, how="cross")
+    full = every.join(known, on=["repeat", "metric", *dims], how="left", nulls_equal=True)
+    return _rates(full.with_columns(pl.col("value", "n").fill_null(0), coverage=pl.lit(1.0)), None)
 
 
 def _rates(result: pl.DataFrame, seconds: float | None) -> pl.DataFrame:
@@ -422,7 +387,7 @@ def _samples(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
         .agg(
             n=pl.len().cast(pl.Int64),
             mean=pl.when(length > 0).then(area / length).otherwise(value.mean()),
-            rise=(value.last() - value.first()).cast(pl.Float64) * _NS_PER_S / length,
+            rise=(value.last() - value.first()).cast(pl.Float64) * NS_PER_S / length,
         )
         .collect()
     )

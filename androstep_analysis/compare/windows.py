@@ -1,0 +1,51 @@
+"""The time of a recording in windows of one length (`Windows`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.errors import InputError
+from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.samples import in_windows
+from androstep_analysis.measures.volume import NS_PER_S
+
+MOST_WINDOWS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The time of a recording in windows of one length, of which the last may be shorter."""
+
+    first_ns: int
+    length_ns: int
+    count: int
+    last_seconds: float
+
+    @classmethod
+    def of(cls, title: str, first_ns: int, last_ns: int, length_ns: int) -> Windows:
+        """Raises `InputError` where windows have no length or are too many."""
+        if length_ns <= 0:
+            raise InputError(f"windows of {length_ns} ns: a window must have a length")
+        count = max(1, -(-(last_ns - first_ns) // length_ns))
+        if count > MOST_WINDOWS:
+            raise InputError(f"{title}: {count:,} windows of {length_ns:,} ns are too many; take longer ones")
+        rest = last_ns - first_ns - (count - 1) * length_ns
+        return cls(first_ns, length_ns, count, rest / NS_PER_S)
+
+    def apart(self, tables: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
+        """The tables, those with times with column window: its number; counters also with values on its edges."""
+        number = ((order_ns() - self.first_ns) // self.length_ns).clip(0, self.count - 1)
+        numbered = {name: tables[name].with_columns(window=number) for name in ("requests", "io") if name in tables}
+        if "samples" in tables:
+            numbered["samples"] = in_windows(tables["samples"], self.first_ns, self.length_ns, self.count)
+        return {**tables, **numbered}
+
+    def every(self) -> pl.DataFrame:
+        """Columns repeat (Int64, the number of the window) and weight (Float64, its seconds)."""
+        seconds = pl.when(pl.col("repeat") < self.count - 1).then(self.length_ns / NS_PER_S)
+        numbers = pl.DataFrame({"repeat": range(self.count)}, schema={"repeat": pl.Int64})
+        return numbers.with_columns(weight=seconds.otherwise(self.last_seconds))
