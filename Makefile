@@ -96,6 +96,7 @@ lock: setup
 
 tables: setup
 	$(BIN)/python tools/tables_md.py docs/tables.md
+	$(BIN)/python tools/predictions.py docs/predictions.md
 	$(BIN)/python tools/figures.py --list docs/figures.md
 
 include probes/probes.mk

@@ -66,7 +66,8 @@ def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     >>> files = [f"datasets/whatif/model_disk/{name}.rec.xz" for name in ("sizes", "depths", "flushes")]
     >>> model = whatif.fit(bench.read(*files).tables)
     >>> model.filter(block_bytes=4096).select("access", "service_ns", "depth").rows()
-    [('seq_read', 183144, 7), ('rand_read', 148193, 7), ('seq_write', 185369, 3), ('rand_write', 130525, 3)]
+    [('seq_read', 60779, 3), ('rand_read', 45674, 3), ('seq_write', 62056, 4), ('rand_write', 77401, 4),
+     ('flush', 90905, None)]
     """
     runs = tables["bench_runs"].filter("valid", pl.col("workload") == "file")
     test = pl.col("test").cast(pl.String)
@@ -218,7 +219,7 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
     >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
     >>> wanted = pl.DataFrame({"access": "rand_write", "block_bytes": [4096, 6144, 8192, 512]})
     >>> whatif.service(model, wanted)["service_ns"].to_list()
-    [145208, 154250, 163291, 145208]
+    [80420, 80496, 80571, 80420]
     """
     access = wanted["access"].cast(pl.String)
     sizes = wanted["block_bytes"].cast(pl.Float64).to_numpy()
@@ -283,7 +284,7 @@ def curve(model: pl.DataFrame) -> pl.DataFrame:
     >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
     >>> table = whatif.curve(model).filter(test="rand_write", block_bytes=4096)
     >>> table.select(pl.col("value", "lo", "hi").round()).row(0)
-    (6887.0, 4684.0, 8148.0)
+    (12435.0, 11927.0, 13196.0)
     """
     return (
         model.filter(pl.col("access") != "flush", pl.col("service_ns") > 0)

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import polars as pl
 from devices import KINDS, LIMITS, MIB, Device, places
+from programs import TABLES, programs
 
 import androstep_analysis as androstep
 from androstep_analysis import replay, whatif
@@ -45,15 +46,8 @@ TRACES = {
 """The same app with the fsyncs of SQLite and ext4's journal, and really without each: options of mkfs.ext4, and what
 the app asks SQLite for."""
 
-TABLES = ("requests", "io", "extents")
-
 REPEATS = {"disk": 6, "memory": 6, "throttled": 4, "card": 3, "card_log": 3}
 """How often each program is replayed."""
-
-IN_ORDER = ("card", "card_log")
-"""Devices to which the requests also go one after the other, so that both get the same ones in the same order."""
-
-SEGMENT_BYTES = 1 << 20
 
 POSTMARK = {
     "buffered": ("defaults", "postmark --files 1000 --transactions 1000 --subdirectories 10 --end_fsync 1 --repeats 3"),
@@ -141,53 +135,14 @@ def record_tables(options: Sequence[str | Path], names: Sequence[str], out: Path
 # -- replays ----------------------------------------------------------------------------------------------------------
 
 
-def changes(name: str, out: Path) -> dict[str, pl.LazyFrame]:
-    """The requests of a trace as recorded and after each change."""
-    if name == "demo":
-        tables = androstep.open(HERE.parent / "demo").tables
-    else:
-        tables = {table: pl.scan_parquet(out / name / f"{table}.parquet") for table in TABLES}
-    requests, io, extents = (tables[table] for table in TABLES)
-    return {
-        "before": requests,
-        "no_journal": whatif.without_journal(requests, io).requests.lazy(),
-        "no_fsync": whatif.without_fsync(requests, io, extents).requests.lazy(),
-        "log_structured": whatif.log_structured(requests, segment_bytes=SEGMENT_BYTES, in_use="read").requests.lazy(),
-    }
-
-
-def programs(kind: str, source: str, out: Path) -> Iterator[tuple[str, pl.LazyFrame, tuple[str, ...]]]:
-    """Each change, its requests, and how they are replayed on a device of this kind."""
-    made = changes(source, out)
-    if kind in IN_ORDER:
-        yield "in_order", in_order(made["before"]), ("as-fast",)
-    if kind == "card_log":  # the change is in the device
-        return
-    for change, requests in made.items():
-        modes = ("as-fast", "as-recorded") if change == "before" and kind != "card" else ("as-fast",)
-        yield change, requests, modes
-
-
-def in_order(requests: pl.LazyFrame) -> pl.LazyFrame:
-    """The same requests, each behind the end of the one before: what a controller gets then is no matter of luck."""
-    at = 2 * pl.int_range(pl.len(), dtype=pl.Int64)
-    begun = pl.coalesce("queue_ns", "insert_ns", "issue_ns", "complete_ns")
-    return requests.sort(begun, "request_id").with_columns(
-        queue_ns=pl.when(pl.col("queue_ns").is_not_null()).then(at),
-        insert_ns=pl.lit(None, pl.Int64),
-        issue_ns=at,
-        complete_ns=at + 1,
-    )
-
-
 def record_replays(kind: str, disk: Path, out: Path) -> list[str]:
     """What replays of each program took on a device, as measured.csv."""
-    sources = ("messages", "demo") if kind in ("disk", "memory") else ("messages",)
+    sources = [out.parent / "messages"] + [HERE.parent / "demo"] * (kind in ("disk", "memory"))
     tables = []
     with tempfile.TemporaryDirectory(prefix="androstep-whatif-") as scratch, KINDS[kind](disk) as device:
         program, record = Path(scratch) / "program.rec", Path(scratch) / "replay.rec"
         for source in sources:
-            for change, requests, modes in programs(kind, source, out.parent):
+            for change, requests, modes in programs(kind, source):
                 device_replay.program(requests).write(program)
                 for mode in modes:
                     for repeat in range(REPEATS[kind]):
@@ -199,7 +154,7 @@ def record_replays(kind: str, disk: Path, out: Path) -> list[str]:
                         )
                         tables.append(
                             found.select(
-                                pl.lit(source).alias("trace"),
+                                pl.lit(source.name).alias("trace"),
                                 pl.lit(change).alias("change"),
                                 pl.lit(mode.replace("-", "_")).alias("mode"),
                                 pl.lit(repeat).alias("repeat"),
@@ -211,7 +166,7 @@ def record_replays(kind: str, disk: Path, out: Path) -> list[str]:
                         )
                         record.unlink()
                 program.unlink()
-                print(f"  {source} {change}", flush=True)
+                print(f"  {source.name} {change}", flush=True)
     pl.concat(tables).write_csv(out / "measured.csv")
     return ["ioreplay --target DEVICE --allow-device DEVICE --mode MODE PROGRAM"]
 

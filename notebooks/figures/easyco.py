@@ -95,7 +95,7 @@ def behind_controller(files: Sequence[Path], *, count: int = 64, mib: int = 32) 
     For each size `count` requests one after the other in `mib` MiB, whose pages were written before at random.
     """
     model = whatif.fit(bench.read(*files).tables)
-    sizes = sorted(model["block_bytes"].drop_nulls().unique())
+    sizes = sorted(model.filter(access="seq_write")["block_bytes"])
     parts = [_predicted(model, test, size, count, mib) for test in ("seq_write", "rand_write") for size in sizes]
     return pl.concat(parts)
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+import subprocess
+import sys
 
 import polars as pl
 import pytest
+from support.tree import ROOT
 
 from androstep_analysis import bench, schema, whatif
 from androstep_analysis.replay import device
+from androstep_analysis.whatif.model import ACCESSES, FUA
 
-STORED = Path(__file__).resolve().parents[2] / "datasets" / "whatif"
+STORED = ROOT / "datasets" / "whatif"
+sys.path.append(str(STORED))
+from programs import programs  # noqa: E402
+
 RECORDED = json.loads((STORED / "recorded.json").read_text())
 MODELS = [name for name in RECORDED["parts"] if name.startswith("model_")]
 
@@ -49,11 +55,14 @@ def test_tables_are_those_of_the_schemas(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_models_know_every_size_and_flushes(name: str) -> None:
     model = whatif.fit(bench.read(*sorted((STORED / name).glob("*.xz"))).tables)
-    sizes = [4096 << step for step in range(9)]
-    accesses = ("seq_read", "rand_read", "seq_write", "rand_write")
-    known = set(model.select("access", "block_bytes").rows())
-    assert known == {(access, size) for access in accesses for size in sizes} | {("flush", None)}
-    assert model.filter(pl.col("block_bytes").is_not_null())["depth"].null_count() == 0
+    sizes = {
+        kind: set(size) for kind, size in model.group_by(pl.col("access").cast(pl.String)).agg("block_bytes").rows()
+    }
+    assert set(sizes) == {*ACCESSES, *FUA.values(), "flush"}
+    assert all(sizes[access] == {4096 << step for step in range(9)} for access in ACCESSES)
+    assert all(sizes[access] >= {4096, 65536, 1 << 20} for access in FUA.values())
+    assert sizes["flush"] >= {4096, 65536, 1 << 20}
+    assert model.filter(pl.col("access") != "flush")["depth"].null_count() == 0
 
 
 def test_without_fsync_is_what_an_app_without_fsync_did() -> None:
@@ -77,19 +86,19 @@ def test_without_journal_leaves_less_than_there_really_was() -> None:
     assert predicted["flushes"] < real["flushes"] < before["flushes"]
 
 
-def test_replays_are_of_the_programs_that_are_made_today() -> None:
-    tables = traced("messages")
-    requests = tables["requests"]
-    programs = {
-        "before": requests,
-        "no_journal": whatif.without_journal(requests, tables["io"]).requests.lazy(),
-        "no_fsync": whatif.without_fsync(requests, tables["io"], tables["extents"]).requests.lazy(),
-        "log_structured": whatif.log_structured(requests, segment_bytes=1 << 20, in_use="read").requests.lazy(),
-    }
-    operations = {change: device.program(rows).operations["inserted"].not_().sum() for change, rows in programs.items()}
-    for part in (name for name in RECORDED["parts"] if name.startswith("replays_")):
-        measured = pl.read_csv(STORED / part / "measured.csv").filter(trace="messages", metric="elapsed")
-        assert dict(measured.select("change", "n").unique().rows()) == operations, part
+@pytest.mark.parametrize("part", [name for name in RECORDED["parts"] if name.startswith("replays_")])
+def test_replays_are_of_the_programs_that_are_made_today(part: str) -> None:
+    made = programs(part.removeprefix("replays_"), STORED / "messages")
+    operations = {change: device.program(rows).operations["inserted"].not_().sum() for change, rows, _ in made}
+    measured = pl.read_csv(STORED / part / "measured.csv").filter(trace="messages", metric="elapsed")
+    assert dict(measured.select("change", "n").unique().rows()) == operations
+
+
+def test_the_page_of_predictions_is_up_to_date() -> None:
+    written = subprocess.run(
+        [sys.executable, ROOT / "tools" / "predictions.py"], capture_output=True, check=True, encoding="utf-8"
+    ).stdout
+    assert (ROOT / "docs" / "predictions.md").read_text("utf-8") == written, "run `make tables`"
 
 
 def test_a_prediction_for_the_disk_is_of_the_measured_order() -> None:

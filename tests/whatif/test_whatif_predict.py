@@ -245,7 +245,7 @@ def expected(program: Program, model: pl.DataFrame, mode: str) -> list[tuple[int
             written = 0
             continue
         direction = {"pread": "read", "pwrite": "write", "pwritev": "write"}[row["call"]]
-        access = ("seq_" if ends.get(direction) == row["offset_bytes"] else "rand_") + direction
+        access = ("seq_" if ends.get(direction, row["offset_bytes"]) == row["offset_bytes"] else "rand_") + direction
         ends[direction] = row["offset_bytes"] + row["bytes"]
         time = times[access, row["bytes"]]
         if row["call"] == "pwritev":  # durable at its end: it waits in no cache for a flush, and needs one of its own
@@ -280,18 +280,18 @@ def test_what_the_model_does_not_know_is_counted() -> None:
     ]
     found = whatif.predict(device.program(table("requests", rows).lazy()), small_model())
     assert whatif.unknown(found).rows() == [("fallocate", None, 1, 4096)]
-    assert whatif.extrapolated(found).rows() == [("pread", "rand_read", 1, 131072)]
-    largest = small_model().filter(access="rand_read", block_bytes=65536)["service_ns"].item()
+    assert whatif.extrapolated(found).rows() == [("pread", "seq_read", 1, 131072)]
+    largest = small_model().filter(access="seq_read", block_bytes=65536)["service_ns"].item()
     assert found.totals.filter(metric="busy").select("value", "n").row(0) == (3.0 + 2 * largest, 2)
 
 
 def test_a_write_with_fua_takes_what_was_measured_or_a_flush_as_well() -> None:
     row = {"op": "write", "sector": 0, "nr_sectors": 1, "queue_ns": 0, "complete_ns": 1, "error": 0, "fua": True}
     program, model = device.program(table("requests", [row]).lazy()), small_model()
-    assert whatif.predict(program, model).operations["service_ns"].to_list() == [4 + 6]
-    durable = {"access": "rand_fua_write", "block_bytes": 512, "service_ns": 5, "repeats": 1, "operations": 1}
+    assert whatif.predict(program, model).operations["service_ns"].to_list() == [1 + 6]
+    durable = {"access": "seq_fua_write", "block_bytes": 512, "service_ns": 5, "repeats": 1, "operations": 1}
     found = whatif.predict(program, pl.concat([model, table("device_model", [durable])])).operations
-    assert found.select("access", "service_ns").rows() == [("rand_fua_write", 5)]
+    assert found.select("access", "service_ns").rows() == [("seq_fua_write", 5)]
 
 
 def test_a_program_of_files_is_refused() -> None:

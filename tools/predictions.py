@@ -1,0 +1,148 @@
+"""Writes docs/predictions.md: what is predicted for the devices of datasets/whatif, and what replays took there.
+
+python tools/predictions.py [FILE]: to FILE, else to standard output. `make tables` calls it; a test compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from androstep_analysis import bench, whatif
+from androstep_analysis.replay import device
+
+STORED = Path(__file__).resolve().parents[1] / "datasets" / "whatif"
+sys.path.append(str(STORED))
+from programs import changes, in_order  # noqa: E402
+
+PAGE = """\
+# How far predictions are from replays
+
+<!-- Written by `make tables` from datasets/whatif; do not edit. -->
+
+The requests of an app for messages (`datasets/whatif/messages`), replayed as fast as possible on four kinds of devices,
+as recorded and after each change, and predicted from what `androstep model build` measures of the device. All of it was
+recorded by `datasets/whatif/record.py` on an idle virtual machine; nothing is of a phone.
+
+## Time
+
+Predicted over measured time until the last request has ended, with both intervals.
+
+{times}
+
+## What a change brings
+
+Time after the change over time before it: predicted, measured, and how far off.
+
+{ratios}
+
+## EasyCo's controller, like with like
+
+The same requests, each behind the end of the one before, on the emulated card, and on the same card with the
+controller in it (`card.py --log-structured`).
+
+{easyco}
+"""
+
+DEVICES = {
+    "disk": "disk",
+    "memory": "memory",
+    "throttled": "throttled by Linux",
+    "card": "emulated card",
+}
+
+CHANGES = {
+    "before": "as recorded",
+    "no_journal": "no journal",
+    "no_fsync": "no fsync",
+    "log_structured": "log-structured",
+}
+
+IN_CARD = {"capacity_bytes": 96 << 20, "spare_ratio": 16 / 96, "segment_bytes": 1 << 20}
+"""The controller of card.py: all of the device is in use at the start."""
+
+
+class Times(NamedTuple):
+    """Nanoseconds, with an interval."""
+
+    value: float
+    lo: float
+    hi: float
+
+    def over(self, other: Times) -> Times:
+        """The ratio, and between what it lies."""
+        return Times(self.value / other.value, self.lo / other.hi, self.hi / other.lo)
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.lo:.2f}, {self.hi:.2f}]"
+
+
+def model(kind: str) -> pl.DataFrame:
+    """What a device costs."""
+    return whatif.fit(bench.read(*sorted((STORED / f"model_{kind}").glob("*.xz"))).tables)
+
+
+def compared(kind: str, change: str, requests: pl.LazyFrame, costs: pl.DataFrame) -> tuple[Times, Times]:
+    """How long the requests would take as fast as possible, and how long replays of that change took."""
+    totals = whatif.predict(device.program(requests), costs).totals
+    rows = pl.read_csv(STORED / f"replays_{kind}" / "measured.csv", schema_overrides={"quantile": pl.String})
+    replays = rows.filter(trace="messages", change=change, mode="as_fast").rename({"value_ns": "value"})
+    found = whatif.accuracy(totals, replays).filter(metric="elapsed")
+    said, took = (found.select(name, f"{name}_lo", f"{name}_hi").row(0) for name in ("predicted", "measured"))
+    return Times(*said), Times(*took)
+
+
+def row(*cells: object) -> str:
+    """A line of a Markdown table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def table(header: list[str], rows: list[list[object]]) -> str:
+    """A Markdown table."""
+    return "\n".join([row(*header), "|" + "---|" * len(header), *(row(*cells) for cells in rows)])
+
+
+def page() -> str:
+    """All of it."""
+    requests = changes(STORED / "messages")
+    models = {kind: model(kind) for kind in DEVICES}
+    absolute: list[list[object]] = []
+    ratios: list[list[object]] = []
+    for kind, name in DEVICES.items():
+        sides = [compared(kind, change, requests[change], models[kind]) for change in CHANGES]
+        absolute.append([name, *(said.over(took) for said, took in sides)])
+        ratios.append([name, *(ratio(sides[0], side) for side in sides[1:])])
+    return PAGE.format(
+        times=table(["device", *CHANGES.values()], absolute),
+        ratios=table(["device", *list(CHANGES.values())[1:]], ratios),
+        easyco=table(["card", "predicted", "measured", "off by"], easyco(requests["before"], models["card"])),
+    )
+
+
+def ratio(before: tuple[Times, Times], after: tuple[Times, Times]) -> str:
+    """What a change brings: predicted, measured, and the one over the other."""
+    said, took = (one.over(other) for one, other in zip(after, before, strict=True))
+    return f"{said.value:.3f}, {took.value:.3f}: {said.over(took)}"
+
+
+def easyco(requests: pl.LazyFrame, costs: pl.DataFrame) -> list[list[object]]:
+    """Rows of the card without the controller, with it, and the ratio of both."""
+    ordered = in_order(requests)
+    layered = whatif.log_structured(ordered, **IN_CARD).requests.lazy()
+    sides = [compared("card", "in_order", ordered, costs), compared("card_log", "in_order", layered, costs)]
+    rows: list[list[object]] = [
+        [name, f"{said.value / 1e9:.3f} s", f"{took.value / 1e9:.3f} s", said.over(took)]
+        for name, (said, took) in zip(("without", "with the controller"), sides, strict=True)
+    ]
+    said, took = (after.over(before) for before, after in zip(*sides, strict=True))
+    return [*rows, ["ratio", f"{said.value:.4f}", f"{took.value:.4f}", said.over(took)]]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(page(), encoding="utf-8")
+    else:
+        print(page(), end="")
