@@ -82,14 +82,14 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
     -----
     Requests wait in one queue, first come, first served; the first one begins when fewer are being served than the
     device serves of its kind at a time. A request is sequential if it begins where the one before of the same operation
-    ended, or is the first. A flush takes what one took behind as many bytes written since the one before, a write with REQ_FUA what one
-    with O_DSYNC took, or, where that was not measured, a write and a flush. A request of a size that was not measured
-    takes what is extrapolated for it: see `extrapolated` and `service`. One of a kind that was not measured takes no
-    time: see `unknown`.
+    ended, or is the first. A flush takes what one took behind as many bytes written since the one before, a write with
+    REQ_FUA what one with O_DSYNC took, or, where that was not measured, a write and a flush. A request of a size that
+    was not measured takes what is extrapolated for it: see `extrapolated` and `service`. One of a kind that was not
+    measured takes no time: see `unknown`.
 
     References
     ----------
-    ``schemas/definitions.toml``, device_model. docs/whatif.md has how far predictions were from replays.
+    ``schemas/definitions.toml``, device_model. docs/predictions.md has how far predictions were from replays.
 
     Examples
     --------
