@@ -1,11 +1,12 @@
 """What the requests of a trace would take on a device, by its model: alone, and waiting for one another.
 
 A request takes what the model says of its kind and size. It is sequential if it begins where the one before of the same
-operation ended, or is the first of its operation. Requests are asked for as `androstep replay` asks for them: by the threads of a replay program
-(`replay.device`), at the recorded times or as soon as those that they wait for have ended. They wait in one queue,
-first come, first served; the first one begins when fewer are being served than the device serves of its kind at a time.
-A request of a size outside of what was measured takes what `model` extrapolates and is counted (`extrapolated`); one of
-a kind that was not measured takes no time in the prediction and is counted (`unknown`): then the times are too low.
+operation ended, or is the first of its operation. Requests are asked for as `androstep replay` asks for them: by the
+threads of a replay program (`replay.device`), at the recorded times or as soon as those that they wait for have ended.
+They wait in one queue, first come, first served; the first one begins when fewer are being served than the device
+serves of its kind at a time. A request of a size outside of what was measured takes what `model` extrapolates and is
+counted (`extrapolated`); one of a kind that was not measured takes no time in the prediction and is counted
+(`unknown`): then the times are too low.
 """
 
 from __future__ import annotations
