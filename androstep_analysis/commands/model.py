@@ -19,7 +19,7 @@ def add(command: argparse.ArgumentParser) -> None:
         run,
         """
         Measures past every cache, in files made in DIR, what a read, a write, a write that is durable when it ends and
-        a flush take, alone and several at a time: four runs of iobench, four minutes at most. Keeps them as a capture,
+        a flush take, alone and several at a time: four runs of iobench, five minutes at most. Keeps them as a capture,
         prints their times, and removes the files. Let nothing else use the device meanwhile.
 
         example: androstep model build /data -o mydevice

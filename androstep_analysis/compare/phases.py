@@ -78,19 +78,19 @@ def _activity(requests: pl.LazyFrame, op: str, count: int) -> npt.NDArray[np.flo
 
 
 def _phase(recording: Recording, number: int, first_ns: int, last_ns: int) -> Recording:
-    """What of a recording happened from one time to another."""
-    begun = recording.facts["t_start_ns"]
-    since, until = ((at - begun) / NS_PER_S for at in (first_ns, last_ns))
+    """What of a recording happened from one time to another; the first and the last have all before and behind them."""
+    begun, ended = recording.span or (first_ns, last_ns)
     tables = dict(recording.timed)
     for name, time in _TIMES.items():
         if name in tables:
-            # What is before the first event, by the order in which requests began, is of the first phase, too.
-            is_later = time >= first_ns if first_ns > begun else pl.lit(value=True)
-            is_before = time < last_ns if last_ns < (recording.span or (0, 0))[1] else pl.lit(value=True)
+            is_later = (time >= first_ns) | pl.lit(first_ns == begun)
+            is_before = (time < last_ns) | pl.lit(last_ns == ended)
             tables[name] = tables[name].filter(is_later & is_before)
+    since, until = ((at - begun) / NS_PER_S for at in (first_ns, last_ns))
     facts = {
         **recording.facts,
         "capture_id": f"{recording.facts['capture_id']}-{number}",
-        **{"t_start_ns": first_ns, "t_end_ns": last_ns},
+        "t_start_ns": first_ns,
+        "t_end_ns": last_ns,
     }
     return Recording(f"{recording.title} {number} ({since:g}–{until:g} s)", facts, tables)

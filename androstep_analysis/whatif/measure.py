@@ -27,7 +27,7 @@ def experiments(directory: str) -> dict[str, list[str]]:
     Returns
     -------
     dict of list of str
-        For `runs.bench`. Each point ends after a second or 256 requests and is repeated three times: all take four
+        For `runs.bench`. Each point ends after a second or 256 requests and is repeated three times: all take five
         minutes at most.
 
     Examples

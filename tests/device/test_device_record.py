@@ -373,6 +373,19 @@ def test_a_benchmark_on_the_device(tmp_path: Path) -> None:
         assert nothing_left(fake)
 
 
+def test_several_benchmarks_are_one_capture(tmp_path: Path) -> None:
+    """As those of a model of the device."""
+    needs_probe("iobench")
+    with connected(tmp_path) as (device, fake):
+        ran = device.bench({"writes": QUICK, "reads": (*QUICK, "--rw", "read")}, tmp_path / "capture")
+        assert ran.status == 0
+        assert ran.capture is not None
+        assert ran.capture.bench["bench_runs"]["test"].to_list() == ["seq_write", "seq_write", "seq_read", "seq_read"]
+        assert ran.capture.facts["workload"] == f"iobench {' '.join(QUICK)}; {' '.join(QUICK)} --rw read"
+        device.close()
+        assert nothing_left(fake)
+
+
 def test_a_benchmark_goes_on_while_the_link_is_lost(tmp_path: Path) -> None:
     needs_probe("iobench")
     with connected(tmp_path, faults=Faults(cut_shell_after=500, times=3)) as (device, fake):
