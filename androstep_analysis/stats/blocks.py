@@ -220,10 +220,8 @@ class Difference:
     def longer(self, p: float) -> float:
         """How many times as many windows would show the difference by this p-value, if it is what it seems."""
         far = _root(lambda far: abs(self._bounds(far)[0 if self.value > 0 else 1] - self.value) - abs(self.value))
-        times = 1.0
-        for _ in range(20):  # more windows have more degrees of freedom, too
-            times = (_quantile(1 - p, self.freedom * times) / far) ** 2
-        return times
+        # More windows have more degrees of freedom, too.
+        return _root(lambda times: times - (_quantile(1 - p, self.freedom * times) / far) ** 2)
 
     def _bounds(self, far: float) -> tuple[float, float]:
         (one_lo, one_hi), (other_lo, other_hi) = (one.bounds(far, self.scale) for one in (self.first, self.second))

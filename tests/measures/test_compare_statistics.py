@@ -320,6 +320,23 @@ def test_a_longer_recording_shows_what_this_one_does_not() -> None:
     assert Difference(*longer, Scale.POSITIVE).p() == pytest.approx(0.05, rel=0.05)
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.floats(0.001, 0.999), st.floats(0.001, 0.999), st.floats(0.001, 0.5), st.floats(0.001, 0.5),
+    st.floats(1, 40), st.floats(1, 40), st.sampled_from([0.05, 0.01, 0.001]),
+)  # fmt: skip
+def test_what_is_not_shown_needs_longer_and_no_less(
+    first: float, second: float, one: float, other: float, freedom: float, others: float, p: float
+) -> None:
+    """Also where blocks are few and unequal: more windows have more degrees of freedom, and are worth more for it."""
+    assume(abs(first - second) > 0.01)
+    difference = Difference(
+        Mean(first, one, freedom, 50, 9, 0.1), Mean(second, other, others, 50, 9, 0.1), Scale.SHARE
+    )
+    times = difference.longer(p)
+    assert (times > 1) == (difference.p() > p) or times == pytest.approx(1, rel=1e-6)
+
+
 SIMULATED = 400
 """Simulations of each kind: a coverage of 95 % is found as 92.5 to 97.5 % nearly always."""
 
