@@ -330,9 +330,7 @@ def test_what_is_not_shown_needs_longer_and_no_less(
 ) -> None:
     """Also where blocks are few and unequal: more windows have more degrees of freedom, and are worth more for it."""
     assume(abs(first - second) > 0.01)
-    difference = Difference(
-        Mean(first, one, freedom, 50, 9, 0.1), Mean(second, other, others, 50, 9, 0.1), Scale.SHARE
-    )
+    difference = Difference(Mean(first, one, freedom, 50, 9, 0.1), Mean(second, other, others, 50, 9, 0.1), Scale.SHARE)
     times = difference.longer(p)
     assert (times > 1) == (difference.p() > p) or times == pytest.approx(1, rel=1e-6)
 
