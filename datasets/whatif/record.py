@@ -3,9 +3,9 @@
     make probes
     python datasets/whatif/record.py -o DIR [--disk DIRECTORY] [--only PART ...]
 
-Needs root, loop devices, e2fsprogs, /dev/fuse and cgroup v1's blkio (devices.py). Takes about forty minutes; let nothing
-else run meanwhile. Each part is a directory in DIR; recorded.json gets when and how it was made, and the sha256 of its
-files. Replays are of the traces in DIR, which must be there, and of datasets/demo.
+Needs root, loop devices, e2fsprogs, /dev/fuse and cgroup v1's blkio (devices.py). Takes about forty minutes; let
+nothing else run meanwhile. Each part is a directory in DIR; recorded.json gets when and how it was made, and the sha256
+of its files. Replays are of the traces in DIR, which must be there, and of datasets/demo.
 """
 
 from __future__ import annotations
