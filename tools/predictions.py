@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import polars as pl
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "datasets" / "whatif"))
+from programs import changes, in_order
+
 from androstep_analysis import bench, whatif
 from androstep_analysis.replay import device
 
 STORED = Path(__file__).resolve().parents[1] / "datasets" / "whatif"
-sys.path.append(str(STORED))
-from programs import changes, in_order  # noqa: E402
 
 PAGE = """\
 # How far predictions are from replays

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,11 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
     place = ["--directory", arguments.directory] if arguments.directory else []
     out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     options = [*arguments.options, *place]
-    if arguments.on:
-        with device.connect(arguments.on) as connected:
-            done = connected.bench(options, out)
-    else:
-        done = runs.bench(options, out)
+    done = benched(arguments.on, options, out)
     if done.capture is not None:
         print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
     return done.status
+
+
+def benched(on: str | None, options: Sequence[str] | Mapping[str, Sequence[str]], out: Path) -> runs.Run:
+    """`runs.bench` on this machine, or on the device that --on names."""
+    if on is None:
+        return runs.bench(options, out)
+    with device.connect(on) as connected:
+        return connected.bench(options, out)

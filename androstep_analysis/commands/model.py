@@ -8,7 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import device, runs, terminal, whatif
+from androstep_analysis import terminal, whatif
+from androstep_analysis.commands.bench import benched
 from androstep_analysis.commands.command import add_on, complete
 from androstep_analysis.markup import visible
 
@@ -35,12 +36,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     out = arguments.output or Path(f"model-{datetime.now(UTC):%Y%m%d-%H%M%S}")
-    asked = whatif.experiments(arguments.directory)
-    if arguments.on:
-        with device.connect(arguments.on) as connected:
-            done = connected.bench(asked, out)
-    else:
-        done = runs.bench(asked, out)
+    done = benched(arguments.on, whatif.experiments(arguments.directory), out)
     if done.capture is not None:
         place = visible(str(out))
         if done.status:

@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 from support.tree import ROOT
 
+sys.path.append(str(ROOT / "datasets" / "whatif"))
+from programs import programs
+
 from androstep_analysis import bench, schema, whatif
 from androstep_analysis.replay import device
 from androstep_analysis.whatif.model import ACCESSES, FUA
 
 STORED = ROOT / "datasets" / "whatif"
-sys.path.append(str(STORED))
-from programs import programs  # noqa: E402
-
 RECORDED = json.loads((STORED / "recorded.json").read_text())
 MODELS = [name for name in RECORDED["parts"] if name.startswith("model_")]
 
