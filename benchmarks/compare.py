@@ -144,13 +144,13 @@ def cosines(series: Series) -> Mean:
     at = (np.arange(windows) + 0.5) / windows
     projections = math.sqrt(2) * np.cos(np.pi * np.outer(np.arange(1, count + 1), at)) @ deviations
     error = math.sqrt(float((projections**2).mean())) / series.weights.sum()
-    return Mean(middle, error, count, windows, windows, 0.0)
+    return Mean(middle, error, count, windows, windows, 0.0, blocks=0.0)
 
 
 def independent(series: Series) -> Mean:
     middle, windows = truth(series), len(series.values)
     error = math.sqrt(float(((series.weights * (series.values - middle)) ** 2).sum())) / series.weights.sum()
-    return Mean(middle, error, windows - 1, windows, windows, 0.0)
+    return Mean(middle, error, windows - 1, windows, windows, 0.0, blocks=0.0)
 
 
 def covers(random: np.random.Generator, series: Series, to: float, scale: Scale) -> dict[str, bool | None]:

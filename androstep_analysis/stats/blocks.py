@@ -3,9 +3,10 @@
 Windows of one recording are no independent repeats: a busy second is followed by another, and one burst may hold most
 of what the value is of. So a recording is cut into a few long blocks, each is left out in turn (jackknife of blocks,
 Künsch 1989; for a weighted mean it is the cluster-robust variance CV3, MacKinnon, Nielsen and Webb 2023), and Student's
-t with the degrees of freedom that so unequal blocks are worth gives the interval. Where there are three recordings or
-more of a group, a block is a recording, and what is shown holds for other recordings like these; else it holds for
-these recordings, had they gone on longer. Independent repeats are recordings of a single window.
+t with the degrees of freedom that so unequal blocks are worth gives the interval; that of a share does not reach
+further than Wilson's (1927) for so many blocks. Where there are three recordings or more of a group, a block is a
+recording, and what is shown holds for other recordings like these; else it holds for these recordings, had they gone
+on longer. Independent repeats are recordings of a single window.
 
 The method was chosen by simulation, beside a studentised bootstrap of blocks and others: `benchmarks/compare.py`.
 """
@@ -29,8 +30,11 @@ MOST_BLOCKS: Final = 32
 LEAST_BLOCKS: Final = 3
 """The spread of fewer says next to nothing: so many blocks of a recording, or recordings as blocks, it takes."""
 
-_FURTHEST: Final = 1e6
-"""Errors from the mean; nothing is as far."""
+_MOST_TIMES: Final = 1e6
+"""As many windows; nobody records so long."""
+
+_FURTHEST: Final = 20.0
+"""Deviations from the mean; nothing is as far (one in 1e89 normal ones), and scipy's quantiles are good until there."""
 
 
 class Scale(enum.Enum):
@@ -58,8 +62,9 @@ class Mean:
     """A weighted mean of windows and what is known of it.
 
     `error` is its standard error with `freedom` degrees of freedom (infinite where blocks are too few, or one holds
-    everything). `windows` is their number, `effective` how many independent ones of equal weight they are worth, and
-    `burst` the share of the whole that the greatest window makes.
+    everything). `windows` is their number, `effective` how many independent ones of equal weight they are worth,
+    `burst` the share of the whole that the greatest window makes, and `blocks` how many blocks of equal weight there
+    are.
     """
 
     value: float
@@ -68,6 +73,7 @@ class Mean:
     windows: int
     effective: float
     burst: float
+    blocks: float
 
     @property
     def is_known(self) -> bool:
@@ -78,24 +84,36 @@ class Mean:
         """Whether more windows could change it; of a share that is 0 or 1 in all of them they could."""
         return self.error > 0 or (scale is Scale.SHARE and self.value in (0.0, 1.0))
 
-    def bounds(self, far: float, scale: Scale) -> tuple[float, float]:
-        """The interval that reaches `far` standard errors to both sides, on the scale.
+    def bounds(self, deviates: float, freedom: float, scale: Scale) -> tuple[float, float]:
+        """The interval, on the scale, that leaves out as much as a normal variable's to so many deviations.
 
-        Of a share that is 0 (or 1) in every window it is Wilson's, for as many windows as these are worth.
+        So rare a variable is, by Student's t with so many degrees of freedom, so many standard errors away. Values of
+        a share cannot spread more than from 0 to 1, so that it lies within Wilson's interval for as many independent
+        blocks, however little they say of their spread. One that is 0 (or 1) in every window has no other.
         """
         value, error = self.value, self.error
         if scale is Scale.SHARE and value in (0.0, 1.0):
-            width = far**2 / (self.effective + far**2)
-            return (0.0, width) if value == 0 else (1 - width, 1.0)
+            return _wilson(value, deviates, self.effective)
+        far = _student(deviates, freedom)
         if scale is Scale.SHARE:
+            lo, hi = _wilson(value, deviates, self.blocks)
             reach = min(700.0, far * error / (value * (1 - value)))
-            odds = value / (1 - value)
-            below, above = odds * math.exp(-reach), odds * math.exp(reach)
-            return below / (1 + below), 1 / (1 + 1 / above)
+            below, above = math.exp(-reach) * value / (1 - value), math.exp(-reach) * (1 - value) / value
+            return max(lo, below / (1 + below)), min(hi, 1 / (1 + above))
         if scale is Scale.POSITIVE and value > 0:
             reach = min(700.0, far * error / value)
             return value * math.exp(-reach), value * math.exp(reach)
         return value - far * error, value + far * error
+
+    def over(self, times: float) -> Mean:
+        """The same of so many times as many windows."""
+        return replace(
+            self,
+            error=self.error / math.sqrt(times),
+            freedom=max(1.0, self.freedom * times),
+            effective=self.effective * times,
+            blocks=self.blocks * times,
+        )
 
     def relative_error(self, scale: Scale) -> float:
         """The standard error on the scale; 0 where it has none there."""
@@ -121,7 +139,8 @@ def mean(recordings: Sequence[Series], *, is_share: bool = False) -> Mean:
     counted = values[weights > 0]
     is_same = bool((counted == counted[0]).all())
     value = float(counted[0]) if is_same else float(values @ weights) / total
-    error, freedom = _error(_strata(recordings, value), value)
+    strata = _strata(recordings, value)
+    error, freedom = _error(strata, value)
     made = weights if is_share else np.abs(values) * weights
     return Mean(
         value=value,
@@ -130,10 +149,11 @@ def mean(recordings: Sequence[Series], *, is_share: bool = False) -> Mean:
         windows=len(values),
         effective=sum(_effective(series, value) for series in recordings),
         burst=float(made.max() / made.sum()) if made.any() else 0.0,
+        blocks=_kish(np.concatenate([one.weights for one in strata])),
     )
 
 
-ZERO: Final = Mean(value=0.0, error=0.0, freedom=math.inf, windows=0, effective=0.0, burst=0.0)
+ZERO: Final = Mean(value=0.0, error=0.0, freedom=math.inf, windows=0, effective=0.0, burst=0.0, blocks=0.0)
 """What is known to be nothing."""
 
 
@@ -146,7 +166,7 @@ def interval(found: Mean, scale: Scale, level: float = 0.95) -> tuple[float, flo
     """The interval that holds the mean with probability `level`; None where the data do not allow one."""
     if not found.is_known or not found.varies(scale):
         return None
-    return found.bounds(_quantile(level, found.freedom), scale)
+    return found.bounds(_deviates(1 - level), found.freedom, scale)
 
 
 @dataclass(frozen=True)
@@ -188,12 +208,12 @@ class Difference:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The interval that holds the difference with probability `level`."""
-        return self._bounds(_quantile(level, self.freedom))
+        return self._bounds(_deviates(1 - level))
 
     def ratio(self, level: float = 0.95) -> tuple[float, float] | None:
         """The interval of second over first; None where one of them may be 0."""
-        far = _quantile(level, self.freedom)
-        sides = [(one.value, *one.bounds(far, self.scale)) for one in (self.first, self.second)]
+        deviates, freedom = _deviates(1 - level), self.freedom
+        sides = [(one.value, *one.bounds(deviates, freedom, self.scale)) for one in (self.first, self.second)]
         if min(low for _, low, _ in sides) <= 0:
             return None
         (one, one_lo, one_hi), (other, other_lo, other_hi) = sides
@@ -214,25 +234,32 @@ class Difference:
     def beyond(self, limit: float) -> float:
         """How probable a difference so far beyond (or so far short of) `limit` is where it is just that: one-sided."""
         is_above = self.value > limit
-        far = _root(lambda far: (limit - self._bounds(far)[0]) if is_above else (self._bounds(far)[1] - limit))
-        return _tail(far, self.freedom)
+        side, sign = (0, -1) if is_above else (1, 1)
+        return _tail(_root(lambda deviates: sign * (self._bounds(deviates)[side] - limit)))
 
     def longer(self, p: float) -> float:
         """How many times as many windows would show the difference by this p-value, if it is what it seems."""
-        far = _root(lambda far: abs(self._bounds(far)[0 if self.value > 0 else 1] - self.value) - abs(self.value))
-        # More windows have more degrees of freedom, too.
-        return _root(lambda times: times - (_quantile(1 - p, self.freedom * times) / far) ** 2)
+        deviates = _deviates(p)
 
-    def _bounds(self, far: float) -> tuple[float, float]:
-        (one_lo, one_hi), (other_lo, other_hi) = (one.bounds(far, self.scale) for one in (self.first, self.second))
+        def shown(times: float) -> float:
+            below, above = replace(self, first=self.first.over(times), second=self.second.over(times))._bounds(deviates)
+            return below if self.value > 0 else -above
+
+        return _root(shown, _MOST_TIMES)
+
+    def _bounds(self, deviates: float) -> tuple[float, float]:
+        freedom = self.freedom
+        (one_lo, one_hi), (other_lo, other_hi) = (
+            one.bounds(deviates, freedom, self.scale) for one in (self.first, self.second)
+        )
         below = math.hypot(self.second.value - other_lo, one_hi - self.first.value)
         above = math.hypot(other_hi - self.second.value, self.first.value - one_lo)
         return self.value - below, self.value + above
 
 
-def _root(rising: Callable[[float], float]) -> float:
+def _root(rising: Callable[[float], float], most: float = _FURTHEST) -> float:
     """Where a function that rises from at most 0 crosses it, by halving on a scale of logarithms."""
-    low, high = 1e-9, _FURTHEST
+    low, high = 1e-9, most
     if rising(high) < 0:
         return high
     for _ in range(60):
@@ -245,16 +272,35 @@ def _exp(value: float) -> float:
     return math.exp(min(value, 700.0))
 
 
-def _quantile(level: float, freedom: float) -> float:
+def _wilson(share: float, deviates: float, windows: float) -> tuple[float, float]:
+    """Wilson's interval of a share (1927)."""
+    square = deviates**2
+    if share in (0.0, 1.0):  # exactly, which the sums below are not
+        width = square / (windows + square)
+        return (0.0, width) if share == 0 else (1 - width, 1.0)
+    middle = (share * windows + square / 2) / (windows + square)
+    width = deviates / (windows + square) * math.sqrt(share * (1 - share) * windows + square / 4)
+    return middle - width, middle + width
+
+
+def _deviates(p: float) -> float:
+    """How many deviations off a normal variable is with probability `p`, to both sides together."""
     from scipy import special  # takes half a second that nothing else needs
 
-    return float(special.stdtrit(freedom, 0.5 + level / 2))
+    return -float(special.ndtri(p / 2))
 
 
-def _tail(far: float, freedom: float) -> float:
+def _tail(deviates: float) -> float:
     from scipy import special
 
-    return float(special.stdtr(freedom, -far))
+    return float(special.ndtr(-deviates))
+
+
+def _student(deviates: float, freedom: float) -> float:
+    """How far Student's t is as rarely as a normal variable is so far."""
+    from scipy import special
+
+    return -float(special.stdtrit(freedom, special.ndtr(-min(deviates, _FURTHEST))))
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------------

@@ -233,6 +233,7 @@ MEANS = st.builds(
     windows=st.just(50),
     effective=st.floats(1, 500),
     burst=st.just(0.1),
+    blocks=st.floats(1, 32),
 )
 
 
@@ -275,11 +276,24 @@ def test_a_burst_that_holds_nearly_all_leaves_little_known() -> None:
     values[1000:1010] = 0.9
     found = mean([Series(values, weights)])
     lo, hi = interval(found, Scale.SHARE) or (0, 1)
-    assert found.freedom == 1 and hi - lo > 0.9 and found.effective < 11
+    assert found.freedom == 1 and hi - lo > 0.8 and found.effective < 11
     weights[1001:1010] = 1
     assert mean([Series(random.random(2000), weights)], is_share=True).burst > 0.9
     # A rate below one is none the less a rate.
     assert mean([Series(np.where(np.arange(100) == 7, 0.9, 1e-3), np.ones(100))]).burst > 0.8
+
+
+def test_a_share_reaches_no_further_than_shares_can_vary() -> None:
+    """However little its blocks say of their spread: Wilson's interval, beside the one of scipy."""
+    spread = Mean(value=0.9, error=0.1, freedom=1.0, windows=500, effective=100.0, burst=0.1, blocks=20.0)
+    oracle = stats.binomtest(18, 20).proportion_ci(0.95, "wilson")
+    assert interval(spread, Scale.SHARE) == pytest.approx((oracle.low, oracle.high))
+    steady = replace(spread, error=0.001, freedom=19.0)
+    lo, hi = interval(steady, Scale.SHARE) or (0, 1)
+    assert oracle.low < lo < 0.9 < hi < oracle.high
+    # So 94 % and 24 % of few bursts are different, which their spread alone would not show.
+    other = replace(spread, value=0.24, error=0.07)
+    assert Difference(spread, other, Scale.SHARE).p() < 1e-4 < 0.04 < Difference(spread, other, Scale.ANY).p()
 
 
 def test_what_does_not_vary() -> None:
@@ -315,7 +329,7 @@ def test_a_longer_recording_shows_what_this_one_does_not() -> None:
     difference = Difference(mean([first]), mean([second]), Scale.POSITIVE)
     times = difference.longer(0.05)
     assert difference.p() > 0.05 and times > 1
-    longer = [Mean(one.value, one.error / math.sqrt(times), one.freedom * times, 200, 200, 0.1)
+    longer = [Mean(one.value, one.error / math.sqrt(times), one.freedom * times, 200, 200, 0.1, one.blocks * times)
               for one in (difference.first, difference.second)]  # fmt: skip
     assert Difference(*longer, Scale.POSITIVE).p() == pytest.approx(0.05, rel=0.05)
 
@@ -323,14 +337,15 @@ def test_a_longer_recording_shows_what_this_one_does_not() -> None:
 @settings(max_examples=200, deadline=None)
 @given(
     st.floats(0.001, 0.999), st.floats(0.001, 0.999), st.floats(0.001, 0.5), st.floats(0.001, 0.5),
-    st.floats(1, 40), st.floats(1, 40), st.sampled_from([0.05, 0.01, 0.001]),
+    st.floats(1, 40), st.floats(1, 40), st.floats(3, 32), st.sampled_from([0.05, 0.01, 0.001]),
 )  # fmt: skip
 def test_what_is_not_shown_needs_longer_and_no_less(
-    first: float, second: float, one: float, other: float, freedom: float, others: float, p: float
+    first: float, second: float, one: float, other: float, freedom: float, others: float, blocks: float, p: float
 ) -> None:
     """Also where blocks are few and unequal: more windows have more degrees of freedom, and are worth more for it."""
     assume(abs(first - second) > 0.01)
-    difference = Difference(Mean(first, one, freedom, 50, 9, 0.1), Mean(second, other, others, 50, 9, 0.1), Scale.SHARE)
+    sides = [Mean(first, one, freedom, 50, 9, 0.1, blocks), Mean(second, other, others, 50, 9, 0.1, blocks)]
+    difference = Difference(*sides, Scale.SHARE)
     times = difference.longer(p)
     assert (times > 1) == (difference.p() > p) or times == pytest.approx(1, rel=1e-6)
 
