@@ -300,7 +300,7 @@ def _student(deviates: float, freedom: float) -> float:
     """How far Student's t is as rarely as a normal variable is so far."""
     from scipy import special
 
-    return -float(special.stdtrit(freedom, special.ndtr(-min(deviates, _FURTHEST))))
+    return -float(special.stdtrit(freedom, _tail(min(deviates, _FURTHEST))))
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------------
