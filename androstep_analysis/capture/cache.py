@@ -32,7 +32,7 @@ DERIVING = (
     *("*.py", "replay/read.py", "replay/tables.py", "measures/tables.py", "native/*.py", "link/**/*.toml"),
     *(f"{folder}/**/*.py" for folder in ("capture", "ingest", "fs", "link", "bench", "perceived")),
     *(f"native/{folder}/*.[ch]" for folder in ("core", "text", "strace", "syscalls", "ftrace", "perfetto")),
-    *(f"native/{folder}/*.[ch]" for folder in ("blktrace", "opencas", "link")),
+    *(f"native/{folder}/*.[ch]" for folder in ("blktrace", "opencas", "link", "owner")),
 )
 """Parts of the package on which derived tables depend."""
 

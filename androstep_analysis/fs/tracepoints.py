@@ -38,7 +38,8 @@ DELETIONS = ("ext4_free_inode", *EVICTIONS)
 COMPLETE = ("ext4_es_insert_extent", "f2fs_submit_page_write", "f2fs_submit_folio_write")
 """Events without which a trace does not tell every change of the map."""
 
-_OWN_EVENT = "^(ext4|f2fs)_"
+FILESYSTEMS = ("ext4", "f2fs")
+"""Those whose driver has events of its own."""
 
 _PAGES_ARE_FILES = "^(?:ext[34]$|v?fat|msdos|exfat|xfs)"
 """Filesystems whose directories are never pages of their own inode, so that an inode with pages is a file.
@@ -78,12 +79,12 @@ def _on_only_filesystem(fs_events: pl.DataFrame) -> pl.DataFrame:
     """The events with those of `NAMED_IO` on the device of the only filesystem they can be of, if there is one."""
     event = pl.col("event").cast(pl.String)
     is_named = pl.col("event").is_in(NAMED_IO)
-    own = fs_events.filter(event.str.contains("^(?:ext4|f2fs)_") & ~is_named).select("dev", event.str.head(4)).unique()
+    own = fs_events.filter(is_own() & ~is_named).select("dev", "event").unique().with_columns(event)
     devices = {
         name: own.filter(pl.col("event").str.starts_with(name))["dev"].drop_nulls().unique() for name in ("", "f2fs")
     }
     only = {name: int(devs[0]) if len(devs) == 1 else None for name, devs in devices.items()}
-    device = pl.when(event.str.starts_with("f2fs_")).then(pl.lit(only["f2fs"])).otherwise(pl.lit(only[""]))
+    device = pl.when(is_own("f2fs")).then(pl.lit(only["f2fs"])).otherwise(pl.lit(only[""]))
     return fs_events.with_columns(dev=pl.when(is_named).then(device.cast(pl.UInt32)).otherwise("dev"))
 
 
@@ -93,7 +94,8 @@ def filesystems(fs_events: pl.DataFrame, stated: Mapping[int, str]) -> dict[int,
     Numbers mean something only on the filesystem they are of: 8 is the journal on ext4, and the seventh file that was
     looked up on FAT. The driver of ext4 also serves ext2 and ext3, which are the same in this.
     """
-    own = fs_events.select("dev", fs_type=pl.col("event").cast(pl.String).str.extract(_OWN_EVENT)).drop_nulls().unique()
+    own = fs_events.filter(is_own()).select("dev", "event").unique()
+    own = own.select("dev", fs_type=pl.col("event").cast(pl.String).str.head(4)).drop_nulls().unique()
     proven = own.filter(pl.len().over("dev") == 1)
     return {dev: name for dev, name in stated.items() if dev not in own["dev"]} | dict(proven.iter_rows())
 
@@ -103,10 +105,25 @@ def kinds(fs_events: pl.DataFrame, fs_types: Mapping[int, str]) -> pl.DataFrame:
 
     The device of a bio is that of `bio_dev`.
     """
-    return fs_events.with_columns(dev=pl.coalesce("bio_dev", "dev")).select(
-        has_events=pl.col("event").cast(pl.String).str.contains(_OWN_EVENT).any().over("dev"),
+    events = fs_events.select("event", dev=pl.coalesce("bio_dev", "dev"))
+    return events.select(
+        has_events=_is_of_any(events, is_own()),
         fs_type=pl.col("dev").replace_strict(fs_types, default=None, return_dtype=pl.String),
     )
+
+
+def is_own(*filesystems: str) -> pl.Expr:
+    """Whether an event is one of the drivers of these filesystems, or of any of `FILESYSTEMS`."""
+    prefixes = tuple(f"{name}_" for name in filesystems or FILESYSTEMS)
+    return pl.col("event").is_in(
+        [name for name in schema.enum("fs_events", "event").categories if name.startswith(prefixes)]
+    )
+
+
+def _is_of_any(events: pl.DataFrame, condition: pl.Expr) -> pl.Expr:
+    """Whether an event is on a device that has any event for which the condition holds."""
+    devices = events.filter(condition)["dev"].unique()
+    return pl.col("dev").is_in(devices.implode(), nulls_equal=True)
 
 
 def pages_are_files() -> pl.Expr:
@@ -134,9 +151,9 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
     is another file's from the event that follows its deletion; where it tells no deletion either, any number may have
     been reused, and no file is known to be that from before the capture: all are incarnation 1.
     """
-    has_births = (births() | is_recorded(BIRTHS, recorded)).fill_null(False).any().over("dev")
-    has_deletions = (_deletions() | is_recorded(DELETIONS, recorded)).fill_null(False).any().over("dev")
-    has_numbers = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any().over("dev")
+    has_births = _is_of_any(fs_events, births() | is_recorded(BIRTHS, recorded))
+    has_deletions = _is_of_any(fs_events, _deletions() | is_recorded(DELETIONS, recorded))
+    has_numbers = _is_of_any(fs_events, is_own())
     first = (has_numbers & ~has_births & ~has_deletions).cast(pl.Int32)
     # Steps of their own: a window within a window takes polars time that grows with the square of the groups.
     ended = fs_events.with_columns(first=first, has_births=has_births)
@@ -152,12 +169,8 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
 
 def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
     """Whether an event is of a filesystem of which one of `events` is among the `recorded` ones."""
-    filesystems = {name.split("_")[0] for name in events if name in recorded}
-    return pl.any_horizontal(pl.lit(False), *(_is_of(name) for name in sorted(filesystems)))
-
-
-def _is_of(filesystem: str) -> pl.Expr:
-    return pl.col("event").cast(pl.String).str.starts_with(f"{filesystem}_")
+    filesystems = sorted({name.split("_")[0] for name in events if name in recorded})
+    return is_own(*filesystems) if filesystems else pl.lit(False)
 
 
 def _ends() -> pl.Expr:

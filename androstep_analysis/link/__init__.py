@@ -67,7 +67,7 @@ def tables(
     fs_types = {**_of_only_device(linked, staging.facts.get("fs_type")), **(fs_types or {}), **snapshots.fs_types}
     mapping = evidence.evidence(snapshots, staging, sizes, sources, mounts, fs_types, page_bytes=page_bytes)
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
-    ext4 = fs_events.filter(pl.col("event").cast(pl.String).str.starts_with("ext4_"))["dev"].drop_nulls().unique()
+    ext4 = fs_events.filter(tracepoints.is_own("ext4"))["dev"].drop_nulls().unique()
     has_writers = not owner.touches(fs_events).is_empty()
     for window in [linked.joined()] if has_writers else linked.windows():
         pieces = extents.pieces(window, mapping.extents, mapping.files, frozenset(ext4))

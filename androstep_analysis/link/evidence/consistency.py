@@ -367,7 +367,7 @@ def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
 
 def _kind(one: Snapshot, trace: _Trace, stated: Stated) -> Iterator[Count]:
     family = _family(one.fs_type or "")
-    own = trace.events.filter(pl.col("dev") == trace.dev)["event"].cast(pl.String).unique()
+    own = trace.events.filter(pl.col("dev") == trace.dev)["event"].unique().cast(pl.String)
     other = next((event for event in own.sort() if _family(event) not in ("", family)), None)
     yield Count(
         "filesystem",

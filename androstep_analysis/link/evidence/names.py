@@ -127,7 +127,7 @@ def _roots(events: pl.DataFrame) -> pl.DataFrame:
     """dev and root, the inode of its root directory, of the filesystems that show by their events which they are."""
     numbers = {"ext4": tracepoints_ext4.ROOT_INODE, "f2fs": tracepoints_f2fs.ROOT_INODE}
     prefix = pl.col("event").cast(pl.String).str.head(4)
-    rows = events.filter(pl.col("dev").is_not_null()).select("dev", prefix).unique()
+    rows = events.filter(pl.col("dev").is_not_null()).select("dev", "event").unique().select("dev", prefix).unique()
     rows = rows.select("dev", root=pl.col("event").replace_strict(numbers, default=None, return_dtype=pl.Int64))
     return rows.drop_nulls("root").unique("dev", keep="none")
 

@@ -113,8 +113,7 @@ def _observed(
         return own.filter(pl.col("event").is_in(names))["dev"].unique().to_list()
 
     absent = having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED)
-    event = pl.col("event").cast(pl.String)
-    is_unsized = event.str.starts_with("ext4_") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
+    is_unsized = tracepoints.is_own("ext4") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
     in_folios = (pl.col("page_order") > 0) | is_unsized
     return authorship.Observed(
         dirtied=having(*tracepoints.DIRTIED),
@@ -124,7 +123,7 @@ def _observed(
         direct=direct_writes.observed(fs_events, recorded),
         stored=having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),
-        redirty=own.filter(event.str.starts_with("f2fs_"))["dev"].unique().to_list(),
+        redirty=own.filter(tracepoints.is_own("f2fs"))["dev"].unique().to_list(),
         unsized=own.filter(is_unsized)["dev"].unique().to_list(),
         folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
         parted=[dev for dev in devices if block_bytes.get(dev, units.SECTOR_BYTES) < (page_bytes or 0)],
@@ -210,7 +209,7 @@ def _is_direct(
     calling = fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT)).select("tid").unique()
     spans = _spans(reads.join(calling, left_on="submit_tid", right_on="tid", how="semi"))
     direct = direct_writes.are_direct(blocks, _each_block(spans, block_bytes), touched, fs_events)
-    own = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
+    own = fs_events.filter(tracepoints.is_own())["dev"].unique()
     probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
     is_called = pl.col("dev").is_in(list(observed.direct)) & pl.col("dev").is_in(list(observed.dirtied))
     is_called &= ~pl.col("dev").is_in(list(observed.unsized))
@@ -230,7 +229,7 @@ def _is_direct(
 
 def _of_whole_blocks(block_bytes: Mapping[int, int], fs_events: pl.DataFrame) -> dict[int, int]:
     """The block sizes of the filesystems that write whole blocks; FAT and exFAT write single sectors of a page."""
-    has_events = fs_events.filter(pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_"))["dev"].unique()
+    has_events = fs_events.filter(tracepoints.is_own())["dev"].unique()
     return {dev: size for dev, size in block_bytes.items() if dev in has_events}
 
 
@@ -288,7 +287,7 @@ def _spans(pieces: pl.DataFrame) -> pl.DataFrame:
 
 def _forgetful(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose trace tells when an inode's pages are new; without own events numbers are not reused."""
-    has_events = pl.col("event").cast(pl.String).str.contains("^(?:ext4|f2fs)_").any()
+    has_events = tracepoints.is_own().any()
     begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
     begins = (begins | tracepoints.is_recorded([*tracepoints.BIRTHS, *tracepoints.EVICTIONS], recorded)).any()
     by_device = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)

@@ -40,19 +40,11 @@ from typing import NamedTuple
 
 import polars as pl
 
+from androstep_analysis.link.owner import turns
 from androstep_analysis.losses import Losses
-
-BLOCK = ["dev", "ino", "life", "file_block"]
-"""What tells a block of a file from all others; `life` is how often the inode's pages were dropped."""
-
-TURN = [*BLOCK, "turn"]
 
 MAKERS = ("write", "store")
 """Kinds of event after which the thread certainly changed the block."""
-
-TOUCHES = (*MAKERS, "dirty", "maybe")
-
-_IS_OUT = pl.col("at").is_not_null()
 
 
 class Observed(NamedTuple):
@@ -103,154 +95,53 @@ def authors(
     is_mover = pl.col("comm").is_not_null() & ~pl.col("is_process")
     named = threads.select("tid", "pid", "comm", is_mover=is_mover)
     touched = touched.join(named, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
-    events = _in_turns(pl.concat([touched, blocks], how="diagonal"), observed)
-    events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
-    writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
-    made, by_process = pl.col("kind").is_in(MAKERS), dirties & ~pl.col("is_mover").fill_null(False)
-    processes = pl.col("process").filter(made).unique()
-    by_write, by_maker = writes.any(), made.any()
-    thread = {
-        name: pl.when(by_write)
-        .then(pl.col(name).filter(writes).last())
-        .when(by_maker)
-        .then(pl.col(name).filter(made).last())
-        .when(by_process.any())
-        .then(pl.col(name).filter(by_process).last())
-        .otherwise(pl.col(name).filter(dirties).last())
-        for name in ("tid", "pid", "comm", "ts_ns", "process")
-    }
-    of_bio = ["at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio"]
-    of_bio += ["submit_process", "by_process"]
-    events = events.with_columns(changers=pl.col("process").filter(by_process).n_unique().over("dev", "ino", "life"))
-    turns = (
-        events.group_by(TURN)
-        .agg(
-            pl.col(*of_bio).filter(_IS_OUT).first(),
-            out_ns=pl.col("ts_ns").filter(_IS_OUT).first(),
-            via=pl.when(by_write)
-            .then(pl.lit("write_begin"))
-            .when(by_maker | dirties.any())
-            .then(pl.lit("dirty_folio")),
-            count=processes.len(),
-            processes=processes.sort(),
-            dirtier=pl.col("process").filter(dirties).last(),
-            since_ns=pl.col("ts_ns").filter(by_process).first(),
-            first_dirtier=pl.col("process").filter(by_process).first(),
-            nr_dirtiers=pl.col("process").filter(by_process).n_unique(),
-            dirtied_ns=pl.col("nth").filter(by_process).last(),
-            made_ns=pl.col("nth").filter(made).last(),
-            changers=pl.col("changers").first(),
-            by_maker=by_maker,
-            is_exact=_is_exact(by_process, made),
-            is_disputed=(pl.col("process").filter(by_process).n_unique() > 1) & ~by_maker,
-            may_be_of_cluster=pl.col("is_writing").filter(by_process).any(),
-            is_left_dirty=pl.col("is_mover").filter(dirties).last() & by_process.any() & ~by_maker,
-            **thread,
-        )
-        .filter(_IS_OUT)
+    # F2FS tells of a store when the page is dirty by it.
+    is_done = (pl.col("kind") == "store") & _is_in(observed.redirty)
+    touched = touched.sort("ts_ns", maintain_order=True).with_columns(
+        process=pl.coalesce("pid", -pl.col("tid")),
+        kind=pl.col("kind").replace_strict(turns.KINDS, range(len(turns.KINDS)), return_dtype=pl.UInt8),
+        is_begun=pl.col("kind").is_in(MAKERS) & ~is_done,
+        is_mover=pl.col("is_mover").fill_null(False),
     )
-    turns = turns.join(_doubtful(events, turns, unplaced, observed.forgetful), on=TURN, how="left")
-    is_lost = pl.lit(_is_lost(turns, lost))
-    rule = _rule(observed)
+    blocks = blocks.sort("ts_ns", maintain_order=True)
+    decided = turns.decided(touched, blocks)
+    of_author = touched.select(
+        pl.col("tid", "pid", "comm", "process").gather(decided["author"]),
+        author_ns=pl.col("ts_ns").gather(decided["author"]),
+    )
+    ended = pl.concat([blocks.drop("tid"), decided, of_author], how="horizontal")
+    ended = ended.with_columns(submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")))
+    is_lost = pl.lit(lost.between(ended["seen_clean_ns"], ended["ts_ns"], ended["dev"], "fs_events", "block_events"))
+    rule = _rule(observed, _is_doubtful(ended, unplaced, observed.forgetful))
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
-    turns = turns.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
+    ended = ended.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
     has_author = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
     is_counted = (
         (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(observed.stored) & _is_in(observed.absent)
     )
     is_counted &= ~_may_be_left(observed) & ~is_lost
-    return turns.with_columns(
-        *(pl.when(has_author).then(name).alias(name) for name in ("tid", "pid", "comm", "ts_ns")),
+    return ended.with_columns(
+        *(pl.when(has_author).then(name).alias(name) for name in ("tid", "pid", "comm", "who")),
+        ts_ns=pl.when(has_author).then("author_ns"),
         count=pl.when(is_counted).then("count"),
-        who=pl.when(has_author).then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
     ).sort("at", "file_block")
-
-
-def _is_lost(turns: pl.DataFrame, lost: Losses) -> pl.Series:
-    """Whether a writer, or a writing out in between, may be missing of a turn.
-
-    A process that wrote and made the page dirty found it clean. Who only made it dirty may have done so to write out
-    what others wrote (`redirty_page_for_writepage`).
-    """
-    wrote = pl.col("processes").list.contains(pl.col("first_dirtier")) & (pl.col("nr_dirtiers") == 1)
-    seen_clean = turns.select(pl.when((pl.col("via") == "write_begin") & wrote).then("since_ns")).to_series()
-    return lost.between(seen_clean, turns["out_ns"], turns["dev"], "fs_events", "block_events")
 
 
 def _is_in(devices: Collection[int]) -> pl.Expr:
     return pl.col("dev").is_in(list(devices))
 
 
-def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
-    """The events in order, with `nth`, `turn` and `process`, and what they say of the page's absence.
-
-    is_gone: what a row put into the page was dropped before it was written out; is_clean: the page was absent, and
-    nothing touched it since; is_writing: the thread may still be in a write or store to some page of the file. What
-    touched a block in the very instant in which it is written out counts as having done so before.
-    """
-    events = events.sort("ts_ns", _IS_OUT, maintain_order=True).with_row_index("nth")
-    # Who submits a bio is in no write meanwhile.
-    events = events.with_columns(is_busy=(pl.col("submit_tid").shift(-1).over(BLOCK) != pl.col("tid")).fill_null(True))
-    out = {name: pl.when(_IS_OUT).then(name).forward_fill().over(BLOCK) for name in ("nth", "submit_tid")}
-    made = pl.when(pl.col("kind").is_in(MAKERS)).then("nth").forward_fill().over("dev", "ino", "tid")
-    has_ended = (out["nth"] > made) & (out["submit_tid"] == pl.col("tid"))
-    events = events.with_columns(is_writing=made.is_not_null() & ~has_ended.fill_null(False))
-    touches = events.filter(pl.col("kind").is_in(TOUCHES))
-    following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth")}
-    touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
-    is_same = pl.col("next_tid") == pl.col("tid")
-    # F2FS tells of a store when the page is dirty by it.
-    is_done = (pl.col("kind") == "store") & _is_in(observed.redirty)
-    is_begun = pl.col("kind").is_in(MAKERS) & ~is_done & pl.col("is_busy")
-    is_under_way = is_begun & (pl.col("next_kind") == "dirty") & is_same
-    moved = touches.filter(is_under_way).select("nth", effect="next_nth")
-    is_dirty, is_absent = (pl.col("kind") == "dirty").fill_null(False), (pl.col("kind") == "absent").fill_null(False)
-    events = (
-        events.join(moved, on="nth", how="left", maintain_order="left")
-        .sort(pl.coalesce("effect", "nth"), is_dirty, "nth")
-        .with_columns(nth=pl.int_range(pl.len(), dtype=pl.Int64))
-    )
-    events = events.with_columns(
-        turn=_IS_OUT.cast(pl.Int64).cum_sum().over(BLOCK) - _IS_OUT.cast(pl.Int64),
-        process=pl.coalesce("pid", -pl.col("tid")),
-        submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")),
-        touches=pl.col("kind").is_in(TOUCHES).fill_null(False).cast(pl.Int64).cum_sum().over(BLOCK),
-    )
-    before = pl.when(is_absent).then("touches").forward_fill().over(BLOCK)
-    before = pl.coalesce(before, pl.when(pl.col("life") > 0).then(0))
-    return events.with_columns(
-        is_gone=(pl.col("nth") < pl.when(is_absent).then("nth").max().over(TURN)).fill_null(False),
-        is_clean=(pl.col("touches") == before).fill_null(False),
-        is_in_folio=pl.col("is_in_folio").forward_fill().over(BLOCK),
-    )
-
-
-def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
-    """Whether the processes that made the block in a turn are all there were, where every event is recorded.
-
-    The page was clean when the first of them changed it, because that made it dirty; and nobody else made it dirty,
-    or may have written to it.
-    """
-    process, kind = pl.col("process"), pl.col("kind")
-    is_first = (process.filter(made).first() == process.filter(by_process).first()) & (
-        pl.col("nth").filter(made).first() < pl.col("nth").filter(by_process).first()
-    )
-    is_theirs = process.filter(by_process).is_in(process.filter(made).implode()).all()
-    return (is_first & is_theirs & ~(kind == "maybe").any()).fill_null(False)
-
-
-def _rule(observed: Observed) -> pl.Expr:
+def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
     """Which rule gives the owner of a turn, by what its events say and which of them the trace would have."""
     absent, dropped, dirtied = (_is_in(devices) for devices in (observed.absent, observed.dropped, observed.dirtied))
     in_folio = pl.coalesce("is_in_folio", _is_in(observed.folios))
     may_be_cut = in_folio & ~_is_in(observed.cut)
     may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
-    is_of_cluster = ~pl.col("by_maker") & pl.col("may_be_of_cluster") & _is_in(observed.redirty)
+    is_of_cluster = ~pl.col("by_maker") & pl.col("is_cluster") & _is_in(observed.redirty)
     may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
-    is_torn = pl.col("by_maker") & (pl.col("dirtied_ns") > pl.col("made_ns")) & (pl.col("dirtier") != pl.col("process"))
-    is_torn &= ~absent
+    is_torn = pl.col("is_torn") & ~absent
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
-    is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
+    is_unclear = pl.lit(is_doubtful) | pl.col("is_others") | is_torn | may_be_left
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
@@ -273,38 +164,21 @@ def _rule(observed: Observed) -> pl.Expr:
 
 def _may_be_left(observed: Observed) -> pl.Expr:
     """Whether a page may have been dirty before the recording, and made dirty again by who could not write it out."""
-    return _is_in(observed.redirty) & (pl.col("turn") == 0) & (pl.col("life") == 0)
+    return _is_in(observed.redirty) & pl.col("is_first") & (pl.col("life") == 0)
 
 
-def _doubtful(
-    events: pl.DataFrame, turns: pl.DataFrame, unplaced: pl.DataFrame, forgetful: Collection[int]
-) -> pl.DataFrame:
-    """The turns (`BLOCK`, turn, is_doubtful) whose earlier writers may have been written out in between.
+def _is_doubtful(ended: pl.DataFrame, unplaced: pl.DataFrame, forgetful: Collection[int]) -> pl.Series:
+    """For each turn whether its earlier writers may have been written out in between.
 
-    When a clean page becomes dirty, all that was written to it before has been written out or is on its way: by the
-    very bio that ends the turn, or by one nobody knows the place of, if there was one in between. Where the trace of a
-    device has no event of dirtying, that may have happened at any time; where it has none of inodes that were dropped,
-    the writers before may be those of another file that bore the number. Who dirtied a page before a thread of the
-    kernel did is held to the same.
+    By the very bio that ends the turn, or by one nobody knows the place of, if there was one before the page became
+    dirty (`edge_ns`). Where the trace of a device has no event of inodes that were dropped, the writers before may be
+    those of another file that bore the number.
     """
-    others = pl.col("processes").list.len() - pl.col("processes").list.contains(pl.col("dirtier")).fill_null(False)
-    is_dirtying = (pl.col("kind") == "dirty").fill_null(False)
-    has_dirties = pl.col("dev").is_in(events.filter(is_dirtying)["dev"].unique().implode())
-    several = turns.filter((others > pl.when(has_dirties).then(0).otherwise(1)) | pl.col("is_left_dirty"))
-    several = several.filter(pl.col("dirtier").is_not_null() | ~has_dirties).select(*TURN, "is_left_dirty")
-    rows = events.join(several, on=TURN, maintain_order="left")
-    is_write = pl.col("kind").is_in(MAKERS).fill_null(False)
-    is_edge = pl.when(has_dirties).then(is_dirtying).otherwise(_IS_OUT)
-    edge = {name: pl.col(name).filter(is_edge).last().over(TURN) for name in ("nth", "process", "ts_ns")}
-    rows = rows.with_columns(edge=edge["nth"], edge_process=edge["process"], edge_ns=edge["ts_ns"])
-    own = is_write & (pl.col("process") == pl.col("edge_process")) & (pl.col("nth") < pl.col("edge"))
-    rows = rows.with_columns(edge=pl.coalesce(pl.col("nth").filter(own).last().over(TURN), "edge"))
-    makes = is_write | (is_dirtying & pl.col("is_left_dirty").fill_null(False) & ~pl.col("is_mover").fill_null(False))
-    early = rows.filter(makes & (pl.col("nth") < pl.col("edge")))
-    early = early.group_by(TURN).agg(pl.col("ts_ns").min().alias("wrote_ns"), pl.col("edge_ns").first())
-    out = early.sort("edge_ns").join_asof(
+    early = ended.select("dev", "wrote_ns", "edge_ns").with_row_index("row").drop_nulls("wrote_ns").sort("edge_ns")
+    out = early.join_asof(
         unplaced.with_columns(out_ns="ts_ns"), left_on="edge_ns", right_on="ts_ns", by="dev", check_sortedness=False
     )
-    may_be_other = ~pl.col("dev").is_in(forgetful)
+    may_be_other = ~pl.col("dev").is_in(list(forgetful))
     is_out_before = (pl.col("out_ns") >= pl.col("wrote_ns")).fill_null(False)
-    return out.filter(is_out_before | may_be_other).select(*TURN, is_doubtful=pl.lit(True))
+    rows = out.filter(is_out_before | may_be_other)["row"]
+    return pl.select(pl.int_range(ended.height, dtype=pl.UInt32).is_in(rows.implode())).to_series()

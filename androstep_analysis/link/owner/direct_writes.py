@@ -21,21 +21,20 @@ _CALL = ["dev", "ino", "tid"]
 _BLOCK = ["dev", "ino", "file_block"]
 
 _OF_FILESYSTEM = {
-    "ext4_": ("iomap_dio_rw_begin", "ext4_direct_IO_enter"),
-    "f2fs_": ("f2fs_direct_IO_enter",),
+    "ext4": ("iomap_dio_rw_begin", "ext4_direct_IO_enter"),
+    "f2fs": ("f2fs_direct_IO_enter",),
 }
-"""Which of the events a filesystem has, by how the names of its own events begin."""
+"""Which of the events a filesystem has."""
 
 _LARGEST = 1 << 60
 
 
 def observed(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose trace tells every call of direct I/O on them."""
-    event = pl.col("event").cast(pl.String)
     is_covered = pl.lit(False)
-    for prefix, names in _OF_FILESYSTEM.items():
+    for filesystem, names in _OF_FILESYSTEM.items():
         if not set(names).isdisjoint(recorded):
-            is_covered |= event.str.starts_with(prefix)
+            is_covered |= tracepoints.is_own(filesystem)
     is_call = pl.col("event").is_in(tracepoints.DIRECT)
     return fs_events.filter(is_covered | is_call)["dev"].drop_nulls().unique().to_list()
 
