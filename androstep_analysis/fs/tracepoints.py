@@ -150,7 +150,10 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
     births in which they were recorded tells that there were none. Where the trace of a device tells no birth, a number
     is another file's from the event that follows its deletion; where it tells no deletion either, any number may have
     been reused, and no file is known to be that from before the capture: all are incarnation 1.
+    Events that are numbered stay as they are.
     """
+    if "incarnation" in fs_events.columns:
+        return fs_events
     has_births = _is_of_any(fs_events, births() | is_recorded(BIRTHS, recorded))
     has_deletions = _is_of_any(fs_events, _deletions() | is_recorded(DELETIONS, recorded))
     has_numbers = _is_of_any(fs_events, is_own())

@@ -58,10 +58,10 @@ def tables(
     if clock.is_mixed(staging.losses):  # events in no order prove nothing
         fs_events = fs_events.clear()
     page_bytes = pagesize.proven(staging.facts.get("page_bytes"), fs_events)
-    staging = staging.with_tables(fs_events=pagesize.counted(fs_events, page_bytes))
+    fs_events = tracepoints.numbered(pagesize.counted(fs_events, page_bytes), staging.recorded or frozenset())
+    staging = staging.with_tables(fs_events=fs_events)
     stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, page_bytes)
     snapshots, standings = consistency.weighed(snapshots, staging, linked.requests, stated)
-    fs_events = staging.fs_events.collect()
     sizes = {**(block_bytes or {}), **snapshots.block_bytes}
     sizes = blocksize.by_device(sizes, linked, fs_events, page_bytes)
     fs_types = {**_of_only_device(linked, staging.facts.get("fs_type")), **(fs_types or {}), **snapshots.fs_types}

@@ -46,7 +46,7 @@ def recording(seed: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, Obse
     """Some events of a few blocks, many of them at the same time, and who of the threads is a process."""
     draw = random.Random(seed)
     most_ns = draw.choice([10, 10_000])
-    kinds = draw.choice([turns.KINDS, ("write", "store", "maybe", "absent"), ("dirty", "write")])
+    kinds = draw.choice([tuple(turns.KIND.categories), ("write", "store", "maybe", "absent"), ("dirty", "write")])
     touched: list[dict[str, object]] = []
     for _ in range(draw.randrange(200)):
         kind = draw.choice(kinds)
@@ -63,7 +63,7 @@ def recording(seed: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, Obse
         if draw.random() < 0.1:
             written[-1] |= {"tid": None, "submit_tid": None, "submit_pid": None}
     ids = {"tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}
-    touches = frame(touched, **ids, kind=pl.String, is_in_folio=pl.Boolean)
+    touches = frame(touched, **ids, kind=turns.KIND, is_in_folio=pl.Boolean)
     flags = dict.fromkeys(("by_process", "is_pageless", "is_direct"), pl.Boolean)
     outs = frame(written, at=pl.UInt32, tid=pl.Int32, submit_tid=pl.Int32, submit_pid=pl.Int32, **flags)
     unplaced = pl.DataFrame(

@@ -15,7 +15,7 @@ import polars as pl
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import bio_pages, pagesize
-from androstep_analysis.link.owner import authorship, direct_writes, handles, processes
+from androstep_analysis.link.owner import authorship, direct_writes, handles, processes, turns
 from androstep_analysis.losses import Losses
 
 _LARGEST_FILE = 1 << 60
@@ -65,9 +65,10 @@ def owned(
     if written.height:
         whole = _of_whole_blocks(block_bytes, fs_events)
         sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
-        blocks = _blocks(written, fs_events, sizes)
+        lived = _lives(fs_events)
+        blocks = _blocks(written, lived, sizes)
         observed = _observed(fs_events, devices, recorded, page_bytes, sizes)
-        touched = _touched(fs_events, blocks, sizes, observed.folios, page_bytes)
+        touched = _touched(lived, blocks, sizes, observed.folios, page_bytes)
         blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, observed))
         threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
         identified = processes.of_threads(threads, tasks)
@@ -260,10 +261,10 @@ def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _blocks(written: pl.DataFrame, fs_events: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+def _blocks(written: pl.DataFrame, lived: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
     """Every block of a file that the pieces write out: position of the piece, and which block of which life when."""
     rows = _spans(written.with_row_index("at"))
-    born = _lives(fs_events).filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
+    born = lived.filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
     lived = rows.sort("ts_ns", maintain_order=True).join_asof(
         born, on="ts_ns", by=["dev", "ino"], check_sortedness=False
     )
@@ -295,16 +296,18 @@ def _forgetful(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
 
 
 def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """The events with `begins`, whether the inode's pages are new from here on, and `life`, how often they were.
+    """What events tell of pages; `begins`: the inode's are new from here on; `life`: how often they were.
 
     An inode that is evicted leaves no pages behind; what is in the cache later was put there later.
     """
     begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
-    return fs_events.with_columns(begins=begins, life=begins.cast(pl.Int64).cum_sum().over("dev", "ino"))
+    life = begins.cast(pl.Int64).cum_sum().over("dev", "ino")
+    about = ("ts_ns", "dev", "ino", "tid", "pid", "comm", "event", "page", "page_order", "offset_bytes", "nr_bytes")
+    return fs_events.select(*about, begins=begins, life=life)
 
 
 def _touched(
-    fs_events: pl.DataFrame,
+    lived: pl.DataFrame,
     blocks: pl.DataFrame,
     block_bytes: Mapping[int, int],
     folios: Collection[int],
@@ -318,10 +321,10 @@ def _touched(
         **dict.fromkeys(tracepoints.DIRTIED, "dirty"),
         **dict.fromkeys((tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED), "absent"),
     }
-    rows = _lives(fs_events).filter(event.is_in(list(kinds)))
+    rows = lived.filter(event.is_in(list(kinds)))
     rows = rows.join(blocks.select("dev", "ino").unique(), on=["dev", "ino"], how="semi", maintain_order="left")
     rows = rows.sort("ts_ns", maintain_order=True).join_asof(
-        _folios(fs_events, size), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
+        _folios(lived, size), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
     )
     is_write, is_part = event.is_in(tracepoints.WRITES), event.is_in(tracepoints.INVALIDATED)
     order = pl.col("page_order").clip(0, bio_pages.LARGEST_ORDER)
@@ -333,7 +336,7 @@ def _touched(
     length = pl.when(is_write | is_part).then("nr_bytes").otherwise(length)
     spans = rows.select(
         "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length,
-        kind=event.cast(pl.String).replace_strict(kinds, return_dtype=pl.String),
+        kind=event.replace_strict(kinds, return_dtype=turns.KIND),
         is_in_folio=pl.when(event == tracepoints.CACHED).then(order.fill_null(0) > 0),
         is_sized=pl.col("folio_bytes").is_not_null(),
     )  # fmt: skip
@@ -346,7 +349,7 @@ def _touched(
     is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
     # Which of a page's blocks a store is to is not told.
     is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < size)
-    kind = pl.when(is_somewhere).then(pl.lit("maybe")).otherwise("kind")
+    kind = pl.when(is_somewhere).then(pl.lit("maybe", turns.KIND)).otherwise("kind")
     return touched.filter(is_whole | (pl.col("kind") != "absent")).with_columns(kind=kind)
 
 
@@ -376,18 +379,18 @@ def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataF
     limit = pl.when(is_of_write).then(pl.min_horizontal(reach, "limit")).otherwise(pl.coalesce("rest", "end"))
     cut = spans.with_columns(first=first, limit=limit)
     parts = [cut.with_columns(begin="first", end="limit")]
-    maybe = cut.with_columns(kind=pl.lit("maybe"))
+    maybe = cut.with_columns(kind=pl.lit("maybe", turns.KIND))
     parts += [maybe.with_columns(end=pl.min_horizontal("end", "first")), maybe.with_columns(begin="limit")]
     touched = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
     return touched.drop("rest", "first", "limit", "is_sized")
 
 
-def _folios(fs_events: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
+def _folios(lived: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
     """How long the folio is that begins at a page, as told when it came into the cache: ts_ns, dev, ino, page.
 
     Since Linux 5.18 a page cache holds folios of many pages, and one event says that all of them became dirty.
     """
-    sized = fs_events.filter(
+    sized = lived.filter(
         (pl.col("event") == tracepoints.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
     )
     length = page_bytes * pl.lit(2, pl.Int64).pow(pl.col("page_order"))

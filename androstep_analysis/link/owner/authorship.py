@@ -99,7 +99,6 @@ def authors(
     is_done = (pl.col("kind") == "store") & _is_in(observed.redirty)
     touched = touched.sort("ts_ns", maintain_order=True).with_columns(
         process=pl.coalesce("pid", -pl.col("tid")),
-        kind=pl.col("kind").replace_strict(turns.KINDS, range(len(turns.KINDS)), return_dtype=pl.UInt8),
         is_begun=pl.col("kind").is_in(MAKERS) & ~is_done,
         is_mover=pl.col("is_mover").fill_null(False),
     )

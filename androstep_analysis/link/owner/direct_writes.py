@@ -48,6 +48,8 @@ def are_direct(blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame,
     is_call = pl.col("event").is_in(tracepoints.DIRECT)
     fits = pl.col("offset_bytes").is_between(0, _LARGEST) & pl.col("nr_bytes").is_between(0, _LARGEST)
     events = fs_events.filter((is_call & fits) | pl.col("event").is_in(tracepoints.WRITES))
+    if events.filter(is_call).is_empty():
+        return pl.repeat(False, blocks.height, dtype=pl.Boolean, eager=True)
     limit = pl.col("offset_bytes") + pl.col("nr_bytes")
     calls = events.select(*_CALL, "ts_ns", call_ns="ts_ns", first="offset_bytes", limit=limit, is_call=is_call)
     begin = pl.max_horizontal("begin", pl.col("file_block") * pl.col("size"))

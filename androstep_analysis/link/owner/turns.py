@@ -12,7 +12,7 @@ import polars as pl
 
 from androstep_analysis import native
 
-KINDS: Final = ("write", "store", "dirty", "maybe", "absent")
+KIND: Final = pl.Enum(["write", "store", "dirty", "maybe", "absent"])
 """What a row of `touched` says of its block, in the order of ``enum touch_kind``."""
 
 VIAS: Final = (None, "write_begin", "dirty_folio")
@@ -114,7 +114,7 @@ def _arrays(table: pl.DataFrame, columns: dict[str, Any]) -> list[np.ndarray[Any
     """The columns as the library takes them, each without a null and in one piece."""
     arrays = []
     for name, dtype in columns.items():
-        values = table[name].cast(_POLARS[dtype])
+        values = table[name].to_physical().cast(_POLARS[dtype])
         if dtype in _NONE:
             values = values.fill_null(_NONE[dtype])
         arrays.append(np.ascontiguousarray(values.to_numpy(), dtype))
