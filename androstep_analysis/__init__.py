@@ -33,14 +33,17 @@ if TYPE_CHECKING:
         whatif,
     )
     from androstep_analysis.capture import Capture, Description, create, open
+    from androstep_analysis.collections import Collection, collection
     from androstep_analysis.errors import InputError, LossWarning
 
 __all__ = [
     "Capture",
+    "Collection",
     "Description",
     "InputError",
     "LossWarning",
     "bench",
+    "collection",
     "compare",
     "create",
     "datasets",
@@ -59,9 +62,11 @@ __all__ = [
     "whatif",
 ]
 
-_HOME = dict.fromkeys(("Capture", "Description", "create", "open"), "capture") | dict.fromkeys(
-    ("InputError", "LossWarning"), "errors"
-)
+_HOME = {
+    **dict.fromkeys(("Capture", "Description", "create", "open"), "capture"),
+    **dict.fromkeys(("Collection", "collection"), "collections"),
+    **dict.fromkeys(("InputError", "LossWarning"), "errors"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -56,6 +56,15 @@ class Capture:
         self.tables = tables
         self.about = about
         self._window = window
+        self.opened_by: tuple[Callable[..., Capture], tuple[Any, ...]] | None = None
+        """The function and arguments by which another process opens it too (pickle)."""
+
+    def __reduce__(self) -> tuple[Callable[..., Capture], tuple[Any, ...]]:
+        if self.opened_by is None:
+            raise TypeError(
+                f"{self.title}: only a whole capture is pickled, by its path; cut it where it is opened again"
+            )
+        return self.opened_by
 
     @property
     def block_events(self) -> pl.LazyFrame:

@@ -71,7 +71,13 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
     >>> capture.format
     'trace.dat'
     """
-    path = Path(path)
+    arguments = (Path(path).absolute(), csv_columns, format)
+    opened = _opened(*arguments)
+    opened.opened_by = (_opened, arguments)
+    return opened
+
+
+def _opened(path: Path, csv_columns: str | None, format: str | None) -> Capture:
     if (directory := capture_of(path)) is not None:
         path = directory
     if path.is_dir() and not recording.is_one(path) and files(path) == (path,):

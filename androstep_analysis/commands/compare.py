@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from androstep_analysis import capture, compare, terminal
-from androstep_analysis.capture import Capture
-from androstep_analysis.commands.command import complete, duration
+from androstep_analysis import compare, terminal
+from androstep_analysis.collections import collection
+from androstep_analysis.commands.command import complete, duration, positive
 from androstep_analysis.compare import words
-from androstep_analysis.compare.measures import dimensions
-from androstep_analysis.compare.result import Result, requests_of
+from androstep_analysis.compare.measures import dimensions, together
+from androstep_analysis.compare.result import Result
 from androstep_analysis.errors import InputError
 
 EXIT_STATUS = {"within": 0, "beyond": 3, "undecided": 4}
@@ -38,7 +39,12 @@ def add(command: argparse.ArgumentParser) -> None:
         example: androstep compare mail game --measure locality --by workload --windows 10s
         """,
     )
-    command.add_argument("paths", nargs="+", metavar="CAPTURE", help="captures, traces, results, released datasets")
+    command.add_argument(
+        "paths",
+        nargs="+",
+        metavar="CAPTURE",
+        help="captures, traces, results, released datasets, directories with such, patterns in quotes, addresses",
+    )
     command.add_argument(
         "--measure", required=True, metavar="NAME", choices=list(compare.measures()), help=f"what is compared: {names}"
     )
@@ -80,6 +86,10 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--correction", choices=["holm", "bh"], default="holm", help="for many comparisons (default: holm)"
     )
+    command.add_argument(
+        "-j", "--jobs", metavar="N", type=positive, help="processes side by side (default: one a processor)"
+    )
+    command.add_argument("--cluster", metavar="ADDRESS", help="measure on a cluster of Dask, as tcp://10.0.0.5:8786")
     command.add_argument("--report", metavar="FILE.html", type=Path, help="also write it as a page with figures")
     command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
@@ -87,10 +97,19 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.paired_by and arguments.windows:
         arguments.wrong_usage("--paired-by pairs captures: leave out --windows")
-    captures = [one for path in arguments.paths for one in _opened(Path(path))]
-    if arguments.phases:
-        captures = [phase for one in captures for phase in compare.phases(one, window_ns=arguments.phases)]
-    measured = compare.measure_all(captures, arguments.measure, window_ns=arguments.windows)
+    found = collection(*arguments.paths)
+    with _cluster(arguments.cluster) as executor:
+        parts, failed = found.measured(
+            arguments.measure,
+            window_ns=arguments.windows,
+            phases_ns=arguments.phases,
+            jobs=arguments.jobs,
+            executor=executor,
+        )
+    reasons = [reason if place in reason else f"{place}: {reason}" for place, reason in failed.items()]
+    if not parts:
+        raise InputError(reasons[0])
+    measured = together(parts, compare.measures()[arguments.measure], arguments.windows)
     conditions = [*arguments.where, *([("metric", arguments.metric)] if arguments.metric else [])]
     for name, value in conditions:
         measured = _only(measured, name, value)
@@ -101,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
     result = Result(
         measure=arguments.measure,
         by=arguments.by,
-        recordings=captures,
+        recordings=parts,
         measured=measured,
         ranked=compare.ranking(measured, by=arguments.by),
         compared=compare.compare(measured, smallest=arguments.smallest, **chosen),
@@ -115,6 +134,9 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps(_json(arguments, result), indent=2))
     else:
         print("\n\n".join(_text(result)))
+    if reasons:
+        rest = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        raise InputError(f"{len(reasons)} of {len(found)} captures are not in it: {reasons[0]}{rest}")
     if result.gated is not None and (status := _status(result.gated)):
         raise SystemExit(status)
 
@@ -170,8 +192,22 @@ def _names(text: str) -> list[str]:
     return text.split(",")
 
 
-def _opened(path: Path) -> Sequence[Capture | compare.Recording]:
-    return compare.of_release(path) if (path / "tables" / "captures").is_dir() else [capture.open(path)]
+@contextlib.contextmanager
+def _cluster(address: str | None) -> Iterator[Any]:
+    """A client of the scheduler at the address; None without one."""
+    if address is None:
+        yield None
+        return
+    try:
+        import distributed
+    except ImportError:
+        raise InputError("--cluster takes Dask; install androstep[cluster]") from None
+    try:
+        client = distributed.Client(address, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{address}: no scheduler of Dask answers there ({error})") from None
+    with client:
+        yield client
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------------
@@ -189,7 +225,7 @@ def _json(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
         "captures": [
             {"capture": one.title, "rows": rows.get(one.facts["capture_id"], 0)}
             | {name: value for name, value in one.facts.items() if value is not None}
-            | ({"population": counts} if (counts := requests_of(one)) else {})
+            | ({"population": dict(one.population)} if one.population else {})
             for one in result.recordings
         ],
         "groups": _rows(result.ranked),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -93,13 +93,15 @@ class Recording:
         return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
 
 
-def of_release(directory: str | PathLike[str]) -> list[Recording]:
+def of_release(directory: str | PathLike[str], *, part: str | None = None) -> list[Recording]:
     """The recordings of a released dataset, by capture_id.
 
     Parameters
     ----------
     directory : path-like
         Of a dataset that `androstep release` made.
+    part : str, optional
+        Only those that this file below ``tables/captures`` has: no file of another name is looked into.
 
     Returns
     -------
@@ -126,7 +128,7 @@ def of_release(directory: str | PathLike[str]) -> list[Recording]:
     places = {path.name: path for path in (Path(directory) / "tables").glob("*") if path.name in schema.names()}
     if "captures" not in places:
         raise InputError(f"{directory}: no dataset with tables/captures in it; give one of `androstep release`")
-    tables = {name: pl.scan_parquet(path / "**/*.parquet", hive_partitioning=False) for name, path in places.items()}
+    tables = {name: _files(path, part) for name, path in places.items()}
     captures = _typed(tables.pop("captures"), "captures").sort("capture_id").collect()
     return [
         Recording(
@@ -136,6 +138,15 @@ def of_release(directory: str | PathLike[str]) -> list[Recording]:
         )
         for facts in captures.iter_rows(named=True)
     ]
+
+
+def _files(directory: Path, part: str | None) -> pl.LazyFrame:
+    """The rows of a released table, or of one of its files, which may not be there."""
+    if part is None:
+        return pl.scan_parquet(directory / "**/*.parquet", hive_partitioning=False)
+    if (directory / part).is_file():
+        return pl.scan_parquet(directory / part, glob=False, hive_partitioning=False)
+    return schema.empty(directory.name).with_columns(capture_id=pl.lit(None, pl.String)).lazy()
 
 
 def _typed(table: pl.LazyFrame, name: str) -> pl.LazyFrame:
@@ -192,8 +203,30 @@ def measure_all(
     chosen = measures()[measure] if isinstance(measure, str) else measure
     if window_ns is not None and chosen.has_repetitions:
         raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
-    recordings = _named([one if isinstance(one, Recording) else Recording.of(one) for one in captures])
-    table = pl.concat([_measured(recording, chosen, window_ns) for recording in recordings], how="diagonal_relaxed")
+    recordings = [one if isinstance(one, Recording) else Recording.of(one) for one in captures]
+    return together([measured(recording, chosen, window_ns) for recording in recordings], chosen, window_ns)
+
+
+class Measured(NamedTuple):
+    """What `measured` gives of one recording: its title, facts, and table.
+
+    `population` tells of which requests the numbers are (`population.sentence`), where somebody counted them.
+    """
+
+    title: str
+    facts: Mapping[str, Any]
+    table: pl.DataFrame
+    population: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def capture_id(self) -> str:
+        return str(self.facts["capture_id"])
+
+
+def together(parts: Sequence[Measured], chosen: Measure, window_ns: int | None) -> pl.DataFrame:
+    """The table of `measure_all` of what `measured` gives of each recording; `InputError` for the same one twice."""
+    parts = _named(parts)
+    table = pl.concat([part.table.with_columns(capture=pl.lit(part.title)) for part in parts], how="diagonal_relaxed")
     dims = dimensions(table)
     if chosen.has_repetitions:
         dims = [name for name in dims if table[name].n_unique() > 1 or name == "test"]
@@ -203,7 +236,7 @@ def measure_all(
         table = _everywhere(table, dims)
     if window_ns is not None:
         table = table.filter(~pl.col("metric").is_in(["count", "bytes"]))
-    order = {recording.title: number for number, recording in enumerate(recordings)}
+    order = {part.title: number for number, part in enumerate(parts)}
     at = pl.col("capture").replace_strict(order, return_dtype=pl.Int64)
     front = ["capture", "capture_id", *FACTS, "kind", "repeat", "metric", *dims]
     ordered = table.sort(at, "metric", *dims, "repeat", nulls_last=True)
@@ -215,27 +248,24 @@ def dimensions(measured: pl.DataFrame) -> list[str]:
     return [name for name in measured.columns if name not in COMMON]
 
 
-def _named(recordings: Sequence[Recording]) -> list[Recording]:
-    """The recordings with titles that tell them apart."""
-    if not recordings:
+def _named(parts: Sequence[Measured]) -> list[Measured]:
+    """The parts with titles that tell them apart."""
+    if not parts:
         raise InputError("nothing to compare: give at least one capture")
-    titles = Counter(recording.title for recording in recordings)
+    titles = Counter(part.title for part in parts)
     first: dict[str, str] = {}
-    for recording in recordings:
-        name = recording.facts["capture_id"]
-        if name in first:
-            raise InputError(f"{first[name]} and {recording.title} are the same recording ({name}); give each once")
-        first[name] = recording.title
+    for part in parts:
+        if (name := part.capture_id) in first:
+            raise InputError(f"{first[name]} and {part.title} are the same recording ({name}); give each once")
+        first[name] = part.title
     return [
-        recording
-        if titles[recording.title] == 1
-        else dataclasses.replace(recording, title=f"{recording.title} ({recording.facts['capture_id'][:8]})")
-        for recording in recordings
+        part if titles[part.title] == 1 else part._replace(title=f"{part.title} ({part.capture_id[:8]})")
+        for part in parts
     ]
 
 
-def _measured(recording: Recording, measure: Measure, window_ns: int | None) -> pl.DataFrame:
-    """The measure of one recording in the columns of `measure_all`, those of the measure's dimensions last."""
+def measured(recording: Recording, measure: Measure, window_ns: int | None) -> Measured:
+    """The measure of one recording, its table in the columns of `measure_all`, those of the dimensions last."""
     if missing := [name for name in measure.needs if name not in recording.tables]:
         has = ", ".join(recording.tables)
         raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure takes; it has {has}")
@@ -252,12 +282,12 @@ def _measured(recording: Recording, measure: Measure, window_ns: int | None) -> 
     added = {"repeat": pl.Int64, "n": pl.Int64, "weight": pl.Float64, "coverage": pl.Float64}
     told = {name: recording.facts[name] for name in ("capture_id", *FACTS)}
     types = schema.table("captures").polars
-    return result.with_columns(
+    table = result.with_columns(
         *(pl.lit(None, dtype).alias(name) for name, dtype in added.items() if name not in result.columns),
         *(pl.lit(value, types[name]).alias(name) for name, value in told.items()),
-        capture=pl.lit(recording.title),
         kind=pl.lit(kind, pl.Enum(KINDS)),
     ).with_columns(pl.col("weight").fill_null(1.0), pl.col("repeat").cast(pl.Int64))
+    return Measured(recording.title, recording.facts, table)
 
 
 def _window_rates(result: pl.DataFrame, windows: Windows) -> pl.DataFrame:

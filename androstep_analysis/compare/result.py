@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from androstep_analysis import measures, population
-from androstep_analysis.capture import Capture
-from androstep_analysis.compare.measures import Recording, dimensions
+from androstep_analysis import population
+from androstep_analysis.compare.measures import Measured, dimensions
 from androstep_analysis.markup import visible
 
 
@@ -23,7 +22,7 @@ class Result:
 
     measure: str
     by: Sequence[str]
-    recordings: Sequence[Capture | Recording]
+    recordings: Sequence[Measured]
     measured: pl.DataFrame
     ranked: pl.DataFrame
     compared: pl.DataFrame
@@ -41,11 +40,5 @@ class Result:
         return [f"{visible(title)}: nothing of this measure is in it" for title in empty] + [
             f"{visible(one.title)}: {population.sentence(counts)}"
             for one in self.recordings
-            if (counts := requests_of(one)) and not population.is_whole(counts)
+            if (counts := dict(one.population)) and not population.is_whole(counts)
         ]
-
-
-def requests_of(recording: Capture | Recording) -> dict[str, int]:
-    """Of which requests the numbers of a recording are; empty where it has none."""
-    counts = measures.population(recording.tables["requests"]) if "requests" in recording.tables else {}
-    return counts if any(counts.values()) else {}

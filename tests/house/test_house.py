@@ -136,7 +136,7 @@ LAYERS = (
     {"whatif"},
     {"capture"},
     {"compare", "datasets", "device.transport", "export", "runs", "waits"},
-    {"device.session"},
+    {"collections", "device.session"},
     {"device.workloads"},
     {"device.record"},
     {"device", "plot", "summary", "terminal"},

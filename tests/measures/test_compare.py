@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -737,8 +738,9 @@ def test_the_command_explains_what_is_not_enough(tmp_path: Path, capsys: pytest.
     ):
         assert cli.main(["compare", *map(str, paths), "--measure", "mix", *words]) == 1
         assert message in capsys.readouterr().err
-    assert cli.main(["compare", str(paths[0]), str(paths[0]), "--measure", "mix"]) == 1
-    assert "are the same recording" in capsys.readouterr().err
+    again = shutil.copy(paths[0], tmp_path / "again.csv")
+    assert cli.main(["compare", str(paths[0]), str(again), "--measure", "mix"]) == 1
+    assert "again.csv: the same recording as a.csv" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,165 @@
+"""Where captures are: below a directory of this machine, or at an address that fsspec understands."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from androstep_analysis import capture, compare, ingest, manifest, recording, scratch
+from androstep_analysis.errors import InputError
+
+_RELEASED = "tables/captures"
+
+
+class Place(NamedTuple):
+    """Where one capture is: a path or address, and of a released dataset its file below ``tables/captures``."""
+
+    address: str
+    part: str | None = None
+
+    def __str__(self) -> str:
+        return self.address if self.part is None else f"{self.address} ({Path(self.part).stem})"
+
+
+def find(patterns: Sequence[str]) -> list[Place]:
+    """The captures that these paths, patterns and addresses name, each once, in order.
+
+    A directory stands for all captures and released datasets in and below it; what lies in a capture is part of it. A
+    file stands for itself, where a pattern without ``**`` names it. Raises `InputError` where one names nothing.
+    """
+    found: dict[Place, None] = {}
+    for pattern in patterns:
+        places = list(_remote(pattern) if "://" in pattern else _local(pattern))
+        if not places:
+            raise InputError(
+                f"{pattern}: no capture there; give a directory with captures in it, or a pattern in quotes"
+            )
+        found |= dict.fromkeys(places)
+    return list(found)
+
+
+@contextlib.contextmanager
+def opened(place: Place) -> Iterator[compare.Recording]:
+    """What is recorded there. Of an address a copy is made, for as long as it is used."""
+    with contextlib.ExitStack() as stack:
+        path = Path(place.address)
+        if "://" in place.address:
+            path = stack.enter_context(_copied(place))
+        if place.part is None:
+            yield compare.Recording.of(capture.open(path))
+        else:
+            yield compare.of_release(path, part=place.part)[0]
+
+
+# -- on this machine --------------------------------------------------------------------------------------------------
+
+
+def _local(pattern: str) -> Iterator[Place]:
+    is_there = Path(pattern).exists()
+    done: set[Path] = set()
+    for path in [Path(pattern)] if is_there else _matches(Path(pattern)):
+        path = path.resolve()
+        if any(parent in done for parent in (path, *path.parents)):
+            continue
+        if path.is_dir():
+            for place in _below(path):
+                done.add(Path(place.address))
+                yield place
+        elif is_there or "**" not in pattern:
+            yield Place(str(path))
+
+
+def _matches(pattern: Path) -> list[Path]:
+    top = Path(pattern.anchor or ".")
+    try:
+        return sorted(top.glob(str(pattern.relative_to(top) if pattern.anchor else pattern)))
+    except ValueError as error:
+        raise InputError(f"{pattern}: no pattern ({error}); as captures/*/mail or captures/**") from None
+
+
+def _below(directory: Path) -> Iterator[Place]:
+    if (directory / manifest.FILE_NAME).is_file():
+        yield Place(str(directory))
+    elif (directory / _RELEASED).is_dir():
+        for file in sorted((directory / _RELEASED).rglob("*.parquet")):
+            yield Place(str(directory), file.relative_to(directory / _RELEASED).as_posix())
+    else:
+        for inner in sorted(directory.iterdir()):
+            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+                yield from _below(inner)
+
+
+def recordings(source: Path, into: Path) -> Iterator[tuple[Path, Path]]:
+    """Each recording that a path stands for, and where below `into` its capture belongs."""
+    if not source.exists():
+        raise InputError(f"{source}: there is nothing of that name; give a recording, or a directory with some")
+    top = source.resolve()
+    for path in _recordings(top) if top.is_dir() else [top]:
+        yield path, into / (path.relative_to(top) if path != top else path.name)
+
+
+def _recordings(directory: Path) -> Iterator[Path]:
+    if recording.is_one(directory) or ingest.files(directory) != (directory,):
+        yield directory
+        return
+    taken: set[Path] = set()
+    for path in sorted(directory.iterdir()):
+        if path.name.startswith(".") or path in taken:
+            continue
+        if path.is_dir():
+            if not (path / manifest.FILE_NAME).is_file() and not path.is_symlink():
+                yield from _recordings(path)
+        else:
+            taken |= set(ingest.files(path))
+            yield path
+
+
+# -- elsewhere --------------------------------------------------------------------------------------------------------
+
+
+def _remote(pattern: str) -> Iterator[Place]:
+    filesystem, top = _filesystem(pattern)
+    top = top.rstrip("/")
+    manifests = {*filesystem.glob(f"{top}/{manifest.FILE_NAME}"), *filesystem.glob(f"{top}/**/{manifest.FILE_NAME}")}
+    for path in sorted(manifests):
+        yield Place(filesystem.unstrip_protocol(path.rsplit("/", 1)[0]))
+    parts = {
+        *filesystem.glob(f"{top}/{_RELEASED}/**/*.parquet"),
+        *filesystem.glob(f"{top}/**/{_RELEASED}/**/*.parquet"),
+    }
+    for path in sorted(parts):
+        directory, _, part = path.partition(f"/{_RELEASED}/")
+        yield Place(filesystem.unstrip_protocol(directory), part)
+
+
+@contextlib.contextmanager
+def _copied(place: Place) -> Iterator[Path]:
+    """A copy of the capture, or of its files of a released dataset; gone at the end."""
+    filesystem, source = _filesystem(place.address)
+    with scratch.directory("collection") as directory:
+        copy = directory / Path(source).name
+        if place.part is None:
+            filesystem.get(source, str(copy), recursive=True)
+        else:
+            for path in filesystem.glob(f"{source}/tables/*/{place.part}"):
+                target = copy / Path(path).relative_to(source)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with filesystem.open(path, "rb") as stored, target.open("wb") as kept:
+                    shutil.copyfileobj(stored, kept)
+        yield copy
+
+
+def _filesystem(address: str) -> tuple[Any, str]:
+    """The filesystem of an address and the path in it. Raises `InputError` where it cannot be reached."""
+    try:
+        import fsspec
+    except ImportError:
+        raise InputError(f"{address}: an address takes fsspec; install androstep[cluster]") from None
+    try:
+        filesystem, path = fsspec.core.url_to_fs(address)
+    except (ImportError, ValueError, OSError) as error:
+        raise InputError(f"{address}: cannot be reached ({error})") from None
+    return filesystem, str(path)

@@ -1,0 +1,120 @@
+"""One function of many things: one after the other, on the processes of this machine, or wherever an executor has it.
+
+What fails, or takes its process down with it, costs itself only.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import loky
+from tqdm.auto import tqdm
+
+from androstep_analysis.errors import InputError, LossWarning
+
+Thing = TypeVar("Thing")
+Result = TypeVar("Result")
+
+WORTH = 4
+"""So many things take as long as a process takes to start, or longer."""
+
+DEATHS = 2
+"""So often processes may die around a thing before it gets one of its own."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no result."""
+
+    reason: str
+
+
+def each(
+    function: Callable[[Thing], Result],
+    things: Sequence[Thing],
+    *,
+    jobs: int | None = None,
+    executor: Any = None,
+    title: str = "measuring captures",
+) -> list[Result | Failure]:
+    """What the function gives of each thing, in their order, or why it gives nothing.
+
+    `jobs` processes work side by side, by default as many as the machine has processors and have enough to do. With an
+    `executor`, a `distributed.Client` or one of `concurrent.futures`, it says where. What was lost on reading
+    (`LossWarning`) stands in the captures; nobody warns of it here.
+    """
+    if executor is not None:
+        outcomes = _submitted(_pool_of(executor), function, things)
+    else:
+        count = jobs or min(loky.cpu_count(), len(things) // WORTH)
+        is_alone = count < 2 or len(things) < 2
+        outcomes = _one_by_one(function, things) if is_alone else _on_processes(function, things, count)
+    found: dict[int, Result | Failure] = {}
+    with tqdm(total=len(things), desc=title, disable=None, delay=2, leave=False) as bar:
+        for number, outcome in outcomes:
+            found[number] = outcome
+            bar.update()
+    return [found[number] for number in range(len(things))]
+
+
+def _one_by_one(function: Callable[[Thing], Result], things: Sequence[Thing]) -> Iterator[tuple[int, Result | Failure]]:
+    for number, thing in enumerate(things):
+        yield number, _attempt(function, thing)
+
+
+def _attempt(function: Callable[[Thing], Result], thing: Thing) -> Result | Failure:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LossWarning)
+            return function(thing)
+    except InputError as error:
+        return Failure(str(error))
+    except Exception as error:
+        return Failure(f"{type(error).__name__}: {error}")
+
+
+def _pool_of(executor: Any) -> Any:
+    """A client of Dask gives an executor; of equal calls it would work out one only, were they pure."""
+    return executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
+
+
+def _submitted(
+    pool: Any, function: Callable[[Thing], Result], things: Iterable[Thing]
+) -> Iterator[tuple[int, Result | Failure]]:
+    numbers = {pool.submit(_attempt, function, thing): number for number, thing in enumerate(things)}
+    for future in concurrent.futures.as_completed(numbers):
+        try:
+            yield numbers[future], future.result()
+        except Exception as error:
+            yield numbers[future], _lost(error)
+
+
+def _lost(error: Exception) -> Failure:
+    return Failure(f"its worker was lost ({type(error).__name__}); it may take more memory than there is")
+
+
+def _on_processes(
+    function: Callable[[Thing], Result], things: Sequence[Thing], jobs: int
+) -> Iterator[tuple[int, Result | Failure]]:
+    """One process that dies takes the pool with it: what was not done is tried again, at last each by itself."""
+    left = dict(enumerate(things))
+    for deaths in range(DEATHS + 1):
+        batches = [list(left)] if deaths < DEATHS else [[number] for number in left]
+        for batch in batches:
+            with loky.ProcessPoolExecutor(min(jobs, len(batch))) as pool:
+                numbers = {pool.submit(_attempt, function, left[number]): number for number in batch}
+                for future in concurrent.futures.as_completed(numbers):
+                    try:
+                        outcome = future.result()
+                    except concurrent.futures.process.BrokenProcessPool as error:
+                        if deaths < DEATHS:
+                            continue
+                        outcome = _lost(error)
+                    del left[numbers[future]]
+                    yield numbers[future], outcome
+        if not left:
+            return

@@ -1,0 +1,198 @@
+"""Collections: what is found where, the same numbers wherever they are worked out, and what fails alone."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import androstep_analysis as androstep
+from androstep_analysis import cli, compare, datasets, measures
+from androstep_analysis.collections import Collection
+from androstep_analysis.compare.measures import Tables
+
+ROWS = 40
+
+
+def trace(path: Path, seed: int) -> Path:
+    """A CSV of a phone with some requests, each at its own time."""
+    draw = random.Random(seed)
+    rows = "".join(
+        f"app-1,8388608,{draw.choice('RW')},{8 * draw.randrange(99)},8,{at + draw.random():.3f}\n" for at in range(ROWS)
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("process,device,rw_flag,sector,size,timestamp\n" + rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten captures of two apps, in directories of their own."""
+    top = tmp_path_factory.mktemp("captures")
+    for seed in range(10):
+        app = ("mail", "game")[seed % 2]
+        source = trace(top.parent / "traces" / f"{seed}.csv", seed)
+        androstep.create([source], top / app / str(seed), androstep.Description(facts={"workload": app}))
+    return top
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A cluster of two workers on this machine."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as connected,
+    ):
+        yield connected
+
+
+def titles(*patterns: str | Path) -> list[str]:
+    return [Path(place.address).name for place in androstep.collection(*patterns).places]
+
+
+def test_captures_are_found_below_directories_and_by_patterns(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = [*"13579", *"02468"]
+    assert titles(captures) == titles(f"{captures}/**") == titles(f"{captures}/*/*") == everything
+    assert titles(f"{captures}/mail/[0-4]") == titles(captures / "mail", captures / "mail" / "2")[:3] == [*"024"]
+    monkeypatch.chdir(captures)
+    assert titles("**") == titles(".") == everything
+    with pytest.raises(androstep.InputError, match="nowhere: no capture there"):
+        androstep.collection("nowhere")
+    with pytest.raises(androstep.InputError, match="no pattern"):
+        androstep.collection("a**b")
+
+
+def test_facts_are_a_table_of_all(captures: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.csv"
+    broken.write_text("junk")
+    found = androstep.collection(captures, broken).facts()
+    assert found["workload"].to_list() == ["game"] * 5 + ["mail"] * 5 + [None]
+    assert found["error"].null_count() == 10 and "no known recording" in found["error"][-1]
+    assert Path(found["place"][0]) == captures / "game" / "1"
+
+
+def test_one_by_one_is_what_measure_all_gives(captures: Path) -> None:
+    opened = [androstep.open(path) for path in sorted(captures.glob("*/*"))]
+    for window_ns in (None, 10_000_000_000):
+        told = androstep.collection(captures).measure("locality", window_ns=window_ns, jobs=1)
+        assert told["error"].null_count() == told.height
+        assert_frame_equal(
+            told.drop("error"), compare.measure_all(opened, "locality", window_ns=window_ns), check_exact=True
+        )
+
+
+@pytest.mark.slow
+def test_where_it_is_worked_out_changes_no_bit(captures: Path, client: Any) -> None:
+    collection = androstep.collection(captures)
+    alone = collection.measure("latency", window_ns=5_000_000_000, jobs=1)
+    for where in ({"jobs": 2}, {"executor": client}):
+        assert_frame_equal(collection.measure("latency", window_ns=5_000_000_000, **where), alone, check_exact=True)
+    own = compare.Measure("own", ("io",), lambda tables, by: measures.volume(tables["io"], by=(*by, "owner_comm")))
+    assert_frame_equal(collection.measure(own, executor=client), collection.measure(own, jobs=2), check_exact=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["processes", "cluster"])
+@pytest.mark.parametrize("deaths", ["one", "all"])
+def test_a_worker_that_dies_costs_its_unit_only(
+    captures: Path, where: str, deaths: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The unit is done again by another; one that kills every worker is a row that says so."""
+    marker = tmp_path / "killed"
+    odd = trace(tmp_path / "odd.csv", 99)
+    odd.write_text("".join(odd.read_text().splitlines(keepends=True)[:-1]))
+    collection = androstep.collection(captures, odd)
+    deadly = compare.Measure("deadly", ("requests",), _killing(str(marker) if deaths == "one" else ""))
+    chosen = {"jobs": 2} if where == "processes" else {"executor": request.getfixturevalue("client")}
+    found = collection.measure(deadly, **chosen)
+    failed = found.drop_nulls("error")
+    assert found.filter(pl.col("error").is_null())["capture_id"].n_unique() == (11 if deaths == "one" else 10)
+    assert failed["capture"].to_list() == ([] if deaths == "one" else [str(odd)])
+    assert marker.exists() == (deaths == "one")
+    if deaths == "all":
+        assert "worker was lost" in failed["error"].item()
+
+
+def _killing(marker: str) -> Any:
+    def measure(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+        is_odd = tables["requests"].select(pl.len()).collect().item() == ROWS - 1
+        if is_odd and not (marker and Path(marker).exists()):
+            if marker:
+                Path(marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return measures.mix(tables["requests"], by=by)
+
+    return measure
+
+
+def test_a_released_dataset_is_a_collection(captures: Path, tmp_path: Path) -> None:
+    released = datasets.release(sorted(captures.glob("*/*")), tmp_path / "released")
+    found = androstep.collection(tmp_path)
+    assert len(found) == 10
+    told = found.measure("mix", jobs=1)
+    assert_frame_equal(
+        told.drop("error"), compare.measure_all(compare.of_release(released), "mix"), check_row_order=False
+    )
+
+
+def test_captures_at_an_address(captures: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(captures), "/bucket/captures", recursive=True)
+    near, far = androstep.collection(captures), androstep.collection("memory://bucket/captures/**")
+    assert len(far) == len(near) == len(androstep.collection("memory://bucket"))
+    assert_frame_equal(far.measure("mix", jobs=1), near.measure("mix", jobs=1), check_row_order=False)
+    with pytest.raises(androstep.InputError, match="cannot be reached"):
+        androstep.collection("nothing://bucket")
+
+
+def test_the_same_recording_counts_once(captures: Path, tmp_path: Path) -> None:
+    shutil.copytree(captures / "mail" / "0", tmp_path / "copy")
+    found = androstep.collection(captures / "mail", tmp_path / "copy").measure("mix", jobs=1)
+    assert found["capture_id"].n_unique() == 6  # with null
+    assert "the same recording as 0" in found.drop_nulls("error")["error"].item()
+
+
+def test_comparisons_grow_with_the_groups(captures: Path) -> None:
+    found = androstep.collection(captures).compare("mix", by=["workload"], baseline="game")
+    assert set(found["group_first"]) == {"game"} and set(found["group_second"]) == {"mail"}
+
+
+def test_a_folder_of_traces_becomes_captures(tmp_path: Path) -> None:
+    trace(tmp_path / "traces" / "a" / "trace.csv", 1)
+    trace(tmp_path / "traces" / "b" / "trace.csv", 2)
+    (tmp_path / "traces" / "notes.txt").write_text("no trace")
+    made, failed = Collection.ingest([tmp_path / "traces"], tmp_path / "captures", jobs=1)
+    assert [place.address for place in made.places] == [str(tmp_path / f"captures/{name}/trace.csv") for name in "ab"]
+    assert list(failed) == [str(tmp_path / "traces" / "notes.txt")] and made.facts(jobs=1)["error"].null_count() == 2
+    again, _ = Collection.ingest([tmp_path / "traces"], tmp_path / "captures", jobs=1)
+    assert again.places == made.places
+    with pytest.raises(androstep.InputError, match="nothing of that name"):
+        Collection.ingest([tmp_path / "elsewhere"], tmp_path / "captures")
+
+
+def test_a_capture_is_pickled_by_its_path(captures: Path) -> None:
+    opened = androstep.open(captures / "mail" / "0")
+    again = pickle.loads(pickle.dumps(opened))
+    assert again.facts == opened.facts and again.io.collect().equals(opened.io.collect())
+    with pytest.raises(TypeError, match="only a whole capture is pickled"):
+        pickle.dumps(opened.window(0, 1))
+
+
+@pytest.mark.slow
+def test_the_command_takes_a_cluster(captures: Path, client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", str(captures), "--measure", "mix", "--by", "workload"]
+    assert cli.main([*words, "--cluster", client.scheduler.address]) == 0
+    printed = capsys.readouterr().out
+    assert cli.main([*words, "-j", "1"]) == 0
+    assert capsys.readouterr().out == printed
