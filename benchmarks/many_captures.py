@@ -124,7 +124,7 @@ def main() -> None:
     scratch = options.directory / "dask"
     with (
         distributed.LocalCluster(
-            n_workers=options.workers, threads_per_worker=1, dashboard_address=None, local_directory=scratch
+            n_workers=options.workers, threads_per_worker=1, dashboard_address=":0", local_directory=scratch
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

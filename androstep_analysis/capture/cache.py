@@ -2,7 +2,8 @@
 
 ``about.json`` beside them has the key of their inputs, digests of the sources and of the code and data that turn
 sources into tables, and what was found on reading. ``SHA256SUMS``, in the format of `sha256sum`, has the digest of
-every file as it was written. Tables of another key, and a file of another digest, are as good as absent.
+every file as it was written. Tables of another key, and a file of another digest, are as good as absent. A digest is
+worked out again when its file has changed (``.seen.json``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,26 @@ from androstep_analysis.scratch import Scratch
 
 ABOUT = "about.json"
 SUMS = "SHA256SUMS"
+SEEN = ".seen.json"
+"""What files were like when their digests were worked out last."""
+TICK_NS = 2_000_000_000
+"""No clock of a filesystem is coarser (FAT)."""
 
 _PACKAGE = Path(__file__).parents[1]
 
 DERIVING = (
-    *("*.py", "replay/read.py", "replay/tables.py", "measures/tables.py", "native/*.py", "link/**/*.toml"),
+    *(
+        "errors.py",
+        "losses.py",
+        "manifest.py",
+        "population.py",
+        "recording.py",
+        "results.py",
+        "schema.py",
+        "scratch.py",
+    ),
+    *("tar.py", "units.py", "unrecorded.py"),
+    *("replay/read.py", "replay/tables.py", "measures/tables.py", "native/*.py", "link/**/*.toml"),
     *(f"{folder}/**/*.py" for folder in ("capture", "ingest", "fs", "link", "bench", "perceived")),
     *(f"native/{folder}/*.[ch]" for folder in ("core", "text", "strace", "syscalls", "ftrace", "perfetto")),
     *(f"native/{folder}/*.[ch]" for folder in ("blktrace", "opencas", "link", "owner")),
@@ -103,17 +120,55 @@ def load(
     """The tables as scans and what was stored about them; None unless every table is there, whole, with this key."""
     if not directory.is_dir():
         return None
-    with _locked(directory, fcntl.LOCK_SH):
+    with _locked(directory, fcntl.LOCK_SH), _Digests(directory) as digests:
         sums = _sums(directory / SUMS)
         for name in (ABOUT, *(f"{name}.parquet" for name in names)):
             path = directory / name
-            if not path.is_file() or sums.get(name) != sha256(path):
+            if not path.is_file() or sums.get(name) != digests.of(path):
                 return None
             if name == ABOUT:
                 stated = json.loads(path.read_text(encoding="utf-8"))
                 if stated["key"] != table_key:
                     return None
     return {name: pl.scan_parquet(directory / f"{name}.parquet", glob=False) for name in names}, stated["about"]
+
+
+class _Digests:
+    """Digests of files, each worked out once after every change: by its size, inode and time of change.
+
+    A file that changed just before it was read may change again within the same tick of the clock: it is read anew.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / SEEN
+        self._seen: dict[str, list[Any]] = {}
+        self._is_new = False
+
+    def __enter__(self) -> _Digests:
+        with contextlib.suppress(OSError, ValueError):
+            seen = json.loads(self._file.read_text(encoding="utf-8"))
+            self._seen = seen if isinstance(seen, dict) else {}
+        return self
+
+    def of(self, path: Path) -> str:
+        stat = path.stat()
+        state = [stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns]
+        seen = self._seen.get(path.name)
+        if isinstance(seen, list) and seen[:-1] == state:
+            return str(seen[-1])
+        begun_ns = time.time_ns()
+        digest = sha256(path)
+        if stat.st_ctime_ns + TICK_NS < begun_ns:
+            self._seen[path.name] = [*state, digest]
+            self._is_new = True
+        return digest
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_new:
+            with contextlib.suppress(OSError):  # a medium that cannot be written is read anew each time
+                new = self._file.with_name(f"{SEEN}.{os.getpid()}")
+                new.write_text(json.dumps(self._seen), encoding="utf-8")
+                new.replace(self._file)
 
 
 @contextlib.contextmanager

@@ -23,8 +23,9 @@ from support.tree import ROOT
 
 import androstep_analysis
 from androstep_analysis import capture, manifest
-from androstep_analysis.capture import derivation
+from androstep_analysis.capture import cache, derivation
 from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.manifest import sha256
 
 DEMO = ROOT / "datasets/demo"
 PROGRAM = Path(sys.executable).with_name("androstep")
@@ -80,7 +81,8 @@ def flip(path: Path, at: int) -> None:
 
 def tables(directory: Path) -> dict[str, tuple[int, int]]:
     """Identity of every table file: another inode or time means that it was written again."""
-    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (directory / "tables").iterdir()}
+    files = [path for path in (directory / "tables").iterdir() if path.name != cache.SEEN]
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
 
 
 # -- the manifest -----------------------------------------------------------------------------------------------------
@@ -277,6 +279,24 @@ def test_spoiled_tables_are_made_again(small: Path, name: str, spoil: Callable[[
     assert tables(small) == after
 
 
+def test_tables_are_read_for_their_digests_once_after_each_change(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+    monkeypatch.setattr(cache, "sha256", lambda path: hashed.append(path.name) or sha256(path))
+    capture.open(small)
+    assert len(hashed) == len(derivation.TABLES) + 1  # they are too new to be told from a change in the same moment
+    monkeypatch.setattr(cache, "TICK_NS", 0)
+    capture.open(small)
+    hashed.clear()
+    capture.open(small)
+    assert hashed == []
+    (small / "tables/io.parquet").touch()
+    capture.open(small)
+    assert hashed == ["io.parquet"]
+    for seen in ("[]", "{", '{"io.parquet": 1}'):
+        (small / "tables" / cache.SEEN).write_text(seen)
+        assert capture.open(small).io.collect().height
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
@@ -322,7 +342,7 @@ def test_many_may_open_a_capture_at_once(demo: Path) -> None:
     results = [(process.communicate(), process.returncode) for process in processes]
     assert {(code, errors) for (_, errors), code in results} == {(0, b"")}
     assert len({output for (output, _), _ in results}) == 1
-    assert sorted(path.name for path in (demo / "tables").iterdir()) == sorted(
+    assert sorted({path.name for path in (demo / "tables").iterdir()} - {cache.SEEN}) == sorted(
         ["SHA256SUMS", "about.json", *(f"{name}.parquet" for name in derivation.TABLES)]
     )
     before = tables(demo)

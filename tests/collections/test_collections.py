@@ -50,7 +50,7 @@ def client() -> Iterator[Any]:
     """A cluster of two workers on this machine."""
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as connected,
     ):
         yield connected

@@ -271,3 +271,5 @@ def test_tables_are_made_again_when_code_that_derives_them_changes() -> None:
     passive = {f"{PACKAGE}.measures"}
     assert {module for module in deriving.keys() & sources.keys() - passive if sources[module] not in hashed} == set()
     assert [pattern for pattern in cache.DERIVING if not any(package.glob(pattern))] == []
+    top = {path.stem for path in hashed if path.parent == package}
+    assert top.isdisjoint({"cli", "terminal", "summary", "markup", "doctor", "runs"})
