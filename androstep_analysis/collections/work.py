@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,9 +23,6 @@ Result = TypeVar("Result")
 
 WORTH = 4
 """So many things take as long as a process takes to start, or longer."""
-
-DEATHS = 2
-"""So often processes may die around a thing before it gets one of its own."""
 
 
 @dataclass(frozen=True)
@@ -100,21 +99,26 @@ def _lost(error: Exception) -> Failure:
 def _on_processes(
     function: Callable[[Thing], Result], things: Sequence[Thing], jobs: int
 ) -> Iterator[tuple[int, Result | Failure]]:
-    """One process that dies takes the pool with it: what was not done is tried again, at last each by itself."""
-    left = dict(enumerate(things))
-    for deaths in range(DEATHS + 1):
-        batches = [list(left)] if deaths < DEATHS else [[number] for number in left]
-        for batch in batches:
-            with loky.ProcessPoolExecutor(min(jobs, len(batch))) as pool:
-                numbers = {pool.submit(_attempt, function, left[number]): number for number in batch}
-                for future in concurrent.futures.as_completed(numbers):
+    """A process that dies takes its pool with it: what was under way then is tried again, each by itself."""
+    waiting = deque(enumerate(things))
+    while waiting:
+        suspects: list[tuple[int, Thing]] = []
+        with loky.ProcessPoolExecutor(min(jobs, len(waiting))) as pool:
+            under_way: dict[Any, tuple[int, Thing]] = {}
+            while under_way or (waiting and not suspects):
+                while waiting and not suspects and len(under_way) < jobs:
+                    number, thing = waiting.popleft()
                     try:
-                        outcome = future.result()
-                    except concurrent.futures.process.BrokenProcessPool as error:
-                        if deaths < DEATHS:
-                            continue
-                        outcome = _lost(error)
-                    del left[numbers[future]]
-                    yield numbers[future], outcome
-        if not left:
-            return
+                        under_way[pool.submit(_attempt, function, thing)] = (number, thing)
+                    except BrokenProcessPool:
+                        suspects.append((number, thing))
+                done, _ = concurrent.futures.wait(under_way, return_when=concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    number, thing = under_way.pop(future)
+                    try:
+                        yield number, future.result()
+                    except BrokenProcessPool:
+                        suspects.append((number, thing))
+        for number, thing in suspects:
+            with loky.ProcessPoolExecutor(1) as pool:
+                yield from ((number, outcome) for _, outcome in _submitted(pool, function, [thing]))
