@@ -52,9 +52,7 @@ def collection(*patterns: str | PathLike[str]) -> Collection:
 class Collection:
     """Captures, each opened when it is its turn and by whom it is measured.
 
-    Every method takes `jobs`, the number of processes on this machine (by default one for each processor), or
-    `executor`, a client of Dask or an executor of `concurrent.futures`, where it is done instead: the captures must
-    have the same paths or addresses there.
+    Where another machine does that, they have the same paths or addresses there.
     """
 
     def __init__(self, captures: Sequence[Place]) -> None:
@@ -68,6 +66,13 @@ class Collection:
 
     def facts(self, *, jobs: int | None = None, executor: Executor = None) -> pl.DataFrame:
         """What is known of each capture: table captures, with where it is.
+
+        Parameters
+        ----------
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
 
         Returns
         -------
@@ -97,6 +102,17 @@ class Collection:
         executor: Executor = None,
     ) -> pl.DataFrame:
         """The table of `compare.measure_all` of all captures, and why some are not in it.
+
+        Parameters
+        ----------
+        measure : str or compare.Measure
+            A name of `compare.measures`, or one's own.
+        window_ns : int, optional
+            Length of a window, in ns; by default there are none.
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
 
         Returns
         -------
@@ -133,7 +149,34 @@ class Collection:
     ) -> tuple[list[Measured], dict[str, str]]:
         """What the measure gives of each capture by itself, and of those that cannot be measured why.
 
-        With `phases_ns` each phase, seen in windows of that length (`compare.phases`), is a capture of its own.
+        Parameters
+        ----------
+        measure : str or compare.Measure
+            A name of `compare.measures`, or one's own.
+        window_ns : int, optional
+            Length of a window, in ns; by default there are none.
+        phases_ns : int, optional
+            Each phase, seen in windows of that length (`compare.phases`), is a capture of its own.
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+
+        Returns
+        -------
+        tuple of list and dict
+            Title, facts and table of each, as `compare.measures.together` puts them together; and by place why not.
+
+        Raises
+        ------
+        InputError
+            For windows of what has repetitions.
+
+        Examples
+        --------
+        >>> parts, failed = androstep.collection("datasets/demo").measured("mix", jobs=1)
+        >>> len(parts), failed
+        (1, {})
         """
         if window_ns is not None and _chosen(measure).has_repetitions:
             raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
@@ -163,6 +206,28 @@ class Collection:
         """Every group beside the baseline, as `compare.compare` says: as many comparisons as there are groups.
 
         What could not be measured is left out; `measure` tells it.
+
+        Parameters
+        ----------
+        measure : str or compare.Measure
+            A name of `compare.measures`, or one's own.
+        by : sequence of str
+            Facts: captures that are equal in these are a group.
+        baseline : str
+            The group that all others are compared with.
+        smallest : float, optional
+            The smallest difference that matters, as a part of the whole.
+        window_ns : int, optional
+            Length of a window, in ns; by default there are none.
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+
+        Returns
+        -------
+        polars.DataFrame
+            As `compare.compare` gives it.
 
         Examples
         --------
@@ -194,6 +259,10 @@ class Collection:
             Captures that are there already stay, so that what was interrupted goes on.
         description : Description, optional
             What stands in none of the sources, and is true of all.
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
 
         Returns
         -------

@@ -34,7 +34,7 @@ def public(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
         exported = getattr(module, name)
         if inspect.isfunction(exported) or exported is androstep.Description:
             yield f"{module.__name__}.{name}", exported
-        elif exported in (androstep.Capture, replay.Program):
+        elif exported in (androstep.Capture, androstep.Collection, replay.Program):
             methods = inspect.getmembers(exported, lambda of: inspect.isfunction(of) or inspect.ismethod(of))
             yield from ((f"{name}.{method}", of) for method, of in methods if not method.startswith("_"))
 
