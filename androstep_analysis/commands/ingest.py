@@ -6,7 +6,10 @@ import argparse
 import sys
 
 from androstep_analysis import capture, manifest
-from androstep_analysis.commands.command import add_format, block_device, complete, fact
+from androstep_analysis.collections import Collection
+from androstep_analysis.commands.command import add_format, block_device, complete, fact, positive
+from androstep_analysis.errors import InputError
+from androstep_analysis.markup import visible
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -17,7 +20,8 @@ def add(command: argparse.ArgumentParser) -> None:
         The format of a trace is told by its contents (docs/formats.md); a CSV of any other form opens with
         --csv-columns. The traces are copied into the capture; images stay where they are and are read only. A directory
         that iotrace wrote is a recording with all that belongs to it. docs/capture.md says what each source proves;
-        --extents leaves only some of them, to see what they are worth.
+        --extents leaves only some of them, to see what they are worth. With --each every recording in a directory of
+        them becomes a capture of its own; what was interrupted goes on when it is started again.
 
         example: androstep ingest trace.txt.gz --image-before a.img --image-after b.img --device 259:13 -o capture
         """,
@@ -56,30 +60,41 @@ def add(command: argparse.ArgumentParser) -> None:
         default=[],
         help="something known of the recording, as device='Pixel 6a' or workload=mail; may be given several times",
     )
+    command.add_argument("--each", action="store_true", help="make a capture of each recording in these directories")
+    command.add_argument("-j", "--jobs", metavar="N", type=positive, help="with --each: processes side by side")
     command.add_argument("-o", "--output", required=True, metavar="CAPTURE", help="directory to make")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    witnesses = ("image_before", "image_after", "listing_before", "listing_after")
+    if arguments.each and any(getattr(arguments, name) for name in witnesses):
+        arguments.wrong_usage("--each makes many captures: an image or a listing is of one; leave them out")
     if arguments.device and not (arguments.image_before or arguments.image_after):
         print(
             "androstep: note: --device names the device of an image; there is none, so it is not used", file=sys.stderr
         )
-    made = capture.create(
-        arguments.sources,
-        arguments.output,
-        capture.Description(
-            image_before=arguments.image_before,
-            image_after=arguments.image_after,
-            listing_before=arguments.listing_before,
-            listing_after=arguments.listing_after,
-            extents=arguments.extents,
-            device=arguments.device,
-            csv_columns=arguments.csv_columns,
-            format=arguments.format,
-            facts=dict(arguments.fact),
-        ),
+    description = capture.Description(
+        **{name: getattr(arguments, name) for name in witnesses},
+        extents=arguments.extents,
+        device=arguments.device,
+        csv_columns=arguments.csv_columns,
+        format=arguments.format,
+        facts=dict(arguments.fact),
     )
-    print(made)
+    if arguments.each:
+        _each(arguments, description)
+    else:
+        print(capture.create(arguments.sources, arguments.output, description))
+
+
+def _each(arguments: argparse.Namespace, description: capture.Description) -> None:
+    """A capture of each recording; what is none is told at the end."""
+    made, failed = Collection.ingest(arguments.sources, arguments.output, description, jobs=arguments.jobs)
+    print(f"{len(made):,} captures in {visible(arguments.output)}")
+    for source, reason in failed.items():
+        print(f"androstep: {reason if source in reason else f'{visible(source)}: {reason}'}", file=sys.stderr)
+    if failed:
+        raise InputError(f"{len(failed):,} of {len(made) + len(failed):,} recordings became no capture, as said above")
 
 
 def _extents(text: str) -> tuple[str, ...]:

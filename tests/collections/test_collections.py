@@ -181,6 +181,22 @@ def test_a_folder_of_traces_becomes_captures(tmp_path: Path) -> None:
         Collection.ingest([tmp_path / "elsewhere"], tmp_path / "captures")
 
 
+def test_the_command_makes_a_capture_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(3):
+        trace(tmp_path / "traces" / f"{seed}.csv", seed)
+    words = ["ingest", "--each", str(tmp_path / "traces"), "-o", str(tmp_path / "made"), "--fact", "workload=mail"]
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out == f"3 captures in {tmp_path}/made\n"
+    assert androstep.collection(tmp_path / "made").facts()["workload"].to_list() == ["mail"] * 3
+    (tmp_path / "traces" / "notes").write_text("no trace")
+    assert cli.main(words) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("3 captures in ") and "notes: no known recording" in said.err
+    assert "1 of 4 recordings became no capture" in said.err
+    with pytest.raises(SystemExit):
+        cli.main([*words, "--image-after", "a.img"])
+
+
 def test_a_capture_is_pickled_by_its_path(captures: Path) -> None:
     opened = androstep.open(captures / "mail" / "0")
     again = pickle.loads(pickle.dumps(opened))
