@@ -58,7 +58,7 @@ def opened(place: Place) -> Iterator[compare.Recording]:
 
 
 def _local(pattern: str) -> Iterator[Place]:
-    is_there = Path(pattern).exists()
+    is_there = Path(pattern).exists() or _is_set(Path(pattern))
     done: set[Path] = set()
     for path in [Path(pattern)] if is_there else _matches(Path(pattern)):
         path = path.resolve()
@@ -81,7 +81,7 @@ def _matches(pattern: Path) -> list[Path]:
 
 
 def _below(directory: Path) -> Iterator[Place]:
-    if (directory / manifest.FILE_NAME).is_file():
+    if (directory / manifest.FILE_NAME).is_file() or _is_set(directory):
         yield Place(str(directory))
     elif (directory / _RELEASED).is_dir():
         for file in sorted((directory / _RELEASED).rglob("*.parquet")):
@@ -92,9 +92,17 @@ def _below(directory: Path) -> Iterator[Place]:
                 yield from _below(inner)
 
 
+def _is_set(path: Path) -> bool:
+    """Whether a directory, or the common name of several files, is one recording: iotrace's, or sets of blktrace's."""
+    try:
+        return recording.is_one(path) or ingest.files(path) != (path,)
+    except InputError:  # there is nothing of that name
+        return False
+
+
 def recordings(source: Path, into: Path) -> Iterator[tuple[Path, Path]]:
     """Each recording that a path stands for, and where below `into` its capture belongs."""
-    if not source.exists():
+    if not (source.exists() or _is_set(source)):
         raise InputError(f"{source}: there is nothing of that name; give a recording, or a directory with some")
     top = source.resolve()
     for path in _recordings(top) if top.is_dir() else [top]:
@@ -102,7 +110,7 @@ def recordings(source: Path, into: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _recordings(directory: Path) -> Iterator[Path]:
-    if recording.is_one(directory) or ingest.files(directory) != (directory,):
+    if _is_set(directory):
         yield directory
         return
     taken: set[Path] = set()

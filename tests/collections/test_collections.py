@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from support.blktrace_files import WRITE, Q, Record, action
 
 import androstep_analysis as androstep
 from androstep_analysis import cli, compare, datasets, measures
@@ -70,6 +71,19 @@ def test_captures_are_found_below_directories_and_by_patterns(captures: Path, mo
         androstep.collection("nowhere")
     with pytest.raises(androstep.InputError, match="no pattern"):
         androstep.collection("a**b")
+
+
+def test_a_set_of_files_is_one_recording(tmp_path: Path) -> None:
+    (tmp_path / "trace").mkdir()
+    for cpu in (0, 1):
+        record = Record(action(Q, WRITE), time=1 + cpu, sequence=1, sector=8 * cpu, cpu=cpu)
+        (tmp_path / "trace" / f"sda.blktrace.{cpu}").write_bytes(record.packed())
+    for name in ("trace", "trace/sda"):
+        [place] = androstep.collection(tmp_path / name).places
+        assert Path(place.address).name == Path(name).name
+    assert titles(tmp_path) == ["trace"]
+    made, failed = Collection.ingest([tmp_path], tmp_path / "captures", jobs=1)
+    assert (titles(tmp_path / "captures"), len(made), failed) == (["trace"], 1, {})
 
 
 def test_facts_are_a_table_of_all(captures: Path, tmp_path: Path) -> None:
