@@ -6,12 +6,14 @@ What fails, or takes its process down with it, costs itself only.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import loky
 from tqdm.auto import tqdm
@@ -32,6 +34,14 @@ class Failure:
     reason: str
 
 
+@dataclass(frozen=True)
+class Outcome(Generic[Result]):
+    """What came of one thing, and what was lost on the way."""
+
+    result: Result | Failure
+    lost: tuple[str, ...] = ()
+
+
 def each(
     function: Callable[[Thing], Result],
     things: Sequence[Thing],
@@ -43,8 +53,8 @@ def each(
     """What the function gives of each thing, in their order, or why it gives nothing.
 
     `jobs` processes work side by side, by default as many as the machine has processors and have enough to do. With an
-    `executor`, a `distributed.Client` or one of `concurrent.futures`, it says where. What was lost on reading
-    (`LossWarning`) stands in the captures; nobody warns of it here.
+    `executor`, a `distributed.Client` or one of `concurrent.futures`, it says where. What was lost on reading is warned
+    of (`LossWarning`).
     """
     if executor is not None:
         outcomes = _submitted(_pool_of(executor), function, things)
@@ -55,25 +65,33 @@ def each(
     found: dict[int, Result | Failure] = {}
     with tqdm(total=len(things), desc=title, disable=None, delay=2, leave=False) as bar:
         for number, outcome in outcomes:
-            found[number] = outcome
+            found[number] = outcome.result
             bar.update()
+            for message in outcome.lost:
+                warnings.warn(LossWarning(message), stacklevel=3)
     return [found[number] for number in range(len(things))]
 
 
-def _one_by_one(function: Callable[[Thing], Result], things: Sequence[Thing]) -> Iterator[tuple[int, Result | Failure]]:
+def _one_by_one(function: Callable[[Thing], Result], things: Sequence[Thing]) -> Iterator[tuple[int, Outcome[Result]]]:
     for number, thing in enumerate(things):
         yield number, _attempt(function, thing)
 
 
-def _attempt(function: Callable[[Thing], Result], thing: Thing) -> Result | Failure:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LossWarning)
-            return function(thing)
-    except InputError as error:
-        return Failure(str(error))
-    except Exception as error:
-        return Failure(f"{type(error).__name__}: {error}")
+def _attempt(function: Callable[[Thing], Result], thing: Thing) -> Outcome[Result]:
+    """A thread beside others cannot keep warnings: they are shown where it runs."""
+    with contextlib.ExitStack() as stack:
+        caught: list[warnings.WarningMessage] = []
+        if threading.current_thread() is threading.main_thread():
+            caught = stack.enter_context(warnings.catch_warnings(record=True))
+            warnings.simplefilter("always", LossWarning)
+        result: Result | Failure
+        try:
+            result = function(thing)
+        except InputError as error:
+            result = Failure(str(error))
+        except Exception as error:
+            result = Failure(f"{type(error).__name__}: {error}")
+        return Outcome(result, tuple(str(one.message) for one in caught if issubclass(one.category, LossWarning)))
 
 
 def _pool_of(executor: Any) -> Any:
@@ -83,7 +101,7 @@ def _pool_of(executor: Any) -> Any:
 
 def _submitted(
     pool: Any, function: Callable[[Thing], Result], things: Iterable[Thing]
-) -> Iterator[tuple[int, Result | Failure]]:
+) -> Iterator[tuple[int, Outcome[Result]]]:
     numbers = {pool.submit(_attempt, function, thing): number for number, thing in enumerate(things)}
     for future in concurrent.futures.as_completed(numbers):
         try:
@@ -92,13 +110,14 @@ def _submitted(
             yield numbers[future], _lost(error)
 
 
-def _lost(error: Exception) -> Failure:
-    return Failure(f"its worker was lost ({type(error).__name__}); it may take more memory than there is")
+def _lost(error: Exception) -> Outcome[Any]:
+    reason = f"its worker was lost ({type(error).__name__}); it may take more memory than there is"
+    return Outcome(Failure(reason))
 
 
 def _on_processes(
     function: Callable[[Thing], Result], things: Sequence[Thing], jobs: int
-) -> Iterator[tuple[int, Result | Failure]]:
+) -> Iterator[tuple[int, Outcome[Result]]]:
     """A process that dies takes its pool with it: what was under way then is tried again, each by itself."""
     waiting = deque(enumerate(things))
     while waiting:

@@ -170,6 +170,16 @@ def test_captures_at_an_address(captures: Path) -> None:
         androstep.collection("nothing://bucket")
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_was_lost_is_warned_of(jobs: int, captures: Path, tmp_path: Path) -> None:
+    torn = trace(tmp_path / "torn.csv", 5)
+    with torn.open("a") as file:
+        file.write("torn,")
+    with pytest.warns(androstep.LossWarning, match=r"torn\.csv"):
+        found = androstep.collection(captures / "mail", torn).measure("mix", jobs=jobs)
+    assert found["capture"].n_unique() == 6 and found["error"].null_count() == found.height
+
+
 def test_the_same_recording_counts_once(captures: Path, tmp_path: Path) -> None:
     shutil.copytree(captures / "mail" / "0", tmp_path / "copy")
     found = androstep.collection(captures / "mail", tmp_path / "copy").measure("mix", jobs=1)
