@@ -15,7 +15,7 @@ from androstep_analysis.capture import Description
 from androstep_analysis.collections import places, work
 from androstep_analysis.collections.places import Place
 from androstep_analysis.collections.work import Failure
-from androstep_analysis.compare.measures import Measured, measured, together
+from androstep_analysis.compare.measures import Measured, known, measured, together
 from androstep_analysis.errors import InputError
 
 Executor: TypeAlias = Any
@@ -134,7 +134,7 @@ class Collection:
         parts, failed = self.measured(measure, window_ns=window_ns, jobs=jobs, executor=executor)
         if not parts:
             raise InputError(next(iter(failed.values()), "no captures: make one with androstep.collection"))
-        table = together(parts, _chosen(measure), window_ns).with_columns(error=pl.lit(None, pl.String))
+        table = together(parts, known(measure, window_ns), window_ns).with_columns(error=pl.lit(None, pl.String))
         reasons = pl.DataFrame(list(failed.items()), {"capture": pl.String, "error": pl.String}, orient="row")
         return pl.concat([table, reasons], how="diagonal")
 
@@ -178,8 +178,7 @@ class Collection:
         >>> len(parts), failed
         (1, {})
         """
-        if window_ns is not None and _chosen(measure).has_repetitions:
-            raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
+        known(measure, window_ns)
         one = functools.partial(_measured, measure=measure, window_ns=window_ns, phases_ns=phases_ns)
         found = work.each(one, self.places, jobs=jobs, executor=executor)
         parts, failed = dict[str, Measured](), dict[str, str]()
@@ -298,17 +297,14 @@ def _facts(place: Place) -> dict[str, Any]:
         return dict(recording.facts)
 
 
-def _chosen(measure: str | compare.Measure) -> compare.Measure:
-    return compare.measures()[measure] if isinstance(measure, str) else measure
-
-
 def _measured(
     place: Place, measure: str | compare.Measure, window_ns: int | None, phases_ns: int | None
 ) -> list[Measured]:
     with places.opened(place) as recording:
         parts = [recording] if phases_ns is None else compare.phases(recording, window_ns=phases_ns)
         return [
-            measured(part, _chosen(measure), window_ns)._replace(population=_population(part.tables)) for part in parts
+            measured(part, known(measure, window_ns), window_ns)._replace(population=_population(part.tables))
+            for part in parts
         ]
 
 

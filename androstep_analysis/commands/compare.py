@@ -203,7 +203,8 @@ def _cluster(address: str | None) -> Iterator[Any]:
     except ImportError:
         raise InputError("--cluster takes Dask; install androstep[cluster]") from None
     try:
-        client = distributed.Client(address, timeout="10s")  # type: ignore[no-untyped-call]
+        connect: Any = distributed.Client  # which has no types
+        client = connect(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise InputError(f"{address}: no scheduler of Dask answers there ({error})") from None
     with client:

@@ -200,11 +200,17 @@ def measure_all(
     >>> measured.filter(metric="count", op="read")["value"].item()
     796.0
     """
+    chosen = known(measure, window_ns)
+    recordings = [one if isinstance(one, Recording) else Recording.of(one) for one in captures]
+    return together([measured(recording, chosen, window_ns) for recording in recordings], chosen, window_ns)
+
+
+def known(measure: str | Measure, window_ns: int | None) -> Measure:
+    """The measure of that name, or one's own; `InputError` for windows of what has repetitions."""
     chosen = measures()[measure] if isinstance(measure, str) else measure
     if window_ns is not None and chosen.has_repetitions:
         raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
-    recordings = [one if isinstance(one, Recording) else Recording.of(one) for one in captures]
-    return together([measured(recording, chosen, window_ns) for recording in recordings], chosen, window_ns)
+    return chosen
 
 
 class Measured(NamedTuple):
