@@ -59,33 +59,61 @@ _FORMAT = stat.S_IFMT(0o177777)
 _KEY = ["dev", "ino", "incarnation"]
 
 
-def on_filesystems(fs_events: pl.DataFrame, requests: pl.LazyFrame) -> pl.DataFrame:
+PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *INVALIDATED)
+"""Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
+
+_BATCH = 1 << 17
+
+
+def on_filesystems(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> pl.LazyFrame:
     """The events with those that do not tell the filesystem's device on that device.
 
     Writeback knows only the whole disk (its bdi). Its events of a disk that carries several filesystems are left out:
     they do not tell whose inode they mean. `requests` is table requests, which tells what lies on which disk. Events
     of reads and writes that tell a path tell no device: they are of the one that has such events at all.
     """
-    places = requests.select("dev", "part_dev").unique().collect()
+    places = requests.select("dev", "part_dev").unique().collect(engine="streaming")
     parts = places.group_by("dev").agg(part=pl.col("part_dev").first(), parts=pl.len())
+    only = {dev: part for dev, part, count in parts.iter_rows() if count == 1}
+    ambiguous = parts.filter(pl.col("parts") > 1)["dev"]
     is_dirtying = pl.col("event").is_in(DIRTIED)
-    joined = fs_events.join(parts, on="dev", how="left", maintain_order="left")
-    joined = joined.with_columns(dev=pl.when(is_dirtying & (pl.col("parts") == 1)).then("part").otherwise("dev"))
-    ambiguous = (is_dirtying & (pl.col("parts") > 1)).fill_null(False)
-    return _on_only_filesystem(joined.filter(~ambiguous).select(fs_events.columns))
+    is_ambiguous = (is_dirtying & pl.col("dev").is_in(ambiguous.implode())).fill_null(False)
+    placed = pl.col("dev").replace_strict(only, default=pl.col("dev"), return_dtype=pl.UInt32)
+    return _on_only_filesystem(
+        fs_events.filter(~is_ambiguous).with_columns(dev=pl.when(is_dirtying).then(placed).otherwise("dev"))
+    )
 
 
-def _on_only_filesystem(fs_events: pl.DataFrame) -> pl.DataFrame:
+def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
     """The events with those of `NAMED_IO` on the device of the only filesystem they can be of, if there is one."""
     event = pl.col("event").cast(pl.String)
     is_named = pl.col("event").is_in(NAMED_IO)
-    own = fs_events.filter(is_own() & ~is_named).select("dev", "event").unique().with_columns(event)
+    own = fs_events.filter(is_own() & ~is_named).select("dev", "event").unique().collect(engine="streaming")
+    own = own.with_columns(event)
     devices = {
         name: own.filter(pl.col("event").str.starts_with(name))["dev"].drop_nulls().unique() for name in ("", "f2fs")
     }
     only = {name: int(devs[0]) if len(devs) == 1 else None for name, devs in devices.items()}
     device = pl.when(is_own("f2fs")).then(pl.lit(only["f2fs"])).otherwise(pl.lit(only[""]))
     return fs_events.with_columns(dev=pl.when(is_named).then(device.cast(pl.UInt32)).otherwise("dev"))
+
+
+def without_repetitions(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """Table fs_events without most of the events about pages (`PAGES`).
+
+    Of those between two other events of their file there is the first of each kind and thread, and of larger folios:
+    enough to tell that a file has pages, who used it, what a device's trace has events of, and where a life begins.
+    """
+    turn = (~pl.col("event").is_in(PAGES)).cum_sum().over("dev", "ino")
+    is_large = (pl.col("page_order") > 0).fill_null(False)
+    told = ("dev", "ino", "event", "tid", "pid", "turn", "is_large")
+    parts = [schema.empty("fs_events")]
+    for events in fs_events.collect_batches(maintain_order=True, chunk_size=_BATCH):
+        numbered = events.select(*told[:5], turn=turn, is_large=is_large).with_row_index("row")
+        pages = numbered.filter(pl.col("event").is_in(PAGES)).unique(told, keep="first")
+        others = numbered.filter(~pl.col("event").is_in(PAGES))
+        parts.append(events[pl.concat([pages["row"], others["row"]]).sort()])
+    return pl.concat(parts)
 
 
 def filesystems(fs_events: pl.DataFrame, stated: Mapping[int, str]) -> dict[int, str]:

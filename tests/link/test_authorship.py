@@ -173,9 +173,12 @@ CHOICES = (
 
 
 def played(fs: str, order: int, ino: int, seed: int) -> Machine:
-    """A machine after some steps, of which a part of the files was dirty before the recording."""
+    """A machine after some steps, of which a part of the files was dirty before the recording.
+
+    It has times of its own: a thread writes to one file after the other.
+    """
     choose = random.Random(seed)
-    machine = Machine(fs, order, ino)
+    machine = Machine(fs, order, ino, now=ino * 1_000_000)
     if choose.random() < 0.5:
         machine.pages = [Page(True, True, {EARLIER}) if choose.random() < 0.5 else Page(True) for _ in range(PAGES)]
     else:

@@ -293,8 +293,10 @@ def test_writeback_of_a_disk_is_of_the_only_filesystem_on_it():
     )
     types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
     requests = pl.DataFrame({"dev": [disk, disk], "part_dev": [partition, other]}, schema=types)
-    assert tracepoints.on_filesystems(events, requests[:1].lazy())["dev"].to_list() == [partition, DEV]
-    assert tracepoints.on_filesystems(events, requests.lazy())["event"].to_list() == ["ext4_evict_inode"]
+    assert tracepoints.on_filesystems(events.lazy(), requests[:1].lazy()).collect()["dev"].to_list() == [partition, DEV]
+    assert tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()["event"].to_list() == [
+        "ext4_evict_inode"
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------ F2FS
@@ -364,8 +366,13 @@ def test_paths_at_reads_and_writes_are_of_the_only_filesystem_they_can_be_of():
     write = ("f2fs_datawrite_start", {"ino": 12, "name": "/a", "dev": None})
     other = ("f2fs_write_begin", {"ino": 12, "dev": DEV + 1})
     requests = schema.empty("requests")
-    assert tracepoints.on_filesystems(fs_events(born(12), write), requests.lazy())["dev"].to_list() == [DEV, DEV]
-    assert tracepoints.on_filesystems(fs_events(born(12), write, other), requests.lazy())["dev"][1] is None
+    assert tracepoints.on_filesystems(fs_events(born(12), write).lazy(), requests.lazy()).collect()[
+        "dev"
+    ].to_list() == [DEV, DEV]
+    assert (
+        tracepoints.on_filesystems(fs_events(born(12), write, other).lazy(), requests.lazy()).collect()["dev"][1]
+        is None
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- owners
@@ -549,7 +556,7 @@ def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_jour
     )
     types = {name: dtype for name, dtype in schema.table("io").polars.items() if name in written.columns}
     events = fs_events(handle(7, 1, 2), commit("start", 7), commit("end", 7))
-    got = handles.journalled(written.cast(types), events).sort("time")
+    got = handles.journalled(written.cast(types), handles.commits(events)).sort("time")
     assert got.select("block_type", "map_source").rows() == [("journal", "context"), ("unknown", None)]
 
 
