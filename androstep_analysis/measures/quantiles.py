@@ -18,9 +18,7 @@ _SAME: Final = 6
 """Of the bits of a float's sign and exponent so many tell nothing: whole numbers of 64 bits have 65 exponents."""
 
 
-def quantiles(
-    values: pl.LazyFrame, column: str, groups: pl.DataFrame, shares: Mapping[str, float], *, most: int = MOST
-) -> pl.DataFrame:
+def quantiles(values: pl.LazyFrame, column: str, groups: pl.DataFrame, shares: Mapping[str, float]) -> pl.DataFrame:
     """The nearest rank of a column of Int64: the least value that at least such a share of its group did not exceed.
 
     `groups` has a row for each group: the columns that tell groups apart, n (its values) and least. Gives those
@@ -32,7 +30,7 @@ def quantiles(
     """
     by = [name for name in groups.columns if name not in ("n", "least")]
     left = int(groups["n"].sum())
-    if left <= max(most, EACH * groups.height):
+    if left <= max(MOST, EACH * groups.height):
         places = {name: _rank(share, pl.len()) for name, share in shares.items()}
         found = values.group_by(by).agg(**{name: pl.col(column).sort().get(place) for name, place in places.items()})
         return found.collect().unpivot(list(shares), index=by, variable_name="quantile", value_name="value")
@@ -43,10 +41,10 @@ def quantiles(
         groups.select(*by, quantile=pl.lit(name), _rank=_rank(share, pl.col("n")), _inside=pl.lit(0, pl.UInt64))
         for name, share in shares.items()
     )
-    width, bits = max(1, (most // wanted.height).bit_length() - 1), _BITS
+    width, bits = max(1, (MOST // wanted.height).bit_length() - 1), _BITS
     while bits:
         before = bits
-        bits = 0 if left <= most else max(0, before - width - (_SAME if before == _BITS else 0))
+        bits = 0 if left <= MOST else max(0, before - width - (_SAME if before == _BITS else 0))
         inside = rows.with_columns(_inside=pl.lit(0, pl.UInt64) if before == _BITS else _bucket(before))
         if before < _BITS:
             inside = inside.join(wanted.lazy(), on=[*by, "_inside"], how="semi", nulls_equal=True)
