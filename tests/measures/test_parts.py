@@ -111,6 +111,7 @@ def lines(ax: Axes) -> dict[str, list[Any]]:
     at_once=st.integers(1, 50),
     columns=st.integers(1, 8),
 )
+@example(steps=[(1, took, False) for took in (1, 3, 5, 7, 399, 1, 9, 1, 1, 1, 1, 1)], at_once=6, columns=2)
 def test_what_a_figure_shows_is_drawn_as_the_whole(steps: list[Any], at_once: int, columns: int) -> None:
     times = np.cumsum([pause for pause, _, _ in steps])
     requests = pl.DataFrame(
