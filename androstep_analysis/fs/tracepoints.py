@@ -74,14 +74,14 @@ def on_filesystems(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> pl.LazyFr
     """
     places = requests.select("dev", "part_dev").unique().collect(engine="streaming")
     parts = places.group_by("dev").agg(part=pl.col("part_dev").first(), parts=pl.len())
-    only = {dev: part for dev, part, count in parts.iter_rows() if count == 1}
-    ambiguous = parts.filter(pl.col("parts") > 1)["dev"]
-    is_dirtying = pl.col("event").is_in(DIRTIED)
-    is_ambiguous = (is_dirtying & pl.col("dev").is_in(ambiguous.implode())).fill_null(False)
-    placed = pl.col("dev").replace_strict(only, default=pl.col("dev"), return_dtype=pl.UInt32)
-    return _on_only_filesystem(
-        fs_events.filter(~is_ambiguous).with_columns(dev=pl.when(is_dirtying).then(placed).otherwise("dev"))
-    )
+    is_dirtying, dev = pl.col("event").is_in(DIRTIED), pl.col("dev")
+    several = parts.filter(pl.col("parts") > 1)["dev"].to_list()
+    placed = dev
+    # (A mapping, replace_strict, would have polars read all of it at once.)
+    for disk, part in parts.filter(pl.col("parts") == 1).select("dev", "part").iter_rows():
+        placed = pl.when(is_dirtying & (dev == disk)).then(pl.lit(part, pl.UInt32)).otherwise(placed)
+    is_ambiguous = (is_dirtying & dev.is_in(several)).fill_null(False)
+    return _on_only_filesystem(fs_events.filter(~is_ambiguous).with_columns(dev=placed))
 
 
 def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
@@ -104,16 +104,18 @@ def without_repetitions(fs_events: pl.LazyFrame) -> pl.DataFrame:
     Of those between two other events of their file there is the first of each kind and thread, and of larger folios:
     enough to tell that a file has pages, who used it, what a device's trace has events of, and where a life begins.
     """
-    turn = (~pl.col("event").is_in(PAGES)).cum_sum().over("dev", "ino")
+    is_page = pl.col("event").is_in(PAGES)
+    told = ("dev", "ino", "event", "tid", "pid")
     is_large = (pl.col("page_order") > 0).fill_null(False)
-    told = ("dev", "ino", "event", "tid", "pid", "turn", "is_large")
-    parts = [schema.empty("fs_events")]
-    for events in fs_events.collect_batches(maintain_order=True, chunk_size=_BATCH):
-        numbered = events.select(*told[:5], turn=turn, is_large=is_large).with_row_index("row")
-        pages = numbered.filter(pl.col("event").is_in(PAGES)).unique(told, keep="first")
-        others = numbered.filter(~pl.col("event").is_in(PAGES))
-        parts.append(events[pl.concat([pages["row"], others["row"]]).sort()])
-    return pl.concat(parts)
+    turn = (~is_page).cum_sum().over("dev", "ino")
+    first, seen = [pl.Series(dtype=pl.UInt32)], 0
+    columns = fs_events.select(*told, is_large=is_large)  # few of them, as batches are read ahead
+    for events in columns.collect_batches(maintain_order=True, chunk_size=_BATCH):
+        numbered = events.with_columns(turn=turn).with_row_index("row", offset=seen).filter(is_page)
+        first.append(numbered.unique([*told, "is_large", "turn"], keep="first")["row"])
+        seen += events.height
+    is_first = pl.col("row").is_in(pl.concat(first).implode())
+    return fs_events.with_row_index("row").filter(~is_page | is_first).drop("row").collect(engine="streaming")
 
 
 def filesystems(fs_events: pl.DataFrame, stated: Mapping[int, str]) -> dict[int, str]:

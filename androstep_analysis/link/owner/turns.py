@@ -61,16 +61,15 @@ _THREAD: Final[Mapping[str, Any]] = {
 }
 """``struct thread`` of owners.h."""
 
-_KINDS: Final = {
-    **dict.fromkeys(tracepoints.WRITES, 0),
-    **dict.fromkeys(tracepoints.STORES, 1),
-    **dict.fromkeys(tracepoints.DIRTIED, 2),
-    tracepoints.CACHED: 3,
-    tracepoints.UNCACHED: 4,
-    **dict.fromkeys(tracepoints.INVALIDATED, 5),
-}
-_BEGINS: Final = 6
-"""What an event is about, as in ``enum event_kind``."""
+_KINDS: Final = (
+    tracepoints.WRITES,
+    tracepoints.STORES,
+    tracepoints.DIRTIED,
+    (tracepoints.CACHED,),
+    (tracepoints.UNCACHED,),
+    tracepoints.INVALIDATED,
+)
+"""What events are about, in the order of ``enum event_kind``; the last there is what `begins` tells."""
 
 
 class _CEvents(ctypes.Structure):
@@ -127,9 +126,11 @@ class Turns:
 
     def told(self, fs_events: pl.LazyFrame) -> pl.LazyFrame:
         """Of table fs_events what `follow` takes."""
-        about_pages = pl.col("event").replace_strict(_KINDS, default=None, return_dtype=pl.UInt8)
-        kind = pl.when(begins()).then(_BEGINS).otherwise(about_pages)
-        told = fs_events.with_columns(kind=kind.cast(pl.UInt8)).filter(pl.col("kind").is_not_null())
+        kind = pl.lit(None, pl.UInt8)
+        for number, names in enumerate(_KINDS):
+            kind = pl.when(pl.col("event").is_in(names)).then(pl.lit(number, pl.UInt8)).otherwise(kind)
+        kind = pl.when(begins()).then(pl.lit(len(_KINDS), pl.UInt8)).otherwise(kind)
+        told = fs_events.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
         return told.select(self._input(name, none) for name, none in _EVENTS.items())
 
     def _input(self, name: str, none: int | None) -> pl.Expr:
