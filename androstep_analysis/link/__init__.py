@@ -135,8 +135,8 @@ def _owned(mapped: Iterator[pl.DataFrame], owners: owner.Owners, all_events: pl.
 
 def _parts(pieces: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The pieces cut between requests so that no part writes out too many blocks to have in memory."""
-    part = pl.col("nr_sectors").cum_sum() // _PART_SECTORS
-    of_request = part.first().over("request_id")
+    pieces = pieces.with_columns(part=pl.col("nr_sectors").cum_sum() // _PART_SECTORS)
+    of_request = pl.col("part").first().over("request_id")
     yield from pieces.with_columns(part=of_request).partition_by("part", maintain_order=True, include_key=False)
 
 
