@@ -63,7 +63,9 @@ def some(draw: random.Random) -> list[int]:
 
 
 def thread(draw: random.Random) -> dict[str, Any]:
-    """A process of several threads, a thread of unknown process, one of the kernel."""
+    """A process of several threads, a thread of unknown process, one of the kernel, and one nobody knows."""
+    if draw.random() < 0.03:
+        return {"tid": None, "pid": None, "comm": None}
     tid = draw.choice([1, 2, 3, 4, 9])
     name = "kworker/u4:1" if tid == 9 else f"t{tid}"
     return {"tid": tid, "pid": {1: 1, 2: 1, 3: 3}.get(tid), "comm": None if draw.random() < 0.1 else name}

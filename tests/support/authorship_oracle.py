@@ -106,9 +106,10 @@ def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataF
     is_same = (pl.col("next_dev") == pl.col("dev")) & (pl.col("next_ino") == pl.col("ino"))
     begin, end = pl.col("next_begin"), pl.col("next_end")
     is_continued = is_same & (begin > pl.col("begin")) & (begin < pl.col("end")) & (end == pl.col("end"))
-    rest = pl.when(is_write & is_continued).then(begin)
+    rest = pl.when(is_write & is_continued & pl.col("tid").is_not_null()).then(begin)
     rests = makers.select("nth", rest=rest, closed="next_nth")
-    before = makers.select(*thread, "nth", first="begin", limit="end")
+    known = makers.filter(pl.col("tid").is_not_null())
+    before = known.select(*thread, "nth", first="begin", limit="end")
     spans = spans.join(rests, on="nth", how="left", maintain_order="left").join_asof(
         before, on="nth", by=thread, check_sortedness=False
     )
@@ -160,7 +161,7 @@ def authors(
     touched = touched.rename({"nth": "event"})
     events = _in_turns(pl.concat([touched, blocks], how="diagonal"), observed)
     own = (pl.col("kind") == "dirty") & ~pl.col("is_mover").fill_null(False)
-    is_new = pl.struct("process").is_first_distinct().over("dev", "ino", "life", own.fill_null(False)) & own
+    is_new = pl.struct("named").is_first_distinct().over("dev", "ino", "life", own.fill_null(False)) & own
     changers = is_new.fill_null(False).cast(pl.Int32).cum_sum().over("dev", "ino", "life")
     events = events.sort("order").with_columns(changers=changers).sort("nth")
     events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
@@ -273,7 +274,9 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     )
     events = events.with_columns(
         turn=_IS_OUT.cast(pl.Int64).cum_sum().over(BLOCK) - _IS_OUT.cast(pl.Int64),
-        process=pl.coalesce("pid", -pl.col("tid")),
+        named=pl.coalesce("pid", -pl.col("tid")),
+        # Of threads that nobody knows each event is taken for one of another process.
+        process=pl.coalesce("pid", -pl.col("tid"), -(1 << 40) - pl.col("event").cast(pl.Int64)),
         submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")),
         touches=pl.col("kind").is_in(TOUCHES).fill_null(False).cast(pl.Int64).cum_sum().over(BLOCK),
     )
@@ -297,7 +300,8 @@ def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
         pl.col("nth").filter(made).first() < pl.col("nth").filter(by_process).first()
     )
     is_theirs = process.filter(by_process).is_in(process.filter(made).implode()).all()
-    return (is_first & is_theirs & ~(kind == "maybe").any()).fill_null(False)
+    is_known = pl.col("named").filter(made).is_not_null().all()
+    return (is_first & is_theirs & is_known & ~(kind == "maybe").any()).fill_null(False)
 
 
 def _rule(observed: Observed) -> pl.Expr:

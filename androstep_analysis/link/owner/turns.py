@@ -172,8 +172,9 @@ class Turns:
         new = new.with_columns(pl.col("comm").cat.to(self._comm).cast(pl.String))
         is_process = processes.of_threads(new, self._tasks)["is_process"]
         rows["is_mover"] = (new["comm"].is_not_null() & ~is_process).cast(pl.UInt32).to_numpy()
-        process = pl.Series("process", rows["process"].copy())
-        self._threads = self._threads.vstack(new.drop("ts_ns").with_columns(process))
+        process = pl.Series(rows["process"].copy())
+        process = process.set(process == _NO_INT64, None)
+        self._threads = self._threads.vstack(new.drop("ts_ns").with_columns(process=process))
 
     def _decided(self) -> pl.DataFrame:
         rows = ctypes.c_size_t()

@@ -59,8 +59,7 @@ struct block *blocks_add(struct blocks *blocks, struct file *file, int64_t file_
     if (block)
         return block;
     block = unused(blocks);
-    number = block ? map_add(&blocks->of_lives, file->life, (uint64_t)file_block) : NULL;
-    if (!number)
+    if (!block)
         return NULL;
     *block = (struct block){
         .file_block = file_block,
@@ -72,6 +71,9 @@ struct block *blocks_add(struct blocks *blocks, struct file *file, int64_t file_
         .order = NO_CODE,
         .is_clean = file->is_reborn,
     };
+    number = map_add(&blocks->of_lives, file->life, (uint64_t)file_block);
+    if (!number)
+        return NULL;
     file->first = (uint32_t)(block - blocks->blocks);
     *number = file->first + 1u;
     return block;
@@ -137,12 +139,16 @@ bool set_has(const struct set *set, int64_t process)
     return false;
 }
 
-// Of equal steps in a row the first and the last tell all: only when the first came, and which is the last, counts.
+enum { ALIKE = 3 };
+
+// Of steps in a row that are alike three tell all: when the first came, and which is the last; or the one before,
+// should the last turn out to be none.
 static bool is_repeated(const struct steps *steps, const struct step *step)
 {
-    if (steps->count < 2)
+    if (steps->count < ALIKE)
         return false;
-    for (const struct step *before = &steps->steps[steps->count - 2]; before < &steps->steps[steps->count]; before++)
+    for (const struct step *before = steps->steps + steps->count - ALIKE; before < steps->steps + steps->count;
+         before++)
         if (before->thread != step->thread || before->kind != step->kind || before->is_begun != step->is_begun ||
             before->is_writing != step->is_writing)
             return false;
@@ -152,6 +158,7 @@ static bool is_repeated(const struct steps *steps, const struct step *step)
 bool steps_add(struct steps *steps, const struct step *step)
 {
     if (is_repeated(steps, step)) {
+        steps->steps[steps->count - 2] = steps->steps[steps->count - 1];
         steps->steps[steps->count - 1] = *step;
         return true;
     }

@@ -15,6 +15,7 @@ struct step {
     uint8_t kind;
     uint8_t is_begun;   // the page may become dirty by it later
     uint8_t is_writing; // the thread may still be in a write or store to some page of the file
+    uint8_t is_late;    // a write that was under way when the block was written out, or absent
 };
 
 struct steps {
@@ -36,9 +37,11 @@ struct waiting {
     struct steps steps;
     uint64_t life;
     bool tells_dirty;
+    bool is_late; // a write was under way: `is_clean_if_late` tells then
     bool is_clean_if_late;
+    struct step moved;    // that write, where it was the last step here; else all zeros
     uint32_t opens;       // for so many open writes it waits
-    struct waiting *next; // a younger one of the same block
+    struct waiting *next; // of the same block
 };
 
 struct block {
@@ -100,6 +103,11 @@ void blocks_free(struct blocks *blocks);
 
 bool set_add(struct set *set, int64_t process);
 bool set_has(const struct set *set, int64_t process);
+
+static inline const struct step *steps_last(const struct steps *steps)
+{
+    return &steps->steps[steps->count - 1];
+}
 
 // A step at the end. False where memory is short.
 bool steps_add(struct steps *steps, const struct step *step);

@@ -1,6 +1,8 @@
 // Who made what a block of a file holds when it is written out.
 #include "owner/decide.h"
 
+static const int64_t STRANGERS = -((int64_t)1 << 40);
+
 // Some of the steps of a turn: NULL where there is none.
 struct found {
     const struct step *last_write;
@@ -10,12 +12,19 @@ struct found {
     const struct step *first_own_dirty; // by a process
     const struct step *last_own_dirty;
     bool has_maybe;
+    bool has_stranger; // among those that wrote
     bool is_cluster;
 };
 
+static bool is_unknown(const struct judge *judge, const struct step *step)
+{
+    return judge->threads[step->thread].process == NO_INT64;
+}
+
+// Of threads that nobody knows each event is taken for one of another process.
 static int64_t process_of(const struct judge *judge, const struct step *step)
 {
-    return judge->threads[step->thread].process;
+    return is_unknown(judge, step) ? STRANGERS - (int64_t)step->event : judge->threads[step->thread].process;
 }
 
 // Whether the step is a process that made the page dirty.
@@ -32,6 +41,7 @@ static bool look_at(struct judge *judge, struct found *found, const struct step 
     if (touch_makes(step->kind)) {
         found->first_made = found->first_made ? found->first_made : step;
         found->last_made = step;
+        found->has_stranger |= is_unknown(judge, step);
         return set_add(&judge->made, process_of(judge, step));
     }
     if (step->kind != TOUCH_DIRTY)
@@ -58,7 +68,7 @@ static const struct step *author_of(const struct found *found)
 // may have written to it.
 static bool is_exact(const struct judge *judge, const struct found *found)
 {
-    if (!found->first_made || !found->first_own_dirty || found->has_maybe ||
+    if (!found->first_made || !found->first_own_dirty || found->has_maybe || found->has_stranger ||
         found->first_made > found->first_own_dirty ||
         process_of(judge, found->first_made) != process_of(judge, found->first_own_dirty))
         return false;

@@ -76,8 +76,8 @@ struct turn {
 
 // A thread as an event names it.
 struct thread {
-    int64_t ts_ns; // of the first event
-    int64_t process;
+    int64_t ts_ns;   // of the first event
+    int64_t process; // NO_INT64 where neither is known
     int32_t tid;
     int32_t pid;
     uint32_t comm;
