@@ -196,7 +196,9 @@ def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | 
 
 def _thin(line: pl.DataFrame, position: pl.Expr) -> pl.DataFrame:
     """Of a rising step line sorted along x: the first and last row in each of `STEPS` columns of equal width.
-    The drawn line is the same."""
+
+    The drawn line is the same.
+    """
     if line.height <= 2 * STEPS:
         return line
     column = thinned.column(position, position.min(), position.max(), STEPS)

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from support import perfetto_messages, tracedat_files
 from support.blocks import DEV
+from support.owned import all_owned
 from support.tracedat_files import Machine, event_format
 
 from androstep_analysis import ingest, schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import owner
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.link.requests import link
 
@@ -82,7 +82,7 @@ def test_a_dirty_page_is_all_its_blocks(page_bytes, dirtied):
     events = fs_events(dirty(1), ("ext4_evict_inode", {"ino": 9}))
     tasks = schema.empty("tasks")
     sized = frozenset({tracepoints.CACHED})  # what has no such event is a folio of one page
-    got = owner.owned(pieces(*range(20)), events, tasks, {DEV: 4096}, recorded=sized, page_bytes=page_bytes)
+    got = all_owned(pieces(*range(20)), events, tasks, {DEV: 4096}, recorded=sized, page_bytes=page_bytes)
     assert got.filter(pl.col("owner_via") == "dirty_folio")["sector"].sort().to_list() == [8 * at for at in dirtied]
     assert set(got["owner_via"]) <= {"dirty_folio", "unknown"}
 

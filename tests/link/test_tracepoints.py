@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from support import readers
 from support.blocks import DEV
+from support.owned import all_owned
 
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import owner
 from androstep_analysis.link.extents import timeline
 from androstep_analysis.link.owner import handles
 from androstep_analysis.losses import Losses
@@ -413,7 +413,7 @@ EVENTS = frozenset({
 
 def owned(written, events, lost_events=0, recorded=EVENTS):
     lost = Losses(lost_events=lost_events)
-    return owner.owned(written, events, schema.empty("tasks"), {DEV: 4096}, lost, recorded, page_bytes=4096)
+    return all_owned(written, events, schema.empty("tasks"), {DEV: 4096}, lost, recorded, page_bytes=4096)
 
 
 def test_a_piece_is_cut_where_its_owner_changes():
@@ -537,14 +537,14 @@ def test_nobody_is_counted_where_stores_are_not_recorded():
 def test_data_that_carries_a_page_is_not_its_submitters():
     page = ("bio_page", {"ino": 12, "page": 0, "sector": 0, "nr_bytes": 4096, "bio_dev": DEV, "tid": 5})
     events = fs_events(page, dirty(9, 1))
-    got = owner.owned(
+    got = all_owned(
         pieces((1500, 12, 0, 1, 5), (2500, 12, 4, 1, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
     )
     assert answer(got) == [(1500, 0, 1, None, 0, "unknown"), (2500, 4, 1, "app5", 1, "submitter")]
 
 
 def test_without_events_that_tell_who_wrote_the_submitter_is_inferred():
-    got = owner.owned(pieces((1500, 12, 0, 1, 5)), fs_events(), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
+    got = all_owned(pieces((1500, 12, 0, 1, 5)), fs_events(), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred")]
 
 
@@ -598,7 +598,7 @@ def test_an_evicted_inode_of_f2fs_leaves_no_writers():
 
 @pytest.mark.parametrize("comm", ["f2fs_ckpt-254:0", "f2fs_gc-8:3", "jbd2/sda1-8"])
 def test_threads_of_the_filesystem_own_what_nobody_else_made(comm):
-    got = owner.owned(
+    got = all_owned(
         pieces((9000, 12, 0, 1, 5)).with_columns(submit_comm=pl.lit(comm)),
         fs_events(),
         schema.empty("tasks"),
@@ -627,7 +627,7 @@ def test_a_journal_block_belongs_to_the_handles_of_the_transaction_that_is_commi
         handle(6, 1, 9), handle(7, 1, 2), handle(7, 2, 1), handle(7, 3, 0), commit("start", 7), handle(8, 3, 1),
         commit("end", 7), commit("start", 8), commit("end", 8), commit("start", 6), commit("end", 6),
     )  # fmt: skip
-    got = owner.owned(
+    got = all_owned(
         journal_pieces(4500, 5500, 6500, 7500, 9500), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
     )
     assert answer(got) == [

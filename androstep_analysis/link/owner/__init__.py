@@ -25,24 +25,6 @@ BATCH = 1 << 17
 """Events of one step."""
 
 
-def owned(
-    pieces: pl.DataFrame,
-    fs_events: pl.DataFrame,
-    tasks: pl.DataFrame,
-    block_bytes: Mapping[int, int],
-    lost: Losses | None = None,
-    recorded: Collection[str] = (),
-    *,
-    page_bytes: int | None,
-) -> pl.DataFrame:
-    """The pieces of a whole recording with the owner columns of table io: see `Owners`, which takes them in parts."""
-    devices = telling(pieces["part_dev"], fs_events, recorded)
-    owners = Owners(fs_events, tasks, block_bytes, lost, recorded, page_bytes=page_bytes, devices=devices)
-    pieces, outs = owners.prepared(pieces)
-    decided = pl.concat(owners.turns(fs_events.lazy(), [outs.sort("ts_ns", maintain_order=True)]))
-    return owners.owned(pieces, decided if decided.height else None)
-
-
 class Owners:
     """On whose behalf the pieces of a recording (`extents.pieces`) moved bytes.
 
@@ -207,16 +189,11 @@ class Owners:
         return joined.with_columns(is_direct=is_direct).select(is_direct=rule).to_series()
 
 
-def touches(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """The events that tell who wrote to a page or made it dirty; without them each piece has its owner by itself."""
-    is_touch = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
-    return fs_events.filter(is_touch)
-
-
 def telling(devices: pl.Series, fs_events: pl.DataFrame, recorded: Collection[str]) -> pl.Series:
     """Those of the `devices` with requests whose trace tells who put data into pages, also where nobody did."""
     is_everywhere = not set(tracepoints.DIRTIED).isdisjoint(recorded)
-    return (devices if is_everywhere else touches(fs_events)["dev"]).drop_nulls().unique()
+    is_touch = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
+    return (devices if is_everywhere else fs_events.filter(is_touch)["dev"]).drop_nulls().unique()
 
 
 def _observed(
