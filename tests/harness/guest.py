@@ -1,6 +1,7 @@
 """A recording in a virtual machine without acceleration: any filesystem of Debian's kernel. Needs no root.
 
 The disk under test is behind QEMU's blklogwrites; a second disk takes a tar archive of what the guest recorded.
+Guests are of this machine's kind or of another, whichever kernel is wanted of them (kernel.py).
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from support.needs import needs
 
 from androstep_analysis.datasets.unpack import unpack
-from harness import build, kernel
+from harness import archive, build, kernel
 from harness.made import Made
 
 FS_BYTES = 300 << 20
@@ -22,7 +24,26 @@ FS_BYTES = 300 << 20
 MARK_BYTE = FS_BYTES
 DISK_BYTES = FS_BYTES + (1 << 20)
 RESULT_BYTES = 512 << 20
-PATIENCE_S = 150
+PATIENCE_S = 300
+
+
+class Machine(NamedTuple):
+    """How QEMU makes a machine of an architecture of Debian's, and what a kernel is to be told of it."""
+
+    program: str
+    arguments: tuple[str, ...]
+    options: str
+
+
+MACHINES = {
+    "amd64": Machine(
+        "qemu-system-x86_64",
+        ("-accel", "tcg", "-cpu", "max"),
+        # On a busy machine the timer may be late, for which a kernel that checks it would panic.
+        "console=ttyS0 mitigations=off tsc=reliable no_timer_check",
+    ),
+    "arm64": Machine("qemu-system-aarch64", ("-accel", "tcg", "-M", "virt", "-cpu", "cortex-a76"), "console=ttyAMA0"),
+}
 
 MKFS = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-b", "4096"),
@@ -70,11 +91,11 @@ iotrace -o /tmp/out/recording --device /dev/vda --preset block+fs+syscalls -- {s
 """
 
 
-def missing() -> str | None:
-    """Why there can be no guest here, or None."""
-    programs = ("qemu-system-x86_64", "busybox", "cpio", "gcc", "dpkg-deb", *(MKFS[name][0] for name in TESTED))
+def missing(architecture: str = "amd64") -> str | None:
+    """Why there can be no guest of this architecture here, or None."""
+    programs = (MACHINES[architecture].program, "cpio", "gcc", *(MKFS[name][0] for name in TESTED))
     lacking = [program for program in programs if shutil.which(program) is None]
-    return f"needs {', '.join(lacking)}" if lacking else None
+    return f"needs {', '.join(lacking)}" if lacking else archive.missing()
 
 
 def record(
@@ -90,8 +111,11 @@ def record(
         mark_byte=MARK_BYTE,
         preset=preset,
     )
-    programs = [build.workload(), iotrace]
-    run(directory, made.fs_type, programs, script, made.cpus, mkfs=made.mkfs, debugfs=made.debugfs)
+    programs = [build.workload(made.kernel.architecture), iotrace]
+    run(
+        *(directory, made.fs_type, programs, script, made.cpus),
+        **{"mkfs": made.mkfs, "debugfs": made.debugfs, "wanted": made.kernel},
+    )
 
 
 def record_calls(
@@ -126,6 +150,7 @@ def run(
     log_writes: bool = True,
     mkfs: Sequence[str] = (),
     debugfs: str = "",
+    wanted: kernel.Wanted = kernel.USUAL,
 ) -> None:
     """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
 
@@ -136,7 +161,9 @@ def run(
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(FS_BYTES)
-    subprocess.run([*MKFS[fs_type], *mkfs, image], check=True, stdout=subprocess.DEVNULL)
+    program, *arguments = MKFS[fs_type]
+    maker = archive.f2fs_tool(program) if fs_type == "f2fs" and wanted.page_bytes != 4096 else [program]
+    subprocess.run([*maker, *arguments, *mkfs, image], check=True, stdout=subprocess.DEVNULL)
     if debugfs:
         subprocess.run(["debugfs", "-w", "-R", debugfs, image], check=True, capture_output=True)
     with image.open("r+b") as file:
@@ -146,9 +173,10 @@ def run(
     with result.open("wb") as file:
         file.truncate(RESULT_BYTES)
     (directory / "disk.log").touch()
-    booted = kernel.debian(() if fs_type in TESTED else (fs_type,))
+    booted = kernel.debian(wanted, () if fs_type in TESTED else (fs_type,))
+    (directory / "kernel").write_text(booted.package)
     initramfs = _initramfs(directory, booted, programs, script)
-    _boot(directory, booted.vmlinuz, initramfs, cpus, log_writes)
+    _boot(directory, MACHINES[wanted.architecture], booted.vmlinuz, initramfs, cpus, log_writes)
     unpack(result, directory, RESULT_BYTES)
     result.unlink()
     log = directory / "guest.log"
@@ -163,18 +191,16 @@ def _initramfs(directory: Path, booted: kernel.Kernel, programs: list[Path], run
     root = directory / "initramfs"
     for name in ("bin", "lib", "lib64", "proc", "sys", "dev", "tmp"):
         (root / name).mkdir(parents=True)
-    busybox = shutil.which("busybox")
-    assert busybox is not None
     (root / "bin" / "sh").symlink_to("busybox")
-    for program in (Path(busybox), *programs):
+    for program in (booted.busybox, *programs):
         shutil.copy(program, root / "bin" / program.name)
         for library in _libraries(program):
             target = root / library.relative_to("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library, target)
-    for module in booted.modules:
-        shutil.copy(module, root / "lib" / module.name)
-    (root / "modules").write_text("\n".join(module.name for module in booted.modules))
+    for path in booted.modules:
+        (root / "lib" / path.name).write_bytes(kernel.module(path))
+    (root / "modules").write_text("\n".join(path.name for path in booted.modules))
     (root / "run.sh").write_text(run)
     (root / "init").write_text(INIT)
     (root / "init").chmod(0o755)
@@ -191,20 +217,16 @@ def _libraries(program: Path) -> list[Path]:
     return [Path(word) for word in listed.split() if word.startswith("/")]
 
 
-def _boot(directory: Path, vmlinuz: Path, initramfs: Path, cpus: int, log_writes: bool) -> None:
+def _boot(directory: Path, machine: Machine, vmlinuz: Path, initramfs: Path, cpus: int, log_writes: bool) -> None:
     logged = (
         *("-blockdev", f"driver=file,node-name=log,filename={directory / 'disk.log'}"),
         *("-blockdev", "driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=512,discard=unmap"),
     )
     command = [
-        *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(cpus), "-m", "1024", "-nodefaults"),
+        *(machine.program, *machine.arguments, "-smp", str(cpus), "-m", "1536", "-nodefaults"),
         *("-nographic", "-no-reboot", "-serial", f"file:{directory / 'console.log'}"),
         *("-kernel", vmlinuz, "-initrd", initramfs),
-        # On a busy machine the timer may be late, for which a kernel that checks it would panic.
-        *(
-            "-append",
-            "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off tsc=reliable no_timer_check rdinit=/init",
-        ),
+        *("-append", f"{machine.options} quiet loglevel=3 panic=-1 rdinit=/init"),
         *("-blockdev", f"driver=file,node-name=image,filename={directory / 'disk.img'},discard=unmap"),
         *(logged if log_writes else ()),
         *("-device", f"virtio-blk-pci,drive={'logged' if log_writes else 'image'},discard=on"),

@@ -45,6 +45,7 @@ class Recording:
     directory: Path
     fs_type: str
     mark_byte: int
+    page_bytes: int = 4096
 
     @cached_property
     def staging(self) -> Staging:
@@ -92,7 +93,7 @@ class Recording:
 
     def truth_of(self, bios: pl.DataFrame) -> content.Truth:
         """The truth about these of the `bios`."""
-        kept = layout.LAYOUTS[self.fs_type](self.directory / "disk.img")
+        kept = layout.LAYOUTS[self.fs_type](self.directory / "disk.img", self.page_bytes // devlog.SECTOR_BYTES)
         return content.truth(self.log, *self.span, bios, oplog.read(self.directory / "oplog"), kept)
 
     @cached_property

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-PAGE_BYTES = 4096
-
 (
     *(OPEN, STAMP, DATA, STORE, SNAPSHOT, TRUNCATE, UNLINK, RENAME, LINK, COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN),
     DROP,
@@ -147,7 +145,9 @@ class Write(NamedTuple):
     gone: int = sys.maxsize
 
 
-def page_writes(operations: list[Op], *, has_holes: bool = True) -> dict[tuple[Key, int], list[Write]]:
+def page_writes(
+    operations: list[Op], *, has_holes: bool = True, page_bytes: int = 4096
+) -> dict[tuple[Key, int], list[Write]]:
     """The writes of the run to each page of each file, in the order of their sequence numbers.
 
     Where files have no holes, a write behind the end is one to all pages from there on.
@@ -161,24 +161,24 @@ def page_writes(operations: list[Op], *, has_holes: bool = True) -> dict[tuple[K
         if op.op in (STAMP, DATA, STORE) and op.length and op.sequence > run:
             write = Write(op.sequence, op.pid, op.ts_ns, op.done_ns)
             begin = op.offset if has_holes else min(op.offset, size.get(op.key, 0))
-            for page in range(begin // PAGE_BYTES, (op.offset + op.length - 1) // PAGE_BYTES + 1):
+            for page in range(begin // page_bytes, (op.offset + op.length - 1) // page_bytes + 1):
                 pages.setdefault(page, []).append(write)
         if op.op in (STAMP, DATA, STORE):
             size[op.key] = max(size.get(op.key, 0), op.offset + op.length)
         elif op.op == TRUNCATE:
             size[op.key] = op.offset
         if op.op in (TRUNCATE, DROP) or (op.key, op.sequence) in moved:
-            first, last = _dropped(op)
+            first, last = _dropped(op, page_bytes)
             for page in pages:
                 if first <= page < last:
                     pages[page] = [write._replace(gone=min(write.gone, op.sequence)) for write in pages[page]]
     return {(key, page): writes for key, pages in found.items() for page, writes in pages.items()}
 
 
-def _dropped(op: Op) -> tuple[int, int]:
+def _dropped(op: Op, page_bytes: int) -> tuple[int, int]:
     """The pages that an operation drops whole, as a range; one that is cut keeps what the rest holds.
 
     A range that is collapsed or inserted moves what is behind it; that was written out before.
     """
-    last = (op.offset + op.length) // PAGE_BYTES if op.op == DROP else sys.maxsize
-    return -(-op.offset // PAGE_BYTES), last
+    last = (op.offset + op.length) // page_bytes if op.op == DROP else sys.maxsize
+    return -(-op.offset // page_bytes), last

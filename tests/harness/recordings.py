@@ -8,6 +8,7 @@ from support.needs import needs
 
 from harness import build, guest, host, kernel
 from harness.judge import Recording
+from harness.kernel import Wanted
 from harness.made import Made
 
 EXT3 = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,sparse_super,large_file"
@@ -61,20 +62,51 @@ FURTHER = {
 }
 """What `make truth` records besides."""
 
-ALL = RECORDINGS | FURTHER
+KERNELS = {
+    "arm64-5.10": Wanted("bullseye", "arm64"),
+    "arm64-6.1": Wanted("bookworm", "arm64"),
+    "arm64-6.12": Wanted("trixie", "arm64"),
+    "arm64-6.12-16k": Wanted("trixie", "arm64", 16384),
+    "arm64-sid": Wanted("sid", "arm64"),
+    "arm64-sid-16k": Wanted("sid", "arm64", 16384),
+    "amd64-6.12": Wanted("trixie"),
+}
+"""The generations of kernels that Android has, or will have: Debian's are configured much like them."""
+
+F2FS_FEATURES = "extra_attr,project_quota,quota,verity,encrypt,compression"
+
+
+def _of_android(kernel: Wanted) -> dict[str, Made]:
+    """Filesystems as Android makes and mounts them, as far as the kernel knows it."""
+    ext4 = (*ANDROID[:1], f"{ANDROID[1]},verity,quota,project", *ANDROID[2:])
+    features, options, further = F2FS_FEATURES, "inlinecrypt,atgc", ()
+    if kernel.suite != "bullseye":
+        # Since Linux 5.12, and 5.13 together with encryption.
+        features, options, further = f"{features},casefold", f"{options},checkpoint_merge", ("-C", "utf8")
+    return {
+        "ext4": Made("ext4", ext4, "noatime,noauto_da_alloc,discard", kernel=kernel),
+        "f2fs": Made("f2fs", ("-O", features, *further), f"noatime,{options}", kernel=kernel),
+    }
+
+
+BY_KERNEL = {
+    f"{name}-{fs_type}": made for name, kernel in KERNELS.items() for fs_type, made in _of_android(kernel).items()
+}
+
+ALL = RECORDINGS | FURTHER | BY_KERNEL
 
 
 def missing(name: str) -> str | None:
     """Why this recording cannot be made here, or None. Fetches and compiles what it needs."""
     made = ALL[name]
-    lacking = host.missing() if made.on_host else guest.missing()
+    lacking = host.missing() if made.on_host else guest.missing(made.kernel.architecture)
     if lacking is None and not iotrace(made).is_file():
         lacking = f"needs {iotrace(made)}: make probes-tests"
     if lacking is None:
         try:
-            build.workload()
+            build.workload(made.kernel.architecture)
             if not made.on_host:
-                kernel.debian()
+                kernel.debian(made.kernel)
         except OSError as error:
             lacking = f"needs what cannot be fetched: {error}"
     return lacking
@@ -92,9 +124,10 @@ def make(name: str, directory: Path, seed: int = 1) -> Recording:
 def opened(name: str, directory: Path) -> Recording:
     """The recording as `make` left it."""
     made = ALL[name]
-    return Recording(directory, made.fs_type, (host if made.on_host else guest).MARK_BYTE)
+    return Recording(directory, made.fs_type, (host if made.on_host else guest).MARK_BYTE, made.kernel.page_bytes)
 
 
 def iotrace(made: Made) -> Path:
     """The recorder: compiled for this machine, or statically for a guest."""
-    return build.OUT.parent / "probes" / ("native" if made.on_host else "x86_64-linux-musl") / "iotrace"
+    target = {"amd64": "x86_64-linux-musl", "arm64": "aarch64-linux-musl"}[made.kernel.architecture]
+    return build.OUT.parent / "probes" / ("native" if made.on_host else target) / "iotrace"
