@@ -287,12 +287,15 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
     is_root, is_reserved = (ino == root).fill_null(False), (ino < first).fill_null(False)
     is_directory = pl.coalesce(kind == stat.S_IFDIR, is_root | pl.col("is_parent").fill_null(False))
     is_data = pl.coalesce(kind.is_in([stat.S_IFREG, stat.S_IFLNK]), pl.col("has_pages"))
+    # These may be files of quotas, unless they are seen to be created: only an image tells.
+    may_be_quota = (pl.col("fs_type") == "f2fs") & ino.is_in(tracepoints_f2fs.QUOTA_INODES)
+    may_be_quota &= pl.col("created_ns").is_null() & (kind != stat.S_IFLNK).fill_null(True)
     block_type = (
         pl.when(ino == journal)
         .then(pl.lit("journal"))
         .when(is_directory & (is_root | ~is_reserved))
         .then(pl.lit("directory"))
-        .when(is_data & ~is_reserved)
+        .when(is_data & ~is_reserved & ~may_be_quota.fill_null(False))
         .then(pl.lit("data"))
         .otherwise(pl.lit("unknown"))
     )

@@ -6,6 +6,7 @@ Guests are of this machine's kind or of another, whichever kernel is wanted of t
 
 from __future__ import annotations
 
+import lzma
 import shlex
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ from support.needs import needs
 from androstep_analysis.datasets.unpack import unpack
 from harness import archive, build, kernel
 from harness.made import Made
+
+DATA = Path(__file__).parents[1] / "data"
 
 FS_BYTES = 300 << 20
 """FAT32 needs 65,525 clusters of 4 KiB."""
@@ -114,7 +117,7 @@ def record(
     programs = [build.workload(made.kernel.architecture), iotrace]
     run(
         *(directory, made.fs_type, programs, script, made.cpus),
-        **{"mkfs": made.mkfs, "debugfs": made.debugfs, "wanted": made.kernel},
+        **{"mkfs": made.mkfs, "debugfs": made.debugfs, "blank": made.blank, "wanted": made.kernel},
     )
 
 
@@ -150,20 +153,24 @@ def run(
     log_writes: bool = True,
     mkfs: Sequence[str] = (),
     debugfs: str = "",
+    blank: str = "",
     wanted: kernel.Wanted = kernel.USUAL,
 ) -> None:
     """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
 
-    `mkfs`: further arguments of its mkfs; `debugfs`: a command that then changes it. Leaves in `directory` disk.img,
+    `mkfs`: further arguments of its mkfs, or `blank`: a file of tests/data that has the new filesystem; `debugfs`: a
+    command that then changes it. Leaves in `directory` disk.img,
     base.img, disk.log (all that is written to the disk, unless not `log_writes`) and what the script put into
     /tmp/out. Raises `RuntimeError` where the script fails or does not end.
     """
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(FS_BYTES)
-    program, *arguments = MKFS[fs_type]
-    maker = archive.f2fs_tool(program) if fs_type == "f2fs" and wanted.page_bytes != 4096 else [program]
-    subprocess.run([*maker, *arguments, *mkfs, image], check=True, stdout=subprocess.DEVNULL)
+    if blank:
+        with lzma.open(DATA / blank) as packed, image.open("r+b") as file:
+            shutil.copyfileobj(packed, file)
+    else:
+        subprocess.run([*MKFS[fs_type], *mkfs, image], check=True, stdout=subprocess.DEVNULL)
     if debugfs:
         subprocess.run(["debugfs", "-w", "-R", debugfs, image], check=True, capture_output=True)
     with image.open("r+b") as file:

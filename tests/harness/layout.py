@@ -51,6 +51,7 @@ def ext4(image: Path, page_sectors: int = 8) -> Layout:
     groups = _run("dumpe2fs", image)
     block_bytes, nr_blocks = (int(_field(groups, name)) for name in ("Block size", "Block count"))
     step = block_bytes // 512
+    has_indirect = not re.search(r"(?m)^Filesystem features:.*\bextents?\b", groups)
     patterns = {
         "superblock": r"superblock at (\d+)",
         "group_descriptors": r"Group descriptors at (\d+)-(\d+)",
@@ -75,6 +76,10 @@ def ext4(image: Path, page_sectors: int = 8) -> Layout:
             return "metadata", "attributes"
         if _is_ext4_directory(content):
             return "metadata", "directory"
+        if _is_quota(content):
+            return "metadata", "quota"
+        if not has_indirect:  # a file's small numbers may look the same
+            return None
         numbers = struct.unpack(f"<{len(content) // 4}I", content)
         return ("metadata", "indirect") if any(numbers) and max(numbers) < nr_blocks else None
 
@@ -88,6 +93,10 @@ def _field(text: str, name: str) -> str:
     return found[1]
 
 
+QUOTA_MAGICS = (b"\x11\x1f\xc0\xd9", b"\x27\x19\xc0\xd9", b"\x14\x3f\xc0\xd9")
+"""What the files of quotas of users, groups and projects begin with (Linux fs/quota/quotaio_v2.h)."""
+
+
 def _is_ext4_directory(content: bytes) -> bool:
     at = 0
     while at <= len(content) - 8:
@@ -96,6 +105,17 @@ def _is_ext4_directory(content: bytes) -> bool:
             return False
         at += length
     return at == len(content)
+
+
+def _is_quota(content: bytes) -> bool:
+    """Blocks of 1024 bytes: a header; four levels of numbers of the others; entries of 72 bytes behind their number."""
+    if content[:4] in QUOTA_MAGICS:
+        return True
+    if len(content) < 2048:
+        return False
+    numbers = struct.unpack_from("<256I", content)
+    before, after, entries, *padding = struct.unpack_from("<IIHHI", content, 1024)
+    return 0 < max(numbers) < 64 and before == after == 0 and 0 < entries <= 14 and not any(padding)
 
 
 def f2fs(image: Path, page_sectors: int = 8) -> Layout:
@@ -118,6 +138,8 @@ def f2fs(image: Path, page_sectors: int = 8) -> Layout:
             return None
         if _is_f2fs_node(content, version):
             return "node", "node"
+        if _is_quota(content):
+            return "metadata", "quota"
         return ("metadata", "directory") if _is_f2fs_directory(content) else None
 
     return Layout(step, areas, of_content, page_sectors=page_sectors)

@@ -12,7 +12,7 @@ class Made(NamedTuple):
 
     `mkfs`: arguments of mkfs after those of `host.MKFS` and `guest.MKFS`, which they override; `options`: those of
     mount; `debugfs`: what is done to the new filesystem before it is mounted; `once_mounted`: commands of a guest
-    before the workload runs; `kernel`: that of a guest.
+    before the workload runs; `kernel`: that of a guest; `blank`: a file of tests/data instead of mkfs.
     """
 
     fs_type: str
@@ -24,3 +24,4 @@ class Made(NamedTuple):
     once_mounted: str = ""
     has_own_journal_disk: bool = False
     kernel: Wanted = USUAL
+    blank: str = ""

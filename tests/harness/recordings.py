@@ -76,6 +76,11 @@ KERNELS = {
 F2FS_FEATURES = "extra_attr,project_quota,quota,verity,encrypt,compression"
 
 
+F2FS_16K = "f2fs_16k.img.xz"
+"""Made with these features and casefold by `mkfs.f2fs -b 16384` of March 2024: that of f2fs-tools 1.16, the newest that
+Debian has, makes no blocks of 16 KiB, which F2FS has where pages are as large."""
+
+
 def _of_android(kernel: Wanted) -> dict[str, Made]:
     """Filesystems as Android makes and mounts them, as far as the kernel knows it."""
     ext4 = (*ANDROID[:1], f"{ANDROID[1]},verity,quota,project", *ANDROID[2:])
@@ -83,9 +88,10 @@ def _of_android(kernel: Wanted) -> dict[str, Made]:
     if kernel.suite != "bullseye":
         # Since Linux 5.12, and 5.13 together with encryption.
         features, options, further = f"{features},casefold", f"{options},checkpoint_merge", ("-C", "utf8")
+    blank = F2FS_16K if kernel.page_bytes == 16384 else ""
     return {
         "ext4": Made("ext4", ext4, "noatime,noauto_da_alloc,discard", kernel=kernel),
-        "f2fs": Made("f2fs", ("-O", features, *further), f"noatime,{options}", kernel=kernel),
+        "f2fs": Made("f2fs", ("-O", features, *further), f"noatime,{options}", kernel=kernel, blank=blank),
     }
 
 
