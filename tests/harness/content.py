@@ -386,14 +386,13 @@ def _truncate(pages: dict[int, bytearray], page_bytes: int, size: int) -> Iterat
 
 
 class _Writers:
-    """Who wrote to each page and is not on the disk yet."""
+    """Who wrote to each of the filesystem's blocks and is not on the disk yet."""
 
     def __init__(self, operations: list[Op], layout: Layout) -> None:
         self._page_sectors = layout.page_sectors
-        self._page_bytes = layout.page_sectors * SECTOR_BYTES
-        self._pending = oplog.page_writes(operations, has_holes=layout.has_holes, page_bytes=self._page_bytes)
-        self._span = {op.sequence: (op.offset, op.offset + op.length) for op in operations}
+        self._page_blocks = layout.page_sectors // layout.block_sectors
         self._block_bytes = layout.block_sectors * SECTOR_BYTES
+        self._pending = oplog.block_writes(operations, self._block_bytes, has_holes=layout.has_holes)
         self._unclear = -1
 
     def unclear_at(self, ts: int) -> None:
@@ -409,27 +408,30 @@ class _Writers:
         of an unknown page may have been this one with the earlier writes; and where they wrote different blocks of the
         page, it depends on whom one asks, of the page or of the block.
         """
-        place, sequence = Place(origin.key, origin.offset // self._page_bytes), origin.sequence
-        pending = self._pending.get(place, [])
-        if sequence is None:
+        if origin.sequence is None:
             return []
-        pending = [write for write in pending if sequence < write.gone]
-        included = [write for write in pending if write.sequence <= sequence and write.ts_ns <= block.ts]
-        self._pending[place] = [write for write in pending if write not in included]
-        pids = {write.pid for write in included}
-        others = {write.pid for write in pending if write.ts_ns <= block.ts < write.done_ns}
+        first = origin.offset // self._block_bytes
+        last = (origin.offset + block.sectors * SECTOR_BYTES - 1) // self._block_bytes
+        begin = first // self._page_blocks * self._page_blocks
+        pending = {
+            number: [write for write in self._writes(origin.key, number) if origin.sequence < write.gone]
+            for number in range(begin, max(begin + self._page_blocks, last + 1))
+        }
+        included = {
+            number: [w for w in pending[number] if w.sequence <= origin.sequence and w.ts_ns <= block.ts]
+            for number in range(first, last + 1)
+        }
+        for number, writes in included.items():
+            self._pending[origin.key, number] = [write for write in pending[number] if write not in writes]
+        pids = {write.pid for writes in included.values() for write in writes}
+        others = {w.pid for number in included for w in pending[number] if w.ts_ns <= block.ts < w.done_ns}
         if block.sectors < self._page_sectors:
-            others |= {write.pid for write in pending}
-        if len(pids | others) > 1 and (others or self._unclear > included[0].ts_ns):
+            others |= {write.pid for writes in pending.values() for write in writes}
+        if len(pids | others) > 1 and (others or self._unclear > min(w.ts_ns for ws in included.values() for w in ws)):
             return []
-        if len(pids) > 1 and any(
-            {write.pid for write in included if self._meets(write.sequence, at)} != pids
-            for at in range(origin.offset, origin.offset + block.sectors * SECTOR_BYTES, self._block_bytes)
-        ):
+        if len(pids) > 1 and any({write.pid for write in writes} != pids for writes in included.values()):
             return []
         return sorted(pids)
 
-    def _meets(self, sequence: int, at: int) -> bool:
-        """Whether a write changed the filesystem's block that begins at this byte of the file."""
-        first, end = self._span[sequence]
-        return first < at + self._block_bytes and at < end
+    def _writes(self, key: Key, number: int) -> list[oplog.Write]:
+        return self._pending.get((key, number), [])

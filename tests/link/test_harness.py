@@ -349,7 +349,7 @@ def test_where_files_have_no_holes_a_write_behind_the_end_fills_what_lies_betwee
         oplog.Op(sequence, sequence, sequence, key, offset, length, pid, op, b"")
         for sequence, (op, offset, length, pid) in enumerate(writes)
     ]
-    found = oplog.page_writes(operations, has_holes=False)
+    found = oplog.block_writes(operations, 4096, has_holes=False)
     assert {page: [write.pid for write in done] for (_, page), done in found.items()} == {0: [1, 2], 1: [2, 3], 2: [2]}
-    found = oplog.page_writes(operations)
+    found = oplog.block_writes(operations, 4096)
     assert {page: [write.pid for write in done] for (_, page), done in found.items()} == {0: [1], 1: [3], 2: [2]}
