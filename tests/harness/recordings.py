@@ -34,7 +34,7 @@ RECORDINGS = {
     "vfat": Made("vfat"),
     "exfat": Made("exfat"),
 }
-"""What every run of the tests records."""
+"""One of each kind, on this machine or with the kernel that guests have when nothing else is wanted."""
 
 FURTHER = {
     "ext4-1k": _ext4("-b", "1024"),
@@ -73,6 +73,9 @@ KERNELS = {
 }
 """The generations of kernels that Android has, or will have: Debian's are configured much like them."""
 
+BESIDES = ("arm64-5.10", "arm64-6.12-16k", "arm64-sid")
+"""Kernels on which more than ext4 and F2FS is recorded."""
+
 F2FS_FEATURES = "extra_attr,project_quota,quota,verity,encrypt,compression"
 
 
@@ -95,9 +98,26 @@ def _of_android(kernel: Wanted) -> dict[str, Made]:
     }
 
 
+def _besides(kernel: Wanted) -> dict[str, Made]:
+    """What else phones have: cards, compressed files, several CPUs."""
+    f2fs = _of_android(kernel)["f2fs"]
+    compressed = f"{f2fs.options},compress_algorithm=lz4,compress_extension=*"
+    return {
+        "f2fs-compressed": f2fs._replace(options=compressed),
+        "f2fs-two-cpus": f2fs._replace(cpus=2),
+        "vfat": Made("vfat", kernel=kernel),
+        "exfat": Made("exfat", kernel=kernel),
+    }
+
+
 BY_KERNEL = {
-    f"{name}-{fs_type}": made for name, kernel in KERNELS.items() for fs_type, made in _of_android(kernel).items()
+    f"{name}-{fs_type}": made
+    for name, kernel in KERNELS.items()
+    for fs_type, made in (_of_android(kernel) | (_besides(kernel) if name in BESIDES else {})).items()
 }
+
+TESTED = (*RECORDINGS, "arm64-5.10-f2fs", "arm64-6.12-16k-ext4")
+"""What every run of the tests records: of the kernels the oldest, and one whose pages are larger than blocks."""
 
 ALL = RECORDINGS | FURTHER | BY_KERNEL
 
