@@ -1,0 +1,103 @@
+"""Record the data of this directory: the same workloads on the kernels of five generations, in virtual machines.
+
+    make probes
+    python datasets/kernels/record.py -o DIR [--only KERNEL ...] [--repeats N]
+    python datasets/kernels/record.py -o DIR --release OUT
+
+Each kernel of `harness.recordings.KERNELS` gets a new ext4 and a new F2FS, made and mounted as Android does as far as
+the kernel can, does everything of workloads.py on it, and does it again, twice in each guest; iotrace records each. DIR
+gets a capture of each, KERNEL-FS/WORKLOAD-N. With --release the captures in DIR become the dataset OUT, without their
+names, and with the tables that the notebook reads.
+
+Needs what tests/harness/guest.py needs for arm64 and amd64, no root, and an hour. What was recorded is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from workloads import WORKLOADS
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
+from harness import guest, recordings
+from harness.made import Made
+
+from androstep_analysis import capture
+
+PROBES = Path(__file__).resolve().parents[2] / "build" / "probes"
+TARGETS = {"arm64": "aarch64-linux-musl", "amd64": "x86_64-linux-musl"}
+
+IN_ONE_GUEST = 2
+"""How often everything is done in a guest: it must end within guest.PATIENCE_S."""
+
+SCRIPT = """set -x
+echo 100 >/proc/sys/vm/dirty_writeback_centisecs; echo 200 >/proc/sys/vm/dirty_expire_centisecs
+mount -t {fs_type} -o {options} /dev/vda /mnt || return
+for round in {rounds}; do
+{steps}
+done
+umount /mnt
+"""
+
+STEP = """mkdir /mnt/{name} && sync
+cat >/tmp/{name}.sh <<'END'
+cd /mnt/{name}
+{work}
+sync
+END
+iotrace -o /tmp/out/{name}-$round --device /dev/vda -- sh /tmp/{name}.sh || return
+rm -r /mnt/{name}; sync; echo 3 >/proc/sys/vm/drop_caches
+"""
+
+
+def record(name: str, made: Made, rounds: range, out: Path) -> None:
+    """A guest that does everything once in each round, and a capture of each recording."""
+    steps = "".join(STEP.format(name=workload, work=work.strip()) for workload, work in WORKLOADS.items())
+    numbers = " ".join(map(str, rounds))
+    script = SCRIPT.format(fs_type=made.fs_type, options=made.options, rounds=numbers, steps=steps)
+    target = PROBES / TARGETS[made.kernel.architecture]
+    with tempfile.TemporaryDirectory(prefix="androstep-kernels-") as scratch:
+        directory = Path(scratch)
+        guest.run(
+            *(directory, made.fs_type, [target / "iotrace", target / "iobench"], script),
+            log_writes=False,
+            mkfs=made.mkfs,
+            blank=made.blank,
+            wanted=made.kernel,
+        )
+        for workload in WORKLOADS:
+            for number in rounds:
+                facts = {"device": name, "fs_type": made.fs_type, "workload": workload}
+                recorded = directory / f"{workload}-{number}"
+                capture.create([recorded], out / recorded.name, capture.Description(facts=facts))
+
+
+def main() -> None:
+    """Record what is not there, or release what is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="directory of the captures")
+    parser.add_argument("--only", nargs="+", choices=recordings.KERNELS, default=list(recordings.KERNELS))
+    parser.add_argument("--repeats", type=int, default=8, help="how often everything is done (default 8)")
+    options = parser.parse_args()
+    with ThreadPoolExecutor(os.cpu_count()) as guests:
+        jobs = []
+        for first in range(0, options.repeats, IN_ONE_GUEST):
+            rounds = range(first, min(first + IN_ONE_GUEST, options.repeats))
+            for kernel in options.only:
+                for fs_type, made in recordings.of_android(recordings.KERNELS[kernel]).items():
+                    name = f"{kernel}-{fs_type}"
+                    out = options.output / name
+                    if not all((out / f"{one}-{number}").is_dir() for one in WORKLOADS for number in rounds):
+                        jobs.append((f"{name} {rounds.start}", guests.submit(record, name, made, rounds, out)))
+        for title, job in jobs:
+            error = job.exception()
+            print(f"{title}: {'recorded' if error is None else error}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
