@@ -56,6 +56,16 @@ def workload(architecture: str = "amd64") -> Path:
     return target
 
 
+def mapper(architecture: str) -> Path:
+    """The program that makes a device of device-mapper."""
+    source = SOURCES / "mapper.c"
+    target = _out(architecture) / "mapper"
+    with exclusive():
+        if _is_older(target, [source]):
+            _compile(target, *FLAGS, "-static", str(source), compiler=COMPILERS[architecture])
+    return target
+
+
 def callers() -> Path:
     """The program that makes every kind of call, linked statically as the workload is."""
     return _of_one_file("callers")

@@ -78,11 +78,12 @@ poweroff -f
 
 RUN = """set -x
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs; echo 200 >/proc/sys/vm/dirty_expire_centisecs
-attach() {{ mount -t {fs_type} -o {options} /dev/vda /mnt; }}
+attach() {{ mount -t {fs_type} -o {options} {device} /mnt; }}
 mark() {{ workload mark /dev/vda {mark_byte} $1; }}
+{map} || return
 attach && workload prep /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark prepared && attach || return
 {once_mounted}
-iotrace -o /tmp/out/recording --device /dev/vda --preset {preset} -- sh -c '
+iotrace -o /tmp/out/recording --device {device} --preset {preset} -- sh -c '
   mark() {{ workload mark /dev/vda {mark_byte} $1; }}
   mark begin && workload run /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark end
 '
@@ -107,6 +108,8 @@ def record(
     """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made in the guest."""
     script = RUN.format(
         fs_type=made.fs_type,
+        device="/dev/dm-0" if made.mapped else "/dev/vda",
+        map=shlex.join(["mapper", str(FS_BYTES // 512), *made.mapped]) if made.mapped else "true",
         options=made.options,
         once_mounted=made.once_mounted,
         seed=seed,
@@ -114,7 +117,7 @@ def record(
         mark_byte=MARK_BYTE,
         preset=preset,
     )
-    programs = [build.workload(made.kernel.architecture), iotrace]
+    programs = [build.workload(made.kernel.architecture), build.mapper(made.kernel.architecture), iotrace]
     run(
         *(directory, made.fs_type, programs, script, made.cpus),
         **{"mkfs": made.mkfs, "debugfs": made.debugfs, "blank": made.blank, "wanted": made.kernel},

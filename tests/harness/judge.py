@@ -71,10 +71,16 @@ class Recording:
         return truth.device(self.staging)
 
     @cached_property
+    def fs_dev(self) -> int:
+        """The device that the filesystem is on: that under test, or the one of device-mapper that lies on it."""
+        above = [one["dev"] for one in self.described["devices"] if units.format_dev(self.dev) in one["lies_on"]]
+        return units.parse_dev(above[0]) if above else self.dev
+
+    @cached_property
     def mounts(self) -> dict[int, str]:
-        """Where the device under test was mounted, as iotrace found it."""
+        """Where the filesystem was mounted, as iotrace found it."""
         paths = {units.parse_dev(mount["dev"]): mount["path"] for mount in self.described["mounts"]}
-        return {self.dev: paths[self.dev]}
+        return {self.fs_dev: paths[self.fs_dev]}
 
     @cached_property
     def log(self) -> devlog.DevLog:
@@ -132,7 +138,7 @@ class Recording:
         return self._image(self.directory / "disk.img", "image_after")
 
     def _image(self, path: Path, source: str) -> Filesystem:
-        return link.classified(fs.read(path, dev=self.dev, source=source))
+        return link.classified(fs.read(path, dev=self.fs_dev, source=source))
 
     def answers(self, run: str) -> pl.DataFrame:
         """The truth beside what table io says in one of `RUNS`."""

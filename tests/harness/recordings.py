@@ -98,6 +98,10 @@ def _of_android(kernel: Wanted) -> dict[str, Made]:
     }
 
 
+PLAIN = ("crypt", "cipher_null-ecb - 0 /dev/vda 0")
+"""Requests go the way through dm-crypt and its threads, and what reaches the disk can still be read."""
+
+
 def _besides(kernel: Wanted) -> dict[str, Made]:
     """What else phones have: cards, compressed files, several CPUs."""
     f2fs = _of_android(kernel)["f2fs"]
@@ -105,6 +109,7 @@ def _besides(kernel: Wanted) -> dict[str, Made]:
     return {
         "f2fs-compressed": f2fs._replace(options=compressed),
         "f2fs-two-cpus": f2fs._replace(cpus=2),
+        "f2fs-dm-crypt": f2fs._replace(mapped=PLAIN),
         "vfat": Made("vfat", kernel=kernel),
         "exfat": Made("exfat", kernel=kernel),
     }
