@@ -56,10 +56,10 @@ def workload(architecture: str = "amd64") -> Path:
     return target
 
 
-def mapper(architecture: str) -> Path:
-    """The program that makes a device of device-mapper."""
-    source = SOURCES / "mapper.c"
-    target = _out(architecture) / "mapper"
+def tool(name: str, architecture: str) -> Path:
+    """A small program of a guest: mapper or locker."""
+    source = SOURCES / f"{name}.c"
+    target = _out(architecture) / name
     with exclusive():
         if _is_older(target, [source]):
             _compile(target, *FLAGS, "-static", str(source), compiler=COMPILERS[architecture])

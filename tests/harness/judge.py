@@ -18,7 +18,7 @@ from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
-from harness import content, devlog, layout, oplog
+from harness import content, devlog, encrypted, layout, oplog
 
 WITHOUT_PROBES = "trace without probes + both images"
 
@@ -46,6 +46,8 @@ class Recording:
     fs_type: str
     mark_byte: int
     page_bytes: int = 4096
+    root: str = ""
+    """The encrypted directory in which the workload ran."""
 
     @cached_property
     def staging(self) -> Staging:
@@ -100,7 +102,13 @@ class Recording:
     def truth_of(self, bios: pl.DataFrame) -> content.Truth:
         """The truth about these of the `bios`."""
         kept = layout.LAYOUTS[self.fs_type](self.directory / "disk.img", self.page_bytes // devlog.SECTOR_BYTES)
-        return content.truth(self.log, *self.span, bios, oplog.read(self.directory / "oplog"), kept)
+        operations = oplog.read(self.directory / "oplog")
+        opened = None
+        if self.root:
+            heads = content.heads(operations, self.after.block_bytes)
+            nr_blocks = 2 + max(op.offset + op.length for op in operations) // self.after.block_bytes
+            opened = encrypted.Decryption(self.after.uuid or "", heads, nr_blocks).plain
+        return content.truth(self.log, *self.span, bios, operations, kept, opened)
 
     @cached_property
     def bios(self) -> pl.DataFrame:
@@ -149,7 +157,8 @@ class Recording:
             ordinary = ~pl.col("event").cast(pl.String).is_in(PROBES)
             recorded = recorded.with_tables(fs_events=recorded.fs_events.filter(ordinary))
         tables = link.tables(recorded, requests.link(recorded.block), images, Spool(), mounts=self.mounts)
-        return truth.answered(tables["io"].collect(), self.truth.rows, self.fs_type)
+        below = pl.col("path").str.strip_prefix(f"/{self.root}") if self.root else pl.col("path")
+        return truth.answered(tables["io"].collect().with_columns(below), self.truth.rows, self.fs_type)
 
 
 def table(recording: Recording) -> pl.DataFrame:
