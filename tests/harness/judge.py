@@ -157,8 +157,12 @@ class Recording:
             ordinary = ~pl.col("event").cast(pl.String).is_in(PROBES)
             recorded = recorded.with_tables(fs_events=recorded.fs_events.filter(ordinary))
         tables = link.tables(recorded, requests.link(recorded.block), images, Spool(), mounts=self.mounts)
-        below = pl.col("path").str.strip_prefix(f"/{self.root}") if self.root else pl.col("path")
-        return truth.answered(tables["io"].collect().with_columns(below), self.truth.rows, self.fs_type)
+        io = tables["io"].collect()
+        if self.root:
+            unreadable = tables["files"].filter("name_encrypted").collect()["path"]
+            is_name = ~pl.col("path").is_in(unreadable.implode())
+            io = io.with_columns(path=pl.when(is_name).then(pl.col("path").str.strip_prefix(f"/{self.root}")))
+        return truth.answered(io, self.truth.rows, self.fs_type)
 
 
 def table(recording: Recording) -> pl.DataFrame:
