@@ -106,7 +106,7 @@ def test_a_name_that_the_trace_tells_stands_before_the_ciphertext_of_an_image(tm
     locked = directories(i40="/\\xe1ni", i41="/\\x1dq").with_columns(name_encrypted=pl.lit(True))
     after = replace(fs.read(image, dev=DEV, source="image_after"), files=locked)
     events = fs_events(found(40, "/app"))
-    numbers = locked.select("dev", "ino", "generation", incarnation=pl.lit(1, pl.Int32))
+    numbers = locked.select("dev", "ino", "generation", incarnation=pl.lit(0, pl.Int32))
     staging = Staging("trace.dat", {}, 0, 2000, {"fs_events": events.lazy()})
     images, lives = link.Images(after=after), tracepoints.lives(events)
     table = evidence._files(images, numbers, numbers.clear(), None, lives, staging, {})
