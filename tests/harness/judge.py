@@ -69,8 +69,10 @@ class Recording:
 
     @cached_property
     def dev(self) -> int:
-        """The device under test."""
-        return truth.device(self.staging)
+        """The device under test: the disk, also where the filesystem is on device-mapper above it."""
+        dev = truth.device(self.staging)
+        below = [one["lies_on"] for one in self.described["devices"] if one["dev"] == units.format_dev(dev)]
+        return units.parse_dev(below[0][0]) if below and below[0] else dev
 
     @cached_property
     def fs_dev(self) -> int:
