@@ -49,8 +49,8 @@ are of the generations of Android's: on the architecture of phones, with pages o
 has blocks of 16 KiB, ext4 of 4). *f2fs-dm-crypt* lies on dm-crypt with a cipher that leaves the content as it is;
 *fscrypt* is in a directory with a policy as Android's, its blocks are decrypted (`tests/harness/encrypted.py`).
 What is inferred of owners on ext4 with pages of 16 KiB was stored through memory maps, which does not tell which blocks
-of a page it is. Linux 5.10 does not tell where what dm-crypt wrote on the disk was above it, so that nothing is known of
-it. And before what is encrypted in memory is queued, another process may write to its page: an owner too many is named.
+of a page it is. Linux 5.10 does not tell from where above it dm-crypt writes to the disk, so that nothing is known.
+Before what is encrypted in memory is queued another process may write to its page: then an owner too many is named.
 
 """
 SPOILT = """
