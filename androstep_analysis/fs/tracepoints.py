@@ -269,6 +269,7 @@ def lives(
             gone_ns=pl.col("ts_ns").filter(_deletions()).last(),
             mode=pl.col("mode").drop_nulls().last(),
             has_pages=pl.col("as_pages").any(),
+            is_opened=(pl.col("name").is_not_null() | event.is_in([*DIRECT, *STORES])).any(),
             fs_type=pl.col("fs_type").first(),
         )
     )
@@ -305,12 +306,15 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
     is_root, is_reserved = (ino == root).fill_null(False), (ino < first).fill_null(False)
     is_directory = pl.coalesce(kind == stat.S_IFDIR, is_root | pl.col("is_parent").fill_null(False))
     is_data = pl.coalesce(kind.is_in([stat.S_IFREG, stat.S_IFLNK]), pl.col("has_pages"))
+    # These may be files of quotas, which are not created in a trace, and not opened: only an image tells.
+    may_be_quota = (pl.col("fs_type") == "f2fs") & ino.is_in(tracepoints_f2fs.QUOTA_INODES)
+    may_be_quota &= pl.col("created_ns").is_null() & ~pl.col("is_opened") & (kind != stat.S_IFLNK).fill_null(True)
     block_type = (
         pl.when(ino == journal)
         .then(pl.lit("journal"))
         .when(is_directory & (is_root | ~is_reserved))
         .then(pl.lit("directory"))
-        .when(is_data & ~is_reserved)
+        .when(is_data & ~is_reserved & ~may_be_quota.fill_null(False))
         .then(pl.lit("data"))
         .otherwise(pl.lit("unknown"))
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +16,12 @@ OUT = ROOT / "build" / "harness"
 
 WORKLOAD = ("workload", "roles_drops", "roles_files", "roles_sqlite", "files", "stamp", "oplog", "sqlite_vfs")
 FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+COMPILERS = {
+    "amd64": ("gcc",),
+    "arm64": (sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-fno-sanitize=all"),
+}
+"""By the architecture of Debian that the programs run on."""
+
 SQLITE_FLAGS = ("-O1", "-w", "-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION")
 
 
@@ -38,13 +45,24 @@ def sqlite_source() -> Path:
     return directory
 
 
-def workload() -> Path:
+def workload(architecture: str = "amd64") -> Path:
     """The workload, linked statically: it runs on the host and in a guest without libraries."""
     sources = [SOURCES / f"{name}.c" for name in WORKLOAD]
-    target = OUT / "workload"
+    target = _out(architecture) / "workload"
     with exclusive():
         if _is_older(target, sources):
-            _compile(target, *FLAGS, "-static", f"-I{sqlite_source()}", *map(str, sources), str(_sqlite()), "-lm")
+            flags = (*FLAGS, "-static", f"-I{sqlite_source()}", *map(str, sources))
+            _compile(target, *flags, str(_sqlite(architecture)), "-lm", compiler=COMPILERS[architecture])
+    return target
+
+
+def tool(name: str, architecture: str) -> Path:
+    """A small program of a guest: mapper or locker."""
+    source = SOURCES / f"{name}.c"
+    target = _out(architecture) / name
+    with exclusive():
+        if _is_older(target, [source]):
+            _compile(target, *FLAGS, "-static", str(source), compiler=COMPILERS[architecture])
     return target
 
 
@@ -77,11 +95,16 @@ def disklog() -> Path:
     return target
 
 
-def _sqlite() -> Path:
+def _out(architecture: str) -> Path:
+    return OUT if architecture == "amd64" else OUT / architecture
+
+
+def _sqlite(architecture: str = "amd64") -> Path:
     """SQLite, compiled; the caller holds the lock."""
-    amalgamation = OUT / "sqlite3.o"
+    amalgamation = _out(architecture) / "sqlite3.o"
     if not amalgamation.exists():
-        _compile(amalgamation, "-c", *SQLITE_FLAGS, str(sqlite_source() / "sqlite3.c"))
+        flags = ("-c", *SQLITE_FLAGS, str(sqlite_source() / "sqlite3.c"))
+        _compile(amalgamation, *flags, compiler=COMPILERS[architecture])
     return amalgamation
 
 
@@ -90,8 +113,11 @@ def _is_older(target: Path, sources: list[Path]) -> bool:
     return not target.exists() or target.stat().st_mtime < max(path.stat().st_mtime for path in [*sources, *headers])
 
 
-def _compile(target: Path, *arguments: str) -> None:
+def _compile(target: Path, *arguments: str, compiler: Sequence[str] = COMPILERS["amd64"]) -> None:
     """Compiles beside the target and moves it there: who interrupts it leaves no half program."""
+    target.parent.mkdir(exist_ok=True)
     part = target.with_name(f".{target.name}")
-    subprocess.run(["gcc", "-D_GNU_SOURCE", *arguments, "-o", str(part)], check=True)
+    caches = {f"ZIG_{kind}_CACHE_DIR": str(ROOT / "build" / "zig") for kind in ("LOCAL", "GLOBAL")}
+    command = [*compiler, "-D_GNU_SOURCE", *arguments, "-o", str(part)]
+    subprocess.run(command, check=True, env=os.environ | caches)
     part.replace(target)

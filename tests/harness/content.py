@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -24,10 +25,12 @@ import polars as pl
 
 from harness import devlog, matching, oplog
 from harness.layout import Layout
-from harness.oplog import PAGE_BYTES, Key, Op
+from harness.oplog import Key, Op
 
 SECTOR_BYTES = devlog.SECTOR_BYTES
-PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
+LBLK_BYTES = 4096
+"""What the corpus counts in, whatever a block or page is."""
+
 CELL_BYTES = 64
 CELL_MAGIC = 0x70617453
 
@@ -61,11 +64,6 @@ class Origin(NamedTuple):
     offset: int
     sequence: int | None
 
-    @property
-    def place(self) -> Place:
-        """The page in which it begins."""
-        return Place(self.key, self.offset // PAGE_BYTES)
-
 
 class Block(NamedTuple):
     """A part of a write bio, at most a page, with what the disk got.
@@ -98,14 +96,26 @@ class Truth(NamedTuple):
     unmatched: int
 
 
-def truth(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, operations: list[Op], layout: Layout) -> Truth:
+Opened = Callable[[bytes], bytes | None]
+"""What tells of an encrypted block of the filesystem what it holds; None where it is not one."""
+
+
+def truth(
+    log: devlog.DevLog,
+    first: int,
+    last: int,
+    bios: pl.DataFrame,
+    operations: list[Op],
+    layout: Layout,
+    opened: Opened | None = None,
+) -> Truth:
     """The truth about entries first .. last - 1 of the disk's log.
 
     `bios` (ts, done, sector, nr_sectors, pid of each write bio, in their order) says only when and by whom a write
     came; `done` is null where no completion is known.
     """
-    blocks, unlogged, unmatched = _blocks(log, first, last, bios)
-    known = _Contents(operations)
+    blocks, unlogged, unmatched = _blocks(log, first, last, bios, layout, opened)
+    known = _Contents(operations, layout.page_sectors * SECTOR_BYTES)
     names = oplog.names(operations)
     stamps = _Stamps(operations, names.now)
     writers = _Writers(operations, layout)
@@ -118,8 +128,8 @@ def truth(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, operati
             row: dict[str, Any] = {name: getattr(block, name) for name in ROW_OF_BLOCK}
             if isinstance(origin, Origin):
                 origin = origin._replace(key=names.now.get(origin.key, origin.key))
-                key, page = origin.place
-                row |= {"kind": "data", "subtype": None, "ino": key.ino, "gen": key.generation, "lblk": page}
+                key, lblk = origin.key, origin.offset // LBLK_BYTES
+                row |= {"kind": "data", "subtype": None, "ino": key.ino, "gen": key.generation, "lblk": lblk}
                 row |= {"offset_bytes": origin.offset}
                 row |= {"writer_pids": writers.of(block, origin), "names": names.of.get(key, [])}
                 row |= {"in_final_image": key in names.live}
@@ -142,7 +152,7 @@ def _told(
     if fixed == layout.of_place(block.sector + block.sectors - 1):
         origin = fixed or stamps.origin(block) or known.origin(block)
         if isinstance(origin, Origin):
-            to_page_end = PAGE_SECTORS - origin.offset % PAGE_BYTES // SECTOR_BYTES
+            to_page_end = layout.page_sectors - origin.offset // SECTOR_BYTES % layout.page_sectors
             if to_page_end >= block.sectors:
                 yield block, origin
                 return
@@ -177,7 +187,9 @@ def save(rows: pl.DataFrame, directory: Path) -> None:
     (directory / "ground_truth.json.gz").write_bytes(gzip.compress(json.dumps({"writes": rows.to_dicts()}).encode()))
 
 
-def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tuple[list[Block], list[int], int]:
+def _blocks(
+    log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, layout: Layout, opened: Opened | None
+) -> tuple[list[Block], list[int], int]:
     """What the disk got, in its order; when bios came that it did not get (latest first); how many sectors differ."""
     queued = (
         bios.with_row_index("bio")
@@ -200,7 +212,7 @@ def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tu
             ts=pl.coalesce("ts", "latest_ns"),
             since=pl.coalesce("ts", "earliest_ns"),
             # The pages of a bio follow one another from its first sector.
-            page=(pl.col("sector") - pl.coalesce("bio_sector", "begin")) // PAGE_SECTORS,
+            page=(pl.col("sector") - pl.coalesce("bio_sector", "begin")) // layout.page_sectors,
         )
         .sort("entry", "sector")
     )
@@ -215,10 +227,13 @@ def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tu
             "position",
         )
     )
-    content = np.zeros((groups.height, PAGE_BYTES), np.uint8)
+    content = np.zeros((groups.height, layout.page_sectors * SECTOR_BYTES), np.uint8)
     for row, positions in enumerate(groups["position"].to_list()):
         for inside, position in enumerate(positions):
             content[row, inside * SECTOR_BYTES :][:SECTOR_BYTES] = log.content[position : position + SECTOR_BYTES]
+    if opened:
+        for row, (sector, sectors) in enumerate(groups.select("sector", "sectors").iter_rows()):
+            _open(content[row], sector, sectors, layout, opened)
     cells = _cells(content)
     fields = groups.select("ts", "since", "sector", "sectors", "bio", "bio_sector", "pid").iter_rows()
     blocks = [
@@ -228,6 +243,25 @@ def _blocks(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame) -> tu
     without = reached.filter(pl.col("bio").is_null())
     differing = pl.concat([unlogged["sector"], without["sector"]]).n_unique()
     return blocks, unlogged["ts"].unique().sort(descending=True).to_list(), differing
+
+
+def _open(content: Bytes, sector: int, sectors: int, layout: Layout, opened: Opened) -> None:
+    """Puts in place of encrypted blocks in a page's content what they hold."""
+    for at in range(0, sectors - layout.block_sectors + 1, layout.block_sectors):
+        block = content[at * SECTOR_BYTES : (at + layout.block_sectors) * SECTOR_BYTES]
+        if not layout.of_place(sector + at) and (plain := opened(block.tobytes())):
+            block[:] = np.frombuffer(plain, np.uint8)
+
+
+def heads(operations: list[Op], block_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """The first 16 bytes that blocks of files may have had, with the inode."""
+    pages: dict[Key, dict[int, bytearray]] = defaultdict(dict)
+    for op in operations:
+        yield op.key.ino, bytes(16)
+        yield op.key.ino, struct.pack("<IIQ", CELL_MAGIC, op.pid, op.key.ino)
+        if op.op in (oplog.DATA, oplog.SNAPSHOT):
+            for _, changed in _write(pages[op.key], block_bytes, op.offset, op.payload):
+                yield op.key.ino, bytes(changed[:16])
 
 
 def _cells(content: Bytes) -> npt.NDArray[Any]:
@@ -295,17 +329,18 @@ class _Version:
 class _Contents:
     """All contents that pages had which were written without stamps, by hash of the page and of its sectors."""
 
-    def __init__(self, operations: list[Op]) -> None:
+    def __init__(self, operations: list[Op], page_bytes: int) -> None:
+        self._page_bytes = page_bytes
         self._pages: dict[bytes, list[_Version]] = defaultdict(list)
         self._sectors: dict[bytes, list[tuple[int, _Version]]] = defaultdict(list)
         self._latest: dict[Place, _Version] = {}
         pages: dict[Key, dict[int, bytearray]] = defaultdict(dict)
         for op in operations:
             if op.op in (oplog.DATA, oplog.SNAPSHOT):
-                for page, changed in _write(pages[op.key], op.offset, op.payload):
+                for page, changed in _write(pages[op.key], page_bytes, op.offset, op.payload):
                     self._add(op, page, bytes(changed))
             elif op.op == oplog.TRUNCATE and op.key in pages:
-                for page, changed in _truncate(pages[op.key], op.offset):
+                for page, changed in _truncate(pages[op.key], page_bytes, op.offset):
                     self._add(op, page, bytes(changed))
 
     def _add(self, op: Op, page: int, content: bytes) -> None:
@@ -322,7 +357,7 @@ class _Contents:
         """The page that held this at the time, or before; why that is not clear; None where no page ever did."""
         if not any(block.content):
             return None
-        versions = [(v.place.page * PAGE_BYTES, v) for v in self._pages.get(_digest(block.content), ())]
+        versions = [(self._begin(v), v) for v in self._pages.get(_digest(block.content), ())]
         earlier = [(begin, version) for begin, version in versions if version.ts_ns <= block.ts]
         if not earlier:
             earlier = self._parts(block)
@@ -335,12 +370,18 @@ class _Contents:
             return "content of a file that was gone before it was identified"
         return Origin(found[-1][1].place.key, found[-1][0], found[-1][1].sequence) if found else None
 
+    def _begin(self, version: _Version) -> int:
+        """The byte of the file at which its page begins."""
+        return version.place.page * self._page_bytes
+
     def _parts(self, block: Block) -> list[tuple[int, _Version]]:
         """Where in its file the block would begin, and the last of the pages, of which these sectors were a part."""
         found: list[dict[tuple[Key, int], _Version]] = []
         for number, sector in _used_sectors(block.content):
             versions = [(at - number, v) for at, v in self._sectors.get(_digest(sector), ()) if v.ts_ns <= block.ts]
-            begins = {(v.place.key, v.place.page * PAGE_BYTES + inside * SECTOR_BYTES): v for inside, v in versions}
+            begins = {
+                (v.place.key, v.place.page * self._page_bytes + inside * SECTOR_BYTES): v for inside, v in versions
+            }
             found.append(begins)
         everywhere = set.intersection(*(set(places) for places in found))
         return [(place[1], version) for place, version in found[0].items() if place in everywhere and place[1] >= 0]
@@ -357,33 +398,36 @@ def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=16).digest()
 
 
-def _write(pages: dict[int, bytearray], offset: int, payload: bytes) -> Iterator[tuple[int, bytearray]]:
+def _write(
+    pages: dict[int, bytearray], page_bytes: int, offset: int, payload: bytes
+) -> Iterator[tuple[int, bytearray]]:
     done = 0
     while done < len(payload):
-        page, inside = divmod(offset + done, PAGE_BYTES)
-        part = payload[done : done + PAGE_BYTES - inside]
-        content = pages.setdefault(page, bytearray(PAGE_BYTES))
+        page, inside = divmod(offset + done, page_bytes)
+        part = payload[done : done + page_bytes - inside]
+        content = pages.setdefault(page, bytearray(page_bytes))
         content[inside : inside + len(part)] = part
         done += len(part)
         yield page, content
 
 
-def _truncate(pages: dict[int, bytearray], size: int) -> Iterator[tuple[int, bytearray]]:
-    last, inside = divmod(size, PAGE_BYTES)
+def _truncate(pages: dict[int, bytearray], page_bytes: int, size: int) -> Iterator[tuple[int, bytearray]]:
+    last, inside = divmod(size, page_bytes)
     for page in [page for page in pages if page > last or (page == last and inside == 0)]:
         del pages[page]
     if last in pages:
-        pages[last][inside:] = bytes(PAGE_BYTES - inside)
+        pages[last][inside:] = bytes(page_bytes - inside)
         yield last, pages[last]
 
 
 class _Writers:
-    """Who wrote to each page and is not on the disk yet."""
+    """Who wrote to each of the filesystem's blocks and is not on the disk yet."""
 
     def __init__(self, operations: list[Op], layout: Layout) -> None:
-        self._pending = oplog.page_writes(operations, has_holes=layout.has_holes)
-        self._span = {op.sequence: (op.offset, op.offset + op.length) for op in operations}
+        self._page_sectors = layout.page_sectors
+        self._page_blocks = layout.page_sectors // layout.block_sectors
         self._block_bytes = layout.block_sectors * SECTOR_BYTES
+        self._pending = oplog.block_writes(operations, self._block_bytes, has_holes=layout.has_holes)
         self._unclear = -1
 
     def unclear_at(self, ts: int) -> None:
@@ -399,27 +443,30 @@ class _Writers:
         of an unknown page may have been this one with the earlier writes; and where they wrote different blocks of the
         page, it depends on whom one asks, of the page or of the block.
         """
-        place, sequence = origin.place, origin.sequence
-        pending = self._pending.get(place, [])
-        if sequence is None:
+        if origin.sequence is None:
             return []
-        pending = [write for write in pending if sequence < write.gone]
-        included = [write for write in pending if write.sequence <= sequence and write.ts_ns <= block.ts]
-        self._pending[place] = [write for write in pending if write not in included]
-        pids = {write.pid for write in included}
-        others = {write.pid for write in pending if write.ts_ns <= block.ts < write.done_ns}
-        if block.sectors < PAGE_SECTORS:
-            others |= {write.pid for write in pending}
-        if len(pids | others) > 1 and (others or self._unclear > included[0].ts_ns):
+        first = origin.offset // self._block_bytes
+        last = (origin.offset + block.sectors * SECTOR_BYTES - 1) // self._block_bytes
+        begin = first // self._page_blocks * self._page_blocks
+        pending = {
+            number: [write for write in self._writes(origin.key, number) if origin.sequence < write.gone]
+            for number in range(begin, max(begin + self._page_blocks, last + 1))
+        }
+        included = {
+            number: [w for w in pending[number] if w.sequence <= origin.sequence and w.ts_ns <= block.ts]
+            for number in range(first, last + 1)
+        }
+        for number, writes in included.items():
+            self._pending[origin.key, number] = [write for write in pending[number] if write not in writes]
+        pids = {write.pid for writes in included.values() for write in writes}
+        others = {w.pid for number in included for w in pending[number] if w.ts_ns <= block.ts < w.done_ns}
+        if block.sectors < self._page_sectors:
+            others |= {write.pid for writes in pending.values() for write in writes}
+        if len(pids | others) > 1 and (others or self._unclear > min(w.ts_ns for ws in included.values() for w in ws)):
             return []
-        if len(pids) > 1 and any(
-            {write.pid for write in included if self._meets(write.sequence, at)} != pids
-            for at in range(origin.offset, origin.offset + block.sectors * SECTOR_BYTES, self._block_bytes)
-        ):
+        if len(pids) > 1 and any({write.pid for write in writes} != pids for writes in included.values()):
             return []
         return sorted(pids)
 
-    def _meets(self, sequence: int, at: int) -> bool:
-        """Whether a write changed the filesystem's block that begins at this byte of the file."""
-        first, end = self._span[sequence]
-        return first < at + self._block_bytes and at < end
+    def _writes(self, key: Key, number: int) -> list[oplog.Write]:
+        return self._pending.get((key, number), [])

@@ -1,28 +1,52 @@
 """A recording in a virtual machine without acceleration: any filesystem of Debian's kernel. Needs no root.
 
 The disk under test is behind QEMU's blklogwrites; a second disk takes a tar archive of what the guest recorded.
+Guests are of this machine's kind or of another, whichever kernel is wanted of them (kernel.py).
 """
 
 from __future__ import annotations
 
+import lzma
 import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from support.needs import needs
 
 from androstep_analysis.datasets.unpack import unpack
-from harness import build, kernel
+from harness import archive, build, kernel
 from harness.made import Made
+
+DATA = Path(__file__).parents[1] / "data"
 
 FS_BYTES = 300 << 20
 """FAT32 needs 65,525 clusters of 4 KiB."""
 MARK_BYTE = FS_BYTES
 DISK_BYTES = FS_BYTES + (1 << 20)
 RESULT_BYTES = 512 << 20
-PATIENCE_S = 150
+PATIENCE_S = 300
+
+
+class Machine(NamedTuple):
+    """How QEMU makes a machine of an architecture of Debian's, and what a kernel is to be told of it."""
+
+    program: str
+    arguments: tuple[str, ...]
+    options: str
+
+
+MACHINES = {
+    "amd64": Machine(
+        "qemu-system-x86_64",
+        ("-accel", "tcg", "-cpu", "max"),
+        # On a busy machine the timer may be late, for which a kernel that checks it would panic.
+        "console=ttyS0 mitigations=off tsc=reliable no_timer_check",
+    ),
+    "arm64": Machine("qemu-system-aarch64", ("-accel", "tcg", "-M", "virt", "-cpu", "cortex-a76"), "console=ttyAMA0"),
+}
 
 MKFS = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-b", "4096"),
@@ -54,13 +78,14 @@ poweroff -f
 
 RUN = """set -x
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs; echo 200 >/proc/sys/vm/dirty_expire_centisecs
-attach() {{ mount -t {fs_type} -o {options} /dev/vda /mnt; }}
+attach() {{ mount -t {fs_type} -o {options} {device} /mnt && {unlock}; }}
 mark() {{ workload mark /dev/vda {mark_byte} $1; }}
-attach && workload prep /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark prepared && attach || return
+{map} || return
+attach && workload prep {root} /tmp/out/oplog {seed} {size} && umount /mnt && mark prepared && attach || return
 {once_mounted}
-iotrace -o /tmp/out/recording --device /dev/vda --preset {preset} -- sh -c '
+iotrace -o /tmp/out/recording --device {device} --preset {preset} -- sh -c '
   mark() {{ workload mark /dev/vda {mark_byte} $1; }}
-  mark begin && workload run /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark end
+  mark begin && workload run {root} /tmp/out/oplog {seed} {size} && umount /mnt && mark end
 '
 """
 
@@ -70,19 +95,24 @@ iotrace -o /tmp/out/recording --device /dev/vda --preset block+fs+syscalls -- {s
 """
 
 
-def missing() -> str | None:
-    """Why there can be no guest here, or None."""
-    programs = ("qemu-system-x86_64", "busybox", "cpio", "gcc", "dpkg-deb", *(MKFS[name][0] for name in TESTED))
+def missing(architecture: str = "amd64") -> str | None:
+    """Why there can be no guest of this architecture here, or None."""
+    programs = (MACHINES[architecture].program, "cpio", "gcc", *(MKFS[name][0] for name in TESTED))
     lacking = [program for program in programs if shutil.which(program) is None]
-    return f"needs {', '.join(lacking)}" if lacking else None
+    return f"needs {', '.join(lacking)}" if lacking else archive.missing()
 
 
 def record(
     directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: int = 8, preset: str = "block+fs"
 ) -> None:
     """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made in the guest."""
+    root = f"/mnt/{made.encrypted}" if made.encrypted else "/mnt"
     script = RUN.format(
         fs_type=made.fs_type,
+        device="/dev/dm-0" if made.mapped else "/dev/vda",
+        root=root,
+        unlock=shlex.join(["locker", "/mnt", root]) if made.encrypted else "true",
+        map=shlex.join(["mapper", str(FS_BYTES // 512), *made.mapped]) if made.mapped else "true",
         options=made.options,
         once_mounted=made.once_mounted,
         seed=seed,
@@ -90,8 +120,13 @@ def record(
         mark_byte=MARK_BYTE,
         preset=preset,
     )
-    programs = [build.workload(), iotrace]
-    run(directory, made.fs_type, programs, script, made.cpus, mkfs=made.mkfs, debugfs=made.debugfs)
+    architecture = made.kernel.architecture
+    tools = [build.tool(name, architecture) for name in ("mapper", "locker")]
+    programs = [build.workload(architecture), *tools, iotrace]
+    run(
+        *(directory, made.fs_type, programs, script, made.cpus),
+        **{"mkfs": made.mkfs, "debugfs": made.debugfs, "blank": made.blank, "wanted": made.kernel},
+    )
 
 
 def record_calls(
@@ -126,17 +161,24 @@ def run(
     log_writes: bool = True,
     mkfs: Sequence[str] = (),
     debugfs: str = "",
+    blank: str = "",
+    wanted: kernel.Wanted = kernel.USUAL,
 ) -> None:
     """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
 
-    `mkfs`: further arguments of its mkfs; `debugfs`: a command that then changes it. Leaves in `directory` disk.img,
+    `mkfs`: further arguments of its mkfs, or `blank`: a file of tests/data that has the new filesystem; `debugfs`: a
+    command that then changes it. Leaves in `directory` disk.img,
     base.img, disk.log (all that is written to the disk, unless not `log_writes`) and what the script put into
     /tmp/out. Raises `RuntimeError` where the script fails or does not end.
     """
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(FS_BYTES)
-    subprocess.run([*MKFS[fs_type], *mkfs, image], check=True, stdout=subprocess.DEVNULL)
+    if blank:
+        with lzma.open(DATA / blank) as packed, image.open("r+b") as file:
+            shutil.copyfileobj(packed, file)
+    else:
+        subprocess.run([*MKFS[fs_type], *mkfs, image], check=True, stdout=subprocess.DEVNULL)
     if debugfs:
         subprocess.run(["debugfs", "-w", "-R", debugfs, image], check=True, capture_output=True)
     with image.open("r+b") as file:
@@ -146,9 +188,10 @@ def run(
     with result.open("wb") as file:
         file.truncate(RESULT_BYTES)
     (directory / "disk.log").touch()
-    booted = kernel.debian(() if fs_type in TESTED else (fs_type,))
+    booted = kernel.debian(wanted, () if fs_type in TESTED else (fs_type,))
+    (directory / "kernel").write_text(booted.package)
     initramfs = _initramfs(directory, booted, programs, script)
-    _boot(directory, booted.vmlinuz, initramfs, cpus, log_writes)
+    _boot(directory, MACHINES[wanted.architecture], booted.vmlinuz, initramfs, cpus, log_writes)
     unpack(result, directory, RESULT_BYTES)
     result.unlink()
     log = directory / "guest.log"
@@ -163,18 +206,16 @@ def _initramfs(directory: Path, booted: kernel.Kernel, programs: list[Path], run
     root = directory / "initramfs"
     for name in ("bin", "lib", "lib64", "proc", "sys", "dev", "tmp"):
         (root / name).mkdir(parents=True)
-    busybox = shutil.which("busybox")
-    assert busybox is not None
     (root / "bin" / "sh").symlink_to("busybox")
-    for program in (Path(busybox), *programs):
+    for program in (booted.busybox, *programs):
         shutil.copy(program, root / "bin" / program.name)
         for library in _libraries(program):
             target = root / library.relative_to("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library, target)
-    for module in booted.modules:
-        shutil.copy(module, root / "lib" / module.name)
-    (root / "modules").write_text("\n".join(module.name for module in booted.modules))
+    for path in booted.modules:
+        (root / "lib" / path.name).write_bytes(kernel.module(path))
+    (root / "modules").write_text("\n".join(path.name for path in booted.modules))
     (root / "run.sh").write_text(run)
     (root / "init").write_text(INIT)
     (root / "init").chmod(0o755)
@@ -191,20 +232,16 @@ def _libraries(program: Path) -> list[Path]:
     return [Path(word) for word in listed.split() if word.startswith("/")]
 
 
-def _boot(directory: Path, vmlinuz: Path, initramfs: Path, cpus: int, log_writes: bool) -> None:
+def _boot(directory: Path, machine: Machine, vmlinuz: Path, initramfs: Path, cpus: int, log_writes: bool) -> None:
     logged = (
         *("-blockdev", f"driver=file,node-name=log,filename={directory / 'disk.log'}"),
         *("-blockdev", "driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=512,discard=unmap"),
     )
     command = [
-        *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(cpus), "-m", "1024", "-nodefaults"),
+        *(machine.program, *machine.arguments, "-smp", str(cpus), "-m", "1536", "-nodefaults"),
         *("-nographic", "-no-reboot", "-serial", f"file:{directory / 'console.log'}"),
         *("-kernel", vmlinuz, "-initrd", initramfs),
-        # On a busy machine the timer may be late, for which a kernel that checks it would panic.
-        *(
-            "-append",
-            "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off tsc=reliable no_timer_check rdinit=/init",
-        ),
+        *("-append", f"{machine.options} quiet loglevel=3 panic=-1 rdinit=/init"),
         *("-blockdev", f"driver=file,node-name=image,filename={directory / 'disk.img'},discard=unmap"),
         *(logged if log_writes else ()),
         *("-device", f"virtio-blk-pci,drive={'logged' if log_writes else 'image'},discard=on"),

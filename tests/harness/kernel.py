@@ -1,75 +1,89 @@
-"""The kernel of the guest: Debian's own package, and the modules that a guest needs."""
+"""The kernel of a guest: Debian's own packages, and the modules that a guest needs."""
 
 from __future__ import annotations
 
+import lzma
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import build
-
-PACKAGE = "linux-image-*_amd64.deb"
+from harness import archive
 
 MODULES = (
-    *("virtio_pci", "virtio_blk", "crc32c_generic", "crc32_generic", "ext4", "f2fs"),
+    *("virtio_mmio", "virtio_pci", "virtio_blk", "crc32c_generic", "crc32c_cryptoapi", "crc32_generic", "ext4", "f2fs"),
     *("nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "vfat", "exfat", "dm_mod", "quota_v2", "utf8data", "lz4"),
+    *("crypto_null", "dm_crypt", "aes_generic", "ecb", "xts", "cbc", "cts", "hmac", "sha512_generic"),
 )
-"""What the guest loads; the rest of the list follows from it."""
+"""What the guest loads, where its kernel has not built it in; the rest of the list follows from it."""
+
+
+class Wanted(NamedTuple):
+    """A kernel of Debian's archive."""
+
+    suite: str = "bookworm"
+    architecture: str = "amd64"
+    page_bytes: int = 4096
+
+
+USUAL = Wanted()
 
 
 class Kernel(NamedTuple):
-    """An unpacked kernel package."""
+    """Unpacked packages: a kernel, and the programs of the same suite.
+
+    `package` is the name and version; `modules` their files in the order in which they are loaded.
+    """
 
     package: str
     vmlinuz: Path
     modules: tuple[Path, ...]
+    busybox: Path
 
 
-def debian(further: Sequence[str] = ()) -> Kernel:
-    """The kernel that linux-image-amd64 stands for, fetched once, with `further` modules.
-
-    `OSError` where apt cannot get it.
-    """
-    directory = build.OUT / "kernel"
-    with build.exclusive():
-        directory.mkdir(exist_ok=True)
-        if not list(directory.glob(PACKAGE)):
-            _download(directory)
-        package = max(directory.glob(PACKAGE))
-        unpacked = package.with_suffix("")
-        if not unpacked.is_dir():
-            part = package.with_suffix(".part")
-            subprocess.run(["dpkg-deb", "-x", package, part], check=True)
-            part.rename(unpacked)
-    (vmlinuz,) = unpacked.glob("boot/vmlinuz-*")
-    return Kernel(package.name, vmlinuz, _load_order(unpacked, [*MODULES, *further]))
-
-
-def _download(directory: Path) -> None:
-    depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=False)
-    found = re.search(r"Depends: (linux-image-\S+)", depends.stdout)
-    if found is None:
-        raise OSError("apt knows no package linux-image-amd64")
-    got = subprocess.run(["apt-get", "-qq", "download", found[1]], cwd=directory, capture_output=True, check=False)
-    if got.returncode:
-        raise OSError(f"apt cannot download {found[1]}: {got.stderr.decode(errors='replace').strip()}")
+def debian(wanted: Wanted = USUAL, further: Sequence[str] = ()) -> Kernel:
+    """The newest kernel of a suite, fetched once, with `further` modules. `OSError` where apt cannot get it."""
+    suite, architecture, page_bytes = wanted
+    pages = "" if page_bytes == 4096 else f"-{page_bytes >> 10}k"
+    images = archive.depended_on(suite, architecture, f"linux-image-{architecture}{pages}", "linux-image-")
+    if not images:
+        raise OSError(f"{suite} has no kernel for {architecture} with pages of {page_bytes} bytes")
+    # Newer packages bring nothing themselves.
+    parts = [
+        part
+        for begin in ("linux-binary-", "linux-modules-")
+        for part in archive.depended_on(suite, architecture, images[0], begin)
+    ]
+    roots = [archive.package(suite, architecture, name) for name in (images[0], *parts)]
+    (vmlinuz,) = (path for root in roots for path in root.rglob("vmlinuz*"))
+    files = [path for root in roots for path in root.glob("**/lib/modules/*/kernel/**/*.ko*")]
+    (busybox,) = archive.package(suite, architecture, "busybox-static").glob("**/bin/busybox")
+    return Kernel(roots[0].name, vmlinuz, _load_order(files, [*MODULES, *further]), busybox)
 
 
-def _load_order(unpacked: Path, names: Sequence[str]) -> tuple[Path, ...]:
+def module(path: Path) -> bytes:
+    """What is in the file of a module, unpacked."""
+    content = path.read_bytes()
+    return lzma.decompress(content) if path.suffix == ".xz" else content
+
+
+def _name(path: Path) -> str:
+    return path.name.partition(".")[0].replace("-", "_")
+
+
+def _load_order(paths: Sequence[Path], names: Sequence[str]) -> tuple[Path, ...]:
     """The modules `names` with what they depend on before them.
 
     The package has no modules.dep: each module names its own.
     """
-    files = {path.stem.replace("-", "_"): path for path in unpacked.glob("lib/modules/*/kernel/**/*.ko")}
+    files = {_name(path): path for path in paths}
     order: list[Path] = []
 
     def add(name: str) -> None:
         path = files.get(name.replace("-", "_"))
         if path is None or path in order:
             return
-        found = re.search(rb"\0depends=([^\0]*)\0", path.read_bytes())
+        found = re.search(rb"\0depends=([^\0]*)\0", module(path))
         for needed in found[1].decode().split(",") if found else ():
             add(needed)
         order.append(path)

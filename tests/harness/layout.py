@@ -19,18 +19,17 @@ Kind = tuple[str, str]
 class Layout(NamedTuple):
     """What a filesystem keeps where.
 
-    `block_sectors`: the least it gives to a file, at most a page; `of_place` tells what a sector is that never is a
-    file's; `of_content` what a block of another place is. Both return None where they cannot tell. Where no file
-    `has_holes` (FAT, exFAT), a write behind the end of a file also fills with zeros what lies between.
+    `block_sectors`: the least it gives to a file, at most a page, which has `page_sectors`; `of_place` tells what a
+    sector is that never is a file's; `of_content` what a block of another place is. Both return None where they cannot
+    tell. Where no file `has_holes` (FAT, exFAT), a write behind the end of a file also fills with zeros what lies
+    between.
     """
 
     block_sectors: int
     of_place: Callable[[int], Kind | None]
     of_content: Callable[[bytes], Kind | None]
     has_holes: bool = True
-
-
-PAGE_SECTORS = 8
+    page_sectors: int = 8
 
 
 class _Areas:
@@ -47,11 +46,12 @@ class _Areas:
         return self._areas[at][2]
 
 
-def ext4(image: Path) -> Layout:
+def ext4(image: Path, page_sectors: int = 8) -> Layout:
     """By dumpe2fs and debugfs; directory, map and attribute blocks by what they hold."""
     groups = _run("dumpe2fs", image)
     block_bytes, nr_blocks = (int(_field(groups, name)) for name in ("Block size", "Block count"))
     step = block_bytes // 512
+    has_indirect = not re.search(r"(?m)^Filesystem features:.*\bextents?\b", groups)
     patterns = {
         "superblock": r"superblock at (\d+)",
         "group_descriptors": r"Group descriptors at (\d+)-(\d+)",
@@ -76,17 +76,25 @@ def ext4(image: Path) -> Layout:
             return "metadata", "attributes"
         if _is_ext4_directory(content):
             return "metadata", "directory"
+        if _is_quota(content):
+            return "metadata", "quota"
+        if not has_indirect:  # a file's small numbers may look the same
+            return None
         numbers = struct.unpack(f"<{len(content) // 4}I", content)
         return ("metadata", "indirect") if any(numbers) and max(numbers) < nr_blocks else None
 
     areas = _Areas((first * step, (last + 1) * step, kind) for first, last, kind in runs)
-    return Layout(min(step, PAGE_SECTORS), areas, of_content)
+    return Layout(min(step, page_sectors), areas, of_content, page_sectors=page_sectors)
 
 
 def _field(text: str, name: str) -> str:
     found = re.search(rf"(?m)^{name}:\s*(\S+)$", text)
     assert found is not None, name
     return found[1]
+
+
+QUOTA_MAGICS = (b"\x11\x1f\xc0\xd9", b"\x27\x19\xc0\xd9", b"\x14\x3f\xc0\xd9")
+"""What the files of quotas of users, groups and projects begin with (Linux fs/quota/quotaio_v2.h)."""
 
 
 def _is_ext4_directory(content: bytes) -> bool:
@@ -99,45 +107,61 @@ def _is_ext4_directory(content: bytes) -> bool:
     return at == len(content)
 
 
-def f2fs(image: Path) -> Layout:
+def _is_quota(content: bytes) -> bool:
+    """Blocks of 1024 bytes: a header; four levels of numbers of the others; entries of 72 bytes behind their number."""
+    if content[:4] in QUOTA_MAGICS:
+        return True
+    if len(content) < 2048:
+        return False
+    numbers = struct.unpack_from("<256I", content)
+    before, after, entries, *padding = struct.unpack_from("<IIHHI", content, 1024)
+    return 0 < max(numbers) < 64 and before == after == 0 and 0 < entries <= 14 and not any(padding)
+
+
+def f2fs(image: Path, page_sectors: int = 8) -> Layout:
     """By the addresses in the superblock; node blocks by their footer, directories by their bitmap."""
     with image.open("rb") as file:
         file.seek(1024)
         superblock = file.read(1024)
+        step = (1 << struct.unpack_from("<I", superblock, 16)[0]) // 512
         starts = struct.unpack_from("<5I", superblock, 76)
-        file.seek(starts[0] * PAGE_SECTORS * 512)
+        file.seek(starts[0] * step * 512)
         (version,) = struct.unpack("<Q", file.read(8))
     names = ("superblock", "checkpoint", "sit", "nat", "ssa")
     areas = _Areas(
-        (first * PAGE_SECTORS, end * PAGE_SECTORS, ("metadata", name))
+        (first * step, end * step, ("metadata", name))
         for name, first, end in zip(names, (0, *starts[:4]), starts, strict=True)
     )
 
     def of_content(content: bytes) -> Kind | None:
-        if len(content) < 4096:
+        if len(content) < step * 512:
             return None
         if _is_f2fs_node(content, version):
             return "node", "node"
+        if _is_quota(content):
+            return "metadata", "quota"
         return ("metadata", "directory") if _is_f2fs_directory(content) else None
 
-    return Layout(PAGE_SECTORS, areas, of_content)
+    return Layout(step, areas, of_content, page_sectors=page_sectors)
 
 
 def _is_f2fs_node(content: bytes, version: int) -> bool:
     """The footer has the version of a checkpoint not long ago, in the lower half of that field."""
-    nid, ino, _, checkpoint, _ = struct.unpack_from("<IIIQI", content, 4072)
+    nid, ino, _, checkpoint, _ = struct.unpack_from("<IIIQI", content, len(content) - 24)
     return 0 < nid < 1 << 20 and 0 < ino < 1 << 20 and (version - checkpoint) & 0xFFFFFFFF < 10000
 
 
 def _is_f2fs_directory(content: bytes) -> bool:
-    """214 slots: a bitmap of them, 11-byte entries (hash, ino, name length, type), 8-byte parts of names."""
-    used = [slot for slot in range(214) if content[slot // 8] >> slot % 8 & 1]
-    heads = [struct.unpack_from("<IIHB", content, 30 + 11 * slot) for slot in used]
+    """A bitmap of slots, 11-byte entries (hash, ino, name length, type), 8-byte parts of names, at the block's end."""
+    slots = 8 * len(content) // (8 * 19 + 1)
+    used = [slot for slot in range(slots) if content[slot // 8] >> slot % 8 & 1]
+    first = len(content) - 19 * slots
+    heads = [struct.unpack_from("<IIHB", content, first + 11 * slot) for slot in used]
     named = [(ino, length, kind) for _, ino, length, kind in heads if length]
     return bool(named) and all(0 < ino < 1 << 20 and length < 256 and 0 < kind < 8 for ino, length, kind in named)
 
 
-def vfat(image: Path) -> Layout:
+def vfat(image: Path, page_sectors: int = 8) -> Layout:
     """By the boot record; directories by their entries."""
     with image.open("rb") as file:
         boot = file.read(512)
@@ -156,7 +180,7 @@ def vfat(image: Path) -> Layout:
     def of_content(content: bytes) -> Kind | None:
         return ("metadata", "directory") if _is_fat_directory(content) else None
 
-    return Layout(min(boot[13], PAGE_SECTORS), areas, of_content, has_holes=False)
+    return Layout(min(boot[13], page_sectors), areas, of_content, has_holes=False, page_sectors=page_sectors)
 
 
 def _entries(content: bytes) -> list[bytes]:
@@ -174,7 +198,7 @@ def _is_fat_directory(content: bytes) -> bool:
     )
 
 
-def exfat(image: Path) -> Layout:
+def exfat(image: Path, page_sectors: int = 8) -> Layout:
     """By the boot record and the entries of the root directory; other directories by their entries."""
     with image.open("rb") as file:
         boot = file.read(512)
@@ -195,7 +219,8 @@ def exfat(image: Path) -> Layout:
         known = {0x81, 0x82, 0x83, 0x85, 0xC0, 0xC1, 0x05, 0x40, 0x41}
         return ("metadata", "directory") if kinds and kinds <= known else None
 
-    return Layout(min(cluster_sectors, PAGE_SECTORS), _Areas(areas), of_content, has_holes=False)
+    block = min(cluster_sectors, page_sectors)
+    return Layout(block, _Areas(areas), of_content, has_holes=False, page_sectors=page_sectors)
 
 
 LAYOUTS = {"ext4": ext4, "f2fs": f2fs, "vfat": vfat, "exfat": exfat}

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-PAGE_BYTES = 4096
-
 (
     *(OPEN, STAMP, DATA, STORE, SNAPSHOT, TRUNCATE, UNLINK, RENAME, LINK, COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN),
     DROP,
@@ -134,9 +132,9 @@ def moves(operations: list[Op]) -> dict[Key, list[Move]]:
 
 
 class Write(NamedTuple):
-    """A write to a page, which some time between `ts_ns` and `done_ns` changed it.
+    """A write to a block, which some time between `ts_ns` and `done_ns` changed it.
 
-    `gone` is the sequence number of the operation that dropped the page with it, if one did: what the page holds
+    `gone` is the sequence number of the operation that dropped the block with it, if one did: what the block holds
     later has nothing of it.
     """
 
@@ -147,38 +145,40 @@ class Write(NamedTuple):
     gone: int = sys.maxsize
 
 
-def page_writes(operations: list[Op], *, has_holes: bool = True) -> dict[tuple[Key, int], list[Write]]:
-    """The writes of the run to each page of each file, in the order of their sequence numbers.
+def block_writes(
+    operations: list[Op], block_bytes: int, *, has_holes: bool = True
+) -> dict[tuple[Key, int], list[Write]]:
+    """The writes of the run to each block of each file, in the order of their sequence numbers.
 
-    Where files have no holes, a write behind the end is one to all pages from there on.
+    Where files have no holes, a write behind the end is one to all blocks from there on.
     """
     size: dict[Key, int] = {}
     found: dict[Key, dict[int, list[Write]]] = {}
     run = next(op.sequence for op in operations if op.op == RUN)
     moved = {(key, move.sequence) for key, done in moves(operations).items() for move in done}
     for op in operations:
-        pages = found.setdefault(op.key, {})
+        blocks = found.setdefault(op.key, {})
         if op.op in (STAMP, DATA, STORE) and op.length and op.sequence > run:
             write = Write(op.sequence, op.pid, op.ts_ns, op.done_ns)
             begin = op.offset if has_holes else min(op.offset, size.get(op.key, 0))
-            for page in range(begin // PAGE_BYTES, (op.offset + op.length - 1) // PAGE_BYTES + 1):
-                pages.setdefault(page, []).append(write)
+            for block in range(begin // block_bytes, (op.offset + op.length - 1) // block_bytes + 1):
+                blocks.setdefault(block, []).append(write)
         if op.op in (STAMP, DATA, STORE):
             size[op.key] = max(size.get(op.key, 0), op.offset + op.length)
         elif op.op == TRUNCATE:
             size[op.key] = op.offset
         if op.op in (TRUNCATE, DROP) or (op.key, op.sequence) in moved:
-            first, last = _dropped(op)
-            for page in pages:
-                if first <= page < last:
-                    pages[page] = [write._replace(gone=min(write.gone, op.sequence)) for write in pages[page]]
-    return {(key, page): writes for key, pages in found.items() for page, writes in pages.items()}
+            first, last = _dropped(op, block_bytes)
+            for block in blocks:
+                if first <= block < last:
+                    blocks[block] = [write._replace(gone=min(write.gone, op.sequence)) for write in blocks[block]]
+    return {(key, block): writes for key, blocks in found.items() for block, writes in blocks.items()}
 
 
-def _dropped(op: Op) -> tuple[int, int]:
-    """The pages that an operation drops whole, as a range; one that is cut keeps what the rest holds.
+def _dropped(op: Op, block_bytes: int) -> tuple[int, int]:
+    """The blocks that an operation drops whole, as a range; one that is cut keeps what the rest holds.
 
     A range that is collapsed or inserted moves what is behind it; that was written out before.
     """
-    last = (op.offset + op.length) // PAGE_BYTES if op.op == DROP else sys.maxsize
-    return -(-op.offset // PAGE_BYTES), last
+    last = (op.offset + op.length) // block_bytes if op.op == DROP else sys.maxsize
+    return -(-op.offset // block_bytes), last

@@ -8,6 +8,7 @@ from support.needs import needs
 
 from harness import build, guest, host, kernel
 from harness.judge import Recording
+from harness.kernel import Wanted
 from harness.made import Made
 
 EXT3 = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,sparse_super,large_file"
@@ -33,7 +34,7 @@ RECORDINGS = {
     "vfat": Made("vfat"),
     "exfat": Made("exfat"),
 }
-"""What every run of the tests records."""
+"""One of each kind, on this machine or with the kernel that guests have when nothing else is wanted."""
 
 FURTHER = {
     "ext4-1k": _ext4("-b", "1024"),
@@ -61,20 +62,85 @@ FURTHER = {
 }
 """What `make truth` records besides."""
 
-ALL = RECORDINGS | FURTHER
+KERNELS = {
+    "arm64-5.10": Wanted("bullseye", "arm64"),
+    "arm64-6.1": Wanted("bookworm", "arm64"),
+    "arm64-6.12": Wanted("trixie", "arm64"),
+    "arm64-6.12-16k": Wanted("trixie", "arm64", 16384),
+    "arm64-sid": Wanted("sid", "arm64"),
+    "arm64-sid-16k": Wanted("sid", "arm64", 16384),
+    "amd64-6.12": Wanted("trixie"),
+}
+"""The generations of kernels that Android has, or will have: Debian's are configured much like them."""
+
+BESIDES = ("arm64-5.10", "arm64-6.12-16k", "arm64-sid")
+"""Kernels on which more than ext4 and F2FS is recorded."""
+
+F2FS_FEATURES = "extra_attr,project_quota,quota,verity,encrypt,compression"
+
+
+F2FS_16K = "f2fs_16k.img.xz"
+"""Made with these features and casefold by `mkfs.f2fs -b 16384` of March 2024: that of f2fs-tools 1.16, the newest that
+Debian has, makes no blocks of 16 KiB, which F2FS has where pages are as large."""
+
+
+def _of_android(kernel: Wanted) -> dict[str, Made]:
+    """Filesystems as Android makes and mounts them, as far as the kernel knows it."""
+    ext4 = (*ANDROID[:1], f"{ANDROID[1]},verity,quota,project", *ANDROID[2:])
+    features, options, further = F2FS_FEATURES, "inlinecrypt,atgc", ()
+    if kernel.suite != "bullseye":
+        # Since Linux 5.12, and 5.13 together with encryption.
+        features, options, further = f"{features},casefold", f"{options},checkpoint_merge", ("-C", "utf8")
+    blank = F2FS_16K if kernel.page_bytes == 16384 else ""
+    return {
+        "ext4": Made("ext4", ext4, "noatime,noauto_da_alloc,discard", kernel=kernel),
+        "f2fs": Made("f2fs", ("-O", features, *further), f"noatime,{options}", kernel=kernel, blank=blank),
+    }
+
+
+PLAIN = ("crypt", "cipher_null-ecb - 0 /dev/vda 0")
+"""Requests go the way through dm-crypt and its threads, and what reaches the disk can still be read."""
+
+
+def _besides(kernel: Wanted) -> dict[str, Made]:
+    """What else phones have: cards, compressed files, several CPUs."""
+    ext4, f2fs = _of_android(kernel).values()
+    stable = tuple(arg.replace("encrypt", "encrypt,stable_inodes") for arg in ext4.mkfs)
+    compressed = f"{f2fs.options},compress_algorithm=lz4,compress_extension=*"
+    return {
+        "f2fs-compressed": f2fs._replace(options=compressed),
+        "f2fs-two-cpus": f2fs._replace(cpus=2),
+        "ext4-fscrypt": ext4._replace(mkfs=stable, encrypted="secret"),
+        "f2fs-fscrypt": f2fs._replace(encrypted="secret"),
+        "f2fs-dm-crypt": f2fs._replace(mapped=PLAIN),
+        "vfat": Made("vfat", kernel=kernel),
+        "exfat": Made("exfat", kernel=kernel),
+    }
+
+
+BY_KERNEL = {
+    f"{name}-{fs_type}": made
+    for name, kernel in KERNELS.items()
+    for fs_type, made in (_of_android(kernel) | (_besides(kernel) if name in BESIDES else {})).items()
+}
+
+TESTED = (*RECORDINGS, "arm64-5.10-f2fs", "arm64-6.12-16k-ext4")
+"""What every run of the tests records: of the kernels the oldest, and one whose pages are larger than blocks."""
+
+ALL = RECORDINGS | FURTHER | BY_KERNEL
 
 
 def missing(name: str) -> str | None:
     """Why this recording cannot be made here, or None. Fetches and compiles what it needs."""
     made = ALL[name]
-    lacking = host.missing() if made.on_host else guest.missing()
+    lacking = host.missing() if made.on_host else guest.missing(made.kernel.architecture)
     if lacking is None and not iotrace(made).is_file():
         lacking = f"needs {iotrace(made)}: make probes-tests"
     if lacking is None:
         try:
-            build.workload()
+            build.workload(made.kernel.architecture)
             if not made.on_host:
-                kernel.debian()
+                kernel.debian(made.kernel)
         except OSError as error:
             lacking = f"needs what cannot be fetched: {error}"
     return lacking
@@ -92,9 +158,11 @@ def make(name: str, directory: Path, seed: int = 1) -> Recording:
 def opened(name: str, directory: Path) -> Recording:
     """The recording as `make` left it."""
     made = ALL[name]
-    return Recording(directory, made.fs_type, (host if made.on_host else guest).MARK_BYTE)
+    mark_byte = (host if made.on_host else guest).MARK_BYTE
+    return Recording(directory, made.fs_type, mark_byte, made.kernel.page_bytes, made.encrypted)
 
 
 def iotrace(made: Made) -> Path:
     """The recorder: compiled for this machine, or statically for a guest."""
-    return build.OUT.parent / "probes" / ("native" if made.on_host else "x86_64-linux-musl") / "iotrace"
+    target = {"amd64": "x86_64-linux-musl", "arm64": "aarch64-linux-musl"}[made.kernel.architecture]
+    return build.OUT.parent / "probes" / ("native" if made.on_host else target) / "iotrace"

@@ -1,7 +1,7 @@
 """Records and judges filesystems, and writes docs/truth.md: python tests/harness/table.py [NAME...]
 
 Names are those of recordings.ALL; without any, all of them, one after the other. Those on this machine need root. What
-was measured of each is kept in build/truth/NAME.json; the table has every configuration that is there.
+was measured of each is kept in build/truth/NAME.json; what is not there stays in the document as it was.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,34 @@ RESULTS = build.ROOT / "build" / "truth"
 TABLE = build.ROOT / "docs" / "truth.md"
 
 QUESTIONS = ("file", "file, deleted", "name", "owner", "block type")
+SUMMARY = ("sectors", "open", *QUESTIONS, "wrong facts")
+
+Row = Callable[[dict[str, Any]], list[str]]
 
 HEAD = """# How much of it is true
 
 Every sector that a workload wrote, on every filesystem, held against what table `io` says of it. The truth comes from
 outside: the disk logs what it gets, and the content says of which file, place and process it is
 (`tests/harness/content.py`). `make truth` records all of it anew, in virtual machines and, as root, on a loop device
-(an hour on 2 cores), and writes this table; `python tests/harness/table.py NAME` only one.
+(two hours on 2 cores), and writes this table; `python tests/harness/table.py NAME` only one.
 
 Each cell is *right / inferred and right / inferred and wrong / unknown*, in percent of the sectors, with all evidence:
 the trace with its probes, the image before and the image after. On this machine (ext2 to ext4 but for quota and
 casefold) there are no probes that tell names. *Wrong facts* counts the sectors for which a wrong answer was given as a
 fact, with each of the {runs} combinations of evidence (`judge.RUNS`). *Open* are the blocks of which the truth itself
 is not known: zeros, content that several files had, compressed blocks.
+
+"""
+KERNELS = """
+## By kernel
+
+Filesystems as Android makes and mounts them (`recordings.BY_KERNEL`), in virtual machines with kernels of Debian that
+are of the generations of Android's: on the architecture of phones, with pages of 4 and 16 KiB (of 16 KiB, *16k*, F2FS
+has blocks of 16 KiB, ext4 of 4). *f2fs-dm-crypt* lies on dm-crypt with a cipher that leaves the content as it is;
+*fscrypt* is in a directory with a policy as Android's, its blocks are decrypted (`tests/harness/encrypted.py`).
+What is inferred of owners on ext4 with pages of 16 KiB was stored through memory maps, which does not tell which blocks
+of a page it is. Linux 5.10 does not tell from where above it dm-crypt writes to the disk, so that nothing is known.
+Before what is encrypted in memory is queued another process may write to its page: then an owner too many is named.
 
 """
 SPOILT = """
@@ -52,7 +67,10 @@ def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     for name in sys.argv[1:] or list(recordings.ALL):
         if lacking := recordings.missing(name):
-            sys.exit(f"{name}: {lacking}")
+            if sys.argv[1:]:
+                sys.exit(f"{name}: {lacking}")
+            print(f"{name}: skipped: {lacking}", flush=True)
+            continue
         with tempfile.TemporaryDirectory(prefix="androstep-truth-") as directory:
             began = time.monotonic()
             recording = recordings.make(name, Path(directory))
@@ -65,7 +83,9 @@ def measured(recording: judge.Recording) -> dict[str, Any]:
     """What the table needs of a recording."""
     rows = judge.table(recording).to_dicts()
     known = recording.truth
+    kernel = recording.directory / "kernel"
     return {
+        "kernel": kernel.read_text() if kernel.is_file() else "",
         "lost": recording.staging.lost_events,
         "unmatched": known.unmatched,
         "sectors": int(known.rows["sectors"].sum()),
@@ -76,17 +96,35 @@ def measured(recording: judge.Recording) -> dict[str, Any]:
 
 
 def document() -> str:
-    """The text of docs/truth.md from what was measured."""
+    """The text of docs/truth.md from what was measured, here or before."""
+    before = TABLE.read_text().splitlines()
     gauntlet = RESULTS / "gauntlet.md"
-    spoilt = [SPOILT, gauntlet.read_text()] if gauntlet.is_file() else []
-    return HEAD.format(runs=len(judge.RUNS)) + "\n".join([*_table(), "", *_ordinary(), *spoilt]).rstrip() + "\n"
+    if gauntlet.is_file():
+        spoilt = [SPOILT, gauntlet.read_text()]
+    else:
+        heading = SPOILT.strip().splitlines()[0]
+        spoilt = ["", *before[before.index(heading) :]] if heading in before else []
+    tables = [*_table(before), "", *_ordinary(before), KERNELS + "\n".join(_by_kernel(before))]
+    return HEAD.format(runs=len(judge.RUNS)) + "\n".join([*tables, *spoilt]).rstrip() + "\n"
 
 
-def _results() -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in recordings.ALL:
-        path = RESULTS / f"{name}.json"
-        if path.is_file():
-            yield name, json.loads(path.read_text())
+def _measured(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    found: dict[str, Any] | None = json.loads(path.read_text()) if path.is_file() else None
+    return found
+
+
+def _lines(names: Iterable[str], before: list[str], columns: Sequence[str], row: Row) -> Iterator[str]:
+    """A table with a line for each name of which `row` makes one, or which has one in the document."""
+    yield f"| configuration | {' | '.join(columns)} |"
+    yield "|---|" + "".join("---|" if column == "kernel" else "---:|" for column in columns)
+    kept = {(line.split("|")[1].strip(), line.count("|")): line for line in before if line.count("|") > 1}
+    for name in names:
+        result = _measured(name)
+        if result:
+            yield f"| {name} | {' | '.join(row(result))} |"
+        elif (name, len(columns) + 2) in kept:
+            yield kept[name, len(columns) + 2]
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -94,28 +132,36 @@ def _cell(row: dict[str, Any]) -> str:
     return " / ".join(f"{100 * share:.3g}" for share in shares)
 
 
-def _table() -> Iterator[str]:
-    yield f"| configuration | sectors | open | {' | '.join(QUESTIONS)} | wrong facts |"
-    yield "|---|" + "---:|" * (len(QUESTIONS) + 3)
-    for name, result in _results():
-        rows = {row["asked"]: row for row in result["rows"] if row["run"] == "all"}
-        cells = [_cell(rows[question]) for question in QUESTIONS]
-        numbers = f"{result['sectors']:,} | {100 * result['open']:.2g} %"
-        yield f"| {name} | {numbers} | {' | '.join(cells)} | {result['wrong']} |"
+def _answers(result: dict[str, Any], run: str, questions: Sequence[str]) -> list[str]:
+    rows = {row["asked"]: row for row in result["rows"] if row["run"] == run}
+    return [_cell(rows[question]) for question in questions]
 
 
-def _ordinary() -> Iterator[str]:
+def _summary(result: dict[str, Any]) -> list[str]:
+    numbers = [f"{result['sectors']:,}", f"{100 * result['open']:.2g} %"]
+    return [*numbers, *_answers(result, "all", QUESTIONS), str(result["wrong"])]
+
+
+def _table(before: list[str]) -> Iterator[str]:
+    names = [name for name in recordings.ALL if name not in recordings.BY_KERNEL]
+    yield from _lines(names, before, SUMMARY, _summary)
+
+
+def _by_kernel(before: list[str]) -> Iterator[str]:
+    def row(result: dict[str, Any]) -> list[str]:
+        return [f"`{result['kernel']}`", *_summary(result)]
+
+    yield from _lines(recordings.BY_KERNEL, before, ("kernel", *SUMMARY), row)
+
+
+def _ordinary(before: list[str]) -> Iterator[str]:
     yield "Under ordinary tracing (no probes) nothing but images tells a file of FAT and exFAT. A fact is what both"
     yield "images say of a cluster whose entry in the allocation table nobody wrote meanwhile"
     yield "(`link/evidence/unnumbered.py`); the rest is inferred:"
     yield ""
-    yield "| configuration | file | name | owner | block type |"
-    yield "|---|---:|---:|---:|---:|"
-    for name, result in _results():
-        rows = {row["asked"]: row for row in result["rows"] if row["run"] == judge.WITHOUT_PROBES}
-        if name.startswith(("vfat", "exfat")) and rows:
-            cells = [_cell(rows[question]) for question in ("file", "name", "owner", "block type")]
-            yield f"| {name} | {' | '.join(cells)} |"
+    questions = ("file", "name", "owner", "block type")
+    names = [name for name in recordings.ALL if name.startswith(("vfat", "exfat"))]
+    yield from _lines(names, before, questions, lambda result: _answers(result, judge.WITHOUT_PROBES, questions))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import lzma
+import os
 import shutil
 import subprocess
 import time
@@ -13,10 +15,16 @@ import polars as pl
 import pytest
 from support import built, corpus, loops, truth
 
-from androstep_analysis import capture, cli, link
+from androstep_analysis import capture, cli, fs, link, schema
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.fs import Filesystem
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import requests
+
+F2FS_16K = Path(__file__).parents[1] / "data" / "f2fs_16k.img.xz"
+"""New, with blocks of 16 KiB and files of quotas (tests/harness/recordings.py)."""
 
 UUID = "11111111-2222-4333-8444-555555555555"
 
@@ -235,6 +243,22 @@ def test_the_own_images_are_proven(name: str) -> None:
         if image is not None:
             comparison = truth.tables(staging, images_of(when, image))["comparison"]
             assert set(comparison["proven"]) == {"layout" if name.startswith("vfat") else "content"}
+
+
+def test_quotas_that_the_trace_writes_do_not_speak_against_an_image_of_f2fs(tmp_path: Path) -> None:
+    """Their inodes are none of its files, and change places more often than any."""
+    image = tmp_path / "image"
+    image.write_bytes(lzma.decompress(F2FS_16K.read_bytes()))
+    os.truncate(image, 300 << 20)
+    quota = {"event": "f2fs_submit_page_write", "file_block": 1, "nr_blocks": 1, "status": "DATA"}
+    rows = [{"event": "f2fs_new_inode", "ino": 9}] + [quota | {"ino": 4 + n % 3, "block": 5000 + n} for n in range(60)]
+    rows = [row | {"ts_ns": at, "tid": 1, "dev": 7 << 20} for at, row in enumerate(rows)]
+    table = schema.table("fs_events")
+    events = schema.conform(pl.DataFrame(rows, schema=table.polars), "fs_events")
+    staging = Staging("trace.dat", {}, 0, 1000, {"fs_events": events.lazy()})
+    before = fs.read(image, dev=7 << 20, source="image_before")
+    tables = link.tables(staging, requests.link(staging.block), images_of("before", before), Spool())
+    assert tables["comparison"].collect()["contradictions"].sum() == 0
 
 
 def test_summary_of_a_wrong_image_ends_with_a_sentence(made: Made, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,12 @@ ROOT_INODE = 3
 FIRST_INODE = 4
 """First inode number that is neither the root nor one of the two that only exist in memory."""
 
+QUOTA_INODES = (4, 5, 6)
+"""What mkfs gives to the files of quotas (users, groups, projects), where the filesystem has them, as Android's has.
+
+They are written as any file is, nothing can open them, and no listing has them.
+"""
+
 LARGEST_BLOCK = 0xFFFFFFFD
 """Above are the addresses that mean compressed (-2) and not yet placed (-1), as 0 means a hole; blocks have 32 bits."""
 

@@ -631,7 +631,8 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     stated = images.identified_rows(stated)
     points = _standing_alone(stated, is_after=is_after)
     f2fs = _family(one.fs_type or "") == "f2fs"
-    first = tracepoints_f2fs.FIRST_INODE if f2fs else tracepoints_ext4.FIRST_INODE + 1  # after lost+found
+    # After the files of quotas, and after lost+found.
+    first = tracepoints_f2fs.QUOTA_INODES[-1] + 1 if f2fs else tracepoints_ext4.FIRST_INODE + 1
     points = points.filter(pl.col("ino") >= first, pl.col("start_of_file").is_not_null())
     ends = trace.lives.select("ino", "incarnation", "end_ns")
     if is_after:
