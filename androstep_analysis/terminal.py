@@ -46,7 +46,7 @@ def summary(capture: Capture) -> str:
     told += [part for part in _beside_requests(capture) if part]
     if not capture.about["rows"]["requests"]:
         return "\n\n".join(told)
-    requests, io = (measures.counted(table).collect() for table in (capture.requests, capture.io))
+    requests, io = (measures.counted(table) for table in (capture.requests, capture.io))
     data = io.filter(pl.col("block_type") == "data")
     parts = [
         *told,
@@ -171,7 +171,7 @@ def _shares(title: str, result: pl.DataFrame, dimensions: list[str]) -> str:
     return f"{title}\n{table([*dimensions, 'requests', '%', 'KiB', '%'], rows)}"
 
 
-def _volume(title: str, io: pl.DataFrame, column: str) -> str:
+def _volume(title: str, io: pl.LazyFrame, column: str) -> str:
     """Bytes read and written by one column of io, the largest first; what is unknown stands as such."""
     result = measures.volume(io, by=(column,)).filter(pl.col("metric") == "bytes")
     wide = result.group_by(column).agg(
@@ -183,7 +183,7 @@ def _volume(title: str, io: pl.DataFrame, column: str) -> str:
     return f"{title}\n{table([column, 'KiB read', 'KiB written'], rows)}" if rows else ""
 
 
-def _latency(requests: pl.DataFrame) -> str:
+def _latency(requests: pl.LazyFrame) -> str:
     result = measures.latency(requests)
     if not result.height:
         return ""

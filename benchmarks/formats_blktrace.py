@@ -55,7 +55,7 @@ def main() -> None:
 
 def recording(events: int) -> Path:
     """A directory with a set ``t.blktrace.N`` of so many events, and the place for what blkparse merges."""
-    return formats.prepared(f"blktrace-{events}", functools.partial(_repeat, events=events))
+    return formats.prepared(f"blktrace-{events}", functools.partial(repeat, events=events))
 
 
 def contenders(directory: Path) -> list[Contender]:
@@ -74,7 +74,8 @@ def contenders(directory: Path) -> list[Contender]:
     ]
 
 
-def _repeat(directory: Path, events: int) -> None:
+def repeat(directory: Path, events: int) -> None:
+    """Write a set of so many events into the directory."""
     parts = [_records(data) for data in _members(corpus.path(RECORDING))]
     each = sum(int(np.count_nonzero(head["action"] & NOTIFY == 0)) for _, head, _ in parts)
     times = [head["time"][head["action"] & NOTIFY == 0] for _, head, _ in parts]

@@ -52,7 +52,13 @@ def of_table(table: pl.DataFrame) -> str:
     """Of names, types and values; of enumerations the words, whatever numbers they have."""
     words = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).rechunk()
     stream = io.BytesIO()
-    words.write_ipc_stream(stream, compat_level=pl.CompatLevel.oldest())
+    # What stands in a column where it is null, and whether it says of each row that it is not, is no value.
+    for part in (
+        words.clear(),
+        words.select(pl.all().is_null()),
+        *(column.drop_nulls().to_frame() for column in words),
+    ):
+        part.write_ipc_stream(stream, compat_level=pl.CompatLevel.oldest())
     return hashlib.sha256(stream.getbuffer()).hexdigest()
 
 

@@ -59,33 +59,63 @@ _FORMAT = stat.S_IFMT(0o177777)
 _KEY = ["dev", "ino", "incarnation"]
 
 
-def on_filesystems(fs_events: pl.DataFrame, requests: pl.LazyFrame) -> pl.DataFrame:
+PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *INVALIDATED)
+"""Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
+
+_BATCH = 1 << 17
+
+
+def on_filesystems(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> pl.LazyFrame:
     """The events with those that do not tell the filesystem's device on that device.
 
     Writeback knows only the whole disk (its bdi). Its events of a disk that carries several filesystems are left out:
     they do not tell whose inode they mean. `requests` is table requests, which tells what lies on which disk. Events
     of reads and writes that tell a path tell no device: they are of the one that has such events at all.
     """
-    places = requests.select("dev", "part_dev").unique().collect()
+    places = requests.select("dev", "part_dev").unique().collect(engine="streaming")
     parts = places.group_by("dev").agg(part=pl.col("part_dev").first(), parts=pl.len())
-    is_dirtying = pl.col("event").is_in(DIRTIED)
-    joined = fs_events.join(parts, on="dev", how="left", maintain_order="left")
-    joined = joined.with_columns(dev=pl.when(is_dirtying & (pl.col("parts") == 1)).then("part").otherwise("dev"))
-    ambiguous = (is_dirtying & (pl.col("parts") > 1)).fill_null(False)
-    return _on_only_filesystem(joined.filter(~ambiguous).select(fs_events.columns))
+    is_dirtying, dev = pl.col("event").is_in(DIRTIED), pl.col("dev")
+    several = parts.filter(pl.col("parts") > 1)["dev"].to_list()
+    placed = dev
+    # (A mapping, replace_strict, would have polars read all of it at once.)
+    for disk, part in parts.filter(pl.col("parts") == 1).select("dev", "part").iter_rows():
+        placed = pl.when(is_dirtying & (dev == disk)).then(pl.lit(part, pl.UInt32)).otherwise(placed)
+    is_ambiguous = (is_dirtying & dev.is_in(several)).fill_null(False)
+    return _on_only_filesystem(fs_events.filter(~is_ambiguous).with_columns(dev=placed))
 
 
-def _on_only_filesystem(fs_events: pl.DataFrame) -> pl.DataFrame:
+def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
     """The events with those of `NAMED_IO` on the device of the only filesystem they can be of, if there is one."""
     event = pl.col("event").cast(pl.String)
     is_named = pl.col("event").is_in(NAMED_IO)
-    own = fs_events.filter(is_own() & ~is_named).select("dev", "event").unique().with_columns(event)
+    own = fs_events.filter(is_own() & ~is_named).select("dev", "event").unique().collect(engine="streaming")
+    own = own.with_columns(event)
     devices = {
         name: own.filter(pl.col("event").str.starts_with(name))["dev"].drop_nulls().unique() for name in ("", "f2fs")
     }
     only = {name: int(devs[0]) if len(devs) == 1 else None for name, devs in devices.items()}
     device = pl.when(is_own("f2fs")).then(pl.lit(only["f2fs"])).otherwise(pl.lit(only[""]))
     return fs_events.with_columns(dev=pl.when(is_named).then(device.cast(pl.UInt32)).otherwise("dev"))
+
+
+def without_repetitions(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """Table fs_events without most of the events about pages (`PAGES`).
+
+    Of those between two other events of their file there is the first of each kind and thread, and of larger folios:
+    enough to tell that a file has pages, who used it, what a device's trace has events of, and where a life begins.
+    """
+    is_page = pl.col("event").is_in(PAGES)
+    told = ("dev", "ino", "event", "tid", "pid")
+    is_large = (pl.col("page_order") > 0).fill_null(False)
+    turn = (~is_page).cum_sum().over("dev", "ino")
+    first, seen = [pl.Series(dtype=pl.UInt32)], 0
+    columns = fs_events.select(*told, is_large=is_large)  # few of them, as batches are read ahead
+    for events in columns.collect_batches(maintain_order=True, chunk_size=_BATCH):
+        numbered = events.with_columns(turn=turn).with_row_index("row", offset=seen).filter(is_page)
+        first.append(numbered.unique([*told, "is_large", "turn"], keep="first")["row"])
+        seen += events.height
+    is_first = pl.col("row").is_in(pl.concat(first).implode())
+    return fs_events.with_row_index("row").filter(~is_page | is_first).drop("row").collect(engine="streaming")
 
 
 def filesystems(fs_events: pl.DataFrame, stated: Mapping[int, str]) -> dict[int, str]:

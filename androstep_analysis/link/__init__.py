@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -21,8 +21,12 @@ from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import blocksize, pagesize
 from androstep_analysis.link.owner import handles
 from androstep_analysis.link.requests import Requests, rwbs
+from androstep_analysis.link.shelf import Shelf
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
+
+_PART_SECTORS = 1 << 22
+"""Of how many sectors owners are decided at once: of half a million blocks of 4 KiB."""
 
 AnySnapshot = TypeVar("AnySnapshot", Filesystem, Listing)
 
@@ -52,32 +56,28 @@ def tables(
     taken from the images and listings, whatever `sources` says; else the events may prove them
     (`tracepoints.filesystems`, `blocksize`).
 
-    In memory are all filesystem events; and all requests only if some of those events tell who wrote what.
+    In memory are the filesystem's events but for those about pages, and what they prove; of pages what is known of
+    those that were in the cache at one time.
     """
-    fs_events = tracepoints.on_filesystems(staging.fs_events.collect(), linked.requests)
+    recorded = staging.recorded or frozenset()
+    all_events = tracepoints.on_filesystems(staging.fs_events, linked.requests)
     if clock.is_mixed(staging.losses):  # events in no order prove nothing
-        fs_events = fs_events.clear()
-    page_bytes = pagesize.proven(staging.facts.get("page_bytes"), fs_events)
-    fs_events = tracepoints.numbered(pagesize.counted(fs_events, page_bytes), staging.recorded or frozenset())
+        all_events = schema.empty("fs_events").lazy()
+    page_bytes = pagesize.proven(staging.facts.get("page_bytes"), all_events)
+    all_events = pagesize.counted(all_events, page_bytes)
+    fs_events = tracepoints.numbered(tracepoints.without_repetitions(all_events), recorded)
     staging = staging.with_tables(fs_events=fs_events)
     stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, page_bytes)
-    snapshots, standings = consistency.weighed(snapshots, staging, linked.requests, stated)
+    snapshots, standings = consistency.weighed(snapshots, staging, all_events, linked.requests, stated)
     sizes = {**(block_bytes or {}), **snapshots.block_bytes}
-    sizes = blocksize.by_device(sizes, linked, fs_events, page_bytes)
+    sizes = blocksize.by_device(sizes, linked, all_events, page_bytes)
     fs_types = {**_of_only_device(linked, staging.facts.get("fs_type")), **(fs_types or {}), **snapshots.fs_types}
-    mapping = evidence.evidence(snapshots, staging, sizes, sources, mounts, fs_types, page_bytes=page_bytes)
+    mapping = evidence.evidence(snapshots, staging, all_events, sizes, sources, mounts, fs_types, page_bytes=page_bytes)
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
-    ext4 = fs_events.filter(tracepoints.is_own("ext4"))["dev"].drop_nulls().unique()
-    has_writers = not owner.touches(fs_events).is_empty()
-    for window in [linked.joined()] if has_writers else linked.windows():
-        pieces = extents.pieces(window, mapping.extents, mapping.files, frozenset(ext4))
-        if "tracepoint" in sources:
-            pieces = handles.journalled(pieces, fs_events)
-        recorded = staging.recorded or frozenset()
-        pieces = owner.owned(pieces, fs_events, tasks, sizes, staging.lost, recorded, page_bytes=page_bytes)
-        requests = _with_recorded_flags(window.requests, staging.flags)
+    devices = owner.telling(_devices(linked), fs_events, recorded)
+    owners = owner.Owners(fs_events, tasks, sizes, staging.lost, recorded, page_bytes=page_bytes, devices=devices)
+    for pieces in _owned(_mapped(linked, mapping, fs_events, sources, staging, spool), owners, all_events):
         pieces = pieces if "sync" in staging.flags else extents.without_sync(pieces)
-        spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
         spool.append("io", extents.table(pieces.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
@@ -89,9 +89,65 @@ def tables(
     }
 
 
+def _mapped(
+    linked: Requests,
+    mapping: evidence.Evidence,
+    fs_events: pl.DataFrame,
+    sources: frozenset[str],
+    staging: Staging,
+    spool: Spool,
+) -> Iterator[pl.DataFrame]:
+    """The pieces of all requests, in parts and in order; the requests are left in `spool`."""
+    marking = frozenset(fs_events.filter(tracepoints.is_own("ext4"))["dev"].drop_nulls().unique())
+    commits = handles.commits(fs_events)
+    for window in linked.windows():
+        pieces = extents.pieces(window, mapping.extents, mapping.files, marking)
+        yield handles.journalled(pieces, commits) if "tracepoint" in sources else pieces
+        requests = _with_recorded_flags(window.requests, staging.flags)
+        spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
+
+
+def _owned(mapped: Iterator[pl.DataFrame], owners: owner.Owners, all_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """The pieces with their owners. Where writers are recorded they wait until all events are read."""
+    if not owners.asks_events:
+        for pieces in mapped:
+            yield owners.owned(owners.prepared(pieces)[0], None)
+        return
+    waiting, decided, outs = Shelf(), Shelf(), Spool()
+    firsts: list[int] = []
+    for pieces in mapped:
+        prepared, written = owners.prepared(pieces)
+        outs.append("outs", written)
+        for part in _parts(prepared):
+            waiting.put(len(firsts), part)
+            firsts.append(int(part["at"][0]))
+    parts = pl.Series(firsts, dtype=pl.Int64)
+    written_out = outs.table("outs").collect_batches(maintain_order=True, chunk_size=owner.BATCH)
+    for turns in owners.turns(all_events, written_out):
+        of_part = turns.with_columns(part=parts.search_sorted(turns["piece"], "right").cast(pl.Int64) - 1)
+        for (part,), rows in of_part.group_by("part"):
+            decided.put(int(part), rows.drop("part"))
+    for number in range(len(firsts)):
+        pieces_of_part = waiting.take(number)
+        assert pieces_of_part is not None
+        yield owners.owned(pieces_of_part, decided.take(number))
+
+
+def _parts(pieces: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The pieces cut between requests so that no part writes out too many blocks to have in memory."""
+    pieces = pieces.with_columns(part=pl.col("nr_sectors").cum_sum() // _PART_SECTORS)
+    of_request = pl.col("part").first().over("request_id")
+    yield from pieces.with_columns(part=of_request).partition_by("part", maintain_order=True, include_key=False)
+
+
+def _devices(linked: Requests) -> pl.Series:
+    """The devices that filesystems put their requests to."""
+    return linked.requests.select(pl.col("part_dev").unique()).collect(engine="streaming")["part_dev"]
+
+
 def _of_only_device(linked: Requests, fs_type: str | None) -> dict[int, str]:
     """What filesystem the only device of the trace holds, if it is the only one and its recorder says so."""
-    devices = linked.requests.select(pl.col("part_dev").unique()).collect()["part_dev"].drop_nulls()
+    devices = _devices(linked).drop_nulls()
     return {int(devices[0]): fs_type} if fs_type is not None and len(devices) == 1 else {}
 
 

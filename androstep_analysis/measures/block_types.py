@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.measures.parts import by_group, of_requests
 from androstep_analysis.measures.tables import (
     Table,
     counted,
     known_type,
-    lazy,
     ordered,
     shares,
     tidy,
@@ -50,8 +50,8 @@ def block_types(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) ->
     """
     dimensions = [*by, "op", "block_type", *(["subtype"] if subtypes else [])]
     pieces = counted(io)
-    groups = pieces.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
-    table = with_known_share(tidy(groups, dimensions), pieces, known_type())
+    groups = by_group(pieces, dimensions, known_type())
+    table = with_known_share(tidy(groups, dimensions), groups)
     with_type = shares(table.filter(pl.col("block_type").is_not_null()), dimensions, within=[*by, "op"])
     return ordered(pl.concat([with_type, table.filter(pl.col("block_type").is_null())]), dimensions)
 
@@ -80,17 +80,29 @@ def metadata_fraction(io: Table) -> pl.DataFrame:
     0.0
     """
     pieces = counted(io).filter(pl.col("op").is_in(["read", "write"]))
-    mapped = pieces.filter(~pl.col("block_type").is_in(["unknown", "free"]))
-    metadata = pl.col("block_type").is_in(["metadata", "directory"])
-    journal = pl.col("block_type") == "journal"
-    request = pl.col("request_id")
-    rows = mapped.group_by("op").agg(
-        n=request.n_unique().cast(pl.Int64),
-        count_ratio=request.filter(metadata).n_unique() / request.n_unique(),
-        bytes_ratio=pl.col("bytes").filter(metadata).sum() / pl.col("bytes").sum(),
-        journal_count_ratio=request.filter(journal).n_unique() / request.n_unique(),
-        journal_bytes_ratio=pl.col("bytes").filter(journal).sum() / pl.col("bytes").sum(),
+    is_mapped = ~pl.col("block_type").is_in(["unknown", "free"])
+    kinds = {
+        "mapped": is_mapped,
+        "metadata": pl.col("block_type").is_in(["metadata", "directory"]),
+        "journal": pl.col("block_type") == "journal",
+    }
+    request, size = pl.col("request_id"), pl.col("bytes")
+    sums = of_requests(
+        pieces.with_columns(known=known_type()),
+        ["op"],
+        **{f"{name}_count": request.filter(is_kind).n_unique().cast(pl.Int64) for name, is_kind in kinds.items()},
+        **{f"{name}_bytes": size.filter(is_kind).sum() for name, is_kind in kinds.items()},
+        bytes=size.sum(),
+        known=size.filter("known").sum(),
     )
-    long = lazy(rows.collect()).unpivot(index=["op", "n"], variable_name="metric", value_name="value").collect()
+    rows = sums.filter(pl.col("mapped_count") > 0).select(
+        "op",
+        n="mapped_count",
+        count_ratio=pl.col("metadata_count") / pl.col("mapped_count"),
+        bytes_ratio=pl.col("metadata_bytes") / pl.col("mapped_bytes"),
+        journal_count_ratio=pl.col("journal_count") / pl.col("mapped_count"),
+        journal_bytes_ratio=pl.col("journal_bytes") / pl.col("mapped_bytes"),
+    )
+    long = rows.unpivot(index=["op", "n"], variable_name="metric", value_name="value")
     long = long.with_columns(unit=pl.lit("1"), coverage=pl.lit(None, pl.Float64))
-    return ordered(with_known_share(long, pieces, known_type()), ["op"])
+    return ordered(with_known_share(long, sums), ["op"])

@@ -6,6 +6,7 @@ from typing import Literal
 
 import polars as pl
 
+from androstep_analysis.measures.parts import by_group
 from androstep_analysis.measures.tables import Table, counted, ordered, shares, tidy
 
 
@@ -38,5 +39,4 @@ def evidence(io: Table, column: Literal["map_source", "owner_via"]) -> pl.DataFr
     """
     dimensions = ["op", column]
     pieces = counted(io).filter(pl.col("bytes") > 0)
-    groups = pieces.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
-    return ordered(shares(tidy(groups, dimensions), dimensions, within=["op"]), dimensions)
+    return ordered(shares(tidy(by_group(pieces, dimensions), dimensions), dimensions, within=["op"]), dimensions)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.measures.parts import by_group
 from androstep_analysis.measures.tables import Table, counted, known_type, shares, tidy, with_known_share
 
 
@@ -43,6 +44,6 @@ def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
         pl.col("file_type").fill_null(pl.lit("unknown").cast(schema.enum("io", "file_type")))
     )
     dimensions = [*by, "op", "file_type"]
-    groups = data.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
-    table = with_known_share(tidy(groups, dimensions), pieces, known_type())
+    of_op = pieces.group_by("op").agg(pl.col("bytes").sum(), known=pl.col("bytes").filter(known_type()).sum())
+    table = with_known_share(tidy(by_group(data, dimensions), dimensions), of_op.collect())
     return shares(table, dimensions, within=[*by, "op"])

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.measures import thinned
+from androstep_analysis.measures.parts import batches, summed
+from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.measures.tables import Table, counted, ordered
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -42,23 +45,24 @@ def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     >>> table.filter(step="Q2D", op="read", quantile="p50")["value"].item()
     822.0
     """
-    span = pl.col("span")
+    span, size = pl.col("span"), pl.col("bytes")
     groups = [*by, "step", "op"]
-    rows = (
-        _spans(requests, by)
-        .group_by(groups)
-        .agg(
-            n=pl.len().cast(pl.Int64),
-            coverage=pl.col("bytes").sum() / pl.col("all_bytes").first(),
-            min=span.min().cast(pl.Float64),
-            **{name: span.quantile(q, "equiprobable").cast(pl.Float64) for name, q in QUANTILES.items()},
-            max=span.max().cast(pl.Float64),
-            mean=span.mean(),
-        )
-        .collect()
+    rows = _with_bytes(requests)
+    spans = _spans(rows, by)
+    told = spans.group_by(groups).agg(
+        n=pl.len().cast(pl.Int64), bytes=size.sum(), least=span.min(), max=span.max(), mean=span.mean()
     )
+    whole = rows.group_by(*by, "op").agg(whole=size.sum())
+    found = told.collect().join(whole.collect(), on=[*by, "op"], nulls_equal=True)
+    found = found.with_columns(coverage=size / pl.col("whole"))
+    middle = quantiles(spans, "span", found.select(*groups, "n", "least"), QUANTILES)
+    wide = found.select(*groups, "n", "coverage", pl.col("least", "max", "mean").cast(pl.Float64))
+    edges = wide.rename({"least": "min"}).unpivot(
+        ["min", "max", "mean"], index=[*groups, "n", "coverage"], variable_name="quantile", value_name="value"
+    )
+    between = found.select(*groups, "n", "coverage").join(middle, on=groups, nulls_equal=True)
     names = ["min", *QUANTILES, "max", "mean"]
-    long = rows.unpivot(names, index=[*groups, "n", "coverage"], variable_name="quantile", value_name="value")
+    long = pl.concat([edges, between.with_columns(pl.col("value").cast(pl.Float64)).select(edges.columns)])
     long = long.with_columns(
         pl.col("step").cast(pl.Enum(list(STEPS))),
         pl.col("quantile").cast(pl.Enum(names)),
@@ -69,19 +73,23 @@ def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     return ordered(long, [*groups, "quantile"])
 
 
-def latency_distribution(requests: Table) -> pl.DataFrame:
+def latency_distribution(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
     """The cumulative distribution of latency.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
+    columns : int, optional
+        Only what a figure of so many columns on a logarithmic axis shows: of each step and operation with more than
+        twice as many values, the least and the greatest in each column. By default every value.
 
     Returns
     -------
     polars.DataFrame
         Dimensions step (String), op (Enum) and latency_ns (Int64). Metric cumulative_ratio [1]: share of requests that
-        took at most `latency_ns`, a row for each value that occurred. `n` is how many took just this long.
+        took at most `latency_ns`, a row for each value that occurred. `n` is how many took just this long; with
+        `columns` how many took longer than the row before.
 
     References
     ----------
@@ -92,24 +100,58 @@ def latency_distribution(requests: Table) -> pl.DataFrame:
     >>> measures.latency_distribution(capture.requests)["value"].max()
     1.0
     """
-    rows = _spans(requests).group_by("step", "op", latency_ns=pl.col("span")).agg(n=pl.len().cast(pl.Int64))
-    sums = rows.sort("step", "op", "latency_ns").with_columns(
-        value=pl.col("n").cum_sum().over("step", "op") / pl.col("n").sum().over("step", "op"),
+    line, span = ["step", "op"], pl.col("span")
+    spans = _spans(_with_bytes(requests))
+    if columns is None:
+        rows = spans.group_by(*line, latency_ns=span).agg(n=pl.len().cast(pl.Int64)).collect().sort(*line, "latency_ns")
+    else:
+        rows = _drawn(spans, columns)
+    sums = rows.with_columns(
+        value=pl.col("n").cum_sum().over(line) / pl.col("n").sum().over(line),
         metric=pl.lit("cumulative_ratio"),
         unit=pl.lit("1"),
         coverage=pl.lit(None, pl.Float64),
     )
-    return ordered(sums.collect(), ["step", "op", "latency_ns"])
+    return ordered(sums, ["step", "op", "latency_ns"])
 
 
-def _spans(requests: Table, by: Sequence[str] = ()) -> pl.LazyFrame:
-    """A row per request and step that has both ends: `by`, step, op, span (ns), bytes, all_bytes (of `by` and op)."""
-    rows = counted(requests).with_columns(bytes=pl.col("nr_sectors") * SECTOR_BYTES)
-    rows = rows.with_columns(all_bytes=pl.col("bytes").sum().over(*by, "op"))
+def _drawn(spans: pl.LazyFrame, columns: int) -> pl.DataFrame:
+    """Columns step, op, latency_ns and n of `latency_distribution`, in order.
+
+    What lies between the first and the last of a column counts with the last: that may be done at any time.
+    """
+    line, here, value, count = ["step", "op"], ["step", "op", "column"], pl.col("latency_ns"), pl.col("n")
+    position, least, greatest = (pl.col(name).clip(lower_bound=1).log() for name in ("latency_ns", "least", "greatest"))
+    edges = spans.group_by(line).agg(least=pl.col("span").min(), greatest=pl.col("span").max()).collect()
+    is_long = (pl.len().over(line) > 2 * columns) | (pl.col("is_long") > 0).any().over(line)
+    is_last = pl.col("column") != pl.col("column").shift(-1, fill_value=-1).over(line)
+    others = count.sum().over(here) - count.first().over(here)
+    rows = spans.head(0).select(*line, latency_ns="span", n=pl.lit(0, pl.Int64), is_long=pl.lit(0, pl.Int64)).collect()
+    for batch in batches(spans):
+        counts = batch.group_by(*line, latency_ns="span").agg(n=pl.len().cast(pl.Int64), is_long=pl.lit(0, pl.Int64))
+        rows = summed([rows, counts], [*line, "latency_ns"]).sort(*line, value)
+        numbered = rows.join(edges, on=line, nulls_equal=True, maintain_order="left").with_columns(
+            column=thinned.column(position, least, greatest, columns), is_long=is_long.cast(pl.Int64)
+        )
+        folded = pl.when(is_last & (pl.len().over(here) > 1)).then(others).otherwise(count)
+        rows = (
+            numbered.with_columns(n=pl.when(pl.col("is_long") > 0).then(folded).otherwise(count))
+            .filter((pl.col("is_long") == 0) | thinned.is_edge("column", line))
+            .select(rows.columns)
+        )
+    return rows
+
+
+def _spans(rows: pl.LazyFrame, by: Sequence[str] = ()) -> pl.LazyFrame:
+    """A row per request of `_with_bytes` and step that has both ends: `by`, step, op, span (ns), bytes."""
     steps = [
         rows.filter(pl.col(begin).is_not_null() & pl.col(end).is_not_null()).select(
-            *by, "op", "bytes", "all_bytes", step=pl.lit(step), span=pl.col(end) - pl.col(begin)
+            *by, "op", "bytes", step=pl.lit(step), span=pl.col(end) - pl.col(begin)
         )
         for step, (begin, end) in STEPS.items()
     ]
     return pl.concat(steps)
+
+
+def _with_bytes(requests: Table) -> pl.LazyFrame:
+    return counted(requests).with_columns(bytes=pl.col("nr_sectors") * SECTOR_BYTES)

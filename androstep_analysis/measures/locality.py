@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import Table, counted, known_share, ordered, tidy
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -42,14 +43,11 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     >>> table.filter(pl.col("class") != "forward", metric="count_ratio", op="read")["value"].sum()
     1.0
     """
-    classified = classify(requests, stream=stream)
     dimensions = [*by, "class"]
-    of_class = classified.unpivot(CLASSES, index=["request_id", "bytes", *by], variable_name="class", value_name="is")
-    groups = of_class.group_by(dimensions).agg(
-        count=pl.col("request_id").filter("is").n_unique(), bytes=pl.col("bytes").filter("is").sum()
-    )
     known = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in (*stream, *by)))
-    table = tidy(groups, dimensions, known_share(classified, known))
+    sums = summed((_sums(part, by, known) for part in classify(requests, stream=stream, by=by)), dimensions)
+    every = sums.filter(pl.col("class") == CLASSES[0]).select("known", bytes="whole")
+    table = tidy(sums, dimensions, known_share(every))
     # Consecutive and random are all there is: their sum is the whole of each group.
     group = [pl.col("metric"), *by]
     whole = pl.col("value").filter(pl.col("class") != "forward").sum().over(group)
@@ -59,24 +57,55 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     return ordered(pl.concat([table, ratios]), dimensions)
 
 
-def classify(requests: Table, *, stream: Sequence[str] = ("dev", "op")) -> pl.LazyFrame:
-    """The counted rows that carry data, with time_ns, bytes and Boolean columns consecutive, forward and random.
+def _sums(part: pl.DataFrame, by: Sequence[str], known: pl.Expr) -> pl.DataFrame:
+    """Of each group and class of a part of `classify` count and bytes; of the group its bytes, and what is known."""
+    size, request = pl.col("bytes"), pl.col(REQUEST)
+    return pl.concat(
+        part.with_columns(pl.lit(kind).alias("class"))
+        .group_by(*by, "class")
+        .agg(
+            count=request.filter(kind).n_unique().cast(pl.Int64),
+            bytes=size.filter(kind).sum(),
+            whole=size.sum(),
+            known=size.filter(known).sum(),
+        )
+        for kind in CLASSES
+    )
+
+
+def classify(
+    requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequence[str] = ()
+) -> Iterator[pl.DataFrame]:
+    """The counted rows that carry data, part by part.
+
+    Columns request_id, `stream`, `by`, time_ns, bytes and Boolean columns consecutive, forward and random.
 
     Order is that of issue, of queueing where there is no issue, of completion where there is neither; equal times by
     request. What a request has in one stream is of one class: where its pieces begin and end together decides, so
-    that a piece never follows another of the same request. Rows come in no particular order.
+    that a piece never follows another of the same request. All that a request has is in one part, and rows of later
+    parts have later times; within a part they come in no particular order.
     """
     rows = counted(requests).filter(pl.col("nr_sectors") > 0)
-    rows = rows.with_columns(time_ns=order_ns(), bytes=pl.col("nr_sectors") * SECTOR_BYTES)
-    one = list(dict.fromkeys(["request_id", *stream]))
-    whole = rows.group_by(one).agg(
-        pl.col("time_ns").min(), pl.col("sector").min(), end=(pl.col("sector") + pl.col("nr_sectors")).max()
+    rows = rows.with_columns(
+        time_ns=order_ns(),
+        end=pl.col("sector") + pl.col("nr_sectors"),
+        bytes=pl.col("nr_sectors") * SECTOR_BYTES,
+        at=order_ns().fill_null(pl.Int64.min()),  # what has no time comes first
     )
-    ended = pl.col("end").shift(1).over(list(stream), order_by=["time_ns", "request_id"])
-    consecutive = (pl.col("sector") == ended).fill_null(False)
-    forward = (pl.col("sector") >= ended).fill_null(False)
-    classes = whole.select(*one, consecutive=consecutive, forward=forward, random=~consecutive)
-    return rows.join(classes, on=one, how="left", nulls_equal=True)
+    one = list(dict.fromkeys([REQUEST, *stream]))
+    columns = list(dict.fromkeys([*one, *by, "time_ns", "sector", "end", "bytes", "at"]))
+    last: pl.DataFrame | None = None
+    for part in parts(rows.select(columns), "at"):
+        whole = part.group_by(one).agg(pl.col("time_ns").min(), pl.col("sector").min(), pl.col("end").max())
+        whole = whole.sort("time_ns", REQUEST)
+        if last is not None:
+            whole = pl.concat([last.select(whole.columns), whole])
+        ended = pl.col("end").shift(1).over(list(stream))
+        consecutive = (pl.col("sector") == ended).fill_null(False)
+        forward = (pl.col("sector") >= ended).fill_null(False)
+        classes = whole.select(*one, consecutive=consecutive, forward=forward, random=~consecutive)
+        last = whole.group_by(list(stream)).last()
+        yield part.drop("sector", "end", "at").join(classes, on=one, how="left", nulls_equal=True)
 
 
 def order_ns() -> pl.Expr:

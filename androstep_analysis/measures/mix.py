@@ -37,7 +37,7 @@ def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     """
     dimensions = [*by, "op"]
     groups = counted(requests).group_by(dimensions).agg(count=pl.len(), bytes=pl.col("nr_sectors").sum() * SECTOR_BYTES)
-    table = tidy(groups, dimensions, coverage=1.0)
+    table = tidy(groups.collect(), dimensions, coverage=1.0)
     data = shares(table.filter(pl.col("op") != "flush"), dimensions, within=list(by))
     return ordered(pl.concat([data, table.filter(pl.col("op") == "flush")]), dimensions)
 
@@ -89,8 +89,10 @@ def rwbs(requests: Table) -> pl.DataFrame:
     >>> measures.rwbs(capture.requests).filter(rwbs="FF")["value"].item()
     1240.0
     """
-    rows = counted(requests).with_columns(bytes=pl.col("nr_sectors") * SECTOR_BYTES)
-    return _counts(rows, ["rwbs"], known_share(rows, pl.col("rwbs").is_not_null()))
+    rows = counted(requests)
+    size = pl.col("nr_sectors") * SECTOR_BYTES
+    sums = rows.select(bytes=size.sum(), known=size.filter(pl.col("rwbs").is_not_null()).sum())
+    return _counts(rows, ["rwbs"], known_share(sums.collect()))
 
 
 def _counts(requests: pl.LazyFrame, dimensions: list[str], coverage: float | None) -> pl.DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.measures.parts import by_group
 from androstep_analysis.measures.tables import Table, counted, known_share, shares, tidy
 
 
@@ -39,6 +40,6 @@ def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     kind = pl.when("sync").then(pl.lit("sync")).when(~pl.col("sync")).then(pl.lit("buffered"))
     classes = writes.with_columns(kind.otherwise(pl.lit("unknown")).alias("class"))
     dimensions = [*by, "class"]
-    groups = classes.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
     known = pl.all_horizontal(pl.col(name).is_not_null() for name in ("sync", *by))
-    return shares(tidy(groups, dimensions, known_share(writes, known)), dimensions, within=list(by))
+    groups = by_group(classes, dimensions, known)
+    return shares(tidy(groups, dimensions, known_share(groups)), dimensions, within=list(by))

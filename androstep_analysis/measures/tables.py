@@ -78,8 +78,10 @@ def counted(table: Table) -> pl.LazyFrame:
     >>> measures.counted(capture.requests).collect().height
     4593
     """
-    reached = pl.col("issue_ns").is_not_null() | pl.col("complete_ns").is_not_null()
-    return lazy(table).filter(reached | ~reached.any())
+    rows = lazy(table)
+    reached = rows.filter(pl.col("issue_ns").is_not_null() | pl.col("complete_ns").is_not_null())
+    # Asked here, and not within the filter: that would keep all rows until the last one is read.
+    return reached if reached.head(1).select(pl.len()).collect().item() else rows
 
 
 def population(requests: Table) -> dict[str, int]:
@@ -121,14 +123,14 @@ def population(requests: Table) -> dict[str, int]:
     return {name: int(value) for name, value in (counts | queued).items()}
 
 
-def tidy(groups: pl.LazyFrame, dimensions: Sequence[str], coverage: float | None = None) -> pl.DataFrame:
+def tidy(groups: pl.DataFrame, dimensions: Sequence[str], coverage: float | None = None) -> pl.DataFrame:
     """A result from one row per group with columns `count` and `bytes`: four metrics, ratios left to `shares`."""
     rows = groups.select(
         *dimensions,
         pl.col("count").cast(pl.Int64),
         pl.col("bytes").cast(pl.Int64),
         coverage=pl.lit(coverage, pl.Float64),
-    ).collect()
+    )
     parts = [_metric(rows, dimensions, "count", "requests"), _metric(rows, dimensions, "bytes", "B")]
     return ordered(pl.concat(parts), dimensions)
 
@@ -153,19 +155,20 @@ def ordered(table: pl.DataFrame, dimensions: Iterable[str]) -> pl.DataFrame:
     )
 
 
-def known_share(table: pl.LazyFrame, known: pl.Expr) -> float | None:
-    """Share of the bytes (column `bytes`) of the table on which `known` holds; None where there are no bytes."""
-    whole, part = (
-        table.select(pl.col("bytes").sum(), pl.col("bytes").filter(known).sum().alias("known")).collect().row(0)
-    )
-    return part / whole if whole else None
+def known_share(groups: pl.DataFrame) -> float | None:
+    """Share of the bytes of all groups (column `bytes`) that is known (column `known`); None where there are none."""
+    whole, known = groups.select(pl.col("bytes", "known").sum()).row(0)
+    return known / whole if whole else None
 
 
-def with_known_share(table: pl.DataFrame, pieces: pl.LazyFrame, known: pl.Expr) -> pl.DataFrame:
-    """The result with, as coverage, the share of the bytes of each row's operation on which `known` holds."""
-    size = pl.col("bytes")
-    of_op = pieces.group_by("op").agg(coverage=size.filter(known).sum() / size.sum(), whole=size.sum()).collect()
-    shares = of_op.select("op", coverage=pl.when(pl.col("whole") > 0).then("coverage"))
+def with_known_share(table: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+    """The result with, as coverage, the share of the bytes of each row's operation that is known.
+
+    `groups` has columns op, bytes and known (the part of these bytes) for groups that make up the operation.
+    """
+    of_op = groups.group_by("op").agg(pl.col("bytes", "known").sum())
+    whole = pl.col("bytes")
+    shares = of_op.select("op", coverage=pl.when(whole > 0).then(pl.col("known") / whole))
     return table.drop("coverage").join(shares, on="op", how="left", maintain_order="left")
 
 
@@ -208,18 +211,21 @@ def coverage(requests: Table, io: Table) -> pl.DataFrame:
     }
     # Of flushes, which carry no bytes, each counts one.
     weight = pl.when(pl.col("op") == "flush").then(1).otherwise(pl.col("nr_sectors"))
-    tables = {name: counted(requests if name == "matched" else io) for name in known}
     parts = [
-        tables[name]
+        counted(table)
         .filter(weight > 0)
         .group_by("op")
-        .agg(n=pl.len().cast(pl.Int64), value=weight.filter(is_known).sum() / weight.sum())
-        .select("op", "value", "n", metric=pl.lit(name), unit=pl.lit("1"))
-        for name, is_known in known.items()
+        .agg(
+            pl.len().cast(pl.Int64).alias("n"),
+            *((weight.filter(known[name]).sum() / weight.sum()).alias(name) for name in names),
+        )
+        .collect()
+        .unpivot(names, index=["op", "n"], variable_name="metric", value_name="value")
+        for table, names in ((requests, ["matched"]), (io, ["mapped", "inferred", "owned"]))
     ]
     table = pl.concat(parts).filter((pl.col("op") != "flush") | pl.col("metric").is_in(["matched", "owned"]))
     metric = pl.col("metric").cast(pl.Enum(list(known)))
-    return table.sort("op", metric).select("op", "metric", "value", "unit", "n").collect()
+    return table.sort("op", metric).select("op", "metric", "value", pl.lit("1").alias("unit"), "n")
 
 
 def known_type() -> pl.Expr:

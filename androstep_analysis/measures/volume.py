@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from androstep_analysis.measures import thinned
 from androstep_analysis.measures.locality import classify
+from androstep_analysis.measures.parts import by_group, summed
 from androstep_analysis.measures.tables import Table, counted, ordered, tidy, with_known_share
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -39,9 +41,9 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     """
     dimensions = [*by, "op"]
     pieces = counted(io).filter(pl.col("bytes") > 0)
-    groups = pieces.group_by(dimensions).agg(count=pl.col("request_id").n_unique(), bytes=pl.col("bytes").sum())
     known = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in by))
-    return ordered(with_known_share(tidy(groups, dimensions), pieces, known), dimensions)
+    groups = by_group(pieces, dimensions, known)
+    return ordered(with_known_share(tidy(groups, dimensions), groups), dimensions)
 
 
 def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
@@ -101,13 +103,16 @@ def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
     return ordered(pl.concat(parts), ["ts_ns", "op"])
 
 
-def cumulative(requests: Table) -> pl.DataFrame:
+def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
     """Running sum of sequential and random I/O.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: request_id, dev, sector, nr_sectors, op, queue_ns, issue_ns, complete_ns.
+    columns : int, optional
+        Only what a figure of so many columns shows: of each line that has more than twice as many rows, the first and
+        the last in each column. By default every row, as many as there are requests.
 
     Returns
     -------
@@ -124,13 +129,42 @@ def cumulative(requests: Table) -> pl.DataFrame:
     >>> measures.cumulative(capture.requests).height
     3353
     """
+    line, time = ["op", "class"], pl.col("ts_ns")
+    rows = _running(requests)
+    if columns is not None:
+        spans = pl.concat(
+            part.group_by(line).agg(least=time.min(), greatest=time.max(), rows=pl.len()) for part in rows
+        )
+        spans = spans.group_by(line).agg(pl.col("least").min(), pl.col("greatest").max(), pl.col("rows").sum())
+        at = thinned.column(time, pl.col("least"), pl.col("greatest"), columns)
+        # Of a short line each row has a column of its own.
+        at = pl.when(pl.col("rows") > 2 * columns).then(at).otherwise("n")
+        rows = (
+            part.join(spans, on=line, nulls_equal=True, maintain_order="left")
+            .with_columns(column=at)
+            .filter(thinned.is_edge("column", line))
+            for part in _running(requests)
+        )
+    table = pl.concat(rows)
+    if columns is not None:
+        table = table.filter(thinned.is_edge("column", line))
+    told = table.with_columns(metric=pl.lit("cumulative_bytes"), unit=pl.lit("B"), coverage=pl.lit(1.0))
+    return ordered(told, ["ts_ns", "op", "class"])
+
+
+def _running(requests: Table) -> Iterator[pl.DataFrame]:
+    """Columns ts_ns, op, class, value and n of `cumulative` part by part, in order of time."""
+    line = ["op", "class"]
     kind = pl.when("consecutive").then(pl.lit("sequential")).otherwise(pl.lit("random")).alias("class")
-    rows = classify(requests).sort("time_ns", "request_id").with_columns(kind, ts_ns=pl.col("time_ns"))
-    sums = rows.with_columns(
-        value=pl.col("bytes").cum_sum().over("op", "class").cast(pl.Float64),
-        n=pl.int_range(1, pl.len() + 1).over("op", "class").cast(pl.Int64),
-        metric=pl.lit("cumulative_bytes"),
-        unit=pl.lit("B"),
-        coverage=pl.lit(1.0),
-    )
-    return ordered(sums.collect(), ["ts_ns", "op", "class"])
+    before: pl.DataFrame | None = None
+    for part in classify(requests):
+        rows = part.sort("time_ns", "request_id").select("op", kind, "bytes", ts_ns="time_ns")
+        sums = rows.group_by(line).agg(before=pl.col("bytes").sum(), count=pl.len().cast(pl.Int64))
+        before = sums.clear() if before is None else before
+        yield rows.join(before, on=line, how="left", nulls_equal=True, maintain_order="left").select(
+            "ts_ns",
+            *line,
+            value=(pl.col("bytes").cum_sum().over(line) + pl.col("before").fill_null(0)).cast(pl.Float64),
+            n=pl.int_range(1, pl.len() + 1).over(line).cast(pl.Int64) + pl.col("count").fill_null(0),
+        )
+        before = summed([before, sums], line)

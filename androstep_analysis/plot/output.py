@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from matplotlib.axes import Axes
 
 from androstep_analysis import csvfile
@@ -53,6 +54,6 @@ def save(ax: Axes, stem: Path, *, table: Table, provenance: Mapping[str, Any]) -
     with paper.style():
         paper.settled(ax).savefig(pdf, metadata={"CreationDate": None}, **paper.TIGHT)
     image.write_bytes(paper.png(ax, DPI))
-    csvfile.write(frame(table), csv)
+    csvfile.write(table if isinstance(table, pl.LazyFrame) else frame(table), csv)
     origin.write_text(json.dumps(provenance, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     return [pdf, image, csv, origin]

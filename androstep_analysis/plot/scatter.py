@@ -61,7 +61,7 @@ def size_over_time(
     size = pl.col("nr_sectors") * units.SECTOR_BYTES
     data = _points(requests, size, by).filter(pl.col("y") > 0)
     with paper.drawing(ax) as ax:
-        if data.is_empty():
+        if _is_empty(data):
             return paper.no_data(ax)
         ax.set_yscale("log", base=2)
         _draw(ax, data, by, origin_ns, logarithmic=True)
@@ -116,7 +116,7 @@ def sector_over_time(
         raise ValueError(f"sectors of several devices ({named}) share no axis; filter the table by dev")
     data = _points(requests, pl.col("sector"), by)
     with paper.drawing(ax) as ax:
-        if data.is_empty():
+        if _is_empty(data):
             return paper.no_data(ax)
         _draw(ax, data, by, origin_ns, logarithmic=False)
         ax.yaxis.set_major_formatter(EngFormatter())
@@ -124,28 +124,35 @@ def sector_over_time(
         return ax
 
 
-def _points(requests: Table, y: pl.Expr, by: By) -> pl.DataFrame:
+def _points(requests: Table, y: pl.Expr, by: By) -> pl.LazyFrame:
     """Columns x (ns, Int64), y, kind of the rows that have all three; issue time, else queue or completion time."""
     return (
         measures.counted(requests)
         .select(x=pl.coalesce("issue_ns", "queue_ns", "complete_ns"), y=y, kind=pl.col(by).cast(pl.String))
         .drop_nulls()
-        .collect()
     )
 
 
-def _draw(ax: Axes, data: pl.DataFrame, by: By, origin_ns: int | None, *, logarithmic: bool) -> None:
-    """Time axis, and the points or their density."""
-    first, last = (int(bound) for bound in paper.span(data["x"]))
+def _is_empty(data: pl.LazyFrame) -> bool:
+    return data.head(1).collect().is_empty()
+
+
+def _draw(ax: Axes, data: pl.LazyFrame, by: By, origin_ns: int | None, *, logarithmic: bool) -> None:
+    """Time axis, and the points or their density; of many points none is kept."""
+    told = data.select(
+        pl.len(), first=pl.col("x").min(), last=pl.col("x").max(), kinds=pl.col("kind").unique().implode()
+    )
+    count, first, last, found = told.collect().row(0)
     origin = first if origin_ns is None else origin_ns
     divisor, unit = paper.time_unit(last - origin)
     data = data.with_columns(x=(pl.col("x") - origin) / divisor)
     palette = _PALETTES[by]
-    kinds = paper.ordered(data["kind"].unique(), palette)
-    few = data.height <= MARKS
+    kinds = paper.ordered(found, palette)
+    few = count <= MARKS
     if few:
+        points = data.collect()
         for kind in kinds:
-            part = data.filter(pl.col("kind") == kind)
+            part = points.filter(pl.col("kind") == kind)
             ax.scatter(part["x"], part["y"], s=3, linewidths=0, alpha=0.7, color=paper.colour(kind, palette))
     else:
         _density(ax, data, kinds, palette, logarithmic=logarithmic)
@@ -154,18 +161,17 @@ def _draw(ax: Axes, data: pl.DataFrame, by: By, origin_ns: int | None, *, logari
     handles = [Patch(color=paper.colour(kind, palette), label=paper.words(kind)) for kind in kinds]
     paper.legend(ax, above=True, handles=handles)
     if not few:
-        grid = f"{data.height:,} in {COLUMNS} × {ROWS} cells"
+        grid = f"{count:,} in {COLUMNS} × {ROWS} cells"
         paper.note(ax, f"{grid}; colour: most frequent; darker: more")
 
 
-def _density(ax: Axes, data: pl.DataFrame, kinds: list[str], palette: Mapping[str, str], *, logarithmic: bool) -> None:
+def _density(ax: Axes, data: pl.LazyFrame, kinds: list[str], palette: Mapping[str, str], *, logarithmic: bool) -> None:
     """A mesh of cells: the colour is that of the kind most frequent in the cell, the shade the number in it."""
     y = pl.col("y").log(2) if logarithmic else pl.col("y").cast(pl.Float64)
-    x_edges = _edges(data["x"], COLUMNS)
-    y_edges = _edges(data.select(y).to_series(), ROWS)
+    bounds = data.select(x0=pl.col("x").min(), x1=pl.col("x").max(), y0=y.min(), y1=y.max()).collect().row(0)
+    x_edges, y_edges = _edges(bounds[0], bounds[1], COLUMNS), _edges(bounds[2], bounds[3], ROWS)
     cells = (
-        data.lazy()
-        .select("kind", column=_cell(pl.col("x"), x_edges), row=_cell(y, y_edges))
+        data.select("kind", column=_cell(pl.col("x"), x_edges), row=_cell(y, y_edges))
         .group_by("column", "row", "kind")
         .agg(number=pl.len())
         .sort("number", "kind", descending=[True, False])
@@ -194,9 +200,8 @@ def _density(ax: Axes, data: pl.DataFrame, kinds: list[str], palette: Mapping[st
         mesh.sticky_edges.y.clear()
 
 
-def _edges(values: pl.Series, cells: int) -> np.ndarray:
-    """`cells` + 1 edges of equal cells over the values, which lie inside or on the outer edges."""
-    low, high = paper.span(values)
+def _edges(low: float, high: float, cells: int) -> np.ndarray:
+    """`cells` + 1 edges of equal cells over the values from `low` to `high`."""
     return np.linspace(low, high if high > low else low + 1, cells + 1)
 
 

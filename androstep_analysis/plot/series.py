@@ -10,6 +10,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator
 
+from androstep_analysis.measures import thinned
 from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.plot import paper
 
@@ -196,21 +197,12 @@ def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | 
 def _thin(line: pl.DataFrame, position: pl.Expr) -> pl.DataFrame:
     """Of a rising step line sorted along x: the first and last row in each of `STEPS` columns of equal width.
 
-    Between them the line only rises within one column, so the drawn line is the same.
+    The drawn line is the same.
     """
     if line.height <= 2 * STEPS:
         return line
-    at = position.cast(pl.Float64)
-    column = ((at - at.min()) / (at.max() - at.min()) * STEPS).floor()
-    column = column.fill_nan(0).clip(0, STEPS - 1).cast(pl.Int64)
-    return (
-        line.with_columns(_column=column)
-        .filter(
-            (pl.col("_column") != pl.col("_column").shift(1, fill_value=-1))
-            | (pl.col("_column") != pl.col("_column").shift(-1, fill_value=-1))
-        )
-        .drop("_column")
-    )
+    column = thinned.column(position, position.min(), position.max(), STEPS)
+    return line.with_columns(_column=column).filter(thinned.is_edge("_column")).drop("_column")
 
 
 def _bin_ns(table: pl.DataFrame) -> int:

@@ -32,7 +32,7 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
     others = beside.elements(capture)
     waited = waits.of(capture)
     has_more = bool(others or capture.about["replay"] or waited)
-    parts = () if has_more and results["points"].is_empty() else requests.SECTIONS
+    parts = () if has_more and not section.has_rows(results["points"]) else requests.SECTIONS
     if capture.about["replay"]:
         parts = (replays.SECTION, *parts)
         results |= replays.results(capture)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from androstep_analysis import measures, plot, units
 from androstep_analysis.ingest import clock
+from androstep_analysis.plot.series import STEPS
 from androstep_analysis.report import cells, layouts
 from androstep_analysis.report.section import Figure, Section
 
@@ -20,16 +21,15 @@ BINS: Final = 300
 """Time bins a rate is drawn in, at most."""
 
 
-def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]:
-    """The words that captions need, and the result tables of `SECTIONS`."""
-    requests, io = measures.counted(capture.requests), measures.counted(capture.io)
-    timed = clock.on_one_axis(requests, capture.jumps)
+def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | pl.LazyFrame]]:
+    """The words that captions need, and the result tables of `SECTIONS`; those with a row per request are not read."""
+    requests, io, timed = measures.counted(capture.requests), measures.counted(capture.io), _timed(capture)
     bin_ns = bin_length(capture.first_ns, clock.continued(capture.last_ns or 0, capture.jumps))
     device = requests.group_by("dev").len().sort(["len", "dev"], descending=[True, False]).head(1).collect()
     busiest = device["dev"][0] if device.height else 0
     of_files = io.filter(pl.col("block_type") == "data")
     apps = measures.volume(of_files, by=("package",))
-    tables = {
+    tables: dict[str, pl.DataFrame | pl.LazyFrame] = {
         "mix": measures.mix(requests),
         "rwbs": measures.rwbs(requests),
         "sizes": measures.sizes(requests),
@@ -40,17 +40,22 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame]]:
         "processes": measures.volume(io, by=("owner_comm",)),
         "files": measures.volume(of_files, by=("path",)),
         "locality": measures.locality(requests),
-        "cumulative": measures.cumulative(timed),
+        "cumulative": measures.cumulative(timed, columns=STEPS),
         "sync": measures.sync(io),
         "map_sources": measures.evidence(io, "map_source"),
         "owners_via": measures.evidence(io, "owner_via"),
         "latency": measures.latency(requests),
-        "latency_distribution": measures.latency_distribution(requests),
+        "latency_distribution": measures.latency_distribution(requests, columns=STEPS),
         "rate": measures.rate(timed, bin_ns=bin_ns),
-        "points": timed.select(POINTS).collect(),
-        "device": timed.filter(pl.col("dev") == busiest).select(POINTS).collect(),
+        "points": timed.select(POINTS),
+        "device": timed.filter(pl.col("dev") == busiest).select(POINTS),
     }
     return {"bin": cells.duration(bin_ns), "device": units.format_dev(busiest)}, tables
+
+
+def _timed(capture: Capture) -> pl.LazyFrame:
+    """The counted requests on an axis without jumps."""
+    return clock.on_one_axis(measures.counted(capture.requests), capture.jumps)
 
 
 POINTS: Final = ("dev", "sector", "nr_sectors", "op", "queue_ns", "issue_ns", "complete_ns")
@@ -176,6 +181,7 @@ SECTIONS: Final = (
                 "Bytes moved so far over time of issue, sequentially (consecutive) and at random; logarithmic, as in "
                 "Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 6.",
                 in_time=True,
+                whole=lambda capture: measures.cumulative(_timed(capture)),
             ),
             Figure(
                 "sector_over_time",
@@ -204,6 +210,7 @@ SECTIONS: Final = (
                 plot.latency_distribution,
                 f"Cumulative distribution of latency {step}: {words}. Time is logarithmic.",
                 {"step": step},
+                whole=lambda capture: measures.latency_distribution(capture.requests),
             )
             for step, words in (
                 ("Q2D", "from queueing to issue"),

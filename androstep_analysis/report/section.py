@@ -17,13 +17,16 @@ from androstep_analysis.markup import Element, el
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
-Results = Mapping[str, pl.DataFrame]
+Results = Mapping[str, pl.DataFrame | pl.LazyFrame]
 """Result tables under the names that sections use."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: `draw` is given the result called `result`. The caption may hold `{bin}` and `{device}`."""
+    """A figure: `draw` is given the result called `result`. The caption may hold `{bin}` and `{device}`.
+
+    `whole` gives the table to be saved with it where the result has only what is drawn.
+    """
 
     name: str
     result: str
@@ -31,6 +34,7 @@ class Figure:
     caption: str
     options: Mapping[str, Any] = field(default_factory=dict)
     in_time: bool = False
+    whole: Callable[[Capture], pl.DataFrame] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ def elements(
     figures: Path | None,
 ) -> list[Element]:
     """The part with everything that is known of it; with `figures`, its figures are also saved there (`plot.save`)."""
-    tables = [(results[name], render) for name, render in part.tables if not results[name].is_empty()]
-    known = [figure for figure in part.figures if not results[figure.result].is_empty()]
+    tables = [(results[name].lazy().collect(), render) for name, render in part.tables if has_rows(results[name])]
+    known = [figure for figure in part.figures if has_rows(results[figure.result])]
     if not tables and not known:
         return [el("h2", part.title), el("p", "Nothing of this is known in this capture.")]
     drawn = []
@@ -64,10 +68,16 @@ def elements(
         caption = figure.caption.format_map(words)
         if figures is not None:
             about = {"figure": figure.name, "caption": caption, "definitions": _texts(part.definitions)}
-            plot.save(ax, figures / figure.name, table=table, provenance={**about, **provenance})
+            saved = table if figure.whole is None else figure.whole(capture)
+            plot.save(ax, figures / figure.name, table=saved, provenance={**about, **provenance})
         drawn.append(figure_of(ax, caption))
     told = [element for table, render in tables for element in render(table)]
     return [el("h2", part.title), *definitions(part.definitions), *told, el("div", *drawn, class_="figures")]
+
+
+def has_rows(table: pl.DataFrame | pl.LazyFrame) -> bool:
+    """Whether there is anything in a result."""
+    return not table.lazy().head(1).collect().is_empty()
 
 
 def figure_of(ax: Axes, caption: str) -> Element:

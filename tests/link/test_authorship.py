@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from support.owned import all_owned
 from test_tracepoints import DEV, fs_events, pieces
 
 from androstep_analysis import schema
-from androstep_analysis.link import owner
 
 PAGES = 4
 EARLIER = 7
@@ -173,9 +173,12 @@ CHOICES = (
 
 
 def played(fs: str, order: int, ino: int, seed: int) -> Machine:
-    """A machine after some steps, of which a part of the files was dirty before the recording."""
+    """A machine after some steps, of which a part of the files was dirty before the recording.
+
+    It has times of its own: a thread writes to one file after the other.
+    """
     choose = random.Random(seed)
-    machine = Machine(fs, order, ino)
+    machine = Machine(fs, order, ino, now=ino * 1_000_000)
     if choose.random() < 0.5:
         machine.pages = [Page(True, True, {EARLIER}) if choose.random() < 0.5 else Page(True) for _ in range(PAGES)]
     else:
@@ -208,7 +211,7 @@ def owners(machines: list[Machine], withheld: set[str], is_listed: bool) -> list
     comm = ["kworker/u4:1" if tid == FLUSHER else f"app{tid}" for *_, tid, _ in outs]
     out = out.with_columns(pl.Series("op", [op for *_, op in outs], dtype=out["op"].dtype), submit_comm=pl.Series(comm))
     recorded = listed | {f"{fs}_evict_inode"} if is_listed else ()
-    said = owner.owned(out, table, schema.empty("tasks"), {DEV: 4096}, recorded=recorded, page_bytes=4096)
+    said = all_owned(out, table, schema.empty("tasks"), {DEV: 4096}, recorded=recorded, page_bytes=4096)
     return said.sort("ino", "time").to_dicts()
 
 

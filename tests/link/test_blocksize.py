@@ -38,14 +38,14 @@ def linked(*places: tuple[int, int]) -> Requests:
     return Requests(requests.lazy(), schema.complete(bios, "bios").lazy())
 
 
-def mapped(*runs: tuple[int, int, int], event: str = "ext4_es_insert_extent") -> pl.DataFrame:
+def mapped(*runs: tuple[int, int, int], event: str = "ext4_es_insert_extent") -> pl.LazyFrame:
     """Events, each (ns, block, blocks), that blocks of a file of its own lie there."""
     rows = [
         {"ts_ns": ts, "event": event, "dev": DEV, "ino": 12 + at, "file_block": 0, "block": block, "nr_blocks": blocks,
          "status": "W"}
         for at, (ts, block, blocks) in enumerate(runs)
     ]  # fmt: skip
-    return schema.conform(pl.DataFrame(rows, schema=schema.table("fs_events").polars), "fs_events")
+    return schema.conform(pl.DataFrame(rows, schema=schema.table("fs_events").polars), "fs_events").lazy()
 
 
 @pytest.mark.parametrize("size", blocksize.SIZES)

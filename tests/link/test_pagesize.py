@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from support import perfetto_messages, tracedat_files
 from support.blocks import DEV
+from support.owned import all_owned
 from support.tracedat_files import Machine, event_format
 
 from androstep_analysis import ingest, schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import owner
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.link.requests import link
 
@@ -39,22 +39,27 @@ def dirty(page, **more):
 @pytest.mark.parametrize("size", pagesize.SIZES)
 def test_writes_prove_how_large_the_pages_are_that_they_make_dirty(size):
     rows = [row for at in (0, 5, 9, 20, 33) for row in (wrote(at * size + 700), dirty(at))]
-    assert pagesize.proven(None, fs_events(*rows)) == size
+    assert pagesize.proven(None, fs_events(*rows).lazy()) == size
 
 
 def test_the_first_page_of_a_folio_is_no_page_of_another_size():
     for order in range(1, 9):
         pages = [(at, at >> order << order) for at in range(3, 2000, 7)]
         rows = [row for at, first in pages for row in (wrote(at * 4096), dirty(first))]
-        assert pagesize.proven(None, fs_events(*rows)) in (4096, None)
+        assert pagesize.proven(None, fs_events(*rows).lazy()) in (4096, None)
 
 
 def test_what_nothing_proves_is_unknown_and_what_is_no_size_is_not_believed():
-    assert pagesize.proven(None, fs_events()) is None
-    assert pagesize.proven(None, fs_events(*[row for _ in range(9) for row in (wrote(0), dirty(0))])) is None
+    assert pagesize.proven(None, fs_events().lazy()) is None
+    assert pagesize.proven(None, fs_events(*[row for _ in range(9) for row in (wrote(0), dirty(0))]).lazy()) is None
     other = [row for at in range(1, 9) for row in (wrote(at * 4096), dirty(at, tid=2))]
-    assert pagesize.proven(None, fs_events(*other)) is None
-    assert [pagesize.proven(told, fs_events()) for told in (16384, 512, 5000, 1 << 30)] == [16384, None, None, None]
+    assert pagesize.proven(None, fs_events(*other).lazy()) is None
+    assert [pagesize.proven(told, fs_events().lazy()) for told in (16384, 512, 5000, 1 << 30)] == [
+        16384,
+        None,
+        None,
+        None,
+    ]
 
 
 def pieces(*blocks):
@@ -77,7 +82,7 @@ def test_a_dirty_page_is_all_its_blocks(page_bytes, dirtied):
     events = fs_events(dirty(1), ("ext4_evict_inode", {"ino": 9}))
     tasks = schema.empty("tasks")
     sized = frozenset({tracepoints.CACHED})  # what has no such event is a folio of one page
-    got = owner.owned(pieces(*range(20)), events, tasks, {DEV: 4096}, recorded=sized, page_bytes=page_bytes)
+    got = all_owned(pieces(*range(20)), events, tasks, {DEV: 4096}, recorded=sized, page_bytes=page_bytes)
     assert got.filter(pl.col("owner_via") == "dirty_folio")["sector"].sort().to_list() == [8 * at for at in dirtied]
     assert set(got["owner_via"]) <= {"dirty_folio", "unknown"}
 
@@ -118,5 +123,5 @@ def test_text_reports_none_and_tells_offsets_of_pages_in_bytes(tmp_path: Path):
     assert "page_bytes" not in read.facts and link(read.block).requests.collect().height == 1
     events = read.fs_events.collect()
     assert events.select("page", "offset_bytes").rows() == [(None, 65536), (4, None)]
-    assert pagesize.counted(events, 16384)["page"].to_list() == [4, 4]
-    assert pagesize.counted(events, None)["page"].to_list() == [None, 4]
+    assert pagesize.counted(events.lazy(), 16384).collect()["page"].to_list() == [4, 4]
+    assert pagesize.counted(events.lazy(), None).collect()["page"].to_list() == [None, 4]

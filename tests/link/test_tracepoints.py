@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from support import readers
 from support.blocks import DEV
+from support.owned import all_owned
 
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import owner
 from androstep_analysis.link.extents import timeline
 from androstep_analysis.link.owner import handles
 from androstep_analysis.losses import Losses
@@ -293,8 +293,10 @@ def test_writeback_of_a_disk_is_of_the_only_filesystem_on_it():
     )
     types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
     requests = pl.DataFrame({"dev": [disk, disk], "part_dev": [partition, other]}, schema=types)
-    assert tracepoints.on_filesystems(events, requests[:1].lazy())["dev"].to_list() == [partition, DEV]
-    assert tracepoints.on_filesystems(events, requests.lazy())["event"].to_list() == ["ext4_evict_inode"]
+    assert tracepoints.on_filesystems(events.lazy(), requests[:1].lazy()).collect()["dev"].to_list() == [partition, DEV]
+    assert tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()["event"].to_list() == [
+        "ext4_evict_inode"
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------ F2FS
@@ -364,8 +366,13 @@ def test_paths_at_reads_and_writes_are_of_the_only_filesystem_they_can_be_of():
     write = ("f2fs_datawrite_start", {"ino": 12, "name": "/a", "dev": None})
     other = ("f2fs_write_begin", {"ino": 12, "dev": DEV + 1})
     requests = schema.empty("requests")
-    assert tracepoints.on_filesystems(fs_events(born(12), write), requests.lazy())["dev"].to_list() == [DEV, DEV]
-    assert tracepoints.on_filesystems(fs_events(born(12), write, other), requests.lazy())["dev"][1] is None
+    assert tracepoints.on_filesystems(fs_events(born(12), write).lazy(), requests.lazy()).collect()[
+        "dev"
+    ].to_list() == [DEV, DEV]
+    assert (
+        tracepoints.on_filesystems(fs_events(born(12), write, other).lazy(), requests.lazy()).collect()["dev"][1]
+        is None
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- owners
@@ -406,7 +413,7 @@ EVENTS = frozenset({
 
 def owned(written, events, lost_events=0, recorded=EVENTS):
     lost = Losses(lost_events=lost_events)
-    return owner.owned(written, events, schema.empty("tasks"), {DEV: 4096}, lost, recorded, page_bytes=4096)
+    return all_owned(written, events, schema.empty("tasks"), {DEV: 4096}, lost, recorded, page_bytes=4096)
 
 
 def test_a_piece_is_cut_where_its_owner_changes():
@@ -530,14 +537,14 @@ def test_nobody_is_counted_where_stores_are_not_recorded():
 def test_data_that_carries_a_page_is_not_its_submitters():
     page = ("bio_page", {"ino": 12, "page": 0, "sector": 0, "nr_bytes": 4096, "bio_dev": DEV, "tid": 5})
     events = fs_events(page, dirty(9, 1))
-    got = owner.owned(
+    got = all_owned(
         pieces((1500, 12, 0, 1, 5), (2500, 12, 4, 1, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
     )
     assert answer(got) == [(1500, 0, 1, None, 0, "unknown"), (2500, 4, 1, "app5", 1, "submitter")]
 
 
 def test_without_events_that_tell_who_wrote_the_submitter_is_inferred():
-    got = owner.owned(pieces((1500, 12, 0, 1, 5)), fs_events(), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
+    got = all_owned(pieces((1500, 12, 0, 1, 5)), fs_events(), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred")]
 
 
@@ -549,7 +556,7 @@ def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_jour
     )
     types = {name: dtype for name, dtype in schema.table("io").polars.items() if name in written.columns}
     events = fs_events(handle(7, 1, 2), commit("start", 7), commit("end", 7))
-    got = handles.journalled(written.cast(types), events).sort("time")
+    got = handles.journalled(written.cast(types), handles.commits(events)).sort("time")
     assert got.select("block_type", "map_source").rows() == [("journal", "context"), ("unknown", None)]
 
 
@@ -591,7 +598,7 @@ def test_an_evicted_inode_of_f2fs_leaves_no_writers():
 
 @pytest.mark.parametrize("comm", ["f2fs_ckpt-254:0", "f2fs_gc-8:3", "jbd2/sda1-8"])
 def test_threads_of_the_filesystem_own_what_nobody_else_made(comm):
-    got = owner.owned(
+    got = all_owned(
         pieces((9000, 12, 0, 1, 5)).with_columns(submit_comm=pl.lit(comm)),
         fs_events(),
         schema.empty("tasks"),
@@ -620,7 +627,7 @@ def test_a_journal_block_belongs_to_the_handles_of_the_transaction_that_is_commi
         handle(6, 1, 9), handle(7, 1, 2), handle(7, 2, 1), handle(7, 3, 0), commit("start", 7), handle(8, 3, 1),
         commit("end", 7), commit("start", 8), commit("end", 8), commit("start", 6), commit("end", 6),
     )  # fmt: skip
-    got = owner.owned(
+    got = all_owned(
         journal_pieces(4500, 5500, 6500, 7500, 9500), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
     )
     assert answer(got) == [

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
 from support import authorship_oracle
 
+from androstep_analysis import schema
 from androstep_analysis.errors import Loss
-from androstep_analysis.link.owner import authorship, turns
+from androstep_analysis.link.owner import authorship, processes, turns
 from androstep_analysis.link.owner.authorship import Observed
 from androstep_analysis.losses import Losses
 
 DEVICES = (1, 2)
-INT64S = ("ino", "life", "ts_ns", "file_block", "begin", "end", "size")
+PAGE = 4096
 SHOWN = (
     "at",
     "file_block",
@@ -32,78 +34,171 @@ SHOWN = (
 RENAMED = {"may_be_of_cluster": "is_cluster", "is_disputed": "is_others"}
 """What the oracle calls otherwise."""
 
+KINDS = {
+    "ext4_da_write_begin": 5,
+    "page_mkwrite": 2,
+    "f2fs_vm_page_mkwrite": 1,
+    "writeback_dirty_folio": 5,
+    "mm_filemap_add_to_page_cache": 3,
+    "mm_filemap_delete_from_page_cache": 1,
+    "ext4_invalidate_folio": 1,
+    "ext4_evict_inode": 1,
+}
+
+
+class Recording(NamedTuple):
+    """Events of pages, what is written out meanwhile (a block each, or several), and what is known besides."""
+
+    fs_events: pl.DataFrame
+    outs: pl.DataFrame
+    bios: pl.DataFrame
+    unplaced: pl.DataFrame
+    sizes: dict[int, int]
+    observed: Observed
+    lost: Losses
+
 
 def some(draw: random.Random) -> list[int]:
     return [dev for dev in DEVICES if draw.random() < 0.6]
 
 
-def place(draw: random.Random, most_ns: int) -> dict[str, int]:
-    place = {"dev": draw.choice(DEVICES), "ino": draw.randrange(2), "life": draw.randrange(2)}
-    block = draw.randrange(3)
-    return {**place, "file_block": block, "begin": 8 * block, "end": 8 * block + 8, "size": 8,
-            "ts_ns": draw.randrange(most_ns)}  # fmt: skip
-
-
-def thread(draw: random.Random) -> dict[str, int | str | None]:
-    """A process of several threads, a thread of unknown process, one of the kernel."""
+def thread(draw: random.Random) -> dict[str, Any]:
+    """A process of several threads, a thread of unknown process, one of the kernel, and one nobody knows."""
+    if draw.random() < 0.03:
+        return {"tid": None, "pid": None, "comm": None}
     tid = draw.choice([1, 2, 3, 4, 9])
-    return {"tid": tid, "pid": {1: 1, 2: 1, 3: 3}.get(tid), "comm": None if draw.random() < 0.1 else f"t{tid}"}
+    name = "kworker/u4:1" if tid == 9 else f"t{tid}"
+    return {"tid": tid, "pid": {1: 1, 2: 1, 3: 3}.get(tid), "comm": None if draw.random() < 0.1 else name}
 
 
-def frame(rows: list[dict[str, object]], **types: pl.DataType | type[pl.DataType]) -> pl.DataFrame:
-    schema = {"dev": pl.UInt32, **dict.fromkeys(INT64S, pl.Int64), **types}
-    return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema).sort(
-        "ts_ns", maintain_order=True
-    )
+def event(draw: random.Random, names: list[str]) -> dict[str, Any]:
+    """An event of one of a few pages, or of a write to a few bytes or all of them."""
+    name, page = draw.choice(names), draw.randrange(3)
+    row = {"event": name, "dev": draw.choice(DEVICES), "ino": draw.randrange(2), **thread(draw)}
+    if name == "ext4_da_write_begin":
+        begin = draw.randrange(6) * PAGE // 2
+        row |= {"offset_bytes": begin, "nr_bytes": draw.choice([100, PAGE // 2, PAGE, 3 * PAGE - begin, 3 * PAGE])}
+    elif name == "ext4_invalidate_folio":
+        row |= {"page": page, "offset_bytes": draw.choice([0, PAGE // 2]), "nr_bytes": draw.choice([PAGE // 2, PAGE])}
+    elif name != "ext4_evict_inode":
+        row |= {"page": page, "page_order": draw.choice([None, 0, 0, 1]) if name.startswith("mm_") else None}
+    return row
 
 
-def recording(seed: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, Observed, pl.DataFrame, Losses]:
-    """Some events of a few blocks, many of them at the same time, and who of the threads is a process."""
+def write(draw: random.Random, begin: int, nr_bytes: int, then: list[str]) -> list[dict[str, Any]]:
+    """A write as the kernel tells it: the page comes, the page becomes dirty, and what is too long goes on."""
+    by = {"dev": 1, "ino": draw.randrange(2), **thread(draw)}
+    rows: list[dict[str, Any]] = []
+    for at in range(begin, begin + nr_bytes, PAGE):
+        rows.append({"event": "ext4_da_write_begin", **by, "offset_bytes": at, "nr_bytes": begin + nr_bytes - at})
+        page = {**by, "page": at // PAGE, "page_order": 0}
+        rows += [{"event": name, **page} for name in then if draw.random() < 0.8]
+    return rows
+
+
+def recording(seed: int) -> Recording:
+    """Some events of a few blocks, many of them at the same time."""
     draw = random.Random(seed)
     most_ns = draw.choice([10, 10_000])
-    kinds = draw.choice([tuple(turns.KIND.categories), ("write", "store", "maybe", "absent"), ("dirty", "write")])
-    touched: list[dict[str, object]] = []
-    for _ in range(draw.randrange(200)):
-        kind = draw.choice(kinds)
-        folio = draw.choice([None, True, False]) if kind == "absent" else None
-        touched.append({**place(draw, most_ns), **thread(draw), "kind": kind, "is_in_folio": folio})
-    written: list[dict[str, object]] = []
-    for at in range(draw.randrange(80)):
-        by = thread(draw)
-        written.append({
-            **place(draw, most_ns), "at": at, "tid": by["tid"], "submit_tid": by["tid"], "submit_pid": by["pid"],
-            "by_process": draw.random() < 0.5, "is_pageless": draw.random() < 0.2,
-            "is_direct": draw.choice([None, None, True, False]),
-        })  # fmt: skip
-        if draw.random() < 0.1:
-            written[-1] |= {"tid": None, "submit_tid": None, "submit_pid": None}
-    ids = {"tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}
-    touches = frame(touched, **ids, kind=turns.KIND, is_in_folio=pl.Boolean)
-    flags = dict.fromkeys(("by_process", "is_pageless", "is_direct"), pl.Boolean)
-    outs = frame(written, at=pl.UInt32, tid=pl.Int32, submit_tid=pl.Int32, submit_pid=pl.Int32, **flags)
+    names = draw.sample(list(KINDS), draw.randrange(2, len(KINDS) + 1), counts=None)
+    weighted = [name for name in names for _ in range(KINDS[name])]
+    rows: list[dict[str, Any]] = []
+    for _ in range(draw.randrange(150)):
+        if draw.random() < 0.3:
+            then = ["mm_filemap_add_to_page_cache", "writeback_dirty_folio"]
+            rows += write(draw, draw.randrange(2) * PAGE, draw.choice([PAGE, 2 * PAGE]), then)
+        rows.append(event(draw, weighted))
+    times = sorted(draw.randrange(most_ns) for _ in rows)
+    types = schema.table("fs_events").polars
+    events = [{name: row.get(name) for name in types} | {"ts_ns": at} for row, at in zip(rows, times, strict=True)]
+    outs, bios = written(draw, most_ns)
     unplaced = pl.DataFrame(
         [{"dev": draw.choice(DEVICES), "ts_ns": draw.randrange(most_ns)} for _ in range(draw.randrange(5))],
         {"dev": pl.UInt32, "ts_ns": pl.Int64},
     ).sort("ts_ns")
-    threads = touches.select(*ids).unique(maintain_order=True).with_columns(is_process=pl.col("tid") != 9)
-    lost = Losses(
-        [Loss("dropped", 1, "some", ("fs_events",), spans=((None, most_ns // 2),))] if draw.random() < 0.2 else ()
+    lost = [Loss("dropped", 1, "some", ("fs_events",), spans=((None, most_ns // 2),))] if draw.random() < 0.2 else ()
+    sizes = {1: PAGE, **draw.choice([{2: PAGE}, {2: PAGE // 4}, {}])}
+    if 2 not in sizes:  # sectors, as on FAT: of one page, which is enough
+        outs = outs.filter((pl.col("dev") == 1) | (pl.col("begin") == 0))
+    return Recording(
+        pl.DataFrame(events, types),
+        outs,
+        bios,
+        unplaced,
+        sizes,
+        Observed(*(some(draw) for _ in Observed._fields)),
+        Losses(lost),
     )
-    return outs, touches, unplaced, Observed(*(some(draw) for _ in Observed._fields)), threads, lost
+
+
+def written(draw: random.Random, most_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What is written out (table outs), and what is told of the bios."""
+    outs: list[dict[str, Any]] = []
+    bios: list[dict[str, Any]] = []
+    for at in range(draw.randrange(60)):
+        by, page = thread(draw), draw.randrange(3)
+        tid, pid = (None, None) if draw.random() < 0.1 else (by["tid"], by["pid"])
+        end = draw.choice([page + 1, 3]) * PAGE
+        out = {"ts_ns": draw.randrange(most_ns), "piece": at, "dev": draw.choice(DEVICES), "ino": draw.randrange(2)}
+        outs.append({**out, "begin": page * PAGE, "end": end, "tid": tid, "is_read": False})
+        bios.append({
+            "at": at, "dev": out["dev"], "ts_ns": out["ts_ns"], "submit_tid": tid, "submit_pid": pid,
+            "by_process": draw.random() < 0.5, "is_pageless": draw.random() < 0.2,
+            "is_direct": draw.choice([None, None, True, False]),
+        })  # fmt: skip
+    flags = dict.fromkeys(("by_process", "is_pageless", "is_direct"), pl.Boolean)
+    types = {"at": pl.Int64, "dev": pl.UInt32, "ts_ns": pl.Int64, "submit_tid": pl.Int32, "submit_pid": pl.Int32}
+    table = pl.DataFrame(outs, schema.table("outs").polars).sort("ts_ns", maintain_order=True)
+    return table, pl.DataFrame(bios, types | flags)
+
+
+def decided(given: Recording, draw: random.Random) -> pl.DataFrame:
+    """What the compiled pass says, which gets the events in parts of any length."""
+    told_of = {
+        dev: (
+            given.sizes.get(dev, 512),
+            (turns.TELLS_DIRTY if dev in given.observed.dirtied else 0)
+            | (turns.HAS_FOLIOS if dev in given.observed.folios else 0)
+            | (turns.STORES_DIRTY if dev in given.observed.redirty else 0),
+        )
+        for dev in DEVICES
+    }
+    taking = turns.Turns(told_of, PAGE, schema.empty("tasks"))
+    told = taking.told(given.fs_events.lazy()).collect()
+    outs, parts = given.outs, []
+    while told.height:
+        length = draw.choice([1, 2, 7, 100])
+        part, told = told[:length], told[length:]
+        end = int(outs["ts_ns"].search_sorted(part["ts_ns"][-1], "left"))
+        parts.append(taking.follow(part, outs[:end]))
+        outs = outs[end:]
+    parts += [taking.follow(told, outs), taking.finish()]
+    turn = pl.concat(parts).rename({"piece": "at"}).sort("at", "file_block")
+    return turn.join(given.bios, on="at", how="left", maintain_order="left")
+
+
+def by_oracle(given: Recording) -> pl.DataFrame:
+    lived = authorship_oracle.lives(given.fs_events)
+    touched = authorship_oracle.touched(lived, given.sizes, given.observed.folios, PAGE)
+    threads = processes.of_threads(
+        touched.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], keep="first"),
+        schema.empty("tasks"),
+    )
+    born = lived.filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
+    rows = given.outs.join_asof(born, on="ts_ns", by=["dev", "ino"], check_sortedness=False)
+    rows = rows.with_columns(pl.col("life").fill_null(0)).rename({"piece": "at"})
+    rows = rows.join(given.bios.drop("dev", "ts_ns"), on="at", how="left", maintain_order="left")
+    blocks = authorship_oracle.each_block(rows, given.sizes)
+    return authorship_oracle.authors(blocks, touched, given.unplaced, given.observed, threads, given.lost)
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 50) for at in range(0, 500, 50)], ids=str)
 def test_turns_are_those_of_the_oracle(seeds: range) -> None:
     for seed in seeds:
         given = recording(seed)
-        found, told = authorship.authors(*given), authorship_oracle.authors(*given)
+        found = authorship.authors(decided(given, random.Random(seed)), given.unplaced, given.observed, given.lost)
+        told = by_oracle(given)
         shown = found.select(*SHOWN, *RENAMED.values())
         assert shown.equals(told.rename(RENAMED).select(shown.columns).cast(shown.schema)), seed
         who = pl.DataFrame({"number": found["who"], "text": told["who"]}).unique()
         assert who["number"].n_unique() == who["text"].n_unique() == who.height, seed
-
-
-def test_nothing_is_written() -> None:
-    outs, touches, *others = recording(0)
-    assert authorship.authors(outs.clear(), touches, *others).is_empty()
-    assert authorship.authors(outs, touches.clear(), *others)["tid"].null_count() == outs.height

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from support import analysis_oracle as oracle
 from support import corpus
 from support.blocks import DEV
+from support.in_parts import read_in_parts
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, measures, schema
@@ -559,28 +560,34 @@ OF_IO: dict[str, tuple[Callable[..., pl.DataFrame], Callable[..., oracle.Facts]]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("at_once", [None, 2])
 @pytest.mark.parametrize("name", OF_REQUESTS)
 @settings(max_examples=40, deadline=None)
 @given(rows=request_rows())
-def test_random_requests(name, rows):
+def test_random_requests(name, at_once, rows):
     measure, naive = OF_REQUESTS[name]
-    assert_same(measure(from_rows("requests", rows)), naive(rows))
+    with read_in_parts(at_once):
+        assert_same(measure(from_rows("requests", rows)), naive(rows))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("at_once", [None, 2])
 @pytest.mark.parametrize("name", OF_IO)
 @settings(max_examples=40, deadline=None)
 @given(rows=io_rows())
-def test_random_pieces(name, rows):
+def test_random_pieces(name, at_once, rows):
     measure, naive = OF_IO[name]
-    assert_same(measure(from_rows("io", rows)), naive(rows))
+    with read_in_parts(at_once):
+        assert_same(measure(from_rows("io", rows)), naive(rows))
 
 
+@pytest.mark.parametrize("at_once", [None, 2])
 @settings(max_examples=40, deadline=None)
 @given(rows=request_rows())
-def test_random_cumulative(rows):
+def test_random_cumulative(at_once, rows):
     """Row by row: at equal times the sums still rise in the order in which they are drawn."""
-    result = measures.cumulative(from_rows("requests", rows)).select("ts_ns", "op", "class", "value", "n").rows()
+    with read_in_parts(at_once):
+        result = measures.cumulative(from_rows("requests", rows)).select("ts_ns", "op", "class", "value", "n").rows()
     ops = schema.table("requests").column("op").values
     expected = sorted(oracle.cumulative(rows), key=lambda row: (row[0], ops.index(row[1]), row[2], row[4]))
     assert result == expected

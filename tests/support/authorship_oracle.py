@@ -1,16 +1,27 @@
 """The rules of owners (link/owner/authorship.py) as window functions over all events at once: slow, and said otherwise.
 
-`authors` is held against the one that the compiled library has a part in.
+`authors` is held against the one that the compiled library has a part in. It takes a row for each block that an event
+is about (`touched`) and for each that is written out (`each_block`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
-from androstep_analysis.link.owner.authorship import MAKERS, Observed
+from androstep_analysis import units
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.extents import bio_pages, pagesize
+from androstep_analysis.link.owner.authorship import Observed
 from androstep_analysis.losses import Losses
+
+KIND = pl.Enum(["write", "store", "dirty", "maybe", "absent"])
+MAKERS = ("write", "store")
+"""Kinds of event after which the thread certainly changed the block."""
+
+_LARGEST_FILE = 1 << 60
+_LARGEST_FOLIO = 1 << 29
 
 BLOCK = ["dev", "ino", "life", "file_block"]
 """What tells a block of a file from all others; `life` is how often the inode's pages were dropped."""
@@ -19,7 +30,120 @@ TURN = [*BLOCK, "turn"]
 
 TOUCHES = (*MAKERS, "dirty", "maybe")
 
+SPAN = ("nth", "dev", "ino", "begin", "end")
+
 _IS_OUT = pl.col("at").is_not_null()
+
+
+def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
+    """What events tell of pages; `begins`: the inode's are new from here on; `life`: how often they were.
+
+    An inode that is evicted leaves no pages behind; what is in the cache later was put there later.
+    """
+    begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
+    life = begins.cast(pl.Int64).cum_sum().over("dev", "ino")
+    about = ("ts_ns", "dev", "ino", "tid", "pid", "comm", "event", "page", "page_order", "offset_bytes", "nr_bytes")
+    return fs_events.select(*about, begins=begins, life=life).with_row_index("order")
+
+
+def touched(
+    lived: pl.DataFrame,
+    block_bytes: Mapping[int, int],
+    folios: Collection[int],
+    page_bytes: int | None,
+) -> pl.DataFrame:
+    """Every block that was touched or absent (`kind`), of the events of `lives`."""
+    event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
+    kinds = {
+        **dict.fromkeys(tracepoints.WRITES, "write"),
+        **dict.fromkeys(tracepoints.STORES, "store"),
+        **dict.fromkeys(tracepoints.DIRTIED, "dirty"),
+        **dict.fromkeys((tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED), "absent"),
+    }
+    rows = lived.filter(event.is_in(list(kinds)))
+    rows = rows.join_asof(_folios(lived, size), on="order", by=["dev", "ino", "life", "page"], check_sortedness=False)
+    is_write, is_part = event.is_in(tracepoints.WRITES), event.is_in(tracepoints.INVALIDATED)
+    order = pl.col("page_order").clip(0, bio_pages.LARGEST_ORDER)
+    own = size * pl.lit(2, pl.Int64).pow(order)
+    length = pl.when(event.is_in(tracepoints.DIRTIED)).then("folio_bytes").otherwise(own).fill_null(size)
+    page = pl.when(pl.col("page") <= _LARGEST_FILE // pagesize.SIZES[-1]).then("page")
+    inside = pl.when(is_part).then("offset_bytes").otherwise(0)
+    begin = pl.when(is_write).then("offset_bytes").otherwise(page * size + inside)
+    length = pl.when(is_write | is_part).then("nr_bytes").otherwise(length)
+    spans = rows.select(
+        "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length,
+        kind=event.replace_strict(kinds, return_dtype=KIND),
+        is_in_folio=pl.when(event == tracepoints.CACHED).then(order.fill_null(0) > 0),
+        is_sized=pl.col("folio_bytes").is_not_null(),
+    )  # fmt: skip
+    fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(
+        1, _LARGEST_FOLIO
+    )
+    touched = each_block(_as_far_as_written(spans.filter(fits), folios), block_bytes)
+    touched = touched.unique(["nth", "file_block"], keep="first", maintain_order=True)
+    start = pl.col("file_block") * pl.col("size")
+    is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
+    # Which of a page's blocks a store is to is not told.
+    is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < size)
+    kind = pl.when(is_somewhere).then(pl.lit("maybe", KIND)).otherwise("kind")
+    return touched.filter(is_whole | (pl.col("kind") != "absent")).with_columns(kind=kind)
+
+
+def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataFrame:
+    """The spans, those of writing and dirtying only as far as they certainly go, and when each is `closed`.
+
+    One event says of a whole folio that it became dirty, by a write or store to a part of it that another tells. And a
+    write that is longer than the folio that it gets goes on with another event for the rest. What is beyond is `maybe`
+    touched, in rows that follow those of the same event (`nth`). Of a folio that no event told the length of (not
+    is_sized), on a device in `folios`, the thread's own write tells which page became dirty.
+    """
+    spans = spans.with_row_index("nth")
+    is_write, is_dirty = pl.col("kind") == "write", pl.col("kind") == "dirty"
+    makers = spans.filter(pl.col("kind").is_in(MAKERS))
+    thread = ["dev", "ino", "tid"]
+    following = makers.select("nth", *(pl.col(n).shift(-1).over("tid").name.prefix("next_") for n in SPAN))
+    makers = makers.join(following, on="nth", how="left", maintain_order="left")
+    is_same = (pl.col("next_dev") == pl.col("dev")) & (pl.col("next_ino") == pl.col("ino"))
+    begin, end = pl.col("next_begin"), pl.col("next_end")
+    is_continued = is_same & (begin > pl.col("begin")) & (begin < pl.col("end")) & (end == pl.col("end"))
+    rest = pl.when(is_write & is_continued & pl.col("tid").is_not_null()).then(begin)
+    rests = makers.select("nth", rest=rest, closed="next_nth")
+    known = makers.filter(pl.col("tid").is_not_null())
+    before = known.select(*thread, "nth", first="begin", limit="end")
+    spans = spans.join(rests, on="nth", how="left", maintain_order="left").join_asof(
+        before, on="nth", by=thread, check_sortedness=False
+    )
+    may_be_longer = is_dirty & ~pl.col("is_sized") & pl.col("dev").is_in(list(folios))
+    reach = pl.when(may_be_longer).then(pl.col("begin") + _LARGEST_FOLIO).otherwise("end")
+    is_of_write = is_dirty & (pl.col("first") < reach) & (pl.col("begin") < pl.col("limit"))
+    first = pl.when(is_of_write).then(pl.max_horizontal("begin", "first")).otherwise("begin")
+    limit = pl.when(is_of_write).then(pl.min_horizontal(reach, "limit")).otherwise(pl.coalesce("rest", "end"))
+    cut = spans.with_columns(first=first, limit=limit)
+    parts = [cut.with_columns(begin="first", end="limit")]
+    maybe = cut.with_columns(kind=pl.lit("maybe", KIND))
+    parts += [maybe.with_columns(end=pl.min_horizontal("end", "first")), maybe.with_columns(begin="limit")]
+    touched = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
+    return touched.drop("rest", "first", "limit", "is_sized")
+
+
+def _folios(lived: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
+    """How long the folio is that begins at a page, as told when it came into the cache: order, dev, ino, life, page.
+
+    Since Linux 5.18 a page cache holds folios of many pages, and one event says that all of them became dirty.
+    """
+    sized = lived.filter(
+        (pl.col("event") == tracepoints.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
+    )
+    length = page_bytes * pl.lit(2, pl.Int64).pow(pl.col("page_order"))
+    return sized.select("order", "dev", "ino", "life", "page", folio_bytes=length)
+
+
+def each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+    """A row for each block that the bytes ``[begin, end)`` of a row touch, with `file_block` and `size`, its length."""
+    size = pl.col("dev").replace_strict(block_bytes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
+    spans = spans.with_columns(size=size)
+    first, last = pl.col("begin") // pl.col("size"), (pl.col("end") - 1) // pl.col("size")
+    return spans.with_columns(file_block=pl.int_ranges(first, last + 1)).explode("file_block")
 
 
 def authors(
@@ -34,7 +158,12 @@ def authors(
     is_mover = pl.col("comm").is_not_null() & ~pl.col("is_process")
     named = threads.select("tid", "pid", "comm", is_mover=is_mover)
     touched = touched.join(named, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
+    touched = touched.rename({"nth": "event"})
     events = _in_turns(pl.concat([touched, blocks], how="diagonal"), observed)
+    own = (pl.col("kind") == "dirty") & ~pl.col("is_mover").fill_null(False)
+    is_new = pl.struct("named").is_first_distinct().over("dev", "ino", "life", own.fill_null(False)) & own
+    changers = is_new.fill_null(False).cast(pl.Int32).cum_sum().over("dev", "ino", "life")
+    events = events.sort("order").with_columns(changers=changers).sort("nth")
     events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
     writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
     made, by_process = pl.col("kind").is_in(MAKERS), dirties & ~pl.col("is_mover").fill_null(False)
@@ -52,7 +181,6 @@ def authors(
     }
     of_bio = ["at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio"]
     of_bio += ["submit_process", "by_process"]
-    events = events.with_columns(changers=pl.col("process").filter(by_process).n_unique().over("dev", "ino", "life"))
     turns = (
         events.group_by(TURN)
         .agg(
@@ -70,7 +198,7 @@ def authors(
             nr_dirtiers=pl.col("process").filter(by_process).n_unique(),
             dirtied_ns=pl.col("nth").filter(by_process).last(),
             made_ns=pl.col("nth").filter(made).last(),
-            changers=pl.col("changers").first(),
+            changers=pl.col("changers").filter(_IS_OUT).first(),
             by_maker=by_maker,
             is_exact=_is_exact(by_process, made),
             is_disputed=(pl.col("process").filter(by_process).n_unique() > 1) & ~by_maker,
@@ -80,7 +208,7 @@ def authors(
         )
         .filter(_IS_OUT)
     )
-    turns = turns.join(_doubtful(events, turns, unplaced, observed.forgetful), on=TURN, how="left")
+    turns = turns.join(_doubtful(events, turns, unplaced, observed), on=TURN, how="left")
     is_lost = pl.lit(_is_lost(turns, lost))
     rule = _rule(observed)
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
@@ -120,6 +248,7 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     touched a block in the very instant in which it is written out counts as having done so before.
     """
     events = events.sort("ts_ns", _IS_OUT, maintain_order=True).with_row_index("nth")
+    events = events.with_columns(order="nth")
     # Who submits a bio is in no write meanwhile.
     events = events.with_columns(is_busy=(pl.col("submit_tid").shift(-1).over(BLOCK) != pl.col("tid")).fill_null(True))
     out = {name: pl.when(_IS_OUT).then(name).forward_fill().over(BLOCK) for name in ("nth", "submit_tid")}
@@ -127,13 +256,15 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     has_ended = (out["nth"] > made) & (out["submit_tid"] == pl.col("tid"))
     events = events.with_columns(is_writing=made.is_not_null() & ~has_ended.fill_null(False))
     touches = events.filter(pl.col("kind").is_in(TOUCHES))
-    following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth")}
-    touches = touches.with_columns(next_kind=following["kind"], next_tid=following["tid"], next_nth=following["nth"])
+    following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth", "event")}
+    touches = touches.with_columns(**{f"next_{name}": value for name, value in following.items()})
     is_same = pl.col("next_tid") == pl.col("tid")
     # F2FS tells of a store when the page is dirty by it.
     is_done = (pl.col("kind") == "store") & _is_in(observed.redirty)
     is_begun = pl.col("kind").is_in(MAKERS) & ~is_done & pl.col("is_busy")
-    is_under_way = is_begun & (pl.col("next_kind") == "dirty") & is_same
+    # Until a thread begins another write or store, to whatever file, the page may become dirty by its last one.
+    is_open = (pl.col("next_event") < pl.col("closed")).fill_null(True)
+    is_under_way = is_begun & (pl.col("next_kind") == "dirty") & is_same & is_open
     moved = touches.filter(is_under_way).select("nth", effect="next_nth")
     is_dirty, is_absent = (pl.col("kind") == "dirty").fill_null(False), (pl.col("kind") == "absent").fill_null(False)
     events = (
@@ -143,7 +274,9 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     )
     events = events.with_columns(
         turn=_IS_OUT.cast(pl.Int64).cum_sum().over(BLOCK) - _IS_OUT.cast(pl.Int64),
-        process=pl.coalesce("pid", -pl.col("tid")),
+        named=pl.coalesce("pid", -pl.col("tid")),
+        # Of threads that nobody knows each event is taken for one of another process.
+        process=pl.coalesce("pid", -pl.col("tid"), -(1 << 40) - pl.col("event").cast(pl.Int64)),
         submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")),
         touches=pl.col("kind").is_in(TOUCHES).fill_null(False).cast(pl.Int64).cum_sum().over(BLOCK),
     )
@@ -167,7 +300,8 @@ def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
         pl.col("nth").filter(made).first() < pl.col("nth").filter(by_process).first()
     )
     is_theirs = process.filter(by_process).is_in(process.filter(made).implode()).all()
-    return (is_first & is_theirs & ~(kind == "maybe").any()).fill_null(False)
+    is_known = pl.col("named").filter(made).is_not_null().all()
+    return (is_first & is_theirs & is_known & ~(kind == "maybe").any()).fill_null(False)
 
 
 def _rule(observed: Observed) -> pl.Expr:
@@ -207,9 +341,7 @@ def _may_be_left(observed: Observed) -> pl.Expr:
     return _is_in(observed.redirty) & (pl.col("turn") == 0) & (pl.col("life") == 0)
 
 
-def _doubtful(
-    events: pl.DataFrame, turns: pl.DataFrame, unplaced: pl.DataFrame, forgetful: Collection[int]
-) -> pl.DataFrame:
+def _doubtful(events: pl.DataFrame, turns: pl.DataFrame, unplaced: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     """The turns (`BLOCK`, turn, is_doubtful) whose earlier writers may have been written out in between.
 
     When a clean page becomes dirty, all that was written to it before has been written out or is on its way: by the
@@ -220,7 +352,7 @@ def _doubtful(
     """
     others = pl.col("processes").list.len() - pl.col("processes").list.contains(pl.col("dirtier")).fill_null(False)
     is_dirtying = (pl.col("kind") == "dirty").fill_null(False)
-    has_dirties = pl.col("dev").is_in(events.filter(is_dirtying)["dev"].unique().implode())
+    has_dirties = _is_in(observed.dirtied)
     several = turns.filter((others > pl.when(has_dirties).then(0).otherwise(1)) | pl.col("is_left_dirty"))
     several = several.filter(pl.col("dirtier").is_not_null() | ~has_dirties).select(*TURN, "is_left_dirty")
     rows = events.join(several, on=TURN, maintain_order="left")
@@ -236,6 +368,6 @@ def _doubtful(
     out = early.sort("edge_ns").join_asof(
         unplaced.with_columns(out_ns="ts_ns"), left_on="edge_ns", right_on="ts_ns", by="dev", check_sortedness=False
     )
-    may_be_other = ~pl.col("dev").is_in(forgetful)
+    may_be_other = ~_is_in(observed.forgetful)
     is_out_before = (pl.col("out_ns") >= pl.col("wrote_ns")).fill_null(False)
     return out.filter(is_out_before | may_be_other).select(*TURN, is_doubtful=pl.lit(True))

@@ -30,6 +30,7 @@ class Evidence:
 def evidence(
     snapshots: Images,
     staging: Staging,
+    all_events: pl.LazyFrame,
     block_bytes: Mapping[int, int],
     sources: frozenset[str] = SOURCES,
     mounts: Mapping[int, str] | None = None,
@@ -45,7 +46,8 @@ def evidence(
     of these kinds; when the journal committed a transaction is part of the journal's.
     `block_bytes` is the block size of the filesystem on each device, as far as it is known; `mounts` tells where a
     device's filesystem was mounted, for the names, and `fs_types` which it is, as far as it is said; `page_bytes`
-    is the size of a page (None: unknown).
+    is the size of a page (None: unknown). `all_events` are those of which the staging has no repetitions
+    (`tracepoints.without_repetitions`).
     """
     snapshots = snapshots.of(sources)
     full_staging = staging
@@ -88,7 +90,7 @@ def evidence(
         for dev in complete:
             parts.append(images.until_first_loss((first, old), snapshots, traced, lives, staging, dev))
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
-    bios = bio_pages.extents(events, lives, queued, recorded, fs_types, page_bytes=page_bytes)
+    bios = bio_pages.extents(events, lives, queued, recorded, fs_types, all_events=all_events, page_bytes=page_bytes)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, recorded)])
     parts.append(images.identified_rows(unnumbered.typed_by_place(bios, snapshots.placed_filesystems)))
     in_journal = None

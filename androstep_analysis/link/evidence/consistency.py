@@ -152,6 +152,9 @@ class _Trace:
 
     dev: int
     events: pl.DataFrame
+    """Without repetitions (`tracepoints.without_repetitions`)."""
+    dirtied: pl.LazyFrame
+    """Every event of pages that became dirty."""
     lives: pl.DataFrame
     moved: pl.DataFrame
     """Requests that read or write: part_sector, nr_sectors, op, meta, sync, ts_ns."""
@@ -182,19 +185,22 @@ class _Trace:
 
 
 def weighed(
-    snapshots: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated
+    snapshots: Images, staging: Staging, all_events: pl.LazyFrame, requests: pl.LazyFrame, stated: Stated
 ) -> tuple[Images, list[Standing]]:
     """The images and listings with what is proven of them (`Images.proven`, `placed`), and the comparison of each.
 
-    `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`). Raises `InputError`
-    where one contradicts the trace.
+    `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`), without repetitions
+    (`tracepoints.without_repetitions`); `all_events` has all. Raises `InputError` where one contradicts the trace.
     """
     if snapshots.listed_before is not None:
         snapshots = replace(snapshots, listed_before=_at_start(snapshots.listed_before, staging))
     by_role = snapshots.by_role
     if not by_role:
         return snapshots, []
-    traces = {dev: _trace(dev, snapshots, staging, requests, stated) for dev in {one.dev for one in by_role.values()}}
+    traces = {
+        dev: _trace(dev, snapshots, staging, all_events, requests, stated)
+        for dev in {one.dev for one in by_role.values()}
+    }
     standings = {}
     for role, one in by_role.items():
         trace = traces[one.dev]
@@ -291,10 +297,13 @@ def _refuse(standing: Standing, one: Snapshot, trace: _Trace, stated: Stated) ->
     )
 
 
-def _trace(dev: int, snapshots: Images, staging: Staging, requests: pl.LazyFrame, stated: Stated) -> _Trace:
-    all_events = staging.fs_events.collect()
+def _trace(
+    dev: int, snapshots: Images, staging: Staging, all_events: pl.LazyFrame, requests: pl.LazyFrame, stated: Stated
+) -> _Trace:
     recorded = staging.recorded or frozenset()
-    events = all_events.filter((pl.col("dev") == dev) | (pl.col("bio_dev") == dev))
+    is_of_dev = (pl.col("dev") == dev) | (pl.col("bio_dev") == dev)
+    events = staging.fs_events.filter(is_of_dev).collect()
+    dirtied = all_events.filter(pl.col("event").is_in(tracepoints.DIRTIED) & is_of_dev)
     lives = tracepoints.lives(events, recorded, stated.fs_types)
     moved = requests.filter(
         (pl.col("part_dev") == dev) & pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0)
@@ -307,7 +316,9 @@ def _trace(dev: int, snapshots: Images, staging: Staging, requests: pl.LazyFrame
         offset = incarnations.realtime_offset_ns(last_seen, lives)
     slack_ns, clock_may_be_set = _clock(staging)
     of_dev = lives.filter(pl.col("dev") == dev)
-    return _Trace(dev, events, of_dev, moved.collect(), staging, offset, slack_ns, clock_may_be_set, stated.page_bytes)
+    return _Trace(
+        dev, events, dirtied, of_dev, moved.collect(), staging, offset, slack_ns, clock_may_be_set, stated.page_bytes
+    )
 
 
 def _clock(staging: Staging) -> tuple[int, bool]:
@@ -465,7 +476,7 @@ def _unexplained(odd: pl.DataFrame, trace: _Trace, *, is_after: bool) -> int:
 def _of_device(one: Filesystem, trace: _Trace) -> tuple[pl.Series, int]:
     """The sectors of pages of the device itself, and how many fixed places were written of which none became dirty."""
     is_own = pl.col("ino") == trace.dev
-    dirty = bio_pages.touched(trace.events.filter(pl.col("event").is_in(tracepoints.DIRTIED) & is_own))["page"].unique()
+    dirty = bio_pages.touched(trace.dirtied.filter(is_own)).select(pl.col("page").unique()).collect()["page"]
     carried = trace.events.filter((pl.col("event") == "bio_page") & is_own)["sector"].drop_nulls().unique()
     if dirty.is_empty() or trace.page_bytes is None:
         return carried, 0
@@ -702,11 +713,10 @@ def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
     writes = writes.sort("ts_ns").unique("part_sector", keep="last", maintain_order=True)
     there = _held(one, writes["part_sector"])
     data = pl.concat([writes, there], how="horizontal").filter(pl.col("block_type") == "data", pl.col("ino") > 0)
-    dirty = trace.events.filter(pl.col("event").is_in(tracepoints.DIRTIED))
-    if dirty.height and trace.page_bytes is not None:
+    dirtied = bio_pages.touched(trace.dirtied).select("ino", "page").unique().collect(engine="streaming")
+    if dirtied.height and trace.page_bytes is not None:
         start = (pl.col("part_sector") - pl.col("start_of_file")) * units.SECTOR_BYTES // trace.page_bytes
         pages = data.filter(~pl.col("sync")).select("ts_ns", "ino", page=start)
-        dirtied = bio_pages.touched(dirty).select("ino", "page").unique()
         other = pages.join(dirtied, on=["ino", "page"], how="anti")
         # What is written soon after the recording began was made dirty before.
         unexplained = other.filter(pl.col("ts_ns") > (trace.staging.first_ns or 0) + images.WRITTEN_OUT_NS).height

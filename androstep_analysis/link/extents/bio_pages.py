@@ -17,6 +17,7 @@ run of bios that together are the page, or from what an earlier bio told of the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -37,6 +38,7 @@ LARGEST_ORDER = 17
 """Folios are at most 512 MiB (arm64 with pages of 64 KiB)."""
 
 _PAGE = ["dev", "ino", "page"]
+_SHOWN = ["part_dev", "tid", "shown_ns"]
 
 
 def extents(
@@ -46,6 +48,7 @@ def extents(
     recorded: Collection[str] = (),
     fs_types: Mapping[int, str] | None = None,
     *,
+    all_events: pl.LazyFrame,
     page_bytes: int | None,
 ) -> pl.DataFrame:
     """Table `extents` as the bios tell.
@@ -54,8 +57,9 @@ def extents(
     queues (`queued`: ts_ns, tid) afterwards. Source `inferred` for all pages of files: these rows hold until the next
     bio of the place. Rows of block_type `metadata` are pages of the device itself; which metadata, or directory, only
     an image tells. `lives` (`tracepoints.lives`) tells directories from files (`recorded`: see `tracepoints.numbered`;
-    `fs_types`: see `tracepoints.filesystems`). Where it is unknown how large pages are (`page_bytes`), only the pages
-    of devices are told: those of files lie nobody knows where.
+    `fs_types`: see `tracepoints.filesystems`). `all_events` are those of which `fs_events` may lack
+    repetitions (`tracepoints.without_repetitions`). Where it is unknown how large pages are (`page_bytes`), only the
+    pages of devices are told: those of files lie nobody knows where.
     """
     events = tracepoints.numbered(fs_events, recorded).with_row_index("order")
     events = events.with_columns(tracepoints.kinds(fs_events, tracepoints.filesystems(fs_events, fs_types or {})))
@@ -67,7 +71,7 @@ def extents(
         return schema.empty("extents")
     bios = _bound(bios, queued.collect())
     kinds = lives.select("dev", "ino", "incarnation", "block_type", "subtype")
-    own = _parts(_pages(bios.filter("is_own"), events, page_bytes), page_bytes).join(
+    own = _parts(_pages(bios.filter("is_own"), all_events, page_bytes), page_bytes).join(
         kinds, on=["dev", "ino", "incarnation"], how="left", maintain_order="left"
     )
     unknown, data, metadata = (
@@ -89,25 +93,49 @@ def extents(
     return pl.concat([_table(proven, "context"), timeline.succeeding(_table(likely, "inferred"))])
 
 
-def carries_page(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
-    """For each piece (part_dev, part_sector, submit_tid, time) whether its bio carries pages of its filesystem.
+class Shown:
+    """The pages that the probe on submit_bio showed, and the pieces whose bio carries them.
 
-    The last page that its thread showed before, if the piece lies within that bio and is the first since: a direct
-    write follows the pages of its place, which it first writes out.
+    It is the last page that its thread showed before, if the piece lies within that bio and is the first since: a
+    direct write follows the pages of its place, which it first writes out. `devices` are those that the probe sees.
     """
-    is_own = (pl.col("dev") == pl.col("bio_dev")) | is_of_device()
-    shown = fs_events.filter((pl.col("event") == "bio_page") & is_own & _fits())
-    shown = shown.select("tid", "ts_ns", "sector", part_dev="bio_dev", nr_bytes="nr_bytes", shown_ns="ts_ns")
-    submitted = pieces.select("part_dev", "part_sector", tid="submit_tid", ts_ns="time").with_row_index("at")
-    shown_before = (
-        submitted.drop_nulls("ts_ns")
-        .sort("ts_ns", maintain_order=True)
-        .join_asof(shown.sort("ts_ns"), on="ts_ns", by=["part_dev", "tid"], check_sortedness=False)
-    )
-    is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over("part_dev", "tid", "shown_ns")
-    inside = (pl.col("part_sector") - pl.col("sector")) * units.SECTOR_BYTES
-    carried = shown_before.filter(is_first & (inside >= 0) & (inside < pl.col("nr_bytes")))["at"]
-    return submitted["at"].is_in(carried.implode())
+
+    def __init__(self, fs_events: pl.DataFrame) -> None:
+        probed = fs_events.filter(pl.col("event") == "bio_page")
+        self.devices = probed["bio_dev"].unique()
+        is_own = (pl.col("dev") == pl.col("bio_dev")) | is_of_device()
+        shown = probed.filter(is_own & _fits()).select(
+            "tid", "ts_ns", "sector", part_dev="bio_dev", nr_bytes="nr_bytes", shown_ns="ts_ns"
+        )
+        self._shown = shown.sort("ts_ns")
+        self._first: list[pl.DataFrame] = []
+        self._inside: list[pl.DataFrame] = []
+
+    def look(self, pieces: pl.DataFrame) -> None:
+        """Some of the pieces: at (number), part_dev, part_sector, submit_tid and time."""
+        if self.devices.is_empty():
+            return
+        submitted = pieces.select("at", "part_dev", "part_sector", tid="submit_tid", ts_ns="time").drop_nulls("ts_ns")
+        showing = submitted.sort("ts_ns", maintain_order=True).join_asof(
+            self._shown, on="ts_ns", by=["part_dev", "tid"], check_sortedness=False
+        )
+        inside = (pl.col("part_sector") - pl.col("sector")) * units.SECTOR_BYTES
+        self._first.append(showing.group_by(_SHOWN).agg(first_ns=pl.col("ts_ns").min()))
+        is_inside = (inside >= 0) & (inside < pl.col("nr_bytes"))
+        self._inside.append(showing.filter(is_inside).select(*_SHOWN, "at", "ts_ns"))
+
+    def pageless(self, pieces: pl.DataFrame) -> pl.Series:
+        """For each piece, after all were looked at, whether its bio carries no page; False where there is no probe."""
+        if self.devices.is_empty():
+            return pl.repeat(False, pieces.height, dtype=pl.Boolean, eager=True)
+        return ~pieces["at"].is_in(self._carrying.implode()) & pieces["part_dev"].is_in(self.devices.implode())
+
+    @functools.cached_property
+    def _carrying(self) -> pl.Series:
+        """The numbers of the pieces that carry pages."""
+        first = pl.concat(self._first).group_by(_SHOWN).agg(pl.col("first_ns").min())
+        both = pl.concat(self._inside).join(first, on=_SHOWN)
+        return both.filter(pl.col("ts_ns") == pl.col("first_ns"))["at"]
 
 
 def is_of_device(bio_dev: str = "bio_dev", dev: str = "dev") -> pl.Expr:
@@ -192,7 +220,7 @@ def _bound(bios: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
     return bound.with_columns(valid_to_ns=pl.col("at") + 1).drop_nulls("at").drop("at").sort("order")
 
 
-def _pages(bios: pl.DataFrame, events: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
+def _pages(bios: pl.DataFrame, events: pl.LazyFrame, page_bytes: int) -> pl.DataFrame:
     """A row for each page that a bio may carry: `page`, and `is_proven`, whether it certainly does."""
     count = (pl.col("begin") % page_bytes + pl.col("nr_bytes") + page_bytes - 1) // page_bytes
     nth = pl.int_ranges(0, count).alias("nth")
@@ -200,7 +228,8 @@ def _pages(bios: pl.DataFrame, events: pl.DataFrame, page_bytes: int) -> pl.Data
     # Bios that are blocks of one page are one write of it.
     rows = rows.with_columns(out_ns=pl.col("ts_ns").shift().over(_PAGE))
     rows = rows.with_columns(pl.col("out_ns").first().over(*_PAGE, "run"))
-    waiting = touched(events).join(rows.select(_PAGE).unique(), on=_PAGE, how="semi")
+    of_bios = touched(events).join(rows.lazy().select(_PAGE).unique(), on=_PAGE, how="semi")
+    waiting = of_bios.collect(engine="streaming")
     rows = rows.sort("ts_ns", maintain_order=True).join_asof(
         waiting.sort("ts_ns"), left_on="ts_ns", right_on="ts_ns", by=_PAGE, check_sortedness=False
     )
@@ -209,7 +238,7 @@ def _pages(bios: pl.DataFrame, events: pl.DataFrame, page_bytes: int) -> pl.Data
     return rows.sort("order", "nth").with_columns(is_proven=(is_next & pl.col("is_exact")).cum_min().over("order"))
 
 
-def touched(events: pl.DataFrame) -> pl.DataFrame:
+def touched(events: pl.LazyFrame) -> pl.LazyFrame:
     """The pages that became dirty or came into the cache: dev, ino, page, ts_ns and the same as touched_ns."""
     is_touch = pl.col("event").is_in([*tracepoints.DIRTIED, tracepoints.CACHED])
     is_touch &= pl.col("page").is_between(0, _LARGEST_INDEX)

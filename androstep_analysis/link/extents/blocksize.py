@@ -36,13 +36,14 @@ _MOST_PLACES, _MOST_BIOS = 1 << 16, 1 << 18
 
 
 def by_device(
-    reported: Mapping[int, int], linked: Requests, fs_events: pl.DataFrame, page_bytes: int | None
+    reported: Mapping[int, int], linked: Requests, fs_events: pl.LazyFrame, page_bytes: int | None
 ) -> dict[int, int]:
     """The block size in bytes by device: as `reported`, else as proven; others are missing.
 
     `fs_events` is the table, each event on the device of its filesystem; `page_bytes` the size of a page, if known.
     """
-    open_devices = fs_events.filter(_states_place() & ~pl.col("dev").is_in(list(reported)))["dev"].drop_nulls().unique()
+    stating = fs_events.filter(_states_place() & ~pl.col("dev").is_in(list(reported)))
+    open_devices = stating.select(pl.col("dev").drop_nulls().unique()).collect(engine="streaming")["dev"]
     proven = {}
     if len(open_devices):
         bios = _bios(linked, open_devices)
@@ -55,7 +56,7 @@ def by_device(
     return proven | dict(reported)
 
 
-def borne_out(fs_events: pl.DataFrame, bios: pl.DataFrame, page_bytes: int | None) -> dict[int, int]:
+def borne_out(fs_events: pl.LazyFrame, bios: pl.DataFrame, page_bytes: int | None) -> dict[int, int]:
     """How many of the bios bear out what the events of their filesystem say, by the size of its blocks (`SIZES`).
 
     `bios` are all that were queued for it, with part_sector, nr_sectors and time.
@@ -105,21 +106,22 @@ def _states_place() -> pl.Expr:
     return states.fill_null(False) & fits & (pl.col("file_block").fill_null(0) <= tracepoints_ext4.LARGEST_EXTENT)
 
 
-def _places(fs_events: pl.DataFrame, size: int, page_bytes: int | None) -> tuple[Int64s, Int64s]:
+def _places(fs_events: pl.LazyFrame, size: int, page_bytes: int | None) -> tuple[Int64s, Int64s]:
     """The sectors that bios are for, and the times from when on, if blocks are of `size`.
 
     Those where a run of blocks begins that an event tells, and those of places in files that are read or written next:
     directly, or by a page that comes into the cache.
     """
     sectors = size // units.SECTOR_BYTES
-    stated = fs_events.filter(_states_place()).head(_MOST_PLACES)
+    stated = fs_events.filter(_states_place()).head(_MOST_PLACES).collect()
     offset = (
         pl.when(pl.col("event").is_in(tracepoints.DIRECT))
         .then("offset_bytes")
         .when(pl.col("event") == tracepoints.CACHED)
         .then(pl.col("page") * pl.lit(page_bytes, pl.Int64))
     )
-    accesses = fs_events.select("ts_ns", "ino", sector=offset // units.SECTOR_BYTES).drop_nulls().head(_MOST_PLACES)
+    asked = fs_events.select("ts_ns", "ino", sector=offset // units.SECTOR_BYTES).drop_nulls()
+    accesses = asked.head(_MOST_PLACES).collect()
     begin, length = stated["file_block"].fill_null(-1), stated["nr_blocks"].fill_null(1)
     rows = intervals.Rows(
         stated["ino"].fill_null(-1).to_numpy(),

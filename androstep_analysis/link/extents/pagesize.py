@@ -18,8 +18,11 @@ _LEAST = 3
 _TIMES_MORE = 4
 """A size is proven that so many writes bear out, and so many times more than any other."""
 
+_MOST = 1 << 20
+"""How many events are looked at: the first ones."""
 
-def proven(reported: int | None, fs_events: pl.DataFrame) -> int | None:
+
+def proven(reported: int | None, fs_events: pl.LazyFrame) -> int | None:
     """The size of a page in bytes: as `reported`, else as the events prove it, else None (`fs_events`: table).
 
     A write makes its pages dirty at once: the thread's event of dirtying that follows its write to the same file tells
@@ -28,24 +31,26 @@ def proven(reported: int | None, fs_events: pl.DataFrame) -> int | None:
     """
     if reported in SIZES:
         return reported
-    borne_out = {size: _borne_out(_written(fs_events), size) for size in SIZES}
+    written = _written(fs_events)
+    borne_out = {size: _borne_out(written, size) for size in SIZES}
     best, *others = sorted(borne_out, key=lambda size: -borne_out[size])
     is_proven = borne_out[best] >= max(_LEAST, _TIMES_MORE * borne_out[others[0]])
     return best if is_proven else None
 
 
-def counted(fs_events: pl.DataFrame, page_bytes: int | None) -> pl.DataFrame:
+def counted(fs_events: pl.LazyFrame, page_bytes: int | None) -> pl.LazyFrame:
     """Table fs_events with the number of the page where an event tells its offset: the kernel prints it in bytes."""
     of_cache = pl.col("event").is_in([tracepoints.CACHED, tracepoints.UNCACHED])
     number = pl.when(of_cache).then(pl.col("offset_bytes") // pl.lit(page_bytes, pl.Int64))
     return fs_events.with_columns(page=pl.coalesce("page", number))
 
 
-def _written(fs_events: pl.DataFrame) -> pl.DataFrame:
+def _written(fs_events: pl.LazyFrame) -> pl.DataFrame:
     """Where writes began (offset_bytes) of which the next event of the thread says that a page became dirty (page)."""
     is_write = pl.col("event").is_in(tracepoints.WRITES)
     is_dirty = pl.col("event").is_in(tracepoints.DIRTIED)
-    rows = fs_events.filter((is_write | is_dirty) & pl.col("tid").is_not_null())
+    told = fs_events.filter((is_write | is_dirty) & pl.col("tid").is_not_null())
+    rows = told.select("dev", "ino", "tid", "event", "page", "offset_bytes").head(_MOST).collect()
     same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(-1).over("tid") for name in ("dev", "ino"))
     rows = rows.with_columns(
         page=pl.col("page").shift(-1).over("tid"), follows=is_dirty.shift(-1).over("tid") & same.fill_null(False)

@@ -8,89 +8,192 @@ stores through a memory map but only the first after each time the page was writ
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link.extents import bio_pages, pagesize
+from androstep_analysis.link.extents import bio_pages
 from androstep_analysis.link.owner import authorship, direct_writes, handles, processes, turns
 from androstep_analysis.losses import Losses
 
-_LARGEST_FILE = 1 << 60
-_LARGEST_FOLIO = 1 << 29
-"""Bytes beyond what one event can be about: ext4 has files of 16 TiB, Linux huge pages of 512 MiB."""
-
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count", "owner_via")
 
+BATCH = 1 << 17
+"""Events of one step."""
 
-def owned(
-    pieces: pl.DataFrame,
-    fs_events: pl.DataFrame,
-    tasks: pl.DataFrame,
-    block_bytes: Mapping[int, int],
-    lost: Losses | None = None,
-    recorded: Collection[str] = (),
-    *,
-    page_bytes: int | None,
-) -> pl.DataFrame:
-    """The pieces (`extents.pieces`), cut where their owner changes, with the owner columns of table io.
+
+class Owners:
+    """On whose behalf the pieces of a recording (`extents.pieces`) moved bytes.
 
     A block of data that was written belongs to the processes that wrote to it since it was last written out; to the
     one that dirtied its page since then, where no write is recorded; else, as all other pieces, to the submitter,
     as far as `_not_written_for_others` believes it. Several processes share a block: the last of them is named,
     `owner_count` says how many they are (null: at least that one).
 
-    `fs_events` and `tasks` are the tables of those names; `block_bytes` is the block size of the filesystem on each
-    device, where it is known; `recorded` names the events that were recorded, as far as the
-    recorder says. Where events may be `lost`, see `_doubted`, `authorship.authors` and `handles.owned`. Where it is
-    unknown how large a page is (`page_bytes`), so is what an event about pages is about.
+    Pieces come in parts three times: `prepared` says what they write out, `turns` takes that in order of time beside
+    the events, and `owned` cuts the pieces where their owner changes.
+
+    `fs_events` and `tasks` are the tables of those names, the first perhaps without repetitions
+    (`tracepoints.without_repetitions`); `block_bytes` is the block size of the filesystem on each device, where it is
+    known; `devices` are those whose trace tells who put data into pages (`telling`); `recorded` names the events that
+    were recorded, as far as the recorder says. Where events may be `lost`, see `_doubted`, `authorship.authors` and
+    `handles.owned`. Where it is unknown how large a page is (`page_bytes`), so is what an event about pages is about.
     """
-    lost = lost or Losses()
-    pieces = pl.concat([pieces, _submitters(pieces, tasks)], how="horizontal")
-    is_written = (
-        (pl.col("op") == "write")
-        & pl.col("block_type").is_in(["data", "directory", "unknown"])
-        & (pl.col("map_source") != "inferred")  # the right writer of a guessed file is still a guess
-        & (pl.col("nr_sectors") > 0)
-        & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
-    ).fill_null(False)
-    touched_by = touches(fs_events)
-    devices = _telling(pieces, touched_by, recorded)
-    is_observed = pl.col("part_dev").is_in(devices.implode())
-    is_pageless = _is_pageless(pieces, fs_events)
-    pieces = _not_written_for_others(pieces.with_columns(is_pageless=is_pageless), is_observed, is_written)
-    written = pieces.filter(is_written & is_observed)
-    if written.height:
+
+    def __init__(
+        self,
+        fs_events: pl.DataFrame,
+        tasks: pl.DataFrame,
+        block_bytes: Mapping[int, int],
+        lost: Losses | None = None,
+        recorded: Collection[str] = (),
+        *,
+        page_bytes: int | None,
+        devices: pl.Series,
+    ) -> None:
+        self._fs_events = fs_events
+        self._tasks = tasks
+        self._lost = lost or Losses()
+        self._devices = devices
+        self._page_bytes = page_bytes
         whole = _of_whole_blocks(block_bytes, fs_events)
-        sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
-        lived = _lives(fs_events)
-        blocks = _blocks(written, lived, sizes)
-        observed = _observed(fs_events, devices, recorded, page_bytes, sizes)
-        touched = _touched(lived, blocks, sizes, observed.folios, page_bytes)
-        blocks = blocks.with_columns(_is_direct(blocks, pieces, touched, fs_events, sizes, observed))
-        threads = touched_by.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], maintain_order=True)
-        identified = processes.of_threads(threads, tasks)
-        authors = authorship.authors(blocks, touched, _unplaced(pieces), observed, identified, lost)
-        others = pieces.filter(~(is_written & is_observed))
-        pieces = pl.concat([others, _cut(written, processes.of_threads(authors, tasks))], how="diagonal")
-    pieces = pieces.drop("is_pageless")
-    if lost.touching("fs_events"):
-        pieces = _doubted(pieces, devices, lost)
-    return handles.owned(pieces, fs_events, tasks, lost)
+        self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
+        self._observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
+        self._transactions = handles.transactions(fs_events, tasks)
+        self._shown = bio_pages.Shown(fs_events)
+        self._unplaced_parts: list[pl.DataFrame] = []
+        self._accesses: list[pl.DataFrame] = []
+        self._touched: list[pl.DataFrame] = []
+        self._pieces = 0
+
+    def prepared(self, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The pieces in order of requests with a number (`at`) and their submitters, and what they write: table outs.
+
+        There stand also the reads of threads that read past the page cache.
+        """
+        pieces = pieces.sort("request_id", maintain_order=True)
+        pieces = pl.concat([pieces, _submitters(pieces, self._tasks)], how="horizontal")
+        number = pl.int_range(self._pieces, self._pieces + pieces.height, dtype=pl.Int64, eager=True)
+        pieces = pieces.with_columns(at=number)
+        self._pieces += pieces.height
+        self._shown.look(pieces)
+        self._unplaced_parts.append(_unplaced(pieces))
+        written = _spans(pieces.filter(_is_written() & self._is_observed()), is_read=False)
+        read = _spans(pieces.filter((pl.col("op") == "read") & _is_of_file()), is_read=True)
+        outs = pl.concat([written, direct_writes.of_callers(read, self._fs_events)])
+        self._accesses.append(direct_writes.of_callers(outs, self._fs_events))
+        return pieces, outs
+
+    def turns(self, fs_events: pl.LazyFrame, outs: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """What happened in each turn of a block (`turns.Turns.follow`), in parts.
+
+        `fs_events` is the table with all its rows, `outs` what `prepared` said, in order of time.
+        """
+        taking = turns.Turns(self._told_of_devices(), self._page_bytes, self._tasks)
+        told = taking.told(fs_events).collect_batches(maintain_order=True, chunk_size=BATCH)
+        nothing = taking.told(schema.empty("fs_events").lazy()).collect()
+        for events, written in _in_step(told, nothing, outs):
+            yield self._without_reads(taking.follow(events, written))
+        yield self._without_reads(taking.finish())
+
+    @property
+    def asks_events(self) -> bool:
+        """Whether any owner is decided by events."""
+        return not self._devices.is_empty()
+
+    def owned(self, pieces: pl.DataFrame, decided: pl.DataFrame | None) -> pl.DataFrame:
+        """The pieces (`prepared`), cut where their owner changes, with the owner columns of table io.
+
+        `decided` are their rows of `turns`, when all are there; None where there are none.
+        """
+        pieces = pieces.with_columns(is_pageless=self._shown.pageless(pieces))
+        pieces = _not_written_for_others(pieces, self._is_observed())
+        if decided is not None:
+            is_decided = (_is_written() & self._is_observed()).fill_null(False)
+            written = pieces.filter(is_decided)
+            blocks = _blocks(written, decided, self._sizes)
+            blocks = blocks.with_columns(self._is_direct(blocks))
+            authors = authorship.authors(blocks, self._unplaced, self._observed, self._lost)
+            others = pieces.filter(~is_decided)
+            pieces = pl.concat([others, _cut(written, processes.of_threads(authors, self._tasks))], how="diagonal")
+        pieces = pieces.drop("at", "is_pageless")
+        if self._lost.touching("fs_events"):
+            pieces = _doubted(pieces, self._devices, self._lost)
+        return handles.owned(pieces, self._transactions, self._lost)
+
+    def _is_observed(self) -> pl.Expr:
+        return pl.col("part_dev").is_in(self._devices.implode())
+
+    def _told_of_devices(self) -> dict[int, tuple[int, int]]:
+        """For each device the size of its blocks and what its trace tells, as `turns.Turns` takes it."""
+        observed = self._observed
+        flags = {
+            turns.TELLS_DIRTY: observed.dirtied,
+            turns.HAS_FOLIOS: observed.folios,
+            turns.STORES_DIRTY: observed.redirty,
+        }
+        return {
+            dev: (self._sizes.get(dev, units.SECTOR_BYTES), sum(flag for flag, of in flags.items() if dev in of))
+            for dev in {*self._sizes, *self._devices, *(dev for of in flags.values() for dev in of)}
+        }
+
+    def _without_reads(self, decided: pl.DataFrame) -> pl.DataFrame:
+        """The turns of what was written out; when the blocks were touched that direct calls are about is kept."""
+        touched = decided.select("piece", "file_block", "touched_ns", "absent_ns")
+        self._touched.append(touched.join(self._called_for, on="piece", how="semi"))
+        return decided.filter(~pl.col("is_read"))
+
+    @functools.cached_property
+    def _unplaced(self) -> pl.DataFrame:
+        return pl.concat(self._unplaced_parts).sort("ts_ns")
+
+    @functools.cached_property
+    def _called_for(self) -> pl.DataFrame:
+        """All that `prepared` said of threads that called for direct I/O on the file."""
+        return pl.concat(self._accesses)
+
+    @functools.cached_property
+    def _called(self) -> pl.DataFrame:
+        """Whether each block was written by a call of direct I/O (`direct_writes.decided`), of all."""
+        touched = pl.concat(self._touched).join(self._called_for, on="piece", maintain_order="left")
+        return direct_writes.decided(touched.with_columns(size=_size(self._sizes)), self._fs_events)
+
+    def _is_direct(self, blocks: pl.DataFrame) -> pl.Series:
+        """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
+
+        By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on
+        submit_bio, where that sees every page: not those that a filesystem with events of its own has encrypted. What
+        a thread of the kernel submits comes from the cache.
+        """
+        observed = self._observed
+        own = self._fs_events.filter(tracepoints.is_own())["dev"].unique()
+        probed = pl.col("dev").is_in(self._shown.devices.implode())
+        is_called = pl.col("dev").is_in(list(observed.direct)) & pl.col("dev").is_in(list(observed.dirtied))
+        is_called &= ~pl.col("dev").is_in(list(observed.unsized))
+        has_page = probed & ~pl.col("is_pageless")
+        rule = (
+            pl.when(has_page)
+            .then(False)
+            .when(probed & ~pl.col("dev").is_in(own.implode()))
+            .then("is_pageless")
+            .when(is_called)
+            .then("is_direct")
+            .when(~pl.col("by_process"))
+            .then(False)
+        )
+        joined = blocks.join(self._called, on=["at", "file_block"], how="left", maintain_order="left")
+        is_direct = pl.when("is_decided").then("is_direct").otherwise(False)
+        return joined.with_columns(is_direct=is_direct).select(is_direct=rule).to_series()
 
 
-def touches(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """The events that tell who wrote to a page or made it dirty; without them each piece has its owner by itself."""
-    is_touch = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
-    return fs_events.filter(is_touch)
-
-
-def _telling(pieces: pl.DataFrame, touched_by: pl.DataFrame, recorded: Collection[str]) -> pl.Series:
-    """The devices whose trace tells who put data into pages, also where nobody did."""
+def telling(devices: pl.Series, fs_events: pl.DataFrame, recorded: Collection[str]) -> pl.Series:
+    """Those of the `devices` with requests whose trace tells who put data into pages, also where nobody did."""
     is_everywhere = not set(tracepoints.DIRTIED).isdisjoint(recorded)
-    return pieces["part_dev"].drop_nulls().unique() if is_everywhere else touched_by["dev"].drop_nulls().unique()
+    is_touch = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
+    return (devices if is_everywhere else fs_events.filter(is_touch)["dev"]).drop_nulls().unique()
 
 
 def _observed(
@@ -161,16 +264,16 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series, lost: Losses) -> pl.DataF
     )
 
 
-def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr, is_written: pl.Expr) -> pl.DataFrame:
+def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr) -> pl.DataFrame:
     """The pieces, data written for its submitter only where nothing speaks against it.
 
     Where no event tells who wrote (not `is_observed`) the submitter is only inferred; an fsync also submits what
-    others wrote. Where events do, those pieces `is_written` of which it is known which file they belong to have the
+    others wrote. Where events do, those pieces (`_is_written`) of which it is known which file they belong to have the
     owner that `authorship` finds; others have none, unless a probe saw that their bio carries no page of a file.
     """
     is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
     is_submitted = (is_data & (pl.col("owner_via") == "submitter")).fill_null(False)
-    is_lost = is_submitted & is_observed & ~is_written & ~pl.col("is_pageless")
+    is_lost = is_submitted & is_observed & ~_is_written() & ~pl.col("is_pageless")
     unless_lost = pl.when(~is_lost)
     unknown, inferred = (pl.lit(name).cast(schema.enum("io", "owner_via")) for name in ("unknown", "inferred"))
     return pieces.with_columns(
@@ -182,56 +285,31 @@ def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr, is_writt
     )
 
 
-def _is_pageless(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
-    """For each piece whether the probe on submit_bio saw no page in its bio; False where there is no probe."""
-    probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
-    if probed.is_empty():
-        return pl.repeat(False, pieces.height, dtype=pl.Boolean, eager=True)
-    return ~bio_pages.carries_page(pieces, fs_events) & pieces["part_dev"].is_in(probed.implode())
-
-
-def _is_direct(
-    blocks: pl.DataFrame,
-    pieces: pl.DataFrame,
-    touched: pl.DataFrame,
-    fs_events: pl.DataFrame,
-    block_bytes: Mapping[int, int],
-    observed: authorship.Observed,
-) -> pl.Series:
-    """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
-
-    By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on
-    submit_bio, where that sees every page: not those that a filesystem with events of its own has encrypted. What a
-    thread of the kernel submits comes from the cache.
-    """
-    reads = pieces.filter(
-        (pl.col("op") == "read") & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
-    )
-    calling = fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT)).select("tid").unique()
-    spans = _spans(reads.join(calling, left_on="submit_tid", right_on="tid", how="semi"))
-    direct = direct_writes.are_direct(blocks, _each_block(spans, block_bytes), touched, fs_events)
-    own = fs_events.filter(tracepoints.is_own())["dev"].unique()
-    probed = fs_events.filter(pl.col("event") == "bio_page")["bio_dev"].unique()
-    is_called = pl.col("dev").is_in(list(observed.direct)) & pl.col("dev").is_in(list(observed.dirtied))
-    is_called &= ~pl.col("dev").is_in(list(observed.unsized))
-    has_page = pl.col("dev").is_in(probed.implode()) & ~pl.col("is_pageless")
-    rule = (
-        pl.when(has_page)
-        .then(False)
-        .when(pl.col("dev").is_in(probed.implode()) & ~pl.col("dev").is_in(own.implode()))
-        .then("is_pageless")
-        .when(is_called)
-        .then("is_direct")
-        .when(~pl.col("by_process"))
-        .then(False)
-    )
-    return blocks.with_columns(is_direct=direct).select(is_direct=rule).to_series()
-
-
 def _of_whole_blocks(block_bytes: Mapping[int, int], fs_events: pl.DataFrame) -> dict[int, int]:
     """The block sizes of the filesystems that write whole blocks; FAT and exFAT write single sectors of a page."""
     has_events = fs_events.filter(tracepoints.is_own())["dev"].unique()
     return {dev: size for dev, size in block_bytes.items() if dev in has_events}
+
+
+def _forgetful(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
+    """The devices whose trace tells when an inode's pages are new; without own events numbers are not reused."""
+    has_events = tracepoints.is_own().any()
+    begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
+    begins = (begins | tracepoints.is_recorded([*tracepoints.BIRTHS, *tracepoints.EVICTIONS], recorded)).any()
+    by_device = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)
+    return by_device.filter("forgets")["dev"].to_list()
+
+
+def _is_of_file() -> pl.Expr:
+    """Whether it is known which bytes of which file a piece is about, and when it was asked for."""
+    return (pl.col("nr_sectors") > 0) & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
+
+
+def _is_written() -> pl.Expr:
+    """Whether a piece writes bytes of a file that others may have put there."""
+    is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
+    # The right writer of a guessed file is still a guess.
+    return (is_data & (pl.col("map_source") != "inferred") & _is_of_file()).fill_null(False)
 
 
 def _unplaced(pieces: pl.DataFrame) -> pl.DataFrame:
@@ -261,148 +339,54 @@ def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _blocks(written: pl.DataFrame, lived: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
-    """Every block of a file that the pieces write out: position of the piece, and which block of which life when."""
-    rows = _spans(written.with_row_index("at"))
-    born = lived.filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
-    lived = rows.sort("ts_ns", maintain_order=True).join_asof(
-        born, on="ts_ns", by=["dev", "ino"], check_sortedness=False
-    )
-    return _each_block(lived.with_columns(pl.col("life").fill_null(0)), block_bytes)
-
-
-def _spans(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Which bytes of which file each piece is about, when it was submitted and by whom."""
+def _spans(pieces: pl.DataFrame, *, is_read: bool) -> pl.DataFrame:
+    """The bytes of files that the pieces are about: table outs."""
+    end = pl.col("file_offset_bytes") + pl.col("nr_sectors") * units.SECTOR_BYTES
     return pieces.select(
-        pl.col("^at$", "ino", "is_pageless"),
+        ts_ns="time", piece="at", dev="part_dev", ino="ino", begin="file_offset_bytes", end=end, tid="submit_tid",
+        is_read=pl.lit(is_read),
+    )  # fmt: skip
+
+
+def _in_step(
+    told: Iterator[pl.DataFrame], nothing: pl.DataFrame, outs: Iterable[pl.DataFrame]
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Each part of the events with what is written out before its last one; at last `nothing` with the rest."""
+    following = iter(outs)
+    waiting = schema.empty("outs")
+    for events in told:
+        last = events["ts_ns"][-1] if events.height else None
+        while last is not None and (waiting.is_empty() or waiting["ts_ns"][-1] < last):
+            more = next(following, None)
+            if more is None:
+                break
+            waiting = pl.concat([waiting, more])
+        end = 0 if last is None else int(waiting["ts_ns"].search_sorted(last, "left"))
+        yield events, waiting[:end]
+        waiting = waiting[end:]
+    for rest in (waiting, *following):
+        yield nothing, rest
+
+
+def _size(block_bytes: Mapping[int, int]) -> pl.Expr:
+    """In units of how many bytes the files of a device are written out."""
+    return pl.col("dev").replace_strict(block_bytes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
+
+
+def _blocks(written: pl.DataFrame, decided: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+    """Each block that the pieces write out, in order, with what happened in its turn and what is told of its bio."""
+    turn = decided.rename({"piece": "at"}).sort("at", "file_block")
+    bios = written.select(
+        "is_pageless",
         dev="part_dev",
         ts_ns="time",
         begin="file_offset_bytes",
         end=pl.col("file_offset_bytes") + pl.col("nr_sectors") * units.SECTOR_BYTES,
-        tid="submit_tid",
         submit_tid="submit_tid",
         submit_pid="submit_pid",
         by_process=pl.col("owner_via") == "submitter",
-    )
-
-
-def _forgetful(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
-    """The devices whose trace tells when an inode's pages are new; without own events numbers are not reused."""
-    has_events = tracepoints.is_own().any()
-    begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
-    begins = (begins | tracepoints.is_recorded([*tracepoints.BIRTHS, *tracepoints.EVICTIONS], recorded)).any()
-    by_device = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)
-    return by_device.filter("forgets")["dev"].to_list()
-
-
-def _lives(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """What events tell of pages; `begins`: the inode's are new from here on; `life`: how often they were.
-
-    An inode that is evicted leaves no pages behind; what is in the cache later was put there later.
-    """
-    begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
-    life = begins.cast(pl.Int64).cum_sum().over("dev", "ino")
-    about = ("ts_ns", "dev", "ino", "tid", "pid", "comm", "event", "page", "page_order", "offset_bytes", "nr_bytes")
-    return fs_events.select(*about, begins=begins, life=life)
-
-
-def _touched(
-    lived: pl.DataFrame,
-    blocks: pl.DataFrame,
-    block_bytes: Mapping[int, int],
-    folios: Collection[int],
-    page_bytes: int | None,
-) -> pl.DataFrame:
-    """Every block of the files in `blocks` that was touched or absent (`kind`, as `authorship.authors` takes it)."""
-    event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
-    kinds = {
-        **dict.fromkeys(tracepoints.WRITES, "write"),
-        **dict.fromkeys(tracepoints.STORES, "store"),
-        **dict.fromkeys(tracepoints.DIRTIED, "dirty"),
-        **dict.fromkeys((tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED), "absent"),
-    }
-    rows = lived.filter(event.is_in(list(kinds)))
-    rows = rows.join(blocks.select("dev", "ino").unique(), on=["dev", "ino"], how="semi", maintain_order="left")
-    rows = rows.sort("ts_ns", maintain_order=True).join_asof(
-        _folios(lived, size), on="ts_ns", by=["dev", "ino", "page"], check_sortedness=False
-    )
-    is_write, is_part = event.is_in(tracepoints.WRITES), event.is_in(tracepoints.INVALIDATED)
-    order = pl.col("page_order").clip(0, bio_pages.LARGEST_ORDER)
-    own = size * pl.lit(2, pl.Int64).pow(order)
-    length = pl.when(event.is_in(tracepoints.DIRTIED)).then("folio_bytes").otherwise(own).fill_null(size)
-    page = pl.when(pl.col("page") <= _LARGEST_FILE // pagesize.SIZES[-1]).then("page")
-    inside = pl.when(is_part).then("offset_bytes").otherwise(0)
-    begin = pl.when(is_write).then("offset_bytes").otherwise(page * size + inside)
-    length = pl.when(is_write | is_part).then("nr_bytes").otherwise(length)
-    spans = rows.select(
-        "dev", "ino", "life", "ts_ns", "tid", "pid", "comm", begin=begin, end=begin + length,
-        kind=event.replace_strict(kinds, return_dtype=turns.KIND),
-        is_in_folio=pl.when(event == tracepoints.CACHED).then(order.fill_null(0) > 0),
-        is_sized=pl.col("folio_bytes").is_not_null(),
-    )  # fmt: skip
-    fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(
-        1, _LARGEST_FOLIO
-    )
-    touched = _each_block(_as_far_as_written(spans.filter(fits), folios), block_bytes)
-    touched = touched.unique(["nth", "file_block"], keep="first", maintain_order=True).drop("nth")
-    start = pl.col("file_block") * pl.col("size")
-    is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
-    # Which of a page's blocks a store is to is not told.
-    is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < size)
-    kind = pl.when(is_somewhere).then(pl.lit("maybe", turns.KIND)).otherwise("kind")
-    return touched.filter(is_whole | (pl.col("kind") != "absent")).with_columns(kind=kind)
-
-
-def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataFrame:
-    """The spans, those of writing and dirtying only as far as they certainly go.
-
-    One event says of a whole folio that it became dirty, by a write or store to a part of it that another tells. And a
-    write that is longer than the folio that it gets goes on with another event for the rest. What is beyond is `maybe`
-    touched, in rows that follow those of the same event (`nth`). Of a folio that no event told the length of (not
-    is_sized), on a device in `folios`, the thread's own write tells which page became dirty.
-    """
-    spans = spans.with_row_index("nth")
-    is_write, is_dirty = pl.col("kind") == "write", pl.col("kind") == "dirty"
-    makers = spans.filter(pl.col("kind").is_in(authorship.MAKERS))
-    thread = ["dev", "ino", "tid"]
-    begin, end = (pl.col(name).shift(-1).over(thread) for name in ("begin", "end"))
-    is_continued = (begin > pl.col("begin")) & (begin < pl.col("end")) & (end == pl.col("end"))
-    rests = makers.filter(is_write).select("nth", rest=pl.when(is_continued).then(begin))
-    before = makers.select(*thread, "nth", first="begin", limit="end")
-    spans = spans.join(rests, on="nth", how="left", maintain_order="left").join_asof(
-        before, on="nth", by=thread, check_sortedness=False
-    )
-    may_be_longer = is_dirty & ~pl.col("is_sized") & pl.col("dev").is_in(list(folios))
-    reach = pl.when(may_be_longer).then(pl.col("begin") + _LARGEST_FOLIO).otherwise("end")
-    is_of_write = is_dirty & (pl.col("first") < reach) & (pl.col("begin") < pl.col("limit"))
-    first = pl.when(is_of_write).then(pl.max_horizontal("begin", "first")).otherwise("begin")
-    limit = pl.when(is_of_write).then(pl.min_horizontal(reach, "limit")).otherwise(pl.coalesce("rest", "end"))
-    cut = spans.with_columns(first=first, limit=limit)
-    parts = [cut.with_columns(begin="first", end="limit")]
-    maybe = cut.with_columns(kind=pl.lit("maybe", turns.KIND))
-    parts += [maybe.with_columns(end=pl.min_horizontal("end", "first")), maybe.with_columns(begin="limit")]
-    touched = pl.concat(parts).filter(pl.col("begin") < pl.col("end")).sort("nth", maintain_order=True)
-    return touched.drop("rest", "first", "limit", "is_sized")
-
-
-def _folios(lived: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
-    """How long the folio is that begins at a page, as told when it came into the cache: ts_ns, dev, ino, page.
-
-    Since Linux 5.18 a page cache holds folios of many pages, and one event says that all of them became dirty.
-    """
-    sized = lived.filter(
-        (pl.col("event") == tracepoints.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
-    )
-    length = page_bytes * pl.lit(2, pl.Int64).pow(pl.col("page_order"))
-    return sized.select("ts_ns", "dev", "ino", "page", folio_bytes=length)
-
-
-def _each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
-    """A row for each block that the bytes ``[begin, end)`` of a row touch, with `file_block` and `size`, its length."""
-    size = pl.col("dev").replace_strict(block_bytes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
-    spans = spans.with_columns(size=size)
-    first, last = pl.col("begin") // pl.col("size"), (pl.col("end") - 1) // pl.col("size")
-    return spans.with_columns(file_block=pl.int_ranges(first, last + 1)).explode("file_block")
+    )[written["at"].search_sorted(turn["at"])]
+    return pl.concat([turn, bios], how="horizontal").with_columns(size=_size(block_bytes))
 
 
 def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
@@ -421,7 +405,8 @@ def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
         )
         .select("at", "start", "stop", "via", "count", "is_process", "author_pid", "author_comm", "author_package")
     )
-    cut = pl.concat([written[runs["at"]], runs.drop("at")], how="horizontal")
+    rows = written["at"].search_sorted(runs["at"])
+    cut = pl.concat([written[rows], runs.drop("at")], how="horizontal")
     inside = (pl.col("start") - pl.col("file_offset_bytes")) // units.SECTOR_BYTES
     has_author = pl.col("via").is_not_null()
     none = pl.lit("unknown")

@@ -40,11 +40,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from androstep_analysis.link.owner import turns
 from androstep_analysis.losses import Losses
-
-MAKERS = ("write", "store")
-"""Kinds of event after which the thread certainly changed the block."""
 
 
 class Observed(NamedTuple):
@@ -70,46 +66,20 @@ class Observed(NamedTuple):
     parted: Collection[int]
 
 
-def authors(
-    blocks: pl.DataFrame,
-    touched: pl.DataFrame,
-    unplaced: pl.DataFrame,
-    observed: Observed,
-    threads: pl.DataFrame,
-    lost: Losses,
-) -> pl.DataFrame:
+def authors(blocks: pl.DataFrame, unplaced: pl.DataFrame, observed: Observed, lost: Losses) -> pl.DataFrame:
     """The `blocks` with who made what they write: `via`, `count`, `who`, and tid, pid, comm and ts_ns of the last.
 
     `who` tells equal sets of processes from others. `via` is null where the block belongs to its submitter by a direct
     write. It is dirty_folio where only dirtying or stores are recorded; threads of the kernel then stand back behind a
     process. It is inferred or unknown as the rules above say, and unknown where a part of the processes may have been
-    written out before (`_doubtful`), or where several dirtied the block and no write is recorded. Where events may be
-    `lost` since the block was last seen clean, it is no more than inferred, and `count` is null.
+    written out before (`_is_doubtful`), or where several dirtied the block and no write is recorded. Where events may
+    be `lost` since the block was last seen clean, it is no more than inferred, and `count` is null.
 
-    `blocks` tell of the bio submit_tid, submit_pid, is_direct (whether it is a direct write; null where that is not
-    known) and is_pageless (whether a probe saw no page in it). `touched` has a row for each block that a thread wrote
-    to (`kind` write), stored to (store), dirtied (dirty) or may have written to (maybe), and for each that was absent
-    from the cache (absent); `unplaced` is when data was written nobody knows where (dev, ts_ns); `threads` tells of
-    each thread whether it is_process (`processes.of_threads`).
+    `blocks` have what happened in their turn (`turns.Turns.follow`), and of their bio dev, ts_ns, submit_tid,
+    submit_pid, by_process, is_direct (whether it is a direct write; null where that is not known) and is_pageless
+    (whether a probe saw no page in it). `unplaced` is when data was written nobody knows where (dev, ts_ns), in order.
     """
-    is_mover = pl.col("comm").is_not_null() & ~pl.col("is_process")
-    named = threads.select("tid", "pid", "comm", is_mover=is_mover)
-    touched = touched.join(named, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
-    # F2FS tells of a store when the page is dirty by it.
-    is_done = (pl.col("kind") == "store") & _is_in(observed.redirty)
-    touched = touched.sort("ts_ns", maintain_order=True).with_columns(
-        process=pl.coalesce("pid", -pl.col("tid")),
-        is_begun=pl.col("kind").is_in(MAKERS) & ~is_done,
-        is_mover=pl.col("is_mover").fill_null(False),
-    )
-    blocks = blocks.sort("ts_ns", maintain_order=True)
-    decided = turns.decided(touched, blocks)
-    of_author = touched.select(
-        pl.col("tid", "pid", "comm", "process").gather(decided["author"]),
-        author_ns=pl.col("ts_ns").gather(decided["author"]),
-    )
-    ended = pl.concat([blocks.drop("tid"), decided, of_author], how="horizontal")
-    ended = ended.with_columns(submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")))
+    ended = blocks.with_columns(submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")))
     is_lost = pl.lit(lost.between(ended["seen_clean_ns"], ended["ts_ns"], ended["dev"], "fs_events", "block_events"))
     rule = _rule(observed, _is_doubtful(ended, unplaced, observed.forgetful))
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
@@ -123,7 +93,7 @@ def authors(
         *(pl.when(has_author).then(name).alias(name) for name in ("tid", "pid", "comm", "who")),
         ts_ns=pl.when(has_author).then("author_ns"),
         count=pl.when(is_counted).then("count"),
-    ).sort("at", "file_block")
+    )
 
 
 def _is_in(devices: Collection[int]) -> pl.Expr:
@@ -163,7 +133,7 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
 
 def _may_be_left(observed: Observed) -> pl.Expr:
     """Whether a page may have been dirty before the recording, and made dirty again by who could not write it out."""
-    return _is_in(observed.redirty) & pl.col("is_first") & (pl.col("life") == 0)
+    return _is_in(observed.redirty) & pl.col("is_first") & ~pl.col("is_reborn")
 
 
 def _is_doubtful(ended: pl.DataFrame, unplaced: pl.DataFrame, forgetful: Collection[int]) -> pl.Series:

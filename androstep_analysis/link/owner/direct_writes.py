@@ -18,8 +18,6 @@ from androstep_analysis.fs import tracepoints
 
 _CALL = ["dev", "ino", "tid"]
 
-_BLOCK = ["dev", "ino", "file_block"]
-
 _OF_FILESYSTEM = {
     "ext4": ("iomap_dio_rw_begin", "ext4_direct_IO_enter"),
     "f2fs": ("f2fs_direct_IO_enter",),
@@ -39,30 +37,30 @@ def observed(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     return fs_events.filter(is_covered | is_call)["dev"].drop_nulls().unique().to_list()
 
 
-def are_direct(blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame, fs_events: pl.DataFrame) -> pl.Series:
-    """For each of the `blocks` that were written whether a call of direct I/O wrote it; null where that is not clear.
+def of_callers(rows: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
+    """Those of the rows (dev, ino, tid) whose thread called for direct I/O on the file at any time."""
+    calls = fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT)).select(_CALL).unique()
+    return rows.join(calls, on=_CALL, how="semi", maintain_order="left")
 
-    `blocks` and `reads`, the blocks that were read, have dev, ino, ts_ns, tid, begin and end (the bytes of the file),
-    size (of the block) and file_block; `touched` is as `authorship.authors` takes it.
+
+def decided(blocks: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
+    """Which of the `blocks` were written by a call of direct I/O: at, file_block, is_direct, is_decided (true).
+
+    Others certainly were not; is_direct is null where that is not clear. `blocks` that were read or written have piece,
+    dev, ino, ts_ns, tid, begin and end (the bytes of the file), size (of the block), file_block, is_read, touched_ns
+    and absent_ns: when the block was last touched, and absent from the cache.
     """
     is_call = pl.col("event").is_in(tracepoints.DIRECT)
     fits = pl.col("offset_bytes").is_between(0, _LARGEST) & pl.col("nr_bytes").is_between(0, _LARGEST)
     events = fs_events.filter((is_call & fits) | pl.col("event").is_in(tracepoints.WRITES))
-    if events.filter(is_call).is_empty():
-        return pl.repeat(False, blocks.height, dtype=pl.Boolean, eager=True)
     limit = pl.col("offset_bytes") + pl.col("nr_bytes")
     calls = events.select(*_CALL, "ts_ns", call_ns="ts_ns", first="offset_bytes", limit=limit, is_call=is_call)
     begin = pl.max_horizontal("begin", pl.col("file_block") * pl.col("size"))
     end = pl.min_horizontal("end", (pl.col("file_block") + 1) * pl.col("size"))
-    rows = pl.concat([blocks.with_row_index("row"), reads], how="diagonal")
-    rows = rows.select("row", *_CALL, "ts_ns", "size", "file_block", begin=begin, end=end).sort("ts_ns")
+    rows = blocks.with_columns(begin=begin, end=end).sort("ts_ns", maintain_order=True)
     during = rows.join_asof(calls.sort("ts_ns"), on="ts_ns", by=_CALL, check_sortedness=False).filter("is_call")
-    is_absent = touched["kind"] == "absent"
-    for name, events in {"touched_ns": touched.filter(~is_absent), "absent_ns": touched.filter(is_absent)}.items():
-        times = events.select(*_BLOCK, "ts_ns", pl.col("ts_ns").alias(name)).sort("ts_ns")
-        during = during.join_asof(times, on="ts_ns", by=_BLOCK, check_sortedness=False)
-    is_read = pl.col("row").is_null()
-    during = during.filter(~is_read | (pl.col("absent_ns") < pl.col("call_ns")).fill_null(True))
+    is_missed = (pl.col("absent_ns") < pl.col("call_ns")).fill_null(True)
+    during = during.filter(~pl.col("is_read") | is_missed)
     is_inside = (pl.col("first") <= pl.col("begin")) & (pl.col("end") <= pl.col("limit"))
     is_touched = (pl.col("touched_ns") >= pl.col("call_ns")).fill_null(False)
     of_call = [*_CALL, "call_ns", "file_block"]
@@ -70,6 +68,5 @@ def are_direct(blocks: pl.DataFrame, reads: pl.DataFrame, touched: pl.DataFrame,
     is_first = pl.col("ts_ns") == pl.col("ts_ns").min().over(of_call)
     is_part = pl.col("end") - pl.col("begin") < pl.col("size")
     is_direct = pl.when(is_touched & is_first & is_inside).then(None).otherwise(is_inside & (is_last | is_part))
-    decided = during.select("row", is_direct=is_direct, is_decided=True).drop_nulls("row")
-    joined = blocks.select("ino").with_row_index("row").join(decided, on="row", how="left", maintain_order="left")
-    return joined.select(pl.when("is_decided").then("is_direct").otherwise(False)).to_series()
+    found = during.select("file_block", "is_read", at="piece", is_direct=is_direct, is_decided=pl.lit(True))
+    return found.filter(~pl.col("is_read")).drop("is_read")

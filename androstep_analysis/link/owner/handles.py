@@ -7,6 +7,8 @@ many blocks it made dirty. The journal's thread writes all of a transaction betw
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import polars as pl
 
 from androstep_analysis import schema
@@ -16,7 +18,19 @@ from androstep_analysis.losses import Losses
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count")
 
 
-def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame, lost: Losses) -> pl.DataFrame:
+class Transactions(NamedTuple):
+    """The transactions of the journals: when they were committed, and whose changes they carry."""
+
+    commits: pl.DataFrame
+    participants: pl.DataFrame
+
+
+def transactions(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> Transactions:
+    """What table fs_events tells of them; tables as `commits` and `_participants` give them."""
+    return Transactions(commits(fs_events), _participants(fs_events, tasks))
+
+
+def owned(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.DataFrame:
     """The pieces with the owner columns of table io set for journal blocks whose transaction and handles are known.
 
     The last of the processes that made blocks dirty in the transaction is named, `owner_count` says how many they
@@ -24,15 +38,14 @@ def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame, lo
     speaks of may have begun before the trace, so that its handles are not all known: its blocks keep the owner they
     have.
     """
-    participants = _participants(fs_events, tasks)
-    if participants.is_empty():
+    if journals.participants.is_empty():
         return pieces
     is_journal = (pl.col("op") == "write") & (pl.col("block_type") == "journal") & pl.col("time").is_not_null()
     journal = pieces.filter(is_journal)
     if journal.is_empty():
         return pieces
     committed = journal.sort("time", maintain_order=True).join_asof(
-        _commits(fs_events),
+        journals.commits,
         left_on="time",
         right_on="start_ns",
         by_left=["part_dev", "submit_tid"],
@@ -41,7 +54,7 @@ def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame, lo
     )
     is_within = pl.col("time") <= pl.col("end_ns").fill_null(pl.col("time"))
     committed = committed.with_columns(transaction=pl.when(is_within).then("transaction")).join(
-        participants, left_on=["part_dev", "transaction"], right_on=["dev", "transaction"], how="left",
+        journals.participants, left_on=["part_dev", "transaction"], right_on=["dev", "transaction"], how="left",
         maintain_order="left",
     )  # fmt: skip
     is_lost = lost.between(committed["begun_ns"], committed["time"], committed["part_dev"], "fs_events")
@@ -54,14 +67,16 @@ def owned(pieces: pl.DataFrame, fs_events: pl.DataFrame, tasks: pl.DataFrame, lo
     return pl.concat([pieces.filter(~is_journal.fill_null(False)), named])
 
 
-def journalled(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
+def journalled(pieces: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
     """The pieces (`extents.pieces`), those as journal blocks that can be nothing else: map_source `context`.
+
+    `committed` are the `commits`.
 
     While it commits a transaction, the journal's thread writes data, which never carries REQ_META, and blocks of the
     journal, which do. What a fact already maps is left as it is.
     """
-    commits = _commits(fs_events).drop_nulls("end_ns")
-    if commits.is_empty():
+    ended = committed.drop_nulls("end_ns")
+    if ended.is_empty():
         return pieces
     is_open = (pl.col("block_type") == "unknown") | (pl.col("map_source") == "inferred").fill_null(False)
     may_be = (pl.col("op") == "write") & pl.col("meta") & is_open & pl.col("time").is_not_null()
@@ -69,7 +84,7 @@ def journalled(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
     if writes.is_empty():
         return pieces
     writes = writes.sort("time", maintain_order=True).join_asof(
-        commits, left_on="time", right_on="start_ns", by_left=["part_dev", "submit_tid"], by_right=["dev", "tid"],
+        ended, left_on="time", right_on="start_ns", by_left=["part_dev", "submit_tid"], by_right=["dev", "tid"],
         check_sortedness=False,
     )  # fmt: skip
     other = pl.when(~(pl.col("time") <= pl.col("end_ns")).fill_null(False))
@@ -82,7 +97,7 @@ def journalled(pieces: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([pieces.filter(~may_be.fill_null(False)), journal.select(pieces.columns)])
 
 
-def _commits(fs_events: pl.DataFrame) -> pl.DataFrame:
+def commits(fs_events: pl.DataFrame) -> pl.DataFrame:
     """A row per commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns and begun_ns.
 
     `end_ns` is null where the end was not seen. A transaction cannot have begun before the commit of the one before
@@ -91,11 +106,11 @@ def _commits(fs_events: pl.DataFrame) -> pl.DataFrame:
     is_start = pl.col("event") == "jbd2_start_commit"
     ends = fs_events.filter(pl.col("event") == "jbd2_end_commit").select("dev", "transaction", end_ns="ts_ns")
     starts = fs_events.filter(is_start).select("dev", "tid", "transaction", start_ns="ts_ns").sort("start_ns")
-    commits = starts.join(
+    both = starts.join(
         ends.unique(["dev", "transaction"]), on=["dev", "transaction"], how="left", maintain_order="left"
     )
     before = starts.select("dev", pl.col("transaction") + 1, begun_ns="start_ns").unique(["dev", "transaction"])
-    return commits.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
+    return both.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
 
 
 def _participants(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:

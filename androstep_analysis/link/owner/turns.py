@@ -4,118 +4,216 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Collection
+import weakref
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-
-KIND: Final = pl.Enum(["write", "store", "dirty", "maybe", "absent"])
-"""What a row of `touched` says of its block, in the order of ``enum touch_kind``."""
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.owner import processes
 
 VIAS: Final = (None, "write_begin", "dirty_folio")
 """What tells the author of a turn, in the order of ``enum via``."""
 
-_NO_INT64, _NO_INT32, _NO_CODE = (native.none(dtype) for dtype in ("int64", "int32", "bool"))
+TELLS_DIRTY, HAS_FOLIOS, STORES_DIRTY = 1, 2, 4
+"""What the trace of a device tells, as in owners.h."""
 
-_BLOCK: Final = {"ts_ns": np.int64, "dev": np.uint32, "ino": np.int64, "life": np.int64, "file_block": np.int64}
+_NO_INT64, _NO_INT32, _NO_UINT32 = (native.none(dtype) for dtype in ("int64", "int32", "uint32"))
+_NO_CODE = native.none("bool")
 
-_TOUCHES: Final = {
-    **_BLOCK,
-    "tid": np.int32,
-    "process": np.int64,
-    "kind": np.uint8,
-    "is_begun": np.uint8,
-    "is_mover": np.uint8,
-    "is_in_folio": np.uint8,
+_EVENTS: Final = {
+    "ts_ns": None,
+    "dev": _NO_UINT32,
+    "ino": _NO_INT64,
+    "tid": _NO_INT32,
+    "pid": _NO_INT32,
+    "comm": _NO_UINT32,
+    "page": _NO_INT64,
+    "page_order": _NO_INT32,
+    "offset_bytes": _NO_INT64,
+    "nr_bytes": _NO_INT64,
+    "kind": None,
 }
-"""Columns of ``struct touches``."""
+"""Columns of ``struct page_events`` and what stands for null in them."""
 
-_OUTS: Final = {**_BLOCK, "tid": np.int32}
-"""Columns of ``struct outs``."""
+OUTS: Final = ("ts_ns", "piece", "dev", "ino", "begin", "end", "tid", "is_read")
+"""Columns of ``struct outs``: bytes of files that are written out, or read."""
 
-_TURNS: Final = {
-    "author": np.int64,
-    "seen_clean_ns": np.int64,
-    "wrote_ns": np.int64,
-    "edge_ns": np.int64,
-    "count": np.int32,
-    "changers": np.int32,
-    "who": np.uint32,
-    "via": np.uint8,
-    "is_in_folio": np.uint8,
-    **dict.fromkeys(("is_first", "is_clean", "by_maker", "is_exact", "is_others", "is_cluster", "is_torn"), np.uint8),
+_TURN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("piece", "file_block", "author_ns", "seen_clean_ns", "wrote_ns", "edge_ns"), np.int64),
+    **dict.fromkeys(("touched_ns", "absent_ns"), np.int64),
+    **dict.fromkeys(("author", "who"), np.uint32),
+    **dict.fromkeys(("count", "changers"), np.int32),
+    **dict.fromkeys(("is_read", "via", "is_in_folio", "is_first", "is_reborn", "is_clean", "by_maker"), np.uint8),
+    **dict.fromkeys(("is_exact", "is_others", "is_cluster", "is_torn"), np.uint8),
 }
-"""Columns of ``struct turns``."""
+"""Fields of ``struct turn`` in owners.h, which says what they mean."""
 
-_NONE: Final[dict[Any, int]] = {np.int64: _NO_INT64, np.int32: _NO_INT32, np.uint8: _NO_CODE}
+_TURN_TYPE: Final = np.dtype([*_TURN.items(), ("unused", np.uint8, 5)])
 
-_POLARS: Final[dict[Any, Any]] = {np.int64: pl.Int64, np.int32: pl.Int32, np.uint32: pl.UInt32, np.uint8: pl.UInt8}
+_THREAD: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("ts_ns", "process"), np.int64),
+    **dict.fromkeys(("tid", "pid"), np.int32),
+    **dict.fromkeys(("comm", "is_mover"), np.uint32),
+}
+"""``struct thread`` of owners.h."""
+
+_KINDS: Final = (
+    tracepoints.WRITES,
+    tracepoints.STORES,
+    tracepoints.DIRTIED,
+    (tracepoints.CACHED,),
+    (tracepoints.UNCACHED,),
+    tracepoints.INVALIDATED,
+)
+"""What events are about, in the order of ``enum event_kind``; the last there is what `begins` tells."""
 
 
-def _columns(names: Collection[str]) -> list[tuple[str, Any]]:
-    return [(name, ctypes.c_void_p) for name in names]
+class _CEvents(ctypes.Structure):
+    """``struct page_events`` of owners.h."""
 
-
-class _CTouches(ctypes.Structure):
-    """``struct touches`` of authors.h."""
-
-    _fields_ = (("rows", ctypes.c_size_t), *_columns(_TOUCHES))
+    _fields_ = (("rows", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in _EVENTS))
 
 
 class _COuts(ctypes.Structure):
-    """``struct outs`` of authors.h."""
+    """``struct outs`` of owners.h."""
 
-    _fields_ = (("rows", ctypes.c_size_t), *_columns(_OUTS))
-
-
-class _CTurns(ctypes.Structure):
-    """``struct turns`` of authors.h."""
-
-    _fields_ = tuple(_columns(_TURNS))
+    _fields_ = (("rows", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in OUTS))
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    pointers = (ctypes.POINTER(kind) for kind in (_CTouches, _COuts, _CTurns))
-    return native.declared(("authors_decide", ctypes.c_bool, tuple(pointers)))
-
-
-def decided(touched: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
-    """For each of the `blocks` that are written out, in their order, what happened in the turn that ends with it.
-
-    Both tables are in order of time and have the columns of ``struct touches`` and ``struct outs`` of
-    native/owner/authors.h, which says what comes out: `author` is a row of `touched`, `via` one of `VIAS`; null is what
-    is not there.
-    """
-    given = [_arrays(touched, _TOUCHES), _arrays(blocks, _OUTS)]
-    made = {name: np.zeros(blocks.height, dtype) for name, dtype in _TURNS.items()}
-    touches = _CTouches(touched.height, *(values.ctypes.data for values in given[0]))
-    outs = _COuts(blocks.height, *(values.ctypes.data for values in given[1]))
-    turns = _CTurns(*(values.ctypes.data for values in made.values()))
-    if not _library().authors_decide(ctypes.byref(touches), ctypes.byref(outs), ctypes.byref(turns)):
-        raise MemoryError
-    nullable = ("author", "seen_clean_ns", "wrote_ns", "edge_ns", "is_in_folio")
-    is_known = {name: pl.col(name) != _NONE[_TURNS[name]] for name in nullable}
-    flags = [name for name in _TURNS if name.startswith(("is_", "by_"))]
-    return (
-        pl.DataFrame(made)
-        .with_columns(pl.when(known).then(name).alias(name) for name, known in is_known.items())
-        .with_columns(
-            pl.col(flags).cast(pl.Boolean),
-            via=pl.col("via").replace_strict(dict(enumerate(VIAS)), return_dtype=pl.String),
-        )
+    handle, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
+    events, outs = ctypes.POINTER(_CEvents), ctypes.POINTER(_COuts)
+    return native.declared(
+        ("owners_new", handle, (number,)),
+        ("owners_free", None, (handle,)),
+        ("owners_device", ctypes.c_bool, (handle, ctypes.c_uint32, number, ctypes.c_uint32)),
+        ("owners_meet", size, (handle, events)),
+        ("owners_threads", handle, (handle,)),
+        ("owners_follow", ctypes.c_bool, (handle, events, outs)),
+        ("owners_finish", ctypes.c_bool, (handle,)),
+        ("owners_turns", handle, (handle, ctypes.POINTER(size))),
     )
 
 
-def _arrays(table: pl.DataFrame, columns: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
-    """The columns as the library takes them, each without a null and in one piece."""
-    arrays = []
-    for name, dtype in columns.items():
-        values = table[name].to_physical().cast(_POLARS[dtype])
-        if dtype in _NONE:
-            values = values.fill_null(_NONE[dtype])
-        arrays.append(np.ascontiguousarray(values.to_numpy(), dtype))
-    return arrays
+def begins() -> pl.Expr:
+    """Whether an inode's pages are new from an event on: one that is evicted leaves none behind."""
+    return tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
+
+
+class Turns:
+    """Takes events and what is written out in order of time, and gives the turns that are decided.
+
+    `devices` has for each device the size of its blocks in bytes and what its trace tells (`TELLS_DIRTY`, …);
+    `tasks` tells threads of the kernel from processes (table tasks).
+    """
+
+    def __init__(self, devices: Mapping[int, tuple[int, int]], page_bytes: int | None, tasks: pl.DataFrame) -> None:
+        self._handle: int = _library().owners_new(page_bytes or 0)
+        if not self._handle:
+            raise MemoryError
+        weakref.finalize(self, _library().owners_free, self._handle)
+        for dev, (block_bytes, flags) in devices.items():
+            _check(_library().owners_device(self._handle, dev, block_bytes, flags))
+        self._tasks = tasks
+        self._comm = pl.Categorical(pl.Categories.random())
+        self._keeps_numbers = pl.Series([""], dtype=self._comm)  # without any column polars would begin anew
+        self._threads = pl.DataFrame(schema={"tid": pl.Int32, "pid": pl.Int32, "comm": pl.String, "process": pl.Int64})
+
+    def told(self, fs_events: pl.LazyFrame) -> pl.LazyFrame:
+        """Of table fs_events what `follow` takes."""
+        kind = pl.lit(None, pl.UInt8)
+        for number, names in enumerate(_KINDS):
+            kind = pl.when(pl.col("event").is_in(names)).then(pl.lit(number, pl.UInt8)).otherwise(kind)
+        kind = pl.when(begins()).then(pl.lit(len(_KINDS), pl.UInt8)).otherwise(kind)
+        told = fs_events.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
+        return told.select(self._input(name, none) for name, none in _EVENTS.items())
+
+    def _input(self, name: str, none: int | None) -> pl.Expr:
+        column = pl.col(name)
+        if name == "comm":
+            column = column.cast(self._comm).to_physical()
+        return column if none is None else column.fill_null(none)
+
+    def follow(self, told: pl.DataFrame, outs: pl.DataFrame) -> pl.DataFrame:
+        """The turns that are decided by events (`told`) and outs (`OUTS`), both in order of time.
+
+        Outs come with the events that follow them, or before: never after events that are as late as they are. A row
+        for each block and time it was written out or read, in no order, with the fields of ``struct turn``; of the
+        author tid, pid, comm and process. Null is what there is not.
+        """
+        events = _CEvents(told.height, *_addresses(arrays := _arrays(told, _EVENTS)))
+        out = _COuts(outs.height, *_addresses(others := _arrays(outs.with_columns(_out_nulls()), OUTS)))
+        self._meet(events)
+        _check(_library().owners_follow(self._handle, ctypes.byref(events), ctypes.byref(out)))
+        del arrays, others  # which had to stand until now
+        return self._decided()
+
+    def finish(self) -> pl.DataFrame:
+        """The turns that nothing more decides."""
+        _check(_library().owners_finish(self._handle))
+        return self._decided()
+
+    def _meet(self, events: _CEvents) -> None:
+        """Take in the threads that are new, and say which of them are the kernel's."""
+        known = _library().owners_meet(self._handle, ctypes.byref(events))
+        _check(known != ctypes.c_size_t(-1).value)
+        first = self._threads.height
+        if known == first:
+            return
+        rows = _structs(_library().owners_threads(self._handle), known, np.dtype([*_THREAD.items()]))[first:]
+        new = pl.DataFrame({name: rows[name].copy() for name in ("ts_ns", "tid", "pid", "comm")})
+        none = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": _NO_UINT32}
+        new = new.with_columns(pl.when(pl.col(name) != value).then(name).alias(name) for name, value in none.items())
+        new = new.with_columns(pl.col("comm").cat.to(self._comm).cast(pl.String))
+        is_process = processes.of_threads(new, self._tasks)["is_process"]
+        rows["is_mover"] = (new["comm"].is_not_null() & ~is_process).cast(pl.UInt32).to_numpy()
+        process = pl.Series(rows["process"].copy())
+        process = process.set(process == _NO_INT64, None)
+        self._threads = self._threads.vstack(new.drop("ts_ns").with_columns(process=process))
+
+    def _decided(self) -> pl.DataFrame:
+        rows = ctypes.c_size_t()
+        address = _library().owners_turns(self._handle, ctypes.byref(rows))
+        turns = _structs(address, rows.value, _TURN_TYPE)
+        table = pl.DataFrame({name: turns[name].copy() for name in _TURN})
+        none = {**dict.fromkeys((name for name, dtype in _TURN.items() if dtype is np.int64), _NO_INT64)}
+        none |= {"author": _NO_UINT32, "is_in_folio": _NO_CODE}
+        flags = [name for name in _TURN if name.startswith(("is_", "by_"))]
+        table = table.with_columns(
+            pl.when(pl.col(name) != value).then(name).alias(name) for name, value in none.items()
+        ).with_columns(
+            pl.col(flags).cast(pl.Boolean),
+            via=pl.col("via").replace_strict(dict(enumerate(VIAS)), return_dtype=pl.String),
+        )
+        authors = self._threads.select(pl.all().gather(table["author"]))
+        return pl.concat([table.drop("author"), authors], how="horizontal")
+
+
+def _out_nulls() -> pl.Expr:
+    return pl.col("tid").fill_null(_NO_INT32)
+
+
+def _arrays(table: pl.DataFrame, columns: Mapping[str, Any] | tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
+    """The columns as the library takes them, each in one piece."""
+    return [np.ascontiguousarray(table[name].to_physical().rechunk().to_numpy()) for name in columns]
+
+
+def _addresses(arrays: list[np.ndarray[Any, Any]]) -> list[int]:
+    return [values.ctypes.data for values in arrays]
+
+
+def _structs(address: int | None, rows: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The structures at the address, where they stand: what is kept of them must be copied."""
+    if not rows or address is None:
+        return np.empty(0, dtype)
+    return np.ndarray(rows, dtype, memoryview((ctypes.c_char * (rows * dtype.itemsize)).from_address(address)))
+
+
+def _check(worked: bool) -> None:
+    if not worked:
+        raise MemoryError

@@ -1,0 +1,120 @@
+"""Tables part by part: what has to see all pieces of a request, or rows in order, in memory that does not grow.
+
+Tables are written in order of their requests, and these nearly in order of time. So rows are read in batches, and held
+only as long as a later one may come before them or belong to the same request.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+import polars as pl
+
+ROWS = 1 << 17
+"""Rows of a batch."""
+
+REQUEST = "request_id"
+
+
+def batches(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """The rows of `table` in order, up to `ROWS` at a time; nothing for an empty table."""
+    return iter(table.collect_batches(chunk_size=ROWS, maintain_order=True))
+
+
+def parts(table: pl.LazyFrame, order: str = REQUEST) -> Iterator[pl.DataFrame]:
+    """The rows in parts, one at least, in each part as they are in the table.
+
+    Every row has less in column `order` (Int64 without nulls) than all rows of later parts, and all rows of a request
+    are in one part. The table is read twice, and must have its rows in the same order both times. In memory are a batch
+    and what the table has before or behind its place.
+    """
+    ends, least, requests = [0], [0], [0]
+    for batch in batches(table.select(pl.col(order).alias("order"), REQUEST)):
+        ends.append(ends[-1] + batch.height)
+        least.append(int(batch["order"].to_numpy().min()))
+        requests.append(int(batch[REQUEST].to_numpy().min()))
+    # The least in a batch and in all behind it.
+    least, requests = ([*accumulate(reversed(those), min)][::-1] for those in (least, requests))
+    held, seen = table.head(0).collect(), 0
+    for batch in batches(table):
+        held = pl.concat([held, batch])
+        seen += batch.height
+        if seen < ends[-1]:
+            # Of the first reading's batch that this one ends in, all may be still to come.
+            at = bisect_right(ends, seen)
+            ready, held = _cut(held, order, least[at], requests[at])
+            if ready.height:
+                yield ready
+    yield held
+
+
+def _cut(rows: pl.DataFrame, order: str, least: int, request: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What may go and what must wait, as rows with these values of `order` and `REQUEST` or more are still to come."""
+    end, before = least, None
+    while end != before:
+        is_ready = pl.col(order) < end
+        ready, waiting = rows.filter(is_ready), rows.filter(~is_ready)
+        if order == REQUEST:
+            break
+        is_torn = (pl.col(REQUEST) >= request) | pl.col(REQUEST).is_in(waiting[REQUEST].implode())
+        torn = ready.filter(is_torn)[order]
+        before, end = end, int(torn.to_numpy().min()) if torn.len() else end
+    return ready, waiting
+
+
+def by_group(pieces: pl.LazyFrame, dimensions: Sequence[str], known: pl.Expr | None = None) -> pl.DataFrame:
+    """Columns `dimensions`, count (requests with such a piece), bytes and known, of table `io`, a row for each group.
+
+    All are Int64; known are the bytes of pieces on which `known` holds, by default of all.
+    """
+    return of_requests(
+        pieces.with_columns(known=pl.lit(True) if known is None else known),
+        dimensions,
+        count=pl.col(REQUEST).n_unique().cast(pl.Int64),
+        bytes=pl.col("bytes").sum(),
+        known=pl.col("bytes").filter("known").sum(),
+    )
+
+
+def of_requests(rows: pl.LazyFrame, dimensions: Sequence[str], **sums: pl.Expr) -> pl.DataFrame:
+    """A row for each group, with columns that are added up over requests: each sees all rows of a request at once."""
+    columns = dict.fromkeys([*dimensions, REQUEST, *(name for one in sums.values() for name in one.meta.root_names())])
+    table = rows.select(list(columns))
+
+    def groups(some: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        return summed((part.group_by(dimensions).agg(**sums) for part in some), dimensions)
+
+    try:
+        return groups(_as_ordered(table))
+    except _DisorderError:
+        return groups(parts(table))
+
+
+class _DisorderError(Exception):
+    """A table is not in order of its requests."""
+
+
+def _as_ordered(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """What `parts` gives of a table in order of its requests, read once."""
+    held = table.head(0).collect()
+    for batch in batches(table):
+        rows = pl.concat([held, batch])
+        requests = rows[REQUEST]
+        if not requests.is_sorted():
+            raise _DisorderError
+        cut = int(requests.search_sorted(requests[-1]))
+        yield rows[:cut]
+        held = rows[cut:]
+    yield held
+
+
+def summed(groups: Iterable[pl.DataFrame], dimensions: Sequence[str]) -> pl.DataFrame:
+    """Tables with a row for each group (`dimensions`) as one, in which the other columns are added up."""
+    total: pl.DataFrame | None = None
+    for part in groups:
+        rows = part if total is None else pl.concat([total, part])
+        total = rows.group_by(dimensions).agg(pl.exclude(dimensions).sum())
+    assert total is not None, "there is one part at least"
+    return total

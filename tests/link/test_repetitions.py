@@ -1,0 +1,89 @@
+"""What follows from events without those of pages that only repeat others is what follows from all of them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support import built
+
+import androstep_analysis as androstep
+from androstep_analysis import link, schema
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link import owner, requests
+
+TYPES = schema.table("fs_events").polars
+
+OTHERS = {
+    "births": ("ext4_allocate_inode", "f2fs_new_inode"),
+    "ends": ("ext4_evict_inode", "ext4_free_inode", "f2fs_evict_inode"),
+    "rest": ("ext4_es_insert_extent", "ext4_free_blocks", "iomap_dio_rw_begin", "jbd2_start_commit"),
+}
+
+
+def recording(seed: int) -> pl.DataFrame:
+    """Events of a few files on two devices, most of them about pages; some traces tell no births, some no ends."""
+    draw = random.Random(seed)
+    told = [kind for kind in OTHERS if draw.random() < 0.7]
+    others = [name for kind in told for name in OTHERS[kind]]
+    rows: list[dict[str, Any]] = []
+    for _ in range(draw.randrange(100)):
+        name = draw.choice(tracepoints.PAGES) if draw.random() < 0.8 or not others else draw.choice(others)
+        row = {
+            "event": name, "dev": draw.choice([1, 2, None]), "ino": draw.choice([2, 8, 12, 13, None]),
+            "tid": draw.randrange(3), "pid": draw.choice([None, 1]), "comm": "app",
+            "page_order": draw.choice([None, 0, 0, 1]), "nlink": draw.choice([0, 1]),
+            "error": draw.choice([None, 0, 5]),
+            "mode": draw.choice([None, 0o100644, 0o40755]) if name in OTHERS["births"] else None,
+            "parent": draw.choice([None, 2, 12]) if name in OTHERS["births"] else None,
+        }  # fmt: skip
+        rows += [{**row, "page": at} for at in range(draw.choice([1, 1, 2, 20]))]
+    return pl.DataFrame([{name: row.get(name) for name in TYPES} | {"ts_ns": at} for at, row in enumerate(rows)], TYPES)
+
+
+@pytest.mark.parametrize("at_once", [7, 1 << 17])
+def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(tracepoints, "_BATCH", at_once)
+    fewer = rows = 0
+    for seed in range(150):
+        events = recording(seed)
+        recorded = random.Random(seed).choice([(), ("ext4_allocate_inode", "f2fs_evict_inode")])
+        kept = tracepoints.without_repetitions(events.lazy())
+        fewer, rows = fewer + events.height - kept.height, rows + events.height
+        whole = tracepoints.numbered(events, recorded)
+        assert tracepoints.numbered(kept, recorded).equals(whole.join(kept.select("ts_ns"), on="ts_ns", how="semi")), (
+            seed
+        )
+        for fs_types in ({}, {1: "ext4", 2: "vfat"}):
+            lives = tracepoints.lives(kept, recorded, fs_types)
+            assert lives.equals(tracepoints.lives(events, recorded, fs_types)), seed
+        process, is_large = pl.coalesce("pid", -pl.col("tid")), (pl.col("page_order") > 0).fill_null(False)
+        for told in (["dev", "event"], ["dev", "ino", "incarnation", "event", process, is_large]):
+            of_all, of_kept = (
+                numbered.select(told).unique().sort(pl.all())
+                for numbered in (whole, tracepoints.numbered(kept, recorded))
+            )
+            assert of_kept.equals(of_all), seed
+    assert fewer > rows / 3
+
+
+@pytest.mark.parametrize("rows", [50, 3000])
+def test_tables_are_the_same_in_windows_of_any_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Requests, pieces, events and what is written out come in parts, which changes nothing."""
+    demo = built.ROOT / "datasets" / "demo"
+    for name in ("whole", "parts"):
+        shutil.copytree(demo, tmp_path / name, ignore=shutil.ignore_patterns("tables"))
+    whole = androstep.open(tmp_path / "whole")
+    monkeypatch.setattr(requests, "WINDOW", rows)
+    monkeypatch.setattr(owner, "BATCH", rows)
+    monkeypatch.setattr(tracepoints, "_BATCH", rows)
+    monkeypatch.setattr(link, "_PART_SECTORS", rows)
+    parts = androstep.open(tmp_path / "parts")
+    for name, table in whole.tables.items():
+        assert parts.tables[name].collect().equals(table.collect()), name

@@ -1,0 +1,21 @@
+"""Measures made to read their tables a few rows at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from androstep_analysis.measures import parts, quantiles
+
+
+@contextlib.contextmanager
+def read_in_parts(rows: int | None) -> Iterator[None]:
+    """Within it as many rows are read at once, and few values are counted at once; None changes nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        if rows is not None:
+            patch.setattr(parts, "ROWS", rows)
+            patch.setattr(quantiles, "MOST", rows)
+            patch.setattr(quantiles, "EACH", 0)
+        yield

@@ -1,0 +1,28 @@
+"""Owners of the pieces of a recording that is short enough to be in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import polars as pl
+
+from androstep_analysis.link import owner
+from androstep_analysis.losses import Losses
+
+
+def all_owned(
+    pieces: pl.DataFrame,
+    fs_events: pl.DataFrame,
+    tasks: pl.DataFrame,
+    block_bytes: Mapping[int, int],
+    lost: Losses | None = None,
+    recorded: Collection[str] = (),
+    *,
+    page_bytes: int | None,
+) -> pl.DataFrame:
+    """The pieces of a whole recording, all at once, with the owner columns of table io."""
+    devices = owner.telling(pieces["part_dev"], fs_events, recorded)
+    owners = owner.Owners(fs_events, tasks, block_bytes, lost, recorded, page_bytes=page_bytes, devices=devices)
+    pieces, outs = owners.prepared(pieces)
+    decided = pl.concat(owners.turns(fs_events.lazy(), [outs.sort("ts_ns", maintain_order=True)]))
+    return owners.owned(pieces, decided if decided.height else None)
