@@ -23,6 +23,9 @@ REQUESTS = 1 << 15
 BIOS = 1 << 15
 """Rows of bios that come out at once at most."""
 
+LAG = 1 << 16
+"""Events after which a request is finished as a rule."""
+
 _NO_INT64, _NO_INT32, _NO_UINT32, _NO_CODE = (native.none(dtype) for dtype in ("int64", "int32", "uint32", "enum"))
 
 _INPUT: Final = {
@@ -111,6 +114,7 @@ class Linker:
             "requests": native.Table("requests", REQUESTS, strings),
             "bios": native.Table("bios", BIOS, strings),
         }
+        self._events = 0
         self._linked = _CLinked(*(table.address for table in self._tables.values()))
         self._handle: int = _library().linker_new(strings.handle)
         if not self._handle:
@@ -148,10 +152,12 @@ class Linker:
             done = _result(_library().linker_link(self._handle, ctypes.byref(events), done, ctypes.byref(self._linked)))
             if done < batch.height:
                 self._put_out(spool)
+        self._events += batch.height
 
     def _put_out(self, spool: Spool) -> None:
         for name, table in self._tables.items():
             spool.append(name, table.arrow())
+            spool.settle(name, self._events - LAG)
             table.clear()
 
 
@@ -160,7 +166,8 @@ class _Texts:
 
     def __init__(self, column: pl.Series) -> None:
         self._array: Any = column.to_arrow(compat_level=pl.CompatLevel.newest())
-        present, views, *buffers = self._array.buffers()
+        parts: list[Any] = self._array.buffers()
+        present, views, *buffers = parts
         self._buffers = (ctypes.c_void_p * len(buffers))(*(buffer.address for buffer in buffers))
         self.c = _CTexts(
             views.address,
