@@ -23,52 +23,26 @@ static size_t start_of(const struct strings *strings, size_t number)
     return number ? (size_t)strings->ends[number - 1] : 0;
 }
 
-static uint64_t word_of(const uint8_t *text)
-{
-    uint64_t word;
-
-    memcpy(&word, text, sizeof(word));
-    return word;
-}
-
-static uint64_t half_of(const uint8_t *text)
-{
-    uint32_t half;
-
-    memcpy(&half, text, sizeof(half));
-    return half;
-}
-
-// All bytes of a text of up to eight, some of them twice: most strings are short, and to copy so few costs more.
-static uint64_t short_of(const uint8_t *text, size_t length)
-{
-    if (length >= sizeof(uint32_t))
-        return half_of(text) | half_of(text + length - sizeof(uint32_t)) << 32;
-    return length ? text[0] | (uint64_t)text[length / 2] << 8 | (uint64_t)text[length - 1] << 16 : 0;
-}
-
-static uint64_t mixed(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0xd6e8feb86659fd93u;
-    return hash ^ hash >> 32;
-}
-
 // Wang Yi's idea of mixing by one wide multiplication: eight bytes a step.
 static uint32_t hash_of(const uint8_t *text, size_t length)
 {
     uint64_t hash = 0x9e3779b97f4a7c15u ^ length;
 
-    for (; length > sizeof(uint64_t); text += sizeof(uint64_t), length -= sizeof(uint64_t))
-        hash = mixed(hash, word_of(text));
-    return (uint32_t)mixed(hash, short_of(text, length));
-}
+    for (; length >= sizeof(uint64_t); text += sizeof(uint64_t), length -= sizeof(uint64_t)) {
+        uint64_t word;
 
-static bool is_same(const uint8_t *text, const uint8_t *other, size_t length)
-{
-    for (; length > sizeof(uint64_t); text += sizeof(uint64_t), other += sizeof(uint64_t), length -= sizeof(uint64_t))
-        if (word_of(text) != word_of(other))
-            return false;
-    return short_of(text, length) == short_of(other, length);
+        memcpy(&word, text, sizeof(word));
+        hash = (hash ^ word) * 0xd6e8feb86659fd93u;
+        hash ^= hash >> 32;
+    }
+    if (length) {
+        uint64_t word = 0;
+
+        memcpy(&word, text, length);
+        hash = (hash ^ word) * 0xd6e8feb86659fd93u;
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)hash;
 }
 
 struct strings *strings_new(void)
@@ -160,7 +134,7 @@ static uint32_t find(const struct strings *strings, const uint8_t *text, size_t 
         size_t start = start_of(strings, --number);
 
         if (strings->hashes[number] == hash && (size_t)strings->ends[number] - start == length &&
-            is_same(strings->text + start, text, length))
+            (!length || !memcmp(strings->text + start, text, length)))
             return number;
     }
     return NO_STRING;
