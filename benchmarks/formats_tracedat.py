@@ -48,7 +48,7 @@ def main() -> None:
 
 def recording(events: int) -> Path:
     """A trace.dat of about so many events."""
-    return formats.prepared(f"tracedat-{events}", functools.partial(_repeat, events=events)) / "trace.dat"
+    return formats.prepared(f"tracedat-{events}", functools.partial(repeat, events=events)) / "trace.dat"
 
 
 def contenders(path: Path) -> list[Contender]:
@@ -57,7 +57,8 @@ def contenders(path: Path) -> list[Contender]:
     return [formats.reader(path), report, formats.limit(path)]
 
 
-def _repeat(directory: Path, events: int) -> None:
+def repeat(directory: Path, events: int) -> None:
+    """Write a trace.dat of about so many events into the directory."""
     container = tracedat_file.open_container(source.load(corpus.path(RECORDING)))
     census = binary.census(container, binary.formats(container))
     assert census.first_ns is not None and census.last_ns is not None

@@ -40,6 +40,7 @@ from pathlib import Path
 
 from androstep_analysis.ingest import record, source
 from androstep_analysis.ingest.ftrace import binary, tracedat_file
+from androstep_analysis.stats import exact
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness import guest
@@ -324,25 +325,36 @@ class Bench:
         return costs
 
 
-def spread(values: list[float], digits: int) -> str:
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}..{max(values):.{digits}f})"
+def per_cent(free: list[float], traced: list[float]) -> str:
+    """How much more the traced run of a round took, with the interval that holds it."""
+    ratio, lo, hi = exact.paired_ratio(free, traced)
+    if ratio is None:
+        return ""
+    more = f"{100 * (ratio - 1):+.1f}"
+    return more if lo is None or hi is None else f"{more} ({100 * (lo - 1):+.1f}..{100 * (hi - 1):+.1f})"
 
 
 def show(title: str, costs: dict[str, list[Cost]]) -> None:
-    """A line for each tracer: medians over the rounds, and (min..max); differences paired by round."""
+    """A line for each tracer: medians over the rounds; differences paired by round (`exact`), with 95 % intervals."""
     print(f"\n{title}")
-    heads = f"{'':17}{'wall s':>9}{'wall +%':>22}{'CPU s':>8}{'events':>10}{'events/s':>10}"
-    print(f"{heads}{'us CPU/event':>24}{'lost':>8}")
+    heads = f"{'':17}{'wall s':>9}{'wall +%':>22}{'CPU s':>8}{'CPU +%':>22}{'% of a CPU':>12}"
+    print(f"{heads}{'events':>10}{'events/s':>10}{'us CPU/event':>24}{'lost':>8}")
+    free = costs["none"]
     for name, runs in costs.items():
-        pairs = list(zip(runs, costs["none"], strict=True))
-        more = [100 * (run.wall_s / free.wall_s - 1) for run, free in pairs]
-        each = [1e6 * (run.cpu_s - free.cpu_s) / run.events for run, free in pairs if run.events]
-        wall = statistics.median(run.wall_s for run in runs)
-        cpu = statistics.median(run.cpu_s for run in runs)
+        is_free = runs is free
+        walls, cpus = [run.wall_s for run in runs], [run.cpu_s for run in runs]
+        wall_more = "" if is_free else per_cent([run.wall_s for run in free], walls)
+        cpu_more = "" if is_free else per_cent([run.cpu_s for run in free], cpus)
+        pairs = list(zip(runs, free, strict=True))
+        of_a_cpu = statistics.median(100 * (run.cpu_s - one.cpu_s) / one.wall_s for run, one in pairs)
+        each = [1e6 * (run.cpu_s - one.cpu_s) / run.events for run, one in pairs if run.events]
+        value, lo, hi = exact.paired_difference([0.0] * len(each), each)
+        per_event = "" if value is None else f"{value:.3f}" + ("" if lo is None else f" ({lo:.3f}..{hi:.3f})")
         events = int(statistics.median(run.events for run in runs))
         rate = statistics.median((run.events + run.lost) / run.wall_s for run in runs)
-        line = f"{name:17}{wall:9.3f}{spread(more, 1):>22}{cpu:8.2f}{events:10}{rate:10.0f}"
-        print(f"{line}{spread(each or [0.0], 3):>24}{max(run.lost for run in runs):8}", flush=True)
+        line = f"{name:17}{statistics.median(walls):9.3f}{wall_more:>22}{statistics.median(cpus):8.2f}{cpu_more:>22}"
+        line += f"{of_a_cpu:12.2f}{events:10}{rate:10.0f}{per_event:>24}{max(run.lost for run in runs):8}"
+        print(line, flush=True)
 
 
 def built(directory: Path) -> Path:
@@ -425,7 +437,7 @@ def counted(trace: Path) -> tuple[int, int]:
 def main() -> None:
     """Print a table for each workload."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--repeats", type=int, default=7, help="rounds of each table (default 7)")
+    parser.add_argument("--repeats", type=int, default=7, help="rounds of each table (default 7; intervals need 6)")
     parser.add_argument("--seconds", type=float, default=3.0, help="about how long a run takes (default 3)")
     parser.add_argument("--guest", action="store_true", help="measure in a virtual machine, with the real trace-cmd")
     options = parser.parse_args()
@@ -443,7 +455,7 @@ def main() -> None:
         bench = Bench(Path(name), device, tracefs, load)
         print(
             f"{len(bench.events)} events, {BUFFER_KB} KiB of buffer for each of {os.cpu_count()} CPUs, "
-            f"Linux {os.uname().release}, medians of {options.repeats} rounds (min..max)"
+            f"Linux {os.uname().release}, medians of {options.repeats} rounds, differences by round (95 % interval)"
         )
         kinds = workloads(load, top)
         for kind, slow in (("random", False), ("sqlite", False), ("burst", False), ("random", True), ("sqlite", True)):

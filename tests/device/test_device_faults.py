@@ -61,8 +61,9 @@ TABLE = {
         "nothing",
     ),
     ("disk gets full", "bench"): ("", WHOLE["bench"], "nothing"),
+    # What iotrace itself says goes to a file on the same disk: it may find a page that something else just gave back.
     ("disk gets full", "record"): (
-        f"{KEPT}; PHONE: iotrace was killed…; its last events may be lost; PHONE: cannot put together what iotrace "
+        f"…{KEPT}; PHONE: iotrace did not finish; its last events may be lost; PHONE: cannot put together what iotrace "
         "left: iotrace: trace.dat: No space left on device; make room, then run iotrace --finish",
         "nothing",
         "androstep-…",

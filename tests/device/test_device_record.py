@@ -220,7 +220,7 @@ def test_a_killed_recorder_loses_nothing_that_the_kernel_still_holds(tmp_path: P
     with connect("local") as device:
         choices = {"preset": "block", "trace": [loop], "memory": str(memory)}
         recorded = device.record(out=tmp_path / "capture", **choices)
-        with pytest.warns(LossWarning, match="iotrace was killed"), recorded:
+        with pytest.warns(LossWarning, match="iotrace did not finish"), recorded:
             write(loop, range(BLOCKS))
             (pid,) = (int(path.read_text()) for path in memory.glob("*/iotrace/pid"))
             os.kill(pid, signal.SIGKILL)

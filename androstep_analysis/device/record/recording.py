@@ -169,7 +169,7 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
     """Ends what still runs for the recording in `directory` of the device, and makes its capture at `out`.
 
     The files are first copied beside `out`, and then removed from the device. They stay there where no capture can be
-    made of them. Warns (`LossWarning`) where iotrace was killed.
+    made of them. Warns (`LossWarning`) where iotrace was killed or found no room.
     """
     try:
         facts = device.facts() | _about(device, directory)
@@ -196,7 +196,7 @@ def _copied(device: Session, directory: str, out: Path) -> Path:
                 reason = job.errors() or job.status
                 warnings.warn(LossWarning(f"{device.name}: procmon did not end well: {reason}"), stacklevel=3)
     if _has(device, f"{directory}/recording/unfinished", "-d"):
-        warnings.warn(LossWarning(f"{device.name}: iotrace was killed; its last events may be lost"), stacklevel=3)
+        warnings.warn(LossWarning(f"{device.name}: iotrace did not finish; its last events may be lost"), stacklevel=3)
         finish = quoted([device.probe(IOTRACE), "--finish", f"{directory}/recording"])
         text = f"[ ! -d {quoted([f'{directory}/recording/unfinished'])} ] || {finish}"
         device.ensure(text, "put together what iotrace left", root=True, timeout_s=_FINISH_S)

@@ -156,7 +156,7 @@ class _Trace:
     dirtied: pl.LazyFrame
     """Every event of pages that became dirty."""
     lives: pl.DataFrame
-    moved: pl.DataFrame
+    moved: pl.LazyFrame
     """Requests that read or write: part_sector, nr_sectors, op, meta, sync, ts_ns."""
     staging: Staging
     offset: int | None
@@ -316,9 +316,7 @@ def _trace(
         offset = incarnations.realtime_offset_ns(last_seen, lives)
     slack_ns, clock_may_be_set = _clock(staging)
     of_dev = lives.filter(pl.col("dev") == dev)
-    return _Trace(
-        dev, events, dirtied, of_dev, moved.collect(), staging, offset, slack_ns, clock_may_be_set, stated.page_bytes
-    )
+    return _Trace(dev, events, dirtied, of_dev, moved, staging, offset, slack_ns, clock_may_be_set, stated.page_bytes)
 
 
 def _clock(staging: Staging) -> tuple[int, bool]:
@@ -419,12 +417,13 @@ def _beyond(one: Filesystem, trace: _Trace, room: int) -> Count:
     Below one of a hundred they may be no filesystem's: partition tables have a copy at the end of a disk. And a
     filesystem whose content agrees was resized.
     """
-    ends = trace.moved.filter(pl.col("op") == "write").select(pl.col("part_sector") + pl.col("nr_sectors")).to_series()
+    is_beyond = pl.col("part_sector") + pl.col("nr_sectors") > one.nr_sectors
+    counted = trace.moved.filter(pl.col("op") == "write").select(pl.len(), beyond=is_beyond.sum())
+    writes, beyond = counted.collect(engine="streaming").row(0)
     if 0 < room < one.nr_sectors:
         message = f"it has {one.nr_sectors:,} sectors, and the device that was written to {room:,}"
-        return Count("size", 0, len(ends) + CHANCE + 1, message)
-    beyond = int((ends > one.nr_sectors).sum())
-    return Count("size", 0, beyond if beyond * 100 >= len(ends) else 0, "writes of the recording lie behind its end")
+        return Count("size", 0, writes + CHANCE + 1, message)
+    return Count("size", 0, beyond if beyond * 100 >= writes else 0, "writes of the recording lie behind its end")
 
 
 def _metadata(one: Filesystem, trace: _Trace, *, is_after: bool) -> Count:
@@ -440,7 +439,7 @@ def _metadata(one: Filesystem, trace: _Trace, *, is_after: bool) -> Count:
         carried = carried.filter(pl.col("ino") >= tracepoints_f2fs.ROOT_INODE)
     of_files = _held(one, carried["sector"].drop_nulls().unique()).filter(images.is_fixed()).height
     is_fat = _family(one.fs_type) == "fat"
-    places = trace.moved.filter(pl.col("meta").fill_null(False))["part_sector"].unique()
+    places = _places(trace.moved.filter(pl.col("meta").fill_null(False)))
     contradictions = of_files
     if is_fat:
         contradictions += len(places)
@@ -465,7 +464,9 @@ def _unexplained(odd: pl.DataFrame, trace: _Trace, *, is_after: bool) -> int:
     Before: what was read as metadata and not written earlier. After: what was last read or written as metadata and is a
     file's; what is free then was freed since.
     """
-    accesses = trace.moved.drop_nulls("ts_ns")
+    begin, end = pl.lit(odd["place"].min(), pl.Int64), pl.lit(odd["place"].max(), pl.Int64)
+    is_near = (pl.col("part_sector") <= end) & (pl.col("part_sector") + pl.col("nr_sectors") > begin)
+    accesses = trace.moved.drop_nulls("ts_ns").filter(is_near).collect(engine="streaming")
     nearest = _outermost(odd["place"], *accesses["part_sector", "nr_sectors", "ts_ns"], is_after=is_after)
     reached = nearest.row >= 0
     access, there = accesses[nearest.row[reached]], odd[nearest.query[reached]]
@@ -481,9 +482,14 @@ def _of_device(one: Filesystem, trace: _Trace) -> tuple[pl.Series, int]:
     if dirty.is_empty() or trace.page_bytes is None:
         return carried, 0
     page = trace.page_bytes // units.SECTOR_BYTES
-    written = trace.moved.filter(pl.col("op") == "write")["part_sector"].unique()
+    written = _places(trace.moved.filter(pl.col("op") == "write"))
     fixed = written.filter(_held(one, written).select(images.is_fixed()).to_series())
     return pl.concat([dirty * page, carried]).unique(), int((~(fixed // page).is_in(dirty.implode())).sum())
+
+
+def _places(moved: pl.LazyFrame) -> pl.Series:
+    """The sectors at which requests begin, each once."""
+    return moved.select(pl.col("part_sector").unique()).collect(engine="streaming").to_series()
 
 
 def _held(one: Snapshot, places: pl.Series) -> pl.DataFrame:
@@ -709,8 +715,8 @@ def _outermost(
 
 def _written(one: Filesystem, trace: _Trace) -> Iterator[Count]:
     """What was written, where no event says whose blocks they were: by pages made dirty, and by times of change."""
-    writes = trace.moved.filter(pl.col("op") == "write", ~pl.col("meta").fill_null(False)).drop_nulls("ts_ns")
-    writes = writes.sort("ts_ns").unique("part_sector", keep="last", maintain_order=True)
+    of_data = trace.moved.filter(pl.col("op") == "write", ~pl.col("meta").fill_null(False)).drop_nulls("ts_ns")
+    writes = of_data.collect().sort("ts_ns").unique("part_sector", keep="last", maintain_order=True)
     there = _held(one, writes["part_sector"])
     data = pl.concat([writes, there], how="horizontal").filter(pl.col("block_type") == "data", pl.col("ino") > 0)
     dirtied = bio_pages.touched(trace.dirtied).select("ino", "page").unique().collect(engine="streaming")
