@@ -5,7 +5,7 @@
 # make wheels    the packages androstep and androstep-probes, into build/wheels/; no compiler is needed to install them
 # make notebook  JupyterLab on notebooks/
 # make figures   the figures of the papers, into build/figures/
-# make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes an hour
+# make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes two hours
 # make fuzz      libFuzzer on every decoder, FUZZ_SECONDS each; what breaks one is kept in build/fuzz/found/
 # make fresh     demo and test on a new Debian 12, on disk and in memory (root, debootstrap; FRESH_RUN, FRESH_ON)
 # make lint | lock | tables | clean

@@ -62,6 +62,13 @@ _KEY = ["dev", "ino", "incarnation"]
 PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *INVALIDATED)
 """Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
 
+HANDLE = "jbd2_handle_stats"
+
+_OF_LIVES = ("ts_ns", "event", "dev", "bio_dev", "ino", "parent", "mode", "nlink", "error")
+"""What events tell of the lives of inodes."""
+_SAME_PAGE = ("dev", "ino", "event", "tid", "pid")
+_MAPPING = ("file_block", "block", "nr_blocks", "status")
+_SAME_HANDLE = ("dev", "transaction", "tid", "pid", "comm")
 _BATCH = 1 << 17
 
 
@@ -99,23 +106,33 @@ def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def without_repetitions(fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """Table fs_events without most of the events about pages (`PAGES`).
+    """Table fs_events without most of the events that say again what another says: most of those of a busy filesystem.
 
-    Of those between two other events of their file there is the first of each kind and thread, and of larger folios:
-    enough to tell that a file has pages, who used it, what a device's trace has events of, and where a life begins.
+    Of events about pages (`PAGES`), and of look-ups in the map of a file, that lie between two others of their file
+    there is the first of each kind and thread, and of larger folios, or of each extent: enough to tell that a file has
+    pages, who used it, where its blocks lie, what a device's trace has events of, and where a life begins. Of the
+    handles that a thread had in a transaction there is the last that changed something, and the last that did not.
     """
-    is_page = pl.col("event").is_in(PAGES)
-    told = ("dev", "ino", "event", "tid", "pid")
-    is_large = (pl.col("page_order") > 0).fill_null(False)
-    turn = (~is_page).cum_sum().over("dev", "ino")
-    first, seen = [pl.Series(dtype=pl.UInt32)], 0
-    columns = fs_events.select(*told, is_large=is_large)  # few of them, as batches are read ahead
-    for events in columns.collect_batches(maintain_order=True, chunk_size=_BATCH):
-        numbered = events.with_columns(turn=turn).with_row_index("row", offset=seen).filter(is_page)
-        first.append(numbered.unique([*told, "is_large", "turn"], keep="first")["row"])
+    event = pl.col("event")
+    is_page, is_lookup, is_handle = event.is_in(PAGES), event == tracepoints_ext4.LOOKUP, event == HANDLE
+    turn = (~(is_page | is_lookup)).cum_sum().over("dev", "ino")
+    told = fs_events.select(  # few of them, as batches are read ahead
+        *dict.fromkeys((*_SAME_PAGE, *_SAME_HANDLE)),
+        *(pl.when(tracepoints_ext4.states_block()).then(name).alias(name) for name in _MAPPING),
+        is_large=(pl.col("page_order") > 0).fill_null(False),
+        is_change=pl.col("nr_blocks") > 0,
+    )
+    kept, seen = [pl.Series(dtype=pl.UInt32)], 0
+    for events in told.collect_batches(maintain_order=True, chunk_size=_BATCH):
+        rows = events.with_columns(turn=turn).with_row_index("row", offset=seen)
+        kept += [
+            rows.filter(is_page).unique([*_SAME_PAGE, "is_large", "turn"], keep="first")["row"],
+            rows.filter(is_lookup).unique(["dev", "ino", *_MAPPING, "turn"], keep="first")["row"],
+            rows.filter(is_handle).unique([*_SAME_HANDLE, "is_change"], keep="last")["row"],
+        ]
         seen += events.height
-    is_first = pl.col("row").is_in(pl.concat(first).implode())
-    return fs_events.with_row_index("row").filter(~is_page | is_first).drop("row").collect(engine="streaming")
+    is_kept = ~(is_page | is_lookup | is_handle) | pl.col("row").is_in(pl.concat(kept).implode())
+    return fs_events.with_row_index("row").filter(is_kept).drop("row").collect(engine="streaming")
 
 
 def filesystems(fs_events: pl.DataFrame, stated: Mapping[int, str]) -> dict[int, str]:
@@ -237,6 +254,7 @@ def lives(
     """
     event = pl.col("event")
     device_types = filesystems(fs_events, fs_types or {})
+    fs_events = fs_events.select(*_OF_LIVES, pl.col("^incarnation$"))
     events = (
         numbered(fs_events, recorded).with_columns(kinds(fs_events, device_types)).filter(pl.col("dev").is_not_null())
     )
@@ -251,6 +269,7 @@ def lives(
             gone_ns=pl.col("ts_ns").filter(_deletions()).last(),
             mode=pl.col("mode").drop_nulls().last(),
             has_pages=pl.col("as_pages").any(),
+            is_opened=(pl.col("name").is_not_null() | event.is_in([*DIRECT, *STORES])).any(),
             fs_type=pl.col("fs_type").first(),
         )
     )
@@ -287,9 +306,9 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
     is_root, is_reserved = (ino == root).fill_null(False), (ino < first).fill_null(False)
     is_directory = pl.coalesce(kind == stat.S_IFDIR, is_root | pl.col("is_parent").fill_null(False))
     is_data = pl.coalesce(kind.is_in([stat.S_IFREG, stat.S_IFLNK]), pl.col("has_pages"))
-    # These may be files of quotas, unless they are seen to be created: only an image tells.
+    # These may be files of quotas, which are not created in a trace, and not opened: only an image tells.
     may_be_quota = (pl.col("fs_type") == "f2fs") & ino.is_in(tracepoints_f2fs.QUOTA_INODES)
-    may_be_quota &= pl.col("created_ns").is_null() & (kind != stat.S_IFLNK).fill_null(True)
+    may_be_quota &= pl.col("created_ns").is_null() & ~pl.col("is_opened") & (kind != stat.S_IFLNK).fill_null(True)
     block_type = (
         pl.when(ino == journal)
         .then(pl.lit("journal"))

@@ -78,7 +78,7 @@ class Spool:
             self._table(name).append(table)
 
     def settle(self, name: str, ts_ns: int) -> None:
-        """No row of table `name` that is appended from now on is of before `ts_ns`."""
+        """No row of table `name` that is appended from now on is of before `ts_ns`; one that is costs another file."""
         self._table(name).settle(ts_ns)
 
     def rows(self, name: str) -> int:

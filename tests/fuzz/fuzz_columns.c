@@ -48,7 +48,38 @@ static int64_t *times(const struct rows *rows)
 
 // --- the linker -----------------------------------------------------------------------------------------------------
 
-enum { MAX_BIOS = 32 };
+static const char *const words[] = {"W", "FWS", "R", "a name of more than twelve", "", "WS"};
+
+enum { NR_WORDS = sizeof(words) / sizeof(*words), NR_MEANINGS = 5 };
+
+// Words or none of them, chosen by a byte of each row; in bits and views that begin at row `offset`.
+static struct texts words_of(const struct rows *rows, size_t place, size_t offset)
+{
+    struct text_view *views = room((rows->count + offset) * sizeof(*views));
+    uint8_t *present = room((rows->count + offset + 7) / 8);
+    const uint8_t **buffers = room(sizeof(*buffers));
+
+    buffers[0] = (const uint8_t *)words[3];
+    for (size_t row = 0; row < rows->count; row++) {
+        size_t number = byte_of(rows, row, place) % (NR_WORDS + 1);
+        struct text_view *view = &views[row + offset];
+
+        if (number == NR_WORDS)
+            continue;
+        present[(row + offset) / 8] |= (uint8_t)(1 << (row + offset) % 8);
+        view->length = (int32_t)strlen(words[number]);
+        if ((size_t)view->length <= sizeof(view->bytes))
+            memcpy(view->bytes, words[number], (size_t)view->length);
+    }
+    return (struct texts){views, buffers, present, offset};
+}
+
+static void words_free(const struct texts *texts)
+{
+    free((void *)texts->views);
+    free((void *)texts->buffers);
+    free((void *)texts->present);
+}
 
 static void link_rows(struct linker *linker, const struct block_events *events, struct linked *linked)
 {
@@ -57,50 +88,37 @@ static void link_rows(struct linker *linker, const struct block_events *events, 
 
         must(linked_to >= (int64_t)done && (size_t)linked_to <= events->rows);
         done = (size_t)linked_to;
-        must(done == events->rows || linked->requests->rows || linked->bios.rows);
+        must(done == events->rows || linked->requests->rows || linked->bios->rows);
         table_clear(linked->requests);
-        linked->bios.rows = 0;
+        table_clear(linked->bios);
     }
 }
 
 API int fuzz_linker(const uint8_t *data, size_t size)
 {
-    static const uint32_t devices[] = {8 << 20, 8 << 20 | 1, 253 << 20, 0}, strings[] = {0, 1, 2, NO_STRING};
-    static const uint8_t flags[] = {0, 0, 1, 2, 1, 3, 2, 9};
+    static const uint32_t devices[] = {8 << 20, 8 << 20 | 1, 253 << 20, 0};
+    static const uint8_t flags[NR_MEANINGS] = {0, 2, 9, 1, 3};
     static const int32_t threads[] = {1, 2, 3, NO_INT32};
-    static const uint32_t meanings[] = {0, 1, 2, 3, 4, 5, 6, 7};
     static const uint8_t actions[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     struct input input = input_of(data, size);
-    struct table *requests = prepared.tables[0];
-    struct linked linked = {.requests = requests, .bios = {.capacity = MAX_BIOS}};
-    struct linker *linker = linker_new();
+    struct linked linked = {prepared.tables[0], prepared.tables[1]};
+    struct strings *strings = linked.requests->strings = linked.bios->strings = strings_new();
+    struct linker *linker = linker_new(strings);
     struct rows all = rows_of(&input, 8);
 
-    table_clear(requests);
-    strings_free(requests->strings);
-    requests->strings = NULL; // what comes out are numbers of what went in
-    linked.block_type = room(requests->capacity);
-    linked.path = room(requests->capacity * sizeof(*linked.path));
-    linked.bios.request = room(MAX_BIOS * sizeof(int64_t));
-    linked.bios.sector = room(MAX_BIOS * sizeof(int64_t));
-    linked.bios.nr_sectors = room(MAX_BIOS * sizeof(int64_t));
-    linked.bios.queue_ns = room(MAX_BIOS * sizeof(int64_t));
-    linked.bios.submit_tid = room(MAX_BIOS * sizeof(int32_t));
-    linked.bios.submit_pid = room(MAX_BIOS * sizeof(int32_t));
-    linked.bios.submit_comm = room(MAX_BIOS * sizeof(uint32_t));
     for (size_t n = 0; n < 3; n++)
         linker_device(linker, devices[n], input.knobs[n] & 63);
     if (input.knobs[3] & 1)
         linker_partition(linker, devices[1], devices[0], 16, 64);
-    for (uint8_t n = 0; n < 8; n++)
-        linker_meaning(linker, n % NR_OPERATIONS, flags[n]);
+    for (uint8_t n = 0; n < NR_MEANINGS; n++)
+        must(linker_meaning(linker, (const uint8_t *)words[n], strlen(words[n]), n % NR_OPERATIONS, flags[n]));
     while (all.count) {
         size_t count = input_cut(&input);
         struct rows rows = {all.at, count < all.count ? count : all.count, all.width};
         int64_t *ts_ns = times(&rows), *sector = CHOSEN(int64_t, &rows, 4, 0, places);
         int64_t *nr_sectors = CHOSEN(int64_t, &rows, 5, 0, places), *old = CHOSEN(int64_t, &rows, 4, 4, places);
         int32_t *tid = CHOSEN(int32_t, &rows, 1, 0, threads), *error = CHOSEN(int32_t, &rows, 7, 0, threads);
-        uint32_t *comm = CHOSEN(uint32_t, &rows, 1, 2, strings), *rwbs = CHOSEN(uint32_t, &rows, 6, 0, meanings);
+        struct texts comm = words_of(&rows, 1, 3), rwbs = words_of(&rows, 6, 0);
         uint32_t *dev = CHOSEN(uint32_t, &rows, 3, 0, devices), *old_dev = CHOSEN(uint32_t, &rows, 3, 2, devices);
         uint8_t *action = CHOSEN(uint8_t, &rows, 2, 0, actions);
         struct block_events events = {rows.count, ts_ns,      tid,  tid,   tid,     comm, action, dev,
@@ -113,8 +131,8 @@ API int fuzz_linker(const uint8_t *data, size_t size)
         free(old);
         free(tid);
         free(error);
-        free(comm);
-        free(rwbs);
+        words_free(&comm);
+        words_free(&rwbs);
         free(dev);
         free(old_dev);
         free(action);
@@ -122,21 +140,15 @@ API int fuzz_linker(const uint8_t *data, size_t size)
         all.count -= rows.count;
     }
     while (linker_finish(linker, &linked)) {
-        must(requests->rows || linked.bios.rows);
-        table_clear(requests);
-        linked.bios.rows = 0;
+        must(linked.requests->rows || linked.bios->rows);
+        table_clear(linked.requests);
+        table_clear(linked.bios);
     }
-    table_clear(requests);
+    table_clear(linked.requests);
+    table_clear(linked.bios);
+    linked.requests->strings = linked.bios->strings = NULL;
     linker_free(linker);
-    free(linked.block_type);
-    free(linked.path);
-    free(linked.bios.request);
-    free(linked.bios.sector);
-    free(linked.bios.nr_sectors);
-    free(linked.bios.queue_ns);
-    free(linked.bios.submit_tid);
-    free(linked.bios.submit_pid);
-    free(linked.bios.submit_comm);
+    strings_free(strings);
     return 0;
 }
 

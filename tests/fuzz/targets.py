@@ -201,9 +201,10 @@ def _octf(prepared: Preparation) -> None:
     prepared.more.append(opencas._Octf.is_full.offset)
 
 
-def _of_table(name: str) -> Callable[[Preparation], None]:
+def _of_tables(*names: str) -> Callable[[Preparation], None]:
     def prepare(prepared: Preparation) -> None:
-        prepared.table(name)
+        for name in names:
+            prepared.table(name)
 
     return prepare
 
@@ -280,12 +281,12 @@ TARGETS = {
     "blkparse_text": Target(_actions(blkparse, "blkparse_text"), ("blkparse_text/*.txt",)),
     "most_po": Target(_actions(most, "most_po", False), ("androstep/*.po",)),
     "block_csv": Target(_block_csv, ("block_csv/*.csv.gz",)),
-    "strace": Target(_of_table("syscalls"), ("strace/*.txt", "strace/*.log")),
-    "blktrace": Target(_of_table("block_events"), ("blktrace_bin/centos7/*", "blktrace_bin/*")),
+    "strace": Target(_of_tables("syscalls"), ("strace/*.txt", "strace/*.log")),
+    "blktrace": Target(_of_tables("block_events"), ("blktrace_bin/centos7/*", "blktrace_bin/*")),
     "octf": Target(_octf, ("block_csv/opencas_sample_trace.tar.xz",)),
     "perfetto": Target(_perfetto, ("perfetto/*.pb", "perfetto/*.pftrace")),
     "ftrace_pages": Target(_ftrace_pages),
-    "linker": Target(_of_table("requests")),
+    "linker": Target(_of_tables("requests", "bios")),
     "calls": Target(_calls),
     "dependencies": Target(lambda prepared: None),
 }

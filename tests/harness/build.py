@@ -56,6 +56,16 @@ def workload(architecture: str = "amd64") -> Path:
     return target
 
 
+def tool(name: str, architecture: str) -> Path:
+    """A small program of a guest: mapper or locker."""
+    source = SOURCES / f"{name}.c"
+    target = _out(architecture) / name
+    with exclusive():
+        if _is_older(target, [source]):
+            _compile(target, *FLAGS, "-static", str(source), compiler=COMPILERS[architecture])
+    return target
+
+
 def callers() -> Path:
     """The program that makes every kind of call, linked statically as the workload is."""
     return _of_one_file("callers")

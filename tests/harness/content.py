@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -95,13 +96,25 @@ class Truth(NamedTuple):
     unmatched: int
 
 
-def truth(log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, operations: list[Op], layout: Layout) -> Truth:
+Opened = Callable[[bytes], bytes | None]
+"""What tells of an encrypted block of the filesystem what it holds; None where it is not one."""
+
+
+def truth(
+    log: devlog.DevLog,
+    first: int,
+    last: int,
+    bios: pl.DataFrame,
+    operations: list[Op],
+    layout: Layout,
+    opened: Opened | None = None,
+) -> Truth:
     """The truth about entries first .. last - 1 of the disk's log.
 
     `bios` (ts, done, sector, nr_sectors, pid of each write bio, in their order) says only when and by whom a write
     came; `done` is null where no completion is known.
     """
-    blocks, unlogged, unmatched = _blocks(log, first, last, bios, layout.page_sectors)
+    blocks, unlogged, unmatched = _blocks(log, first, last, bios, layout, opened)
     known = _Contents(operations, layout.page_sectors * SECTOR_BYTES)
     names = oplog.names(operations)
     stamps = _Stamps(operations, names.now)
@@ -175,7 +188,7 @@ def save(rows: pl.DataFrame, directory: Path) -> None:
 
 
 def _blocks(
-    log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, page_sectors: int
+    log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, layout: Layout, opened: Opened | None
 ) -> tuple[list[Block], list[int], int]:
     """What the disk got, in its order; when bios came that it did not get (latest first); how many sectors differ."""
     queued = (
@@ -199,7 +212,7 @@ def _blocks(
             ts=pl.coalesce("ts", "latest_ns"),
             since=pl.coalesce("ts", "earliest_ns"),
             # The pages of a bio follow one another from its first sector.
-            page=(pl.col("sector") - pl.coalesce("bio_sector", "begin")) // page_sectors,
+            page=(pl.col("sector") - pl.coalesce("bio_sector", "begin")) // layout.page_sectors,
         )
         .sort("entry", "sector")
     )
@@ -214,10 +227,13 @@ def _blocks(
             "position",
         )
     )
-    content = np.zeros((groups.height, page_sectors * SECTOR_BYTES), np.uint8)
+    content = np.zeros((groups.height, layout.page_sectors * SECTOR_BYTES), np.uint8)
     for row, positions in enumerate(groups["position"].to_list()):
         for inside, position in enumerate(positions):
             content[row, inside * SECTOR_BYTES :][:SECTOR_BYTES] = log.content[position : position + SECTOR_BYTES]
+    if opened:
+        for row, (sector, sectors) in enumerate(groups.select("sector", "sectors").iter_rows()):
+            _open(content[row], sector, sectors, layout, opened)
     cells = _cells(content)
     fields = groups.select("ts", "since", "sector", "sectors", "bio", "bio_sector", "pid").iter_rows()
     blocks = [
@@ -227,6 +243,25 @@ def _blocks(
     without = reached.filter(pl.col("bio").is_null())
     differing = pl.concat([unlogged["sector"], without["sector"]]).n_unique()
     return blocks, unlogged["ts"].unique().sort(descending=True).to_list(), differing
+
+
+def _open(content: Bytes, sector: int, sectors: int, layout: Layout, opened: Opened) -> None:
+    """Puts in place of encrypted blocks in a page's content what they hold."""
+    for at in range(0, sectors - layout.block_sectors + 1, layout.block_sectors):
+        block = content[at * SECTOR_BYTES : (at + layout.block_sectors) * SECTOR_BYTES]
+        if not layout.of_place(sector + at) and (plain := opened(block.tobytes())):
+            block[:] = np.frombuffer(plain, np.uint8)
+
+
+def heads(operations: list[Op], block_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """The first 16 bytes that blocks of files may have had, with the inode."""
+    pages: dict[Key, dict[int, bytearray]] = defaultdict(dict)
+    for op in operations:
+        yield op.key.ino, bytes(16)
+        yield op.key.ino, struct.pack("<IIQ", CELL_MAGIC, op.pid, op.key.ino)
+        if op.op in (oplog.DATA, oplog.SNAPSHOT):
+            for _, changed in _write(pages[op.key], block_bytes, op.offset, op.payload):
+                yield op.key.ino, bytes(changed[:16])
 
 
 def _cells(content: Bytes) -> npt.NDArray[Any]:

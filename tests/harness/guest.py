@@ -78,13 +78,14 @@ poweroff -f
 
 RUN = """set -x
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs; echo 200 >/proc/sys/vm/dirty_expire_centisecs
-attach() {{ mount -t {fs_type} -o {options} /dev/vda /mnt; }}
+attach() {{ mount -t {fs_type} -o {options} {device} /mnt && {unlock}; }}
 mark() {{ workload mark /dev/vda {mark_byte} $1; }}
-attach && workload prep /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark prepared && attach || return
+{map} || return
+attach && workload prep {root} /tmp/out/oplog {seed} {size} && umount /mnt && mark prepared && attach || return
 {once_mounted}
-iotrace -o /tmp/out/recording --device /dev/vda --preset {preset} -- sh -c '
+iotrace -o /tmp/out/recording --device {device} --preset {preset} -- sh -c '
   mark() {{ workload mark /dev/vda {mark_byte} $1; }}
-  mark begin && workload run /mnt /tmp/out/oplog {seed} {size} && umount /mnt && mark end
+  mark begin && workload run {root} /tmp/out/oplog {seed} {size} && umount /mnt && mark end
 '
 """
 
@@ -105,8 +106,13 @@ def record(
     directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: int = 8, preset: str = "block+fs"
 ) -> None:
     """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made in the guest."""
+    root = f"/mnt/{made.encrypted}" if made.encrypted else "/mnt"
     script = RUN.format(
         fs_type=made.fs_type,
+        device="/dev/dm-0" if made.mapped else "/dev/vda",
+        root=root,
+        unlock=shlex.join(["locker", "/mnt", root]) if made.encrypted else "true",
+        map=shlex.join(["mapper", str(FS_BYTES // 512), *made.mapped]) if made.mapped else "true",
         options=made.options,
         once_mounted=made.once_mounted,
         seed=seed,
@@ -114,7 +120,9 @@ def record(
         mark_byte=MARK_BYTE,
         preset=preset,
     )
-    programs = [build.workload(made.kernel.architecture), iotrace]
+    architecture = made.kernel.architecture
+    tools = [build.tool(name, architecture) for name in ("mapper", "locker")]
+    programs = [build.workload(architecture), *tools, iotrace]
     run(
         *(directory, made.fs_type, programs, script, made.cpus),
         **{"mkfs": made.mkfs, "debugfs": made.debugfs, "blank": made.blank, "wanted": made.kernel},

@@ -18,7 +18,7 @@ from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
-from harness import content, devlog, layout, oplog
+from harness import content, devlog, encrypted, layout, oplog
 
 WITHOUT_PROBES = "trace without probes + both images"
 
@@ -46,6 +46,8 @@ class Recording:
     fs_type: str
     mark_byte: int
     page_bytes: int = 4096
+    root: str = ""
+    """The encrypted directory in which the workload ran."""
 
     @cached_property
     def staging(self) -> Staging:
@@ -67,14 +69,22 @@ class Recording:
 
     @cached_property
     def dev(self) -> int:
-        """The device under test."""
-        return truth.device(self.staging)
+        """The device under test: the disk, also where the filesystem is on device-mapper above it."""
+        dev = truth.device(self.staging)
+        below = [one["lies_on"] for one in self.described["devices"] if one["dev"] == units.format_dev(dev)]
+        return units.parse_dev(below[0][0]) if below and below[0] else dev
+
+    @cached_property
+    def fs_dev(self) -> int:
+        """The device that the filesystem is on: that under test, or the one of device-mapper that lies on it."""
+        above = [one["dev"] for one in self.described["devices"] if units.format_dev(self.dev) in one["lies_on"]]
+        return units.parse_dev(above[0]) if above else self.dev
 
     @cached_property
     def mounts(self) -> dict[int, str]:
-        """Where the device under test was mounted, as iotrace found it."""
+        """Where the filesystem was mounted, as iotrace found it."""
         paths = {units.parse_dev(mount["dev"]): mount["path"] for mount in self.described["mounts"]}
-        return {self.dev: paths[self.dev]}
+        return {self.fs_dev: paths[self.fs_dev]}
 
     @cached_property
     def log(self) -> devlog.DevLog:
@@ -94,7 +104,13 @@ class Recording:
     def truth_of(self, bios: pl.DataFrame) -> content.Truth:
         """The truth about these of the `bios`."""
         kept = layout.LAYOUTS[self.fs_type](self.directory / "disk.img", self.page_bytes // devlog.SECTOR_BYTES)
-        return content.truth(self.log, *self.span, bios, oplog.read(self.directory / "oplog"), kept)
+        operations = oplog.read(self.directory / "oplog")
+        opened = None
+        if self.root:
+            heads = content.heads(operations, self.after.block_bytes)
+            nr_blocks = 2 + max(op.offset + op.length for op in operations) // self.after.block_bytes
+            opened = encrypted.Decryption(self.after.uuid or "", heads, nr_blocks).plain
+        return content.truth(self.log, *self.span, bios, operations, kept, opened)
 
     @cached_property
     def bios(self) -> pl.DataFrame:
@@ -132,7 +148,7 @@ class Recording:
         return self._image(self.directory / "disk.img", "image_after")
 
     def _image(self, path: Path, source: str) -> Filesystem:
-        return link.classified(fs.read(path, dev=self.dev, source=source))
+        return link.classified(fs.read(path, dev=self.fs_dev, source=source))
 
     def answers(self, run: str) -> pl.DataFrame:
         """The truth beside what table io says in one of `RUNS`."""
@@ -143,7 +159,12 @@ class Recording:
             ordinary = ~pl.col("event").cast(pl.String).is_in(PROBES)
             recorded = recorded.with_tables(fs_events=recorded.fs_events.filter(ordinary))
         tables = link.tables(recorded, requests.link(recorded.block), images, Spool(), mounts=self.mounts)
-        return truth.answered(tables["io"].collect(), self.truth.rows, self.fs_type)
+        io = tables["io"].collect()
+        if self.root:
+            unreadable = tables["files"].filter("name_encrypted").collect()["path"]
+            is_name = ~pl.col("path").is_in(unreadable.implode())
+            io = io.with_columns(path=pl.when(is_name).then(pl.col("path").str.strip_prefix(f"/{self.root}")))
+        return truth.answered(io, self.truth.rows, self.fs_type)
 
 
 def table(recording: Recording) -> pl.DataFrame:

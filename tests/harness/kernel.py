@@ -13,6 +13,7 @@ from harness import archive
 MODULES = (
     *("virtio_mmio", "virtio_pci", "virtio_blk", "crc32c_generic", "crc32c_cryptoapi", "crc32_generic", "ext4", "f2fs"),
     *("nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "vfat", "exfat", "dm_mod", "quota_v2", "utf8data", "lz4"),
+    *("crypto_null", "dm_crypt", "aes_generic", "ecb", "xts", "cbc", "cts", "hmac", "sha512_generic"),
 )
 """What the guest loads, where its kernel has not built it in; the rest of the list follows from it."""
 

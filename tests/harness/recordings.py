@@ -98,13 +98,21 @@ def of_android(kernel: Wanted) -> dict[str, Made]:
     }
 
 
+PLAIN = ("crypt", "cipher_null-ecb - 0 /dev/vda 0")
+"""Requests go the way through dm-crypt and its threads, and what reaches the disk can still be read."""
+
+
 def _besides(kernel: Wanted) -> dict[str, Made]:
     """What else phones have: cards, compressed files, several CPUs."""
-    f2fs = of_android(kernel)["f2fs"]
+    ext4, f2fs = of_android(kernel).values()
+    stable = tuple(arg.replace("encrypt", "encrypt,stable_inodes") for arg in ext4.mkfs)
     compressed = f"{f2fs.options},compress_algorithm=lz4,compress_extension=*"
     return {
         "f2fs-compressed": f2fs._replace(options=compressed),
         "f2fs-two-cpus": f2fs._replace(cpus=2),
+        "ext4-fscrypt": ext4._replace(mkfs=stable, encrypted="secret"),
+        "f2fs-fscrypt": f2fs._replace(encrypted="secret"),
+        "f2fs-dm-crypt": f2fs._replace(mapped=PLAIN),
         "vfat": Made("vfat", kernel=kernel),
         "exfat": Made("exfat", kernel=kernel),
     }
@@ -150,7 +158,8 @@ def make(name: str, directory: Path, seed: int = 1) -> Recording:
 def opened(name: str, directory: Path) -> Recording:
     """The recording as `make` left it."""
     made = ALL[name]
-    return Recording(directory, made.fs_type, (host if made.on_host else guest).MARK_BYTE, made.kernel.page_bytes)
+    mark_byte = (host if made.on_host else guest).MARK_BYTE
+    return Recording(directory, made.fs_type, mark_byte, made.kernel.page_bytes, made.encrypted)
 
 
 def iotrace(made: Made) -> Path:

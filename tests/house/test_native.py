@@ -14,24 +14,28 @@ from androstep_analysis import native, schema
 from androstep_analysis.ingest.staging import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADER = (native.LIBRARY.parent / "core" / "table.h").read_text()
+CORE, LINK = "core/table.h", "link/requests.h"
 
 
-def enumerators(tag: str) -> list[str]:
-    """The names in ``enum tag`` of native/core/table.h, in order."""
-    body = re.search(rf"enum {tag} \{{(.*?)\}}", HEADER, re.DOTALL)
+def enumerators(header: str, tag: str) -> list[str]:
+    """The names in ``enum tag`` of a header in native/, in order."""
+    body = re.search(rf"enum {tag} \{{(.*?)\}}", (native.LIBRARY.parent / header).read_text(), re.DOTALL)
     assert body is not None
     return re.findall(r"\w+", re.sub(r"//.*", "", body[1]))
 
 
-def test_columns_are_those_of_the_schema() -> None:
-    names = [f"BLOCK_{column.name.upper()}" for column in schema.table("block_events").columns]
-    assert enumerators("block_column") == names
+@pytest.mark.parametrize(
+    ("header", "prefix", "name"),
+    [(CORE, "block", "block_events"), (LINK, "request", "requests"), (LINK, "bio", "bios")],
+)
+def test_columns_are_those_of_the_schema(header: str, prefix: str, name: str) -> None:
+    names = [f"{prefix}_{column.name}".replace("request_request_", "request_") for column in schema.table(name).columns]
+    assert enumerators(header, f"{prefix}_column") == [name.upper() for name in names]
 
 
 def test_actions_are_those_of_the_schema() -> None:
     values = schema.table("block_events").column("action").values
-    assert enumerators("action") == [f"ACTION_{value.upper()}" for value in values]
+    assert enumerators(CORE, "action") == [f"ACTION_{value.upper()}" for value in values]
 
 
 @settings(deadline=None)

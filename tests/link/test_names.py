@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import lzma
+import os
+from dataclasses import replace
+from pathlib import Path
+
 import polars as pl
 import pytest
 from support.blocks import DEV
 
-from androstep_analysis import schema
+from androstep_analysis import fs, link, schema
 from androstep_analysis.errors import Loss
 from androstep_analysis.fs import tracepoints
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import evidence
 from androstep_analysis.link.evidence import names
 from androstep_analysis.losses import Losses
+
+F2FS_16K = Path(__file__).parents[1] / "data" / "f2fs_16k.img.xz"
 
 MOUNT = {DEV: "/data"}
 LOST = [Loss("overwritten", 1, "one is lost")]
@@ -81,6 +90,27 @@ def test_an_open_that_leads_to_the_directory_of_the_new_inode_names_it():
     assert told(*rows, known=directories(**APP)) == {(40, 1): "/app/db/main.db"}
     assert told(*rows) == {}  # nothing says which directory 31 is
     assert told(*rows, known=directories(**APP), lost=LOST) == {}
+
+
+def test_names_below_a_directory_of_which_only_the_ciphertext_is_known_have_no_path():
+    looked = "f2fs_lookup_end", {"ino": 40, "parent": 31, "name": "main.db"}
+    known = directories(**APP)
+    assert told(looked, known=known) == {(40, 1): "/app/db/main.db"}
+    assert told(looked, known=known.with_columns(name_encrypted=pl.col("ino") == 31)) == {}
+
+
+def test_a_name_that_the_trace_tells_stands_before_the_ciphertext_of_an_image(tmp_path):
+    image = tmp_path / "image"
+    image.write_bytes(lzma.decompress(F2FS_16K.read_bytes()))
+    os.truncate(image, 300 << 20)
+    locked = directories(i40="/\\xe1ni", i41="/\\x1dq").with_columns(name_encrypted=pl.lit(True))
+    after = replace(fs.read(image, dev=DEV, source="image_after"), files=locked)
+    events = fs_events(found(40, "/app"))
+    numbers = locked.select("dev", "ino", "generation", incarnation=pl.lit(0, pl.Int32))
+    staging = Staging("trace.dat", {}, 0, 2000, {"fs_events": events.lazy()})
+    images, lives = link.Images(after=after), tracepoints.lives(events)
+    table = evidence._files(images, numbers, numbers.clear(), None, lives, staging, {})
+    assert table.select("ino", "path", "name_encrypted").rows() == [(40, "/app", False), (41, "/\\x1dq", True)]
 
 
 def test_without_a_known_mount_the_known_directories_show_it():

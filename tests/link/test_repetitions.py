@@ -15,6 +15,7 @@ import androstep_analysis as androstep
 from androstep_analysis import link, schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import owner, requests
+from androstep_analysis.link.owner import handles
 
 TYPES = schema.table("fs_events").polars
 
@@ -23,6 +24,7 @@ OTHERS = {
     "ends": ("ext4_evict_inode", "ext4_free_inode", "f2fs_evict_inode"),
     "rest": ("ext4_es_insert_extent", "ext4_free_blocks", "iomap_dio_rw_begin", "jbd2_start_commit"),
 }
+SAID_AGAIN = (*tracepoints.PAGES, "ext4_es_lookup_extent_exit", "jbd2_handle_stats")
 
 
 def recording(seed: int) -> pl.DataFrame:
@@ -32,7 +34,7 @@ def recording(seed: int) -> pl.DataFrame:
     others = [name for kind in told for name in OTHERS[kind]]
     rows: list[dict[str, Any]] = []
     for _ in range(draw.randrange(100)):
-        name = draw.choice(tracepoints.PAGES) if draw.random() < 0.8 or not others else draw.choice(others)
+        name = draw.choice(SAID_AGAIN) if draw.random() < 0.8 or not others else draw.choice(others)
         row = {
             "event": name, "dev": draw.choice([1, 2, None]), "ino": draw.choice([2, 8, 12, 13, None]),
             "tid": draw.randrange(3), "pid": draw.choice([None, 1]), "comm": "app",
@@ -40,6 +42,8 @@ def recording(seed: int) -> pl.DataFrame:
             "error": draw.choice([None, 0, 5]),
             "mode": draw.choice([None, 0o100644, 0o40755]) if name in OTHERS["births"] else None,
             "parent": draw.choice([None, 2, 12]) if name in OTHERS["births"] else None,
+            "file_block": draw.randrange(3), "block": draw.randrange(1, 4), "nr_blocks": draw.randrange(2),
+            "status": draw.choice(["W", "D", ""]), "transaction": draw.choice([None, 7, 8, 9]),
         }  # fmt: skip
         rows += [{**row, "page": at} for at in range(draw.choice([1, 1, 2, 20]))]
     return pl.DataFrame([{name: row.get(name) for name in TYPES} | {"ts_ns": at} for at, row in enumerate(rows)], TYPES)
@@ -61,10 +65,16 @@ def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPat
         for fs_types in ({}, {1: "ext4", 2: "vfat"}):
             lives = tracepoints.lives(kept, recorded, fs_types)
             assert lives.equals(tracepoints.lives(events, recorded, fs_types)), seed
+            extents = tracepoints.extents(kept, lives, {1: 4096, 2: 1024}, recorded)
+            assert extents.equals(tracepoints.extents(events, lives, {1: 4096, 2: 1024}, recorded)), seed
+        of_all, of_kept = (handles.transactions(rows, schema.empty("tasks")) for rows in (events, kept))
+        assert of_kept.commits.equals(of_all.commits), seed
+        assert of_kept.participants.sort("dev", "transaction").equals(of_all.participants.sort("dev", "transaction"))
         process, is_large = pl.coalesce("pid", -pl.col("tid")), (pl.col("page_order") > 0).fill_null(False)
-        for told in (["dev", "event"], ["dev", "ino", "incarnation", "event", process, is_large]):
+        of_pages = pl.col("event").is_in(tracepoints.PAGES)
+        for of, told in ((True, ["dev"]), (of_pages, ["dev", "ino", "incarnation", process, is_large])):
             of_all, of_kept = (
-                numbered.select(told).unique().sort(pl.all())
+                numbered.filter(of).select("event", *told).unique().sort(pl.all())
                 for numbered in (whole, tracepoints.numbered(kept, recorded))
             )
             assert of_kept.equals(of_all), seed

@@ -12,6 +12,7 @@ from support import corpus, readers, sanitized
 from support.blocks import DEV, block_events, life
 from support.requests_oracle import Oracle
 
+from androstep_analysis.ingest import spool
 from androstep_analysis.link import requests
 from androstep_analysis.link.requests import Device, linker
 
@@ -468,6 +469,22 @@ def test_it_does_not_matter_how_much_is_linked_at_once(seed, monkeypatch):
     assert_frame_equal(got.joined().requests, want.requests)
     assert_frame_equal(got.joined().bios, want.bios)
     assert_frame_equal(got.requests.collect(), want.requests)
+
+
+@pytest.mark.slow
+def test_requests_that_are_finished_late_are_waited_for(monkeypatch):
+    """Every tenth request is completed long after those behind it, and yet nothing is to be merged in the end."""
+    count, late = 4000, 3000
+    steps = [(4 * n, "issue", 8 * n, 8, "R") for n in range(count)]
+    steps += [(4 * n + 1 + (n % 10 == 0) * late, "complete", 8 * n, 8, "R") for n in range(count)]
+    events = life(*sorted(steps))
+    want = link(events)
+    monkeypatch.setattr(spool, "RUN_ROWS", 1000)
+    monkeypatch.setattr(spool, "_merge_steps", None)
+    monkeypatch.setattr(linker, "LAG", late)
+    for name in ("BATCH", "REQUESTS", "BIOS"):
+        monkeypatch.setattr(linker, name, 100)
+    assert_frame_equal(link(events).requests, want.requests)
 
 
 @pytest.mark.slow

@@ -362,7 +362,7 @@ def test_a_number_of_f2fs_is_another_file_only_if_its_creation_succeeded():
     assert lives.select("ino", "incarnation", "created_ns").rows() == [(12, 1, 0), (12, 2, 2000)]
 
 
-def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_a_directory():
+def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_opened_or_a_directory():
     """They are written through the cache as files are, by their numbers alone one of them cannot be told."""
     wrote = [("f2fs_write_begin", {"ino": ino}) for ino in (4, 5, 6, 7)]
     events = fs_events(
@@ -371,6 +371,10 @@ def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_a_direc
     )  # fmt: skip
     said = [(block_type, ino) for _, _, block_type, _, ino, *_ in held(events)]
     assert said == [("unknown", 4), ("data", 5), ("directory", 6), ("data", 7)]
+    looked = "f2fs_lookup_end", {"ino": 4, "parent": 3, "name": "file"}
+    for opened in (looked, ("f2fs_direct_IO_enter", {"ino": 4}), ("f2fs_vm_page_mkwrite", {"ino": 4})):
+        events = fs_events(opened, ("f2fs_write_begin", {"ino": 4}))
+        assert tracepoints.lives(events).filter(pl.col("ino") == 4)["block_type"].to_list() == ["data"]
     on_ext4 = fs_events(("ext4_write_begin", {"ino": 12}), ("ext4_write_begin", {"ino": 4}))
     assert tracepoints.lives(on_ext4)["block_type"].to_list() == ["unknown", "data"]
 

@@ -35,12 +35,12 @@ def mappings(events: pl.DataFrame) -> pl.DataFrame:
     # A look-up repeats what is known unless the inode's map changed since the last look-up of the same extent.
     changes = event.is_in([*INSERTS, FREES, "ext4_evict_inode"])
     rows = events.with_columns(version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"))
-    rows = _until_doubt(rows).filter(_states_block())
+    rows = _until_doubt(rows).filter(states_block())
     same = ["dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "version"]
     return rows.unique(same, keep="first", maintain_order=True).drop("version")
 
 
-def _states_block() -> pl.Expr:
+def states_block() -> pl.Expr:
     """Whether an event states where blocks of a file lie."""
     return (
         pl.col("event").is_in([*INSERTS, LOOKUP])

@@ -139,7 +139,8 @@ def _files(
 ) -> pl.DataFrame:
     """A row per inode and incarnation, named by the first that knows its path; the trace tells its times.
 
-    Asked are the images and the listings, the latest first, then the trace's own names, then the journal.
+    Asked are the images and the listings, the latest first, then the trace's own names, then the journal. A path of
+    which a part is ciphertext is the last resort: while a file is used, its key is there, and the trace has the names.
     """
     keys = ["dev", "ino", "incarnation"]
     named = [images.numbered(image.files, imaged) for image in snapshots.filesystems]
@@ -151,7 +152,8 @@ def _files(
     if snapshots.journal is not None and in_journal is not None:
         other_sources.append(journals.files(snapshots.journal, in_journal))
     table = pl.concat([_named(snapshot_files), *(_named(files) for files in other_sources), tracepoints.files(lives)])
-    table = table.sort(pl.col("path").is_null(), maintain_order=True).unique(keys, keep="first", maintain_order=True)
+    worst_last = table.sort(pl.col("path").is_null(), "name_encrypted", maintain_order=True)
+    table = worst_last.unique(keys, keep="first", maintain_order=True)
     times = lives.select(*keys, "created_ns", "deleted_ns")
     table = table.drop("created_ns", "deleted_ns").join(times, on=keys, how="left", maintain_order="left")
     return schema.conform(table.select(columns).sort(keys), "files")

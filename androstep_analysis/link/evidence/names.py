@@ -266,8 +266,12 @@ def _in_filesystem(statements: pl.DataFrame, prefixes: Mapping[int, str]) -> pl.
 
 
 def _named_directories(snapshot_files: pl.DataFrame, statements: pl.DataFrame) -> pl.DataFrame:
-    """dev, parent (inode of a directory) and its parent_path (empty for the root), where there is only one."""
-    directories = snapshot_files.filter((pl.col("file_type") == "directory") & pl.col("path").is_not_null())
+    """dev, parent (inode of a directory) and its parent_path (empty for the root), where there is only one.
+
+    The events never have a name's ciphertext, as snapshots may.
+    """
+    is_readable = pl.col("path").is_not_null() & ~pl.col("name_encrypted")
+    directories = snapshot_files.filter((pl.col("file_type") == "directory") & is_readable)
     rows = directories.select("dev", parent="ino", parent_path=pl.col("path").str.strip_chars_end("/"))
     roots = statements.filter(pl.col("parent") == pl.col("root")).select("dev", "parent", parent_path=pl.lit(""))
     rows = pl.concat([rows, roots]).unique()

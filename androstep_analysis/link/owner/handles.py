@@ -12,6 +12,7 @@ from typing import NamedTuple
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.owner import processes
 from androstep_analysis.losses import Losses
 
@@ -115,7 +116,7 @@ def commits(fs_events: pl.DataFrame) -> pl.DataFrame:
 
 def _participants(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """The processes that made blocks dirty in each transaction: dev, transaction, handle_pid, handle_comm, …."""
-    stats = fs_events.filter(pl.col("event") == "jbd2_handle_stats")
+    stats = fs_events.filter(pl.col("event") == tracepoints.HANDLE)
     stats = stats.filter(pl.col("transaction") > pl.col("transaction").min().over("dev"), pl.col("nr_blocks") > 0)
     rows = processes.of_threads(stats.select("ts_ns", "dev", "transaction", "tid", "pid", "comm"), tasks)
     process = pl.coalesce("owner_pid", -pl.col("tid"))

@@ -49,9 +49,6 @@ from androstep_analysis.link.requests.linker import Linker
 WINDOW = 1 << 17
 """Requests of one window."""
 
-_LAG = 1 << 16
-"""Events after which a request is finished as a rule, so that what came before can be written."""
-
 
 @dataclass(frozen=True)
 class Linked:
@@ -81,22 +78,12 @@ def link(block: pl.LazyFrame, devices: Sequence[Device] = ()) -> Requests:
     In memory are some pieces of the tables, the requests that are not finished and the bios that wait for a request:
     what a trace never completes, and each sector once that was queued and never issued.
     """
-    state = Linker(_device_flags(block))
+    state = Linker(*_survey(block))
     for device in devices:
         if device.parent is not None:
             state.partition(device.dev, device.parent, device.start_sector, device.nr_sectors)
     spool = Spool()
-    waiting: dict[str, list[pl.DataFrame]] = {"requests": [], "bios": []}
-    for part in state.link(block):
-        for name, rows in (("requests", part.requests), ("bios", part.bios)):
-            # Sorted here by polars, what is in order already costs the spool less.
-            rows = pl.concat([*waiting[name], rows]).sort("request_id", maintain_order=True)
-            end = rows["request_id"].search_sorted(part.events - _LAG)
-            spool.append(name, rows[:end])
-            waiting[name] = [rows[end:]]
-    for name, rests in waiting.items():
-        for rows in rests:
-            spool.append(name, rows)
+    state.link(block, spool)
     return Requests(spool.table("requests"), spool.table("bios"))
 
 
@@ -154,25 +141,27 @@ def _numbered(requests: pl.DataFrame, bios: pl.DataFrame, first: int) -> Linked:
     )
 
 
-def _device_flags(block: pl.LazyFrame) -> dict[int, int]:
-    """What the whole trace tells of each device, as `Linker` takes it."""
-    keys = ("dev", "action", "rwbs", "old_dev")
-    has_sectors = (pl.col("nr_sectors") > 0).fill_null(False) & pl.col("sector").is_not_null()
-    kinds = block.with_columns(pl.col("dev").fill_null(0)).group_by(*keys, has_sectors=has_sectors).len().collect()
+def _survey(block: pl.LazyFrame) -> tuple[dict[int, int], list[str]]:
+    """What the whole trace tells of each device, as `Linker` takes it, and all its rwbs strings."""
+    dev, action = pl.col("dev").fill_null(0), pl.col("action")
+    has_sectors = (pl.col("nr_sectors") > 0) & pl.col("sector").is_not_null()
+    kinds, remaps = pl.collect_all(
+        [
+            block.group_by(dev, action, "rwbs").agg(moves=has_sectors.any()),
+            block.filter(action == "remap", pl.col("old_dev").is_not_null()).select(dev, "old_dev").unique(),
+        ]
+    )
     flags: defaultdict[int, int] = defaultdict(int)
-    pairs = set()
-    for dev, action, letters, old_dev, moves in kinds.select(*keys, "has_sectors").iter_rows():
-        flags[dev] |= _FLAGS.get(action, 0)
-        if action == "issue" and rwbs.meaning(letters or "").op == "flush":
-            flags[dev] |= linker.HAS_FLUSHES
-        if action == "queue" and moves:
-            flags[dev] |= linker.HAS_BIOS
-        if action == "remap" and old_dev is not None and dev != old_dev:
-            pairs.add((dev, old_dev))
-    shown = {dev for dev, action in kinds.select("dev", "action").iter_rows() if action in ("queue", "issue")}
-    for dev in _stacked(shown, pairs):
-        flags[dev] |= linker.STACKED
-    return dict(flags)
+    for number, step, letters, moves in kinds.iter_rows():
+        flags[number] |= _FLAGS.get(step, 0)
+        if step == "issue" and rwbs.meaning(letters or "").op == "flush":
+            flags[number] |= linker.HAS_FLUSHES
+        if step == "queue" and moves:
+            flags[number] |= linker.HAS_BIOS
+    shown = set(kinds.filter(action.is_in(["queue", "issue"]))["dev"])
+    for number in _stacked(shown, {(below, above) for below, above in remaps.iter_rows() if below != above}):
+        flags[number] |= linker.STACKED
+    return dict(flags), kinds["rwbs"].drop_nulls().unique().sort().to_list()
 
 
 _FLAGS = {"issue": linker.HAS_ISSUES, "complete": linker.HAS_COMPLETIONS, "requeue": linker.HAS_REQUEUES}

@@ -27,16 +27,43 @@ struct request *request_new(struct linker *linker, struct device *device, uint8_
     return request;
 }
 
-static void put_out_if_finished(struct linker *linker, struct request *request)
+static void put_out(struct linker *linker, struct request *request)
 {
-    if (!request->is_closed || request->holds)
-        return;
-    request->next = NULL;
     if (linker->out)
         linker->last_out->next = request;
     else
         linker->out = request;
+    while (request->next)
+        request = request->next;
     linker->last_out = request;
+}
+
+void requests_put_out(struct linker *linker, uint64_t number)
+{
+    struct request **slot = &linker->finished[number % MAX_WAIT];
+
+    if (*slot)
+        put_out(linker, *slot);
+    *slot = NULL;
+}
+
+static void put_out_if_finished(struct linker *linker, struct request *request)
+{
+    uint64_t order;
+    struct request **slot;
+
+    if (!request->is_closed || request->holds)
+        return;
+    order = request_order(request);
+    slot = &linker->finished[order % MAX_WAIT];
+    request->next = NULL;
+    if (order == NO_EVENT || linker->events - order >= MAX_WAIT) {
+        put_out(linker, request);
+        return;
+    }
+    while (*slot)
+        slot = &(*slot)->next;
+    *slot = request;
 }
 
 void request_close(struct linker *linker, struct request *request)

@@ -16,6 +16,10 @@ enum { KIND_SECTORS, KIND_FLUSH, KIND_EMPTY, KIND_REST };
 
 #define NO_EVENT UINT64_MAX
 
+// A request goes out so many events after the one that tells its place, so that all are in order that are finished by
+// then.
+enum { MAX_WAIT = 1 << 10 };
+
 struct event {
     uint64_t number; // in order of time
     int64_t ts_ns;
@@ -112,6 +116,7 @@ struct partition {
 
 struct linker {
     bool is_out_of_memory;
+    struct strings *strings;
     uint64_t events;
     uint64_t requests;
     uint64_t counts;
@@ -133,10 +138,21 @@ struct linker {
     struct pool request_pool;
     struct pool bio_pool;
     struct pool piece_pool;
-    struct request *out; // what is finished, in that order
+    struct request *finished[MAX_WAIT]; // by request_order: those that wait for earlier ones
+    struct request *out;                // what goes out next
     struct request *last_out;
-    uint64_t put_out;
 };
+
+// The number of the event that tells the place of a request that is finished: see requests.h.
+static inline uint64_t request_order(const struct request *request)
+{
+    bool has_bio = request->first.event.number != NO_EVENT;
+
+    if (request->issue.number != NO_EVENT)
+        return request->issue.number;
+    // Another request may have the same first bio.
+    return has_bio && !request->is_split ? request->first.event.number : request->complete.number;
+}
 
 // One event, with what the steps ask of it.
 struct step {
@@ -145,9 +161,9 @@ struct step {
     struct meaning meaning;
     int64_t sector;
     int64_t nr_sectors;
+    uint32_t comm; // of the queueing of a bio
     int32_t tid;
     int32_t pid;
-    uint32_t comm;
     int32_t error;
     uint8_t kind;
     bool is_empty;           // moves no sectors, and is no flush
@@ -203,6 +219,9 @@ struct request *request_new(struct linker *linker, struct device *device, uint8_
 
 // Nothing more comes for the request itself.
 void request_close(struct linker *linker, struct request *request);
+
+// Before event `number`, and from the last one on: those go out that waited for all of so long before.
+void requests_put_out(struct linker *linker, uint64_t number);
 
 // Takes the bios last queued for the sectors of the request.
 void request_take_bios(struct linker *linker, struct request *request);

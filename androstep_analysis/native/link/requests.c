@@ -10,12 +10,13 @@
 
 #include <stdlib.h>
 
-struct linker *linker_new(void)
+struct linker *linker_new(struct strings *strings)
 {
     struct linker *linker = calloc(1, sizeof(*linker));
 
     if (!linker)
         return NULL;
+    linker->strings = strings;
     linker->request_pool.size = sizeof(struct request);
     linker->bio_pool.size = sizeof(struct bio);
     linker->piece_pool.size = sizeof(struct piece);
@@ -65,9 +66,11 @@ bool linker_device(struct linker *linker, uint32_t dev, uint32_t flags)
     return true;
 }
 
-bool linker_meaning(struct linker *linker, uint8_t op, uint8_t flags)
+bool linker_meaning(struct linker *linker, const uint8_t *rwbs, size_t length, uint8_t op, uint8_t flags)
 {
-    if (op >= NR_OPERATIONS)
+    uint32_t number = strings_add(linker->strings, rwbs, length);
+
+    if (op >= NR_OPERATIONS || number != linker->nr_meanings)
         return false;
     if (linker->nr_meanings == linker->meaning_room) {
         struct meaning *meanings = array_grow(linker->meanings, &linker->meaning_room, sizeof(*meanings));
@@ -92,6 +95,23 @@ static struct device *device_of(struct linker *linker, uint32_t dev)
     return device;
 }
 
+static uint32_t number_of(struct linker *linker, const struct texts *texts, size_t row)
+{
+    size_t at = texts->offset + row;
+    const struct text_view *view = &texts->views[at];
+    size_t length = (size_t)view->length;
+    uint32_t number;
+
+    if (texts->present && !(texts->present[at / 8] >> at % 8 & 1))
+        return NO_STRING;
+    number =
+        strings_add(linker->strings,
+                    length <= sizeof(view->bytes) ? view->bytes : texts->buffers[view->buffer] + view->offset, length);
+    if (number == NO_STRING)
+        linker->is_out_of_memory = true;
+    return number;
+}
+
 // What of the event has a place; false where it takes no part.
 static bool step_of(struct linker *linker, const struct block_events *events, size_t row, struct step *step)
 {
@@ -102,9 +122,9 @@ static bool step_of(struct linker *linker, const struct block_events *events, si
         .number = linker->events,
         .ts_ns = events->ts_ns[row],
         .cpu = events->cpu[row],
-        .rwbs = events->rwbs[row],
-        .path = events->path ? events->path[row] : NO_STRING,
-        .block_type = events->block_type ? events->block_type[row] : NO_CODE,
+        .rwbs = number_of(linker, &events->rwbs, row),
+        .path = number_of(linker, &events->path, row),
+        .block_type = events->block_type[row],
     };
     step->meaning = meaning_of(linker, step->event.rwbs);
     step->sector = events->sector[row];
@@ -113,7 +133,6 @@ static bool step_of(struct linker *linker, const struct block_events *events, si
         step->nr_sectors = 0;
     step->tid = events->tid[row];
     step->pid = events->pid[row];
-    step->comm = events->comm[row];
     step->error = events->error[row];
     step->is_empty = !step->nr_sectors && step->meaning.op != OP_FLUSH;
     step->is_end_of_sequence =
@@ -126,6 +145,7 @@ static void take_event(struct linker *linker, const struct block_events *events,
 {
     struct step step;
 
+    requests_put_out(linker, linker->events);
     switch (events->action[row]) {
     case ACTION_REMAP:
         if (events->old_dev[row] != NO_UINT32 && events->sector[row] != NO_INT64) {
@@ -136,8 +156,10 @@ static void take_event(struct linker *linker, const struct block_events *events,
         }
         break;
     case ACTION_QUEUE:
-        if (step_of(linker, events, row, &step))
+        if (step_of(linker, events, row, &step)) {
+            step.comm = number_of(linker, &events->comm, row);
             step_queue(linker, &step);
+        }
         break;
     case ACTION_INSERT:
         if (step_of(linker, events, row, &step))
@@ -180,6 +202,8 @@ int64_t linker_finish(struct linker *linker, struct linked *linked)
 {
     requests_close(linker);
     bios_settle(linker);
+    for (uint64_t next = 0; next < MAX_WAIT; next++)
+        requests_put_out(linker, linker->events + next);
     if (linker->is_out_of_memory)
         return -1;
     return rows_put(linker, linked) ? 0 : 1;

@@ -33,6 +33,19 @@ enum request_column {
     REQUEST_MATCHED,
 };
 
+// Columns of table bios; test_native holds them against schemas/bios.json.
+enum bio_column {
+    BIO_REQUEST_ID,
+    BIO_SECTOR,
+    BIO_NR_SECTORS,
+    BIO_QUEUE_NS,
+    BIO_SUBMIT_TID,
+    BIO_SUBMIT_PID,
+    BIO_SUBMIT_COMM,
+    BIO_STATED_TYPE,
+    BIO_STATED_PATH,
+};
+
 // Operations and outcomes, in the order of the schema's values.
 enum operation { OP_READ, OP_WRITE, OP_FLUSH, OP_DISCARD, OP_SECURE_ERASE, OP_ZONE, OP_OTHER, NR_OPERATIONS };
 enum matched { MATCHED_FULL, MATCHED_NO_ISSUE, MATCHED_NO_COMPLETE, MATCHED_REQUEUED, MATCHED_SPLIT };
@@ -47,25 +60,47 @@ enum {
     DEVICE_HAS_REQUEUES = 32,
 };
 
+// A string of Arrow's string view: up to 12 bytes stand in it, of longer ones where they are.
+struct text_view {
+    int32_t length;
+    union {
+        uint8_t bytes[12];
+        struct {
+            uint8_t prefix[4];
+            int32_t buffer;
+            int32_t offset;
+        };
+    };
+};
+
+// A column of strings. Its first row is `offset` in `views`, and in the bits of `present`, which is NULL where all rows
+// have a string.
+struct texts {
+    const struct text_view *views;
+    const uint8_t *const *buffers;
+    const uint8_t *present;
+    size_t offset;
+};
+
 // Columns of table block_events, a row for each event in order of time; see core/table.h for what holds no value, but
-// `dev` is 0 there. `block_type` and `path` are NULL where no event has them.
+// `dev` is 0 there.
 struct block_events {
     size_t rows;
     const int64_t *ts_ns;
     const int32_t *cpu;
     const int32_t *tid;
     const int32_t *pid;
-    const uint32_t *comm;
+    struct texts comm;
     const uint8_t *action;
     const uint32_t *dev;
     const int64_t *sector;
     const int64_t *nr_sectors;
-    const uint32_t *rwbs; // number of a meaning
+    struct texts rwbs;
     const int32_t *error;
     const uint32_t *old_dev;
     const int64_t *old_sector;
     const uint8_t *block_type;
-    const uint32_t *path;
+    struct texts path;
 };
 
 // One distinct rwbs string: its operation, and its flags by bit, in the order of the columns from REQUEST_SYNC on.
@@ -74,33 +109,19 @@ struct meaning {
     uint8_t flags;
 };
 
-// The sectors of requests, cut by bio. `request` counts the rows of all requests that were put out.
-struct bios {
-    size_t rows;
-    size_t capacity;
-    int64_t *request;
-    int64_t *sector;
-    int64_t *nr_sectors;
-    int64_t *queue_ns;
-    int32_t *submit_tid;
-    int32_t *submit_pid;
-    uint32_t *submit_comm;
-};
-
-// What comes out. In `requests`, request_id is the number of the event that tells a request's place in the order:
-// its last issue, else the queueing of its first bio if that is no other request's, else its completion. `block_type`
-// and `path` are parallel to it.
+// What comes out, in the order of request_id but for what is finished late: the number of the event that tells a
+// request's place in the order. That is its last issue, else the queueing of its first bio if that is no other
+// request's, else its completion.
 struct linked {
     struct table *requests;
-    struct bios bios;
-    uint8_t *block_type;
-    uint32_t *path;
+    struct table *bios;
 };
 
 struct linker;
 
-// A linker, to be freed with linker_free; NULL where memory is short.
-API struct linker *linker_new(void);
+// A linker, to be freed with linker_free before `strings`, of which are those of both tables; NULL where memory is
+// short.
+API struct linker *linker_new(struct strings *strings);
 API void linker_free(struct linker *linker);
 
 // Before the first event. Each returns false where memory is short.
@@ -110,8 +131,8 @@ API bool linker_device(struct linker *linker, uint32_t dev, uint32_t flags);
 // A device that begins at sector `start` of another one, for traces that do not remap.
 API bool linker_partition(struct linker *linker, uint32_t dev, uint32_t parent, int64_t start, int64_t nr_sectors);
 
-// What the next rwbs string means, whose number is that of the call. Before the first event that has it.
-API bool linker_meaning(struct linker *linker, uint8_t op, uint8_t flags);
+// What an rwbs string means. No other strings may be there yet.
+API bool linker_meaning(struct linker *linker, const uint8_t *rwbs, size_t length, uint8_t op, uint8_t flags);
 
 // Links events from row `from` on until there are no more or the tables are full, and tells how far it came; -1 where
 // memory is short. Nothing of `events` is kept.

@@ -1,17 +1,30 @@
 // Rows of tables requests and bios.
 #include "link/linker.h"
 
-static void put_piece(const struct linker *linker, struct bios *bios, const struct piece *piece)
+// The event that says what the recording states of the request.
+static const struct event *stated_of(const struct request *request)
 {
-    size_t row = bios->rows++;
+    if (request->issue.number != NO_EVENT)
+        return &request->issue;
+    return request->complete.number != NO_EVENT ? &request->complete : &request->first.event;
+}
 
-    bios->request[row] = (int64_t)linker->put_out;
-    bios->sector[row] = piece->sector;
-    bios->nr_sectors[row] = piece->nr_sectors;
-    bios->queue_ns[row] = piece->bio ? piece->bio->queued.event.ts_ns : NO_INT64;
-    bios->submit_tid[row] = piece->bio ? piece->bio->queued.tid : NO_INT32;
-    bios->submit_pid[row] = piece->bio ? piece->bio->queued.pid : NO_INT32;
-    bios->submit_comm[row] = piece->bio ? piece->bio->queued.comm : NO_STRING;
+static void put_piece(struct table *table, const struct request *request, const struct piece *piece)
+{
+    size_t row = table_row(table);
+    const struct event *stated = stated_of(request);
+
+    put_int64(table, BIO_REQUEST_ID, row, (int64_t)request_order(request));
+    put_int64(table, BIO_SECTOR, row, piece->sector);
+    put_int64(table, BIO_NR_SECTORS, row, piece->nr_sectors);
+    put_code(table, BIO_STATED_TYPE, row, stated->block_type);
+    put_uint32(table, BIO_STATED_PATH, row, stated->path);
+    if (!piece->bio)
+        return;
+    put_int64(table, BIO_QUEUE_NS, row, piece->bio->queued.event.ts_ns);
+    put_int32(table, BIO_SUBMIT_TID, row, piece->bio->queued.tid);
+    put_int32(table, BIO_SUBMIT_PID, row, piece->bio->queued.pid);
+    put_uint32(table, BIO_SUBMIT_COMM, row, piece->bio->queued.comm);
 }
 
 static uint8_t matched_of(const struct request *request)
@@ -25,23 +38,20 @@ static uint8_t matched_of(const struct request *request)
     return request->is_split ? MATCHED_SPLIT : MATCHED_FULL;
 }
 
-static void put_request(const struct linker *linker, struct linked *linked, const struct request *request)
+static void put_request(const struct linker *linker, struct table *table, const struct request *request)
 {
-    struct table *table = linked->requests;
     size_t row = table_row(table);
     bool is_issued = request->issue.number != NO_EVENT, is_completed = request->complete.number != NO_EVENT;
     bool has_bio = request->first.event.number != NO_EVENT;
-    bool is_shared = !is_issued && request->is_split; // another request may have the same first bio
     const struct event *first = &request->first.event;
     const struct event *shown = is_issued ? &request->issue : has_bio ? first : &request->complete;
-    const struct event *stated = is_issued ? &request->issue : is_completed ? &request->complete : first;
     struct meaning meaning = meaning_of(linker, shown->rwbs);
     struct origin origin =
         origin_in_partition(linker, has_bio ? request->first.origin : request->origin, request->sector);
     bool is_flush = !request->nr_sectors;
     uint8_t flags = meaning.flags | request->bio_flags;
 
-    put_int64(table, REQUEST_ID, row, (int64_t)(is_shared ? &request->complete : shown)->number);
+    put_int64(table, REQUEST_ID, row, (int64_t)request_order(request));
     put_uint32(table, REQUEST_DEV, row, request->device->dev);
     put_uint32(table, REQUEST_PART_DEV, row, origin.dev);
     if (!is_flush) {
@@ -69,8 +79,6 @@ static void put_request(const struct linker *linker, struct linked *linked, cons
     }
     put_int32(table, REQUEST_CPU, row, shown->cpu);
     put_code(table, REQUEST_MATCHED, row, matched_of(request));
-    linked->block_type[row] = stated->block_type;
-    linked->path[row] = stated->path;
 }
 
 bool rows_put(struct linker *linker, struct linked *linked)
@@ -78,17 +86,16 @@ bool rows_put(struct linker *linker, struct linked *linked)
     while (linker->out) {
         struct request *request = linker->out;
 
-        while (request->pieces && linked->bios.rows < linked->bios.capacity) {
+        while (request->pieces && !table_is_full(linked->bios)) {
             struct piece *piece = request->pieces;
 
-            put_piece(linker, &linked->bios, piece);
+            put_piece(linked->bios, request, piece);
             request->pieces = piece->next;
             piece_release(linker, piece);
         }
         if (request->pieces || table_is_full(linked->requests))
             return false;
-        put_request(linker, linked, request);
-        linker->put_out++;
+        put_request(linker, linked->requests, request);
         linker->out = request->next;
         pool_give_back(&linker->request_pool, request);
     }
