@@ -2,12 +2,12 @@
 
     make probes
     python datasets/kernels/record.py -o DIR [--only KERNEL ...] [--repeats N]
-    python datasets/kernels/record.py -o DIR --release OUT
+    python datasets/kernels/record.py -o DIR --pack datasets/kernels
 
 Each of KERNELS gets a new ext4 and a new F2FS, made and mounted as Android does as far as
 the kernel can, does everything of workloads.py on it, and does it again, twice in each guest; iotrace records each. DIR
-gets a capture of each, KERNEL-FS/WORKLOAD-N. With --release the captures in DIR become the dataset OUT, without their
-names, and with the tables that the notebook reads.
+gets a capture of each, KERNEL-FS/WORKLOAD-N. With --pack tables captures, requests and io of all captures in DIR become
+three files below OUT/tables, as in a release (`androstep release` makes one of DIR, of a file for each capture).
 
 Needs what tests/harness/guest.py needs for arm64, no root, and an hour. What was recorded is kept.
 """
@@ -28,12 +28,16 @@ from harness import guest, recordings
 from harness.made import Made
 
 from androstep_analysis import capture
+from androstep_analysis.datasets import parquet, release
 
 KERNELS = ("arm64-5.10", "arm64-6.1", "arm64-6.12", "arm64-6.12-16k", "arm64-sid")
-"""Of `harness.recordings.KERNELS`, named by Linux' version: that of Android 12 and 13, of 14, of 16, this with the pages
-that Android 15 introduced, and one that is to come."""
+"""Of `harness.recordings.KERNELS`, named by Linux' version: those of Android 12 and 13, of 14, of 16, this with the
+pages that Android 15 introduced, and one that is to come."""
 
 PROBES = Path(__file__).resolve().parents[2] / "build" / "probes" / "aarch64-linux-musl"
+PACKED = ("captures", "requests", "io")
+ORDER = ("capture_id", "request_id", "sector")
+
 IN_ONE_GUEST = 2
 """How often everything is done in a guest: it must end within guest.PATIENCE_S."""
 
@@ -79,13 +83,30 @@ def record(name: str, made: Made, rounds: range, out: Path) -> None:
                 capture.create([recorded], out / recorded.name, capture.Description(facts=facts))
 
 
+def pack(captures: Path, out: Path) -> None:
+    """The tables of all captures as one file each; their times begin at 0."""
+    with tempfile.TemporaryDirectory(prefix="androstep-kernels-") as scratch:
+        released = release.release(sorted(captures.glob("*/*")), Path(scratch) / "released", shift_times=True)
+        tables = parquet.tables(released)
+        for name in PACKED:
+            place = out / parquet.DIRECTORY / name
+            place.mkdir(parents=True, exist_ok=True)
+            rows = tables[name].collect()
+            order = [column for column in ORDER if column in rows.columns]
+            rows.sort(order).write_parquet(place / "kernels.parquet", compression_level=19)
+
+
 def main() -> None:
     """Record what is not there, or release what is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, required=True, help="directory of the captures")
     parser.add_argument("--only", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument("--repeats", type=int, default=8, help="how often everything is done (default 8)")
+    parser.add_argument("--pack", type=Path, metavar="OUT", help="pack what is recorded instead")
     options = parser.parse_args()
+    if options.pack:
+        pack(options.output, options.pack)
+        return
     with ThreadPoolExecutor(os.cpu_count()) as guests:
         jobs = []
         for first in range(0, options.repeats, IN_ONE_GUEST):
