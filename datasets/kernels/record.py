@@ -36,6 +36,8 @@ pages that Android 15 introduced, and one that is to come."""
 
 PROBES = Path(__file__).resolve().parents[2] / "build" / "probes" / "aarch64-linux-musl"
 PACKED = ("captures", "requests", "io")
+ROWS = 1 << 14
+"""Of a row group, so that what is asked of one capture is found without reading all."""
 ORDER = ("capture_id", "request_id", "sector")
 
 IN_ONE_GUEST = 2
@@ -86,14 +88,14 @@ def record(name: str, made: Made, rounds: range, out: Path) -> None:
 def pack(captures: Path, out: Path) -> None:
     """The tables of all captures as one file each; their times begin at 0."""
     with tempfile.TemporaryDirectory(prefix="androstep-kernels-") as scratch:
-        released = release.release(sorted(captures.glob("*/*")), Path(scratch) / "released", shift_times=True)
+        released = release(sorted(captures.glob("*/*")), Path(scratch) / "released", shift_times=True)
         tables = parquet.tables(released)
         for name in PACKED:
             place = out / parquet.DIRECTORY / name
             place.mkdir(parents=True, exist_ok=True)
             rows = tables[name].collect()
             order = [column for column in ORDER if column in rows.columns]
-            rows.sort(order).write_parquet(place / "kernels.parquet", compression_level=19)
+            rows.sort(order).write_parquet(place / "kernels.parquet", compression_level=19, row_group_size=ROWS)
 
 
 def main() -> None:
