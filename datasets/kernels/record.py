@@ -21,13 +21,15 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import polars as pl
+import pyarrow.parquet as pq
 from workloads import WORKLOADS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 from harness import guest, recordings
 from harness.made import Made
 
-from androstep_analysis import capture
+from androstep_analysis import capture, schema
 from androstep_analysis.datasets import parquet, release
 
 KERNELS = ("arm64-5.10", "arm64-6.1", "arm64-6.12", "arm64-6.12-16k", "arm64-sid")
@@ -91,11 +93,13 @@ def pack(captures: Path, out: Path) -> None:
         released = release(sorted(captures.glob("*/*")), Path(scratch) / "released", shift_times=True)
         tables = parquet.tables(released)
         for name in PACKED:
-            place = out / parquet.DIRECTORY / name
-            place.mkdir(parents=True, exist_ok=True)
-            rows = tables[name].collect()
+            rows = tables[name].collect().with_columns(pl.col(pl.Enum).cast(pl.String))
             order = [column for column in ORDER if column in rows.columns]
-            rows.sort(order).write_parquet(place / "kernels.parquet", compression_level=19, row_group_size=ROWS)
+            place = out / parquet.DIRECTORY / name / "kernels.parquet"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            table = schema.table(name)
+            options = parquet.options(parquet.released(table)) | {"row_group_size": ROWS}
+            pq.write_table(rows.sort(order).to_arrow().cast(parquet.arrow(table)), place, **options)
 
 
 def main() -> None:
