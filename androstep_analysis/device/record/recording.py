@@ -35,8 +35,8 @@ IOTRACE, PROCMON = "iotrace", "procmon"
 MEMORY = ("/dev/shm", "/dev")  # a tmpfs on every Android
 """Where a device has memory to record into: a recording on storage would record itself."""
 
-_FILES = ("recording.json", "trace.dat", "before.rec", "after.rec", "samples.rec")
-_BESIDE = ("after.rec", "samples.rec")
+_FILES = ("recording.json", "trace.dat", "before.rec", "after.rec", "names.rec", "samples.rec")
+_BESIDE = ("after.rec", "names.rec", "samples.rec")
 """Those without which a capture can be made."""
 
 _FEW_BYTES = 1 << 16

@@ -18,8 +18,8 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.entries import Entries
+from androstep_analysis.link.evidence import names
 from androstep_analysis.losses import Losses
 
 _KEY = ["dev", "ino", "incarnation"]
@@ -62,11 +62,11 @@ def files(
     stated = stated.join(paths, on="statement", how="left", maintain_order="left").sort("at", maintain_order=True)
     named = stated.group_by(_KEY, maintain_order=True).agg(
         pl.col("path").last(),
-        names=pl.col("path").drop_nulls().unique(maintain_order=True),
+        names=pl.col("path").drop_nulls().reverse().unique(maintain_order=True).reverse(),
         is_open=pl.col("is_open").filter(pl.col("enters")).last().fill_null(False),
     )
     named = named.filter(pl.col("path").is_not_null() & (~pl.col("is_open") | (pl.col("names").list.len() == 1)))
-    return _table(named, lives)
+    return names.table(named, lives)
 
 
 def incarnations(events: pl.DataFrame, lives: pl.DataFrame, lost: Losses) -> pl.DataFrame:
@@ -281,12 +281,3 @@ def contradicted(files: pl.DataFrame) -> int:
     """How many files of table `files` have no path because fanotify and events contradict each other."""
     is_contrary = pl.col("path").is_null() & (pl.col("names").list.len() > 0) & (pl.col("source") == "tracepoint")
     return files.filter(is_contrary).height
-
-
-def _table(named: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
-    """Table `files` of the paths."""
-    kinds = lives.select(*_KEY, "block_type", "subtype")
-    rows = named.join(kinds, on=_KEY, how="left", maintain_order="left").with_columns(
-        file_type=tracepoints.file_type(), name_encrypted=pl.lit(False), source=pl.lit("tracepoint")
-    )
-    return schema.complete(rows, "files")
