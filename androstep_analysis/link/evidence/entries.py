@@ -45,10 +45,11 @@ def files(
 ) -> pl.DataFrame:
     """Table `files` of the names that fanotify proves, source `tracepoint`: a row per inode and incarnation.
 
-    The last path is the canonical one; `names` has all, in order. `lives` is that of the trace
-    (`tracepoints.lives`), `snapshot_files` has table files of each image and listing, by which directories are found,
-    `roots` dev and root (inode of the root directory). Where the trace may have `lost` an event between the file before
-    it of the same number and a name, and on the `doubtful` devices, of which it tells no births, nothing is proven.
+    The last path is the canonical one, of those that the file kept where it kept any; `names` has all, in order.
+    `lives` is that of the trace (`tracepoints.lives`), `snapshot_files` has table files of each image and listing, by
+    which directories are found, `roots` dev and root (inode of the root directory). Where the trace may have `lost` an
+    event between the file before it of the same number and a name, and on the `doubtful` devices, of which it tells no
+    births, nothing is proven.
     """
     events = entries.events.filter(~pl.col("dev").is_in(list(doubtful)))
     numbers = incarnations(events, lives, lost or Losses())
@@ -59,7 +60,8 @@ def files(
     tops = pl.concat([roots.select("dev", ino="root"), *map(_tops, snapshot_files)], how="vertical_relaxed").unique()
     stated = _statements(moves).with_row_index("statement")
     paths = _paths(stated, ups, tops)
-    stated = stated.join(paths, on="statement", how="left", maintain_order="left").sort("at", maintain_order=True)
+    stated = stated.join(paths, on="statement", how="left", maintain_order="left")
+    stated = stated.sort("is_kept", "at", maintain_order=True)
     named = stated.group_by(_KEY, maintain_order=True).agg(
         pl.col("path").last(),
         names=pl.col("path").drop_nulls().reverse().unique(maintain_order=True).reverse(),
@@ -144,25 +146,27 @@ def _numbered(events: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
 def _moves(events: pl.DataFrame) -> pl.DataFrame:
     """What came to a place (`enters`) and what left one, in order of `at`: a row for each.
 
-    The place is up_ino, up_incarnation and name. `is_open`: the file had been at the place before, in the same round,
-    so that it may have gone on from there to where it was then.
+    The place is up_ino, up_incarnation and name; `is_kept` where the file did not leave it afterwards. `is_open`: the
+    file had been at the place before, in the same round, so that it may have gone on from there to where it was then.
     """
     old = {"up_ino": "parent_ino", "up_incarnation": "parent_incarnation", "name": "name"}
     new = {"up_ino": "new_parent_ino", "up_incarnation": "new_parent_incarnation", "name": "new_name"}
     common = [*_KEY, "order", "segment", "round", "is_dir"]
     parts = [
-        events.filter(condition).select(*common, enters=pl.lit(enters), at=pl.col("order") * 2 + enters, **place)
-        for condition, place, enters in (
-            (pl.col("is_created"), old, True),
-            (pl.col("is_deleted"), old, False),
-            (pl.col("is_renamed"), old, False),
-            (pl.col("is_renamed"), new, True),
+        events.filter(condition).select(*common, enters=pl.lit(enters), at=pl.col("order") * 2 + second, **place)
+        for condition, place, enters, second in (
+            (pl.col("is_created"), old, True, 0),
+            (pl.col("is_deleted"), old, False, 1),
+            (pl.col("is_renamed"), old, False, 0),
+            (pl.col("is_renamed"), new, True, 1),
         )
     ]
     moves = pl.concat(parts).drop_nulls("incarnation").sort("dev", "at", maintain_order=True)
-    place = [*_KEY, "round", "up_ino", "up_incarnation", "name"]
-    first = pl.col("at").min().over(place)
-    return moves.with_columns(is_open=pl.col("enters") & (pl.col("at") > first))
+    place = [*_KEY, "up_ino", "up_incarnation", "name"]
+    first = pl.col("at").min().over(*place, "round")
+    return moves.with_columns(
+        is_open=pl.col("enters") & (pl.col("at") > first), is_kept=pl.col("enters").last().over(place)
+    )
 
 
 def _statements(moves: pl.DataFrame) -> pl.DataFrame:
