@@ -154,6 +154,7 @@ def _about(
         "realtime_offset_ns": recorded.realtime_offset_ns,
         "fs_type": next((part.fs_type for part in parts), None),
         "jumps": [list(jump) for jump in recorded.jumps],
+        "names": 0 if snapshots.names is None else snapshots.names.events.height,
         "lost_events": recorded.lost_events,
         "losses": [losses.as_json(loss) for loss in lost],
         "rows": {name: table.select(pl.len()).collect().item() for name, table in tables.items()},

@@ -116,8 +116,7 @@ def test_a_generation_is_a_life_only_where_every_order_says_so(seed):
         after = max((read for read in (-1, *reads) if read * ms <= happens), default=-1)
         until = min((read for read in (*reads, 80) if read * ms >= happens), default=80)
         if chance.random() < 0.7:
-            told_rows.append({"ino": 12, "generation": 100 + at, "parent_ino": ROOT, "parent_generation": 0, "name": "x",
-                              "kinds": 1, "empty_ns": after * ms, "read_ns": until * ms})  # fmt: skip
+            told_rows.append(row("made", "x", generation=100 + at, empty_ns=after * ms, read_ns=until * ms))
     if not told_rows:
         return
     events = told.entries(named_files.records(told_rows), "boot").events
