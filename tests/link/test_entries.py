@@ -185,6 +185,22 @@ def test_a_directory_that_moves_takes_along_what_comes_later():
     assert paths(row("made", "f", parent=21), before=DIRECTORIES[:2]) == {}  # nothing says what 21 is called
 
 
+def test_a_directory_that_may_have_gone_back_names_nothing_from_then_on():
+    together = {"empty_ns": 5, "read_ns": 9, "ino": 20, "generation": 20, "is_dir": 1}
+    there, back = row("renamed", "up", "on", **together), row("renamed", "on", "up", **together)
+    assert paths(there, row("made", "f", parent=20), back) == {(12, 1): "/on/f"}
+    assert paths(there, back, row("made", "f", parent=20)) == {}
+    again = row("renamed", "up", "off", **{**together, "empty_ns": 10, "read_ns": 11})
+    assert paths(there, back, again, row("made", "f", parent=20)) == {(12, 1): "/off/f", (20, 0): "/off"}
+
+
+def test_more_generations_than_lives_are_none_of_them():
+    both = row("made", "f"), row("made", "g", generation=8)
+    assert paths(*both) == {}
+    two = pl.DataFrame([(DEV, 12, n, n, None, "unknown", None) for n in (1, 2)], schema=LIVES, orient="row")
+    assert paths(*both, lives=two) == {(12, 1): "/f", (12, 2): "/g"}
+
+
 def test_links_that_are_kept_are_the_name():
     made, link = row("made", "a"), row("made", "b", parent=20)
     assert paths(made, link, row("removed", "a")) == {(12, 1): "/up/b"}
