@@ -197,6 +197,10 @@ def test_a_directory_that_may_have_gone_back_names_nothing_from_then_on():
 def test_more_generations_than_lives_are_none_of_them():
     both = row("made", "f"), row("made", "g", generation=8)
     assert paths(*both) == {}
+    ended = pl.DataFrame([(DEV, 12, 1, 0, 10_000_000, "unknown", None)], schema=LIVES, orient="row")
+    later = row("made", "g", generation=8, empty_ns=50_000_000, read_ns=60_000_000)
+    assert paths(both[0], lives=ended) == {(12, 1): "/f"}
+    assert paths(both[0], later, lives=ended) == {}  # of what no life is, the trace does not tell all
     two = pl.DataFrame([(DEV, 12, n, n, None, "unknown", None) for n in (1, 2)], schema=LIVES, orient="row")
     assert paths(*both, lives=two) == {(12, 1): "/f", (12, 2): "/g"}
 
