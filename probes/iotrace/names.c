@@ -275,9 +275,10 @@ static void follow(struct watches *watches, int end, struct record *out)
     free(polled);
 }
 
-/* The process that reads. `ready` is closed when it misses nothing any more. */
-static int read_names(const struct topology *topology, int dir, bool are_probed, int end, int ready)
+/* The process that reads. `told` gets its number when it misses nothing any more, and again when all is written. */
+static int read_names(const struct topology *topology, int dir, bool are_probed, int end, int told)
 {
+    const pid_t self = getpid();
     struct watches watches = {.quiet = are_probed};
     char *path = path_in(dir, "names.rec");
     struct record *out = record_open(path, &names_probe);
@@ -286,56 +287,69 @@ static int read_names(const struct topology *topology, int dir, bool are_probed,
         return -1;
     watch_all(&watches, topology, out);
     int result = record_flush(out);
-    close(ready);
+    write_all(told, &self, sizeof self);
     if (result == 0 && watches.nr)
         follow(&watches, end, out);
     free(watches.list);
-    return record_close(out);
+    if (record_close(out) < 0)
+        return -1;
+    return write_all(told, &self, sizeof self);
 }
 
-static void wait_for_end(int fd)
+/* The number that the reader says; 0: it has ended. */
+static pid_t hear(int told)
 {
-    char nothing;
-    while (read(fd, &nothing, 1) < 0 && errno == EINTR)
+    pid_t reader = 0;
+    ssize_t size;
+    while ((size = read(told, &reader, sizeof reader)) < 0 && errno == EINTR)
         ;
-    close(fd);
+    return size == sizeof reader ? reader : 0;
+}
+
+/* Starts the reader as no child of this process. */
+static int start_reader(const struct topology *topology, int dir, bool are_probed, const int pipes[4],
+                        const int *unneeded, size_t nr_unneeded)
+{
+    int status = 0;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        pid_t reader = fork();
+        if (reader != 0)
+            _exit(reader < 0);
+        close(pipes[1]);
+        close(pipes[2]);
+        for (size_t i = 0; i < nr_unneeded; i++)
+            if (unneeded[i] >= 0)
+                close(unneeded[i]);
+        _exit(read_names(topology, dir, are_probed, pipes[0], pipes[3]) < 0);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return child < 0 || status ? -1 : 0;
 }
 
 void names_begin(struct names *names, const struct topology *topology, int dir, bool are_probed, const int *unneeded,
                  size_t nr_unneeded)
 {
-    int end[2], ready[2];
-    *names = (struct names){0, -1};
-    if (pipe2(end, O_CLOEXEC) < 0 || pipe2(ready, O_CLOEXEC) < 0) {
-        complain("names.rec: %s; names of files that are deleted meanwhile will not be known", strerror(errno));
-        return;
-    }
-    fflush(NULL);
-    pid_t reader = fork();
-    if (reader == 0) {
-        close(end[1]);
-        close(ready[0]);
-        for (size_t i = 0; i < nr_unneeded; i++)
-            if (unneeded[i] >= 0)
-                close(unneeded[i]);
-        _exit(read_names(topology, dir, are_probed, end[0], ready[1]) < 0);
-    }
-    close(end[0]);
-    close(ready[1]);
-    wait_for_end(ready[0]);
-    if (reader < 0)
-        complain("names.rec: no process can be started to read names: %s", strerror(errno));
-    *names = (struct names){reader < 0 ? 0 : reader, end[1]};
+    int pipes[4] = {-1, -1, -1, -1};
+    if (pipe2(pipes, O_CLOEXEC) < 0 || pipe2(pipes + 2, O_CLOEXEC) < 0 ||
+        start_reader(topology, dir, are_probed, pipes, unneeded, nr_unneeded) < 0)
+        complain("names.rec: no process can be started to read names; those of files that are deleted meanwhile will "
+                 "not be known");
+    for (int i = 0; i < 4; i += 3)
+        if (pipes[i] >= 0)
+            close(pipes[i]);
+    *names = (struct names){pipes[2] < 0 ? 0 : hear(pipes[2]), pipes[1], pipes[2]};
 }
 
 void names_end(struct names *names)
 {
-    int status = 0;
     if (names->end >= 0)
         close(names->end);
-    while (names->reader && waitpid(names->reader, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (status && !(WIFEXITED(status)))
-        complain("names.rec: its reader was ended by signal %d; later names are not known", WTERMSIG(status));
-    *names = (struct names){0, -1};
+    if (names->reader && !hear(names->told))
+        complain("names.rec: is not whole; later names are not known");
+    if (names->told >= 0)
+        close(names->told);
+    *names = (struct names){0, -1, -1};
 }

@@ -13,10 +13,12 @@
 
 extern const struct record_probe names_probe;
 
-/* The process that reads, and what ends it when it is closed, also by the end of iotrace. No process: pid 0. */
+/* The process that reads (0: none), what ends it when it is closed, also by the end of iotrace, and where it says that
+ * it has begun and that it has ended well. It is no child of iotrace: whose children are gone has listed what there is.
+ */
 struct names {
     pid_t reader;
-    int end;
+    int end, told;
 };
 
 /* Where a filesystem's events stand: which is the next, and when no event was waiting last. */

@@ -275,7 +275,7 @@ static void release(struct session *session)
 int session_record(const struct asked *asked)
 {
     struct session session = {
-        .asked = asked, .output = {.dir = -1, .parts = -1}, .drain.pipe = {-1, -1}, .names.end = -1};
+        .asked = asked, .output = {.dir = -1, .parts = -1}, .drain.pipe = {-1, -1}, .names = {0, -1, -1}};
     int tracefs = tracefs_open(), result = -1;
     if (tracefs < 0)
         return -1;
