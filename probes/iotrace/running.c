@@ -126,8 +126,8 @@ static bool are_names_probed(const struct session *session)
 }
 
 /* Names are read by a process of their own, as soon as they come: those that wait are told as one where they can. Its
- * calls are none of the recorded programs'. It must not hold the buffers, the instance and the lock of the recording when
- * iotrace is no more. */
+ * calls are none of the recorded programs'. It must not hold the buffers, the instance and the lock of the recording
+ * when iotrace is no more. */
 static void begin_names(struct session *session)
 {
     if (preset_parse(session->asked->preset) == PRESET_BLOCK)
