@@ -64,7 +64,7 @@ PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *INVALIDATED)
 
 HANDLE = "jbd2_handle_stats"
 
-_OF_LIVES = ("ts_ns", "event", "dev", "bio_dev", "ino", "parent", "mode", "nlink", "error")
+_OF_LIVES = ("ts_ns", "event", "dev", "bio_dev", "ino", "parent", "mode", "nlink", "error", "name")
 """What events tell of the lives of inodes."""
 _SAME_PAGE = ("dev", "ino", "event", "tid", "pid")
 _MAPPING = ("file_block", "block", "nr_blocks", "status")
