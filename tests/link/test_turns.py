@@ -30,6 +30,8 @@ SHOWN = (
     "is_exact",
     "is_clean",
     "changers",
+    "was_ahead",
+    "is_ahead",
 )
 RENAMED = {"may_be_of_cluster": "is_cluster", "is_disputed": "is_others"}
 """What the oracle calls otherwise."""

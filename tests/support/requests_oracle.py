@@ -53,7 +53,9 @@ class Request:
     @property
     def first(self) -> tuple[int, Row, tuple[int, int], Row] | None:
         bios = [bio for bio in self.bios if bio is not None]
-        return min(((bio.at, bio.row, bio.origin, bio.queued) for bio in bios), key=lambda bio: bio[0], default=self.asked)
+        return min(
+            ((bio.at, bio.row, bio.origin, bio.queued) for bio in bios), key=lambda bio: bio[0], default=self.asked
+        )
 
 
 class Oracle:
@@ -122,7 +124,9 @@ class Oracle:
     def handed_on(self, row: Row) -> Row:
         """When and by whom the bio was queued on the device above, where that is told; else here."""
         dev, offset = self.origin(row)
-        above = [self.above.pop(place, None) for place in _places({**row, "dev": dev, "sector": row["sector"] - offset})]
+        above = [
+            self.above.pop(place, None) for place in _places({**row, "dev": dev, "sector": row["sector"] - offset})
+        ]
         queued = (dev != row["dev"] and above[0]) or row
         is_disputed = queued.get("is_disputed", False)
         return {"ts_ns": queued["ts_ns"], **{name: None if is_disputed else queued[name] for name in SUBMITTER}}

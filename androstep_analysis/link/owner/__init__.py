@@ -21,6 +21,8 @@ from androstep_analysis.losses import Losses
 
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count", "owner_via")
 
+_MINORS = 1 << 20
+
 BATCH = 1 << 17
 """Events of one step."""
 
@@ -61,9 +63,10 @@ class Owners:
         self._page_bytes = page_bytes
         whole = _of_whole_blocks(block_bytes, fs_events)
         self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
-        self._observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
         self._transactions = handles.transactions(fs_events, tasks)
         self._shown = bio_pages.Shown(fs_events)
+        observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
+        self._observed = observed._replace(shown=self._shown.devices.drop_nulls().to_list())
         self._unplaced_parts: list[pl.DataFrame] = []
         self._accesses: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
@@ -166,7 +169,7 @@ class Owners:
 
         By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on
         submit_bio, where that sees every page: not those that a filesystem with events of its own has encrypted. What
-        a thread of the kernel submits comes from the cache.
+        a thread of the kernel submits comes from the cache, if it is the thread that called (`_is_of_caller`).
         """
         observed = self._observed
         own = self._fs_events.filter(tracepoints.is_own())["dev"].unique()
@@ -181,11 +184,11 @@ class Owners:
             .then("is_pageless")
             .when(is_called)
             .then("is_direct")
-            .when(~pl.col("by_process"))
+            .when(~pl.col("by_process") & pl.col("is_caller"))
             .then(False)
         )
         joined = blocks.join(self._called, on=["at", "file_block"], how="left", maintain_order="left")
-        is_direct = pl.when("is_decided").then("is_direct").otherwise(False)
+        is_direct = pl.when("is_decided").then("is_direct").when("is_caller").then(False)
         return joined.with_columns(is_direct=is_direct).select(is_direct=rule).to_series()
 
 
@@ -231,6 +234,7 @@ def _observed(
         unsized=own.filter(is_unsized)["dev"].unique().to_list(),
         folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
         parted=[dev for dev in devices if block_bytes.get(dev, units.SECTOR_BYTES) < (page_bytes or 0)],
+        shown=[],
     )
 
 
@@ -339,6 +343,22 @@ def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _is_of_caller() -> pl.Expr:
+    """Whether a piece's submitter is certainly the thread that queued its bio on the filesystem's own device.
+
+    Device-mapper hands bios on to the device below from threads of the kernel, and later: where the trace shows them
+    above, both are told from there. Partitions do not, which have the major number of their disk.
+    """
+    is_of_disk = pl.col("part_dev") // _MINORS == pl.col("dev") // _MINORS
+    is_told = (pl.col("owner_via") == "submitter") | is_of_disk | _is_handed_on()
+    return (pl.col("submit_tid").is_not_null() & is_told).fill_null(False)
+
+
+def _is_handed_on() -> pl.Expr:
+    """Whether the trace shows that a piece's bio was queued on a device above, before it was on this one."""
+    return (pl.col("time") < pl.col("queue_ns")).fill_null(False)
+
+
 def _spans(pieces: pl.DataFrame, *, is_read: bool) -> pl.DataFrame:
     """The bytes of files that the pieces are about: table outs."""
     end = pl.col("file_offset_bytes") + pl.col("nr_sectors") * units.SECTOR_BYTES
@@ -385,6 +405,7 @@ def _blocks(written: pl.DataFrame, decided: pl.DataFrame, block_bytes: Mapping[i
         submit_tid="submit_tid",
         submit_pid="submit_pid",
         by_process=pl.col("owner_via") == "submitter",
+        is_caller=_is_of_caller(),
     )[written["at"].search_sorted(turn["at"])]
     return pl.concat([turn, bios], how="horizontal").with_columns(size=_size(block_bytes))
 

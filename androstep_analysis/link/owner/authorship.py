@@ -13,6 +13,10 @@ by a direct write. So these rules hold, each as far as the events that it needs 
 - What came before the page was added to the cache, or dropped from it, is in nothing that is written out later.
 - A write whose page becomes dirty by it only after the page was written out belongs to the next turn: the bio was on
   its way before.
+- A page that becomes dirty a second time was clean meanwhile, so that it is on its way out already, and will be once
+  more. What its bio carries is what the page holds when the device gets it, or where the filesystem encrypts it in
+  memory, what it held when it was encrypted. Nothing tells which, unless a probe shows that the bio carries the page
+  itself. So the block has no owner where other processes changed the page before and after, as far as that is told.
 - Of a folio of several pages a part can be dropped, which stays in the cache where the rest is dirty: ext4 has an event
   of that. Without it, owners of what is in such a folio are inferred; as they are where only the event of dirtying
   tells of them, which does not say for which of the pages it came.
@@ -50,7 +54,7 @@ class Observed(NamedTuple):
     it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map;
     `forgetful`: inodes that are dropped. The others say what the filesystem does: in `redirty` processes make pages
     dirty again that they could not write out, in `folios` the cache may hold several pages as one, in `unsized` no
-    event tells how many, and in `parted` a page has several blocks.
+    event tells how many, and in `parted` a page has several blocks. Of those in `shown` a probe sees the pages of bios.
     """
 
     dirtied: Collection[int]
@@ -64,6 +68,7 @@ class Observed(NamedTuple):
     folios: Collection[int]
     unsized: Collection[int]
     parted: Collection[int]
+    shown: Collection[int]
 
 
 def authors(blocks: pl.DataFrame, unplaced: pl.DataFrame, observed: Observed, lost: Losses) -> pl.DataFrame:
@@ -111,6 +116,7 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
     is_torn = pl.col("is_torn") & ~absent
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.lit(is_doubtful) | pl.col("is_others") | is_torn | may_be_left
+    is_unclear |= pl.col("is_ahead") & ~(_is_in(observed.shown) & ~pl.col("is_pageless")) & dirtied
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)

@@ -18,3 +18,6 @@ static inline bool touch_makes(uint8_t kind)
 {
     return kind == TOUCH_WRITE || kind == TOUCH_STORE;
 }
+
+// How often processes made the page dirty in these steps; of many in a row three count.
+size_t own_dirties(const struct thread *threads, const struct steps *steps);
