@@ -166,6 +166,7 @@ def authors(
     events = events.sort("order").with_columns(changers=changers).sort("nth")
     events = events.with_columns(is_absent=(pl.col("kind") == "absent").fill_null(False).any().over(TURN))
     events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
+    events = events.with_columns(is_change=_is_change(own))
     writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
     made, by_process = pl.col("kind").is_in(MAKERS), dirties & ~pl.col("is_mover").fill_null(False)
     processes = pl.col("process").filter(made).unique()
@@ -205,7 +206,7 @@ def authors(
             is_disputed=(pl.col("process").filter(by_process).n_unique() > 1) & ~by_maker,
             may_be_of_cluster=pl.col("is_writing").filter(by_process).any(),
             is_absent=pl.col("is_absent").any(),
-            nr_own_dirties=by_process.fill_null(False).sum(),
+            times_dirty=(pl.col("is_change") & by_process).fill_null(False).sum(),
             nr_processes=pl.col("process").filter(made | by_process).n_unique(),
             is_left_dirty=pl.col("is_mover").filter(dirties).last() & by_process.any() & ~by_maker,
             **thread,
@@ -230,7 +231,15 @@ def authors(
     ).sort("at", "file_block")
 
 
-_IS_AHEAD = (pl.col("nr_own_dirties") + pl.col("was_ahead") > 1) & (pl.col("nr_own_dirties") > 0)
+def _is_change(own: pl.Expr) -> pl.Expr:
+    """Whether an event of becoming dirty (`own`: by a process) is the turn's first, or its process changed the block."""
+    is_first = own.fill_null(False).cast(pl.Int64).cum_sum().over(TURN) == 1
+    is_touch = pl.col("kind").is_in(["write", "store", "maybe"]).fill_null(False)
+    has_touched = is_touch.cast(pl.Int64).cum_sum().over(*TURN, "process") > 0
+    return is_first | has_touched | pl.col("named").is_null()
+
+
+_IS_AHEAD = (pl.col("times_dirty") + pl.col("was_ahead") > 1) & (pl.col("times_dirty") > 0)
 _IS_AHEAD &= (pl.col("nr_processes") > 1) | (pl.col("was_ahead") & (pl.col("changers") > 1))
 """Whether the page was dirty again, by what may be another process, when it was written out."""
 
@@ -240,7 +249,7 @@ def _was_ahead(turns: pl.DataFrame) -> pl.Series:
 
     It is from a turn on in which it became dirty twice; becoming dirty once a turn keeps it so, until it does not.
     """
-    count = pl.col("nr_own_dirties")
+    count = pl.col("times_dirty")
     is_ahead = pl.when(count > 1).then(True).when((count == 0) | pl.col("is_absent")).then(False)
     ordered = turns.with_row_index("row").sort(TURN)
     before = is_ahead.forward_fill().shift(1).over(BLOCK).fill_null(False)

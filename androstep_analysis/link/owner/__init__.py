@@ -159,6 +159,12 @@ class Owners:
         return pl.concat(self._accesses)
 
     @functools.cached_property
+    def _of_calls(self) -> pl.Series:
+        """The files that any thread called for direct I/O on."""
+        calls = self._fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT))
+        return calls.select(pl.struct("dev", "ino")).to_series().unique()
+
+    @functools.cached_property
     def _called(self) -> pl.DataFrame:
         """Whether each block was written by a call of direct I/O (`direct_writes.decided`), of all."""
         touched = pl.concat(self._touched).join(self._called_for, on="piece", maintain_order="left")
@@ -188,7 +194,8 @@ class Owners:
             .then(False)
         )
         joined = blocks.join(self._called, on=["at", "file_block"], how="left", maintain_order="left")
-        is_direct = pl.when("is_decided").then("is_direct").when("is_caller").then(False)
+        is_other = pl.col("is_caller") | ~pl.struct("dev", "ino").is_in(self._of_calls.implode())
+        is_direct = pl.when("is_decided").then("is_direct").when(is_other).then(False)
         return joined.with_columns(is_direct=is_direct).select(is_direct=rule).to_series()
 
 
@@ -398,6 +405,7 @@ def _blocks(written: pl.DataFrame, decided: pl.DataFrame, block_bytes: Mapping[i
     turn = decided.rename({"piece": "at"}).sort("at", "file_block")
     bios = written.select(
         "is_pageless",
+        "ino",
         dev="part_dev",
         ts_ns="time",
         begin="file_offset_bytes",

@@ -70,7 +70,7 @@ static bool take_block(struct owners *owners, struct file *file, const struct ou
             late = open;
         depends |= open && open->is_write && turn->file_block > open->begin / open->size;
     }
-    block->is_ahead = own_dirties(owners->threads, steps) + block->is_ahead > 1;
+    block->is_ahead = times_dirty(owners->threads, steps) + block->is_ahead > 1;
     is_held = block->waiting != NULL;
     if (is_held && !late)
         late = opens_of(owners, steps_last(&block->waiting->steps));
