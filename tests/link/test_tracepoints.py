@@ -505,6 +505,18 @@ def test_who_hands_a_bio_on_does_not_tell_whether_it_was_a_direct_write(disk, ha
     assert [(row[3], row[5]) for row in answer(got)] == [("app1", via)]
 
 
+@pytest.mark.parametrize(
+    ("tid", "queue_ns", "owner"),
+    [(2, 9000, ("app1", None, "inferred")), (1, 9000, APP1), (2, 2500, APP1)],
+    ids=["another", "the same", "after the device below got it"],
+)
+def test_what_is_changed_on_its_way_through_a_device_above_is_only_inferred(tid, queue_ns, owner):
+    evicted = "ext4_evict_inode", {"ino": 12}
+    events = fs_events(evicted, wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, tid), dirty(0, tid))
+    out = pieces((events["ts_ns"][2] + 1, 12, 0, 1, 1)).with_columns(queue_ns=pl.lit(queue_ns, pl.Int64))
+    assert [row[3:] for row in answer(owned(out, events))] == [owner]
+
+
 LEFT_DIRTY = "writeback_dirty_folio", {"ino": 12, "page": 0, "tid": 90, "comm": "kworker/u4:1"}
 
 

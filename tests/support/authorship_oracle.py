@@ -182,7 +182,7 @@ def authors(
         for name in ("tid", "pid", "comm", "ts_ns", "process")
     }
     of_bio = ["at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio"]
-    of_bio += ["submit_process", "by_process"]
+    of_bio += ["submit_process", "by_process", "is_late"]
     turns = (
         events.group_by(TURN)
         .agg(
@@ -363,6 +363,8 @@ def _rule(observed: Observed) -> pl.Expr:
         .when(is_unclear)
         .then(unknown)
         .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
+        .then(inferred)
+        .when("is_late")
         .then(inferred)
         .otherwise("via")
     )

@@ -23,6 +23,9 @@ _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count", "owner_via"
 
 _MINORS = 1 << 20
 
+_MET = -1
+"""Minus the number of a piece: the number that it has when the device below gets it."""
+
 BATCH = 1 << 17
 """Events of one step."""
 
@@ -70,12 +73,14 @@ class Owners:
         self._unplaced_parts: list[pl.DataFrame] = []
         self._accesses: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
+        self._later: list[pl.DataFrame] = []
         self._pieces = 0
 
     def prepared(self, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The pieces in order of requests with a number (`at`) and their submitters, and what they write: table outs.
 
-        There stand also the reads of threads that read past the page cache.
+        There stand also the reads of threads that read past the page cache, and as reads of pieces with numbers below
+        zero (`_MET`) what was handed on from a device above, at the time at which the device below got it.
         """
         pieces = pieces.sort("request_id", maintain_order=True)
         pieces = pl.concat([pieces, _submitters(pieces, self._tasks)], how="horizontal")
@@ -86,9 +91,11 @@ class Owners:
         self._unplaced_parts.append(_unplaced(pieces))
         written = _spans(pieces.filter(_is_written() & self._is_observed()), is_read=False)
         read = _spans(pieces.filter((pl.col("op") == "read") & _is_of_file()), is_read=True)
+        handed_on = pieces.filter(_is_written() & self._is_observed() & _is_handed_on())
+        met = handed_on.with_columns(time="queue_ns", at=_MET - pl.col("at"))
         outs = pl.concat([written, direct_writes.of_callers(read, self._fs_events)])
         self._accesses.append(direct_writes.of_callers(outs, self._fs_events))
-        return pieces, outs
+        return pieces, pl.concat([outs, _spans(met, is_read=True)])
 
     def turns(self, fs_events: pl.LazyFrame, outs: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """What happened in each turn of a block (`turns.Turns.follow`), in parts.
@@ -118,7 +125,7 @@ class Owners:
             is_decided = (_is_written() & self._is_observed()).fill_null(False)
             written = pieces.filter(is_decided)
             blocks = _blocks(written, decided, self._sizes)
-            blocks = blocks.with_columns(self._is_direct(blocks))
+            blocks = blocks.with_columns(self._is_direct(blocks), self._is_late(blocks))
             authors = authorship.authors(blocks, self._unplaced, self._observed, self._lost)
             others = pieces.filter(~is_decided)
             pieces = pl.concat([others, _cut(written, processes.of_threads(authors, self._tasks))], how="diagonal")
@@ -144,9 +151,14 @@ class Owners:
         }
 
     def _without_reads(self, decided: pl.DataFrame) -> pl.DataFrame:
-        """The turns of what was written out; when the blocks were touched that direct calls are about is kept."""
+        """The turns of what was written out. What is kept: when the blocks were touched that direct calls are about, and
+        who changed blocks that were on their way to the device below.
+        """
         touched = decided.select("piece", "file_block", "touched_ns", "absent_ns")
         self._touched.append(touched.join(self._called_for, on="piece", how="semi"))
+        changed = decided.filter(pl.col("piece") <= _MET, pl.col("via").is_not_null())
+        by = {"later_process": pl.col("process"), "later_count": pl.col("count")}
+        self._later.append(changed.select("file_block", at=_MET - pl.col("piece"), **by))
         return decided.filter(~pl.col("is_read"))
 
     @functools.cached_property
@@ -169,6 +181,16 @@ class Owners:
         """Whether each block was written by a call of direct I/O (`direct_writes.decided`), of all."""
         touched = pl.concat(self._touched).join(self._called_for, on="piece", maintain_order="left")
         return direct_writes.decided(touched.with_columns(size=_size(self._sizes)), self._fs_events)
+
+    def _is_late(self, blocks: pl.DataFrame) -> pl.Series:
+        """For each block whether another process than its author changed it before the device below got it.
+
+        What encrypts it on its way may have seen the one or the other.
+        """
+        joined = blocks.join(pl.concat(self._later), on=["at", "file_block"], how="left", maintain_order="left")
+        is_same = (pl.col("later_process") == pl.col("process")) & (pl.col("later_count") <= 1)
+        is_late = pl.col("later_count").is_not_null() & ~is_same.fill_null(False)
+        return joined.select(is_late=is_late).to_series()
 
     def _is_direct(self, blocks: pl.DataFrame) -> pl.Series:
         """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
