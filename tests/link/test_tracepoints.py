@@ -400,8 +400,8 @@ def pieces(*rows):
     types = {name: dtype for table in ("requests", "io") for name, dtype in schema.table(table).polars.items()}
     full = [
         {"request_id": at, "part_dev": DEV, "dev": DEV, "sector": 8 * block, "part_sector": 8 * block, "op": "write",
-         "nr_sectors": 8 * count, "block_type": "data", "ino": ino, "file_offset_bytes": 4096 * block, "time": time, "queue_ns": time,
-         "map_source": "tracepoint", "since_ns": 0, "meta": False, "submit_tid": tid,
+         "nr_sectors": 8 * count, "block_type": "data", "ino": ino, "file_offset_bytes": 4096 * block, "time": time,
+         "queue_ns": time, "map_source": "tracepoint", "since_ns": 0, "meta": False, "submit_tid": tid,
          "submit_comm": f"app{tid}" if tid else "kworker/u8:1"}
         for at, (time, ino, block, count, tid) in enumerate(rows)
     ]  # fmt: skip

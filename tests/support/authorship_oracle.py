@@ -232,7 +232,7 @@ def authors(
 
 
 def _is_change(own: pl.Expr) -> pl.Expr:
-    """Whether an event of becoming dirty (`own`: by a process) is the turn's first, or its process changed the block."""
+    """Whether a page becoming dirty (`own`: by a process) is the turn's first, or its process changed the block."""
     is_first = own.fill_null(False).cast(pl.Int64).cum_sum().over(TURN) == 1
     is_touch = pl.col("kind").is_in(["write", "store", "maybe"]).fill_null(False)
     has_touched = is_touch.cast(pl.Int64).cum_sum().over(*TURN, "process") > 0
@@ -347,7 +347,8 @@ def _rule(observed: Observed) -> pl.Expr:
     is_torn &= ~absent
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
-    is_unclear |= pl.col("is_ahead") & ~(_is_in(observed.shown) & ~pl.col("is_pageless")) & dirtied
+    is_ahead = pl.col("is_ahead") & ~(_is_in(observed.shown) & ~pl.col("is_pageless")) & dirtied
+    is_unclear |= is_ahead & ~_is_in(observed.redirty)
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
@@ -364,7 +365,7 @@ def _rule(observed: Observed) -> pl.Expr:
         .then(unknown)
         .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
         .then(inferred)
-        .when("is_late")
+        .when(pl.col("is_late") | is_ahead)
         .then(inferred)
         .otherwise("via")
     )

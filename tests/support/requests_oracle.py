@@ -119,7 +119,7 @@ class Oracle:
     def queue_above(self, row: Row) -> None:
         before = [self.above[place] for place in _places(row) if place in self.above]
         queued = {**row, "is_disputed": any(other["is_disputed"] or other["tid"] != row["tid"] for other in before)}
-        self.above |= dict.fromkeys(_places(row), queued)
+        self.above.update(dict.fromkeys(_places(row), queued))
 
     def handed_on(self, row: Row) -> Row:
         """When and by whom the bio was queued on the device above, where that is told; else here."""

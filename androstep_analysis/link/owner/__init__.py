@@ -151,8 +151,10 @@ class Owners:
         }
 
     def _without_reads(self, decided: pl.DataFrame) -> pl.DataFrame:
-        """The turns of what was written out. What is kept: when the blocks were touched that direct calls are about, and
-        who changed blocks that were on their way to the device below.
+        """The turns of what was written out.
+
+        Kept is when the blocks were touched that direct calls are about, and who changed blocks that were on their way
+        to the device below.
         """
         touched = decided.select("piece", "file_block", "touched_ns", "absent_ns")
         self._touched.append(touched.join(self._called_for, on="piece", how="semi"))
