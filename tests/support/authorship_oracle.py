@@ -347,8 +347,8 @@ def _rule(observed: Observed) -> pl.Expr:
     is_torn &= ~absent
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
-    is_ahead = pl.col("is_ahead") & ~(_is_in(observed.shown) & ~pl.col("is_pageless")) & dirtied
-    is_unclear |= is_ahead & ~_is_in(observed.redirty)
+    is_shown = _is_in(observed.shown) & ~pl.col("is_pageless")
+    is_unclear |= pl.col("is_ahead") & ~is_shown & dirtied & ~_is_in(observed.redirty)
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
@@ -365,7 +365,7 @@ def _rule(observed: Observed) -> pl.Expr:
         .then(unknown)
         .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
         .then(inferred)
-        .when(pl.col("is_late") | is_ahead)
+        .when("is_late")
         .then(inferred)
         .otherwise("via")
     )

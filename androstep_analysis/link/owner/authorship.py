@@ -17,7 +17,7 @@ by a direct write. So these rules hold, each as far as the events that it needs 
   more. What its bio carries is what the page holds when the device gets it, or where the filesystem encrypts it in
   memory, what it held when it was encrypted. Nothing tells which, unless a probe shows that the bio carries the page
   itself. So the block has no owner where other processes changed the page before and after, as far as that is told.
-  On F2FS, where it more often became dirty again because it could not be written out, the owner is inferred.
+  Not so on F2FS, where a page becomes dirty again far more often because it could not be written out.
 - A device above, as dm-crypt, hands a bio on to the one below some time later. If another process changed the page
   meanwhile, the owner is inferred.
 - Of a folio of several pages a part can be dropped, which stays in the cache where the rest is dirty: ext4 has an event
@@ -120,8 +120,8 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
     is_torn = pl.col("is_torn") & ~absent
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.lit(is_doubtful) | pl.col("is_others") | is_torn | may_be_left
-    is_ahead = pl.col("is_ahead") & ~(_is_in(observed.shown) & ~pl.col("is_pageless")) & dirtied
-    is_unclear |= is_ahead & ~_is_in(observed.redirty)
+    is_shown = _is_in(observed.shown) & ~pl.col("is_pageless")
+    is_unclear |= pl.col("is_ahead") & ~is_shown & dirtied & ~_is_in(observed.redirty)
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
@@ -137,7 +137,7 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
         .then(pl.when(~is_past_cache).then(unknown))
         .when(is_unclear)
         .then(unknown)
-        .when(is_likely | pl.col("is_late") | is_ahead)
+        .when(is_likely | pl.col("is_late"))
         .then(inferred)
         .otherwise("via")
     )
