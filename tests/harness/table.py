@@ -51,7 +51,7 @@ has blocks of 16 KiB, ext4 of 4). *f2fs-dm-crypt* lies on dm-crypt with a cipher
 *fscrypt* is in a directory with a policy as Android's, its blocks are decrypted (`tests/harness/encrypted.py`).
 What is inferred of owners on ext4 with pages of 16 KiB was stored through memory maps, which does not tell which blocks
 of a page it is. Linux 5.10 does not tell from where above it dm-crypt writes to the disk, so that nothing is known.
-Before what is encrypted in memory is queued another process may write to its page: then an owner too many is named.
+Before what is encrypted in memory is queued another process may write to its page: then no owner is named.
 
 """
 SPOILT = """
