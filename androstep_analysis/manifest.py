@@ -23,12 +23,12 @@ T = TypeVar("T")
 FILE_NAME = "capture.json"
 VERSION = 1
 ROLES = (
-    *("trace", "image_before", "image_after", "listing_before", "listing_after", "recording"),
+    *("trace", "image_before", "image_after", "listing_before", "listing_after", "names", "recording"),
     *("bench", "replay", "program", "samples", "steps", "gui"),
 )
-"""What a source is: a trace, an image of the filesystem, a listing of it by extmap, what iotrace said of the device,
-results of a benchmark or of a replay, a replay program, samples of procmon, steps of a workload, snapshots of
-a GUI."""
+"""What a source is: a trace, an image of the filesystem, a listing of it by extmap, names that fanotify told iotrace,
+what iotrace said of the device, results of a benchmark or of a replay, a replay program, samples of procmon, steps of a
+workload, snapshots of a GUI."""
 
 EXTENTS = ("tracepoint", "image", "fiemap", "journal")
 """Kinds of evidence for which file a block belongs to."""

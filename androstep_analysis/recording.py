@@ -18,6 +18,7 @@ _ROLES = {
     "trace.dat": "trace",
     "before.rec": "listing_before",
     "after.rec": "listing_after",
+    "names.rec": "names",
     "samples.rec": "samples",
     "steps.json": "steps",
     "gui.zip": "gui",

@@ -16,7 +16,7 @@ from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 class Kind(NamedTuple):
     """Some events of which one suffices: what they tell, and what is unknown without them.
 
-    What many events tell, each in its own way, is there where one of `columns` (table, column) has a value.
+    What many events tell, each in its own way, is there where one of `columns` (table, column) has a value, too.
     """
 
     title: str
@@ -60,7 +60,12 @@ OF_BLOCK = (
 )
 
 TOLD_BY_MANY = (
-    Kind("names of files", (), "paths that no image and no listing has", (("fs_events", "name"), ("syscalls", "path"))),
+    Kind(
+        "names of files",
+        ("fanotify",),
+        "paths that no image and no listing has",
+        (("fs_events", "name"), ("syscalls", "path")),
+    ),
     Kind(
         "the process of a thread",
         (),
@@ -82,7 +87,8 @@ def unrecorded(events: Collection[str], recorded: Collection[str], is_told: Call
 
     `events` are those that came, by the kernel's names, `recorded` those that the recorder says it recorded;
     `is_told` says whether a column of a table has any value. Only what filesystems the recording has events of is
-    looked for; a recording of another format lacks nothing by this measure.
+    looked for; a recording of another format lacks nothing by this measure. `fanotify` stands
+    for the names that it told.
     """
     known = {*events, *recorded}
     if not any(name.startswith("block_") for name in known):
@@ -91,4 +97,8 @@ def unrecorded(events: Collection[str], recorded: Collection[str], is_told: Call
     for prefix, own in (("ext4_", OF_EXT4), ("f2fs_", OF_F2FS)):
         kinds += own if any(name.startswith(prefix) for name in known) else ()
     kinds = [kind for kind in kinds if not known.intersection(kind.events)]
-    return kinds + [kind for kind in TOLD_BY_MANY if not any(is_told(*column) for column in kind.columns)]
+    return kinds + [
+        kind
+        for kind in TOLD_BY_MANY
+        if not known.intersection(kind.events) and not any(is_told(*column) for column in kind.columns)
+    ]

@@ -241,7 +241,8 @@ class Capture:
             rows = self.tables.get(table)
             return rows is not None and bool(rows.select(pl.col(column).is_not_null().any()).collect().item())
 
-        return unrecorded.unrecorded(self.events, self.manifest.events or (), has_value)
+        recorded = {*(self.manifest.events or ()), *(("fanotify",) if self.about.get("names") else ())}
+        return unrecorded.unrecorded(self.events, recorded, has_value)
 
     @cached_property
     def population(self) -> dict[str, int]:

@@ -15,9 +15,10 @@ from androstep_analysis import fs, link, losses, measures, schema, units
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.fs import fiemap
 from androstep_analysis.fs.ext4 import journal
-from androstep_analysis.ingest import Spool, record, staging, tasks
+from androstep_analysis.ingest import Spool, entries, record, staging, tasks
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link.evidence.entries import contradicted
 from androstep_analysis.link.requests import Device, incomplete
 from androstep_analysis.link.requests import link as link_requests
 
@@ -38,7 +39,8 @@ class Image:
 
 @dataclass(frozen=True)
 class Witnesses:
-    """What there is beside the trace: images and extmap's listings of the filesystem from before and after.
+    """What there is beside the trace: images and extmap's listings of the filesystem from before and after, and `names`
+    that fanotify told.
 
     `devices` is the block topology and `mounts` what was mounted, rows as in the manifest; `extents` names the kinds of
     evidence to be used (`link.SOURCES`).
@@ -48,6 +50,7 @@ class Witnesses:
     image_after: Image | None = None
     listing_before: Path | None = None
     listing_after: Path | None = None
+    names: Path | None = None
     devices: Sequence[dict[str, Any]] = ()
     mounts: Sequence[dict[str, Any]] = ()
     extents: frozenset[str] = field(default=link.SOURCES)
@@ -74,7 +77,8 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
             ]
             dev = next((int(image.extents["dev"][0]) for image in (after, before) if image is not None), None)
             first, last = (None if read is None else _listing(read, dev, linked.requests) for read in listings)
-            snapshots = link.Images(before, after, first, last, _journal(after))
+            names = None if witnesses.names is None else _read_names(witnesses.names, recorded.clock)
+            snapshots = link.Images(before, after, first, last, _journal(after), names)
             bar.update()
             recorded = _with_listed_tasks(recorded, listings)
             mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(witnesses.mounts)}
@@ -140,6 +144,7 @@ def _about(
     witness_losses += [loss for read in listings if read is not None for loss in read.losses]
     witness_losses += snapshots.journal.losses if snapshots.journal is not None else ()
     lost = [*recorded.losses, *(replace(loss, tables=OF_WITNESSES) for loss in witness_losses)]
+    lost += _losses_of_names(snapshots.names, tables["files"])
     return {
         "format": recorded.format,
         "events": recorded.events,
@@ -149,6 +154,7 @@ def _about(
         "realtime_offset_ns": recorded.realtime_offset_ns,
         "fs_type": next((part.fs_type for part in parts), None),
         "jumps": [list(jump) for jump in recorded.jumps],
+        "names": 0 if snapshots.names is None else snapshots.names.events.height,
         "lost_events": recorded.lost_events,
         "losses": [losses.as_json(loss) for loss in lost],
         "rows": {name: table.select(pl.len()).collect().item() for name, table in tables.items()},
@@ -194,6 +200,22 @@ def _read_listing(path: Path) -> Records:
     if not fiemap.is_listing(records):
         raise InputError(f"{path}: a record stream, but not a listing of files; give one that extmap or iotrace wrote")
     return records
+
+
+def _read_names(path: Path, clock: str) -> entries.Entries:
+    records = record.read(path)
+    if not entries.are_entries(records):
+        raise InputError(f"{path}: a record stream, but not one of names; give the names.rec that iotrace wrote")
+    return entries.entries(records, clock)
+
+
+def _losses_of_names(names: entries.Entries | None, files: pl.LazyFrame) -> list[Loss]:
+    """What is lost of the names that fanotify told, and how many files have none as events contradict it."""
+    if names is None:
+        return []
+    count = contradicted(files.collect())
+    message = f"{count} files have other names by the trace's events than by fanotify; they are given none"
+    return [*names.losses, *([Loss("contradicted", count, message, ())] if count else [])]
 
 
 def _listing(records: Records, dev: int | None, requests: pl.LazyFrame) -> fiemap.Listing | None:

@@ -114,6 +114,7 @@ def witnesses_of(described: Manifest, find: Find) -> Witnesses:
         image("image_after"),
         listing("listing_before"),
         listing("listing_after"),
+        listing("names"),
         described.devices,
         described.mounts,
         frozenset(described.extents),

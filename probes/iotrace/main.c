@@ -7,6 +7,7 @@
 #include "common/complain.h"
 #include "common/json.h"
 #include "iotrace/listing.h"
+#include "iotrace/names.h"
 #include "iotrace/recording.h"
 #include "iotrace/salvage.h"
 #include "iotrace/session.h"
@@ -38,6 +39,9 @@ static int describe(void)
     fputs(",\n\"before.rec and after.rec\": ", stdout);
     if (record_describe(stdout, &listing_probe) < 0)
         return -1;
+    fputs(",\n\"names.rec\": ", stdout);
+    if (record_describe(stdout, &names_probe) < 0)
+        return -1;
     json_close(&json, '}');
     putchar('\n');
     return fflush(stdout) == 0 ? 0 : complain("standard output: %s", strerror(errno));
@@ -47,8 +51,9 @@ static const char about[] =
     "Records what the kernel's tracepoints say of block devices and of the filesystems on them into\n"
     "DIR: trace.dat (trace-cmd report and KernelShark open it), recording.json (devices, mounts,\n"
     "clocks, losses), before.rec and after.rec (which file has which blocks, and all threads, at the\n"
-    "start and at the end). It records until COMMAND ends, a limit is reached, or SIGINT, SIGTERM or\n"
-    "SIGHUP comes. It uses a trace instance of its own and leaves all other tracing alone. Needs root.";
+    "start and at the end), names.rec (which names were made, removed and renamed meanwhile). It\n"
+    "records until COMMAND ends, a limit is reached, or SIGINT, SIGTERM or SIGHUP comes. It uses a\n"
+    "trace instance of its own and leaves all other tracing alone. Needs root.";
 
 static const char more[] =
     "Presets: block: requests and bios; block+fs: also what maps blocks to files and who dirtied\n"

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -11,6 +12,8 @@
 #include "common/clock.h"
 #include "common/command.h"
 #include "common/complain.h"
+#include "common/files.h"
+#include "iotrace/calls.h"
 #include "iotrace/session.h"
 
 enum { DRAIN_MS = 100, MS_NS = 1000000, PATIENCE_S = 10 };
@@ -114,6 +117,36 @@ static enum end list_beside(struct session *session, const char *name)
     return end == END_CHILD ? END_NONE : end;
 }
 
+static bool are_names_probed(const struct session *session)
+{
+    for (size_t i = 0; i < session->selection.nr_events; i++)
+        if (strcmp(session->selection.events[i].name, "name_found") == 0)
+            return true;
+    return false;
+}
+
+/* Names are read by a process of their own, as soon as they come: those that wait are told as one where they can. Its
+ * calls are none of the recorded programs'. It must not hold the buffers, the instance and the lock of the recording
+ * when iotrace is no more. */
+static void begin_names(struct session *session)
+{
+    if (preset_parse(session->asked->preset) == PRESET_BLOCK)
+        return;
+    int *unneeded = zeroed(2 * (size_t)session->drain.nr_cpus + 2, sizeof *unneeded);
+    size_t nr = 0;
+    unneeded[nr++] = session->output.parts;
+    unneeded[nr++] = session->instance.held;
+    for (unsigned cpu = 0; cpu < session->drain.nr_cpus; cpu++) {
+        unneeded[nr++] = session->drain.cpus[cpu].raw;
+        unneeded[nr++] = session->drain.cpus[cpu].out;
+    }
+    names_begin(&session->names, &session->topology, session->output.dir, are_names_probed(session), unneeded, nr);
+    free(unneeded);
+    for (size_t i = 0; session->names.reader && i < session->selection.nr_events; i++)
+        if (event_call_part(&session->selection.events[i]) != NO_CALL)
+            instance_leave_out(&session->instance, &session->selection.events[i], session->names.reader);
+}
+
 static int start_command(struct session *session)
 {
     session->child = session->command_pid = command_start(session->asked->words, &session->before);
@@ -127,6 +160,7 @@ enum end session_run(struct session *session)
         complain("tracefs: tracing_on: %s", strerror(errno));
         return END_ERROR;
     }
+    begin_names(session);
     enum end end = list_beside(session, "before.rec");
     if (end != END_NONE)
         return end;

@@ -235,6 +235,7 @@ static int stop(struct session *session, enum end end)
 {
     file_command(session->instance.dir, "trace_marker", "iotrace: end", 0);
     file_command(session->instance.dir, "tracing_on", "0", 0);
+    names_end(&session->names);
     int result = end == END_ERROR || drain_rest(&session->drain) < 0 ? -1 : 0;
     output_save_stats(&session->output, &session->instance);
     comms_add_running(&session->comms);
@@ -273,7 +274,8 @@ static void release(struct session *session)
 
 int session_record(const struct asked *asked)
 {
-    struct session session = {.asked = asked, .output = {.dir = -1, .parts = -1}, .drain.pipe = {-1, -1}};
+    struct session session = {
+        .asked = asked, .output = {.dir = -1, .parts = -1}, .drain.pipe = {-1, -1}, .names = {0, -1, -1}};
     int tracefs = tracefs_open(), result = -1;
     if (tracefs < 0)
         return -1;

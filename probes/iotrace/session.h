@@ -12,6 +12,7 @@
 #include "iotrace/comms.h"
 #include "iotrace/drain.h"
 #include "iotrace/listing.h"
+#include "iotrace/names.h"
 #include "iotrace/output.h"
 #include "iotrace/presets.h"
 #include "iotrace/tracefs.h"
@@ -33,6 +34,7 @@ struct session {
     struct output output;
     struct instance instance;
     struct drain drain;
+    struct names names;
     struct comms comms;
     char trace_clock[32];
     sigset_t signals, before; /* that end the recording or tell of children; the mask when iotrace began */

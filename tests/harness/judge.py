@@ -15,6 +15,7 @@ from support import truth
 
 from androstep_analysis import fs, ingest, link, units
 from androstep_analysis.fs import Filesystem
+from androstep_analysis.ingest import entries, record
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
@@ -150,10 +151,20 @@ class Recording:
     def _image(self, path: Path, source: str) -> Filesystem:
         return link.classified(fs.read(path, dev=self.fs_dev, source=source))
 
+    @cached_property
+    def names(self) -> entries.Entries | None:
+        """The names that fanotify told, where the kernel has it."""
+        path = self.directory / "recording" / "names.rec"
+        return entries.entries(record.read(path), self.staging.clock) if path.is_file() else None
+
     def answers(self, run: str) -> pl.DataFrame:
         """The truth beside what table io says in one of `RUNS`."""
         events, before, after = RUNS[run]
-        images = link.Images(before=self.before if before else None, after=self.after if after else None)
+        images = link.Images(
+            before=self.before if before else None,
+            after=self.after if after else None,
+            names=self.names if events and run != WITHOUT_PROBES else None,
+        )
         recorded = self.staging if events else self.staging.with_tables(fs_events=self.staging.fs_events.clear())
         if run == WITHOUT_PROBES:
             ordinary = ~pl.col("event").cast(pl.String).is_in(PROBES)

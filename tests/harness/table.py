@@ -36,9 +36,10 @@ outside: the disk logs what it gets, and the content says of which file, place a
 
 Each cell is *right / inferred and right / inferred and wrong / unknown*, in percent of the sectors, with all evidence:
 the trace with its probes, the image before and the image after. On this machine (ext2 to ext4 but for quota and
-casefold) there are no probes that tell names. *Wrong facts* counts the sectors for which a wrong answer was given as a
-fact, with each of the {runs} combinations of evidence (`judge.RUNS`). *Open* are the blocks of which the truth itself
-is not known: zeros, content that several files had, compressed blocks.
+casefold) there are no kprobes: names of deleted files are told by fanotify alone, elsewhere by probes. *Wrong facts*
+counts the sectors for which a wrong answer was given as a fact, with each of the {runs} combinations of evidence
+(`judge.RUNS`). *Open* are the blocks of which the truth itself is not known: zeros, content that several files had,
+compressed blocks.
 
 """
 KERNELS = """
@@ -50,7 +51,7 @@ has blocks of 16 KiB, ext4 of 4). *f2fs-dm-crypt* lies on dm-crypt with a cipher
 *fscrypt* is in a directory with a policy as Android's, its blocks are decrypted (`tests/harness/encrypted.py`).
 What is inferred of owners on ext4 with pages of 16 KiB was stored through memory maps, which does not tell which blocks
 of a page it is. Linux 5.10 does not tell from where above it dm-crypt writes to the disk, so that nothing is known.
-Before what is encrypted in memory is queued another process may write to its page: then an owner too many is named.
+Before what is encrypted in memory is queued another process may write to its page: then no owner is named.
 
 """
 SPOILT = """

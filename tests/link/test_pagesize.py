@@ -68,7 +68,7 @@ def pieces(*blocks):
     full = [
         {"request_id": at, "part_dev": DEV, "dev": DEV, "sector": 8 * block, "part_sector": 8 * block, "op": "write",
          "nr_sectors": 8, "block_type": "data", "ino": 12, "file_offset_bytes": 4096 * block, "time": 10**9,
-         "map_source": "tracepoint", "meta": False, "submit_tid": 90, "submit_comm": "kworker/u8:1"}
+         "queue_ns": 10**9, "map_source": "tracepoint", "meta": False, "submit_tid": 90, "submit_comm": "kworker/u8:1"}
         for at, block in enumerate(blocks)
     ]  # fmt: skip
     schema_of = {name: types.get(name, pl.Int64) for name in full[0]} | {"submit_pid": pl.Int32}

@@ -174,6 +174,33 @@ def test_stacked_devices_count_once_and_remember_the_topmost():
     ]
 
 
+@pytest.mark.parametrize(
+    ("others", "submitters"),
+    [([], [5]), ([(2, 100, 5)], [5]), ([(2, 108, 6)], [5]), ([(2, 100, 6)], [None])],
+    ids=["alone", "again", "elsewhere", "another at the same place"],
+)
+def test_a_bio_is_of_who_queued_it_on_the_device_above(others, submitters):
+    """As dm-crypt hands bios on: a thread of its own queues them on the disk, after it has encrypted them."""
+    disk, mapper = 8 << 20, 253 << 20
+    above = [{**step(ts, "queue", sector, mapper), "tid": tid} for ts, sector, tid in [(1, 100, 5), *others]]
+    linked = link(block_events([
+        *above, remap(3, disk, 3148, mapper, 100), {**step(4, "queue", 3148, disk), "tid": 99},
+        step(5, "issue", 3148, disk), step(6, "complete", 3148, disk),
+    ]))  # fmt: skip
+    assert linked.bios["submit_tid"].to_list() == linked.requests["submit_tid"].to_list() == submitters
+    assert linked.bios["queue_ns"].to_list() == linked.requests["queue_ns"].to_list() == [4]
+    assert linked.bios["submit_ns"].to_list() == [max(queued["ts_ns"] for queued in above if queued["sector"] == 100)]
+
+
+def test_who_queued_another_bio_of_the_place_before_is_not_taken_again():
+    disk, mapper = 8 << 20, 253 << 20
+    linked = link(block_events([
+        {**step(1, "queue", 100, mapper), "tid": 5}, remap(2, disk, 3148, mapper, 100),
+        *({**step(at, "queue", 3148, disk), "tid": 90 + at} for at in (3, 5)),
+    ]))  # fmt: skip
+    assert linked.bios["submit_tid"].to_list() == [5, 95]
+
+
 def test_topology_names_the_partition_where_the_trace_has_no_remaps():
     devices = [Device(8 << 20, None, 0, 10_000), Device(8 << 20 | 1, 8 << 20, 2048, 4096)]
     events = block_events([step(1, "queue", 2056, 8 << 20), step(2, "queue", 8, 8 << 20)])

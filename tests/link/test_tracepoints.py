@@ -401,7 +401,7 @@ def pieces(*rows):
     full = [
         {"request_id": at, "part_dev": DEV, "dev": DEV, "sector": 8 * block, "part_sector": 8 * block, "op": "write",
          "nr_sectors": 8 * count, "block_type": "data", "ino": ino, "file_offset_bytes": 4096 * block, "time": time,
-         "map_source": "tracepoint", "since_ns": 0, "meta": False, "submit_tid": tid,
+         "queue_ns": time, "map_source": "tracepoint", "since_ns": 0, "meta": False, "submit_tid": tid,
          "submit_comm": f"app{tid}" if tid else "kworker/u8:1"}
         for at, (time, ino, block, count, tid) in enumerate(rows)
     ]  # fmt: skip
@@ -454,15 +454,67 @@ def dirty(page, tid, ino=12):
 
 
 def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_has_no_place():
-    events = fs_events(wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2), dirty(0, 2), ("ext4_evict_inode", {"ino": 9}))
+    events = fs_events(wrote(12, 0, 1), wrote(12, 0, 2), dirty(0, 2), ("ext4_evict_inode", {"ino": 9}))
     out = pieces((9000, 12, 0, 1, 5))
     lost = pieces((1500, 12, 7, 1, 5)).with_columns(
         block_type=pl.lit("unknown").cast(schema.enum("io", "block_type")), ino=pl.lit(None, pl.Int64)
     )
     got = owned(out, events)
-    assert answer(got) == [(9000, 0, 1, "app2", 2, "write_begin")]
+    assert answer(got) == [(9000, 0, 1, "app2", None, "write_begin")]
     got = owned(pl.concat([lost, out]), events)
     assert answer(got) == [(1500, 7, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
+
+
+NOBODY, APP1, APP2 = (None, 0, "unknown"), ("app1", 1, "write_begin"), ("app2", 1, "write_begin")
+
+
+@pytest.mark.parametrize(
+    ("steps", "owners"),
+    [
+        ([wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2)], [("app2", 2, "write_begin")]),
+        ([wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2), dirty(0, 2)], [NOBODY]),
+        ([wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 1), dirty(0, 1)], [APP1]),
+        ([wrote(12, 0, 1), dirty(0, 1), dirty(0, 2)], [("app1", None, "write_begin")]),
+        (
+            [wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2), dirty(0, 2), None, wrote(12, 0, 3), dirty(0, 3)],
+            [NOBODY] * 2,
+        ),
+        ([wrote(12, 0, 1), dirty(0, 1), None, wrote(12, 0, 2), dirty(0, 2)], [APP1, APP2]),
+    ],
+    ids=["dirty once", "dirty again", "by one", "not written out", "dirty at the end of the turn before", "in turns"],
+)
+def test_what_a_page_held_is_unclear_where_it_became_dirty_on_its_way_out(steps, owners):
+    """Where the filesystem encrypts in memory, it did so before; else the bio carries the page as it is now."""
+    evicted = "ext4_evict_inode", {"ino": 12}
+    events = fs_events(evicted, *(("ext4_evict_inode", {"ino": 9}) if step is None else step for step in steps))
+    times = [events["ts_ns"][1 + at] for at, step in enumerate(steps) if step is None]
+    got = owned(pieces(*((time, 12, 0, 1, 5) for time in (*times, 99_000))), events)
+    assert [row[3:] for row in answer(got)] == owners
+
+
+@pytest.mark.parametrize(
+    ("disk", "handed_ns", "via"),
+    [((8 << 20), None, "inferred"), ((8 << 20), 9500, "write_begin"), (DEV + 1, None, "write_begin")],
+    ids=["from device-mapper", "and seen there", "from a partition"],
+)
+def test_who_hands_a_bio_on_does_not_tell_whether_it_was_a_direct_write(disk, handed_ns, via):
+    events = fs_events(wrote(12, 0, 1), dirty(0, 1), direct(0, 2))
+    out = pieces((9000, 12, 0, 1, 0)).with_columns(dev=pl.lit(disk, pl.UInt32), submit_tid=pl.lit(90, pl.Int32))
+    out = out.with_columns(queue_ns=pl.lit(handed_ns or 9000, pl.Int64))
+    got = owned(out, events, recorded=EVENTS.difference(tracepoints.INVALIDATED))
+    assert [(row[3], row[5]) for row in answer(got)] == [("app1", via)]
+
+
+@pytest.mark.parametrize(
+    ("tid", "queue_ns", "owner"),
+    [(2, 9000, ("app1", None, "inferred")), (1, 9000, APP1), (2, 2500, APP1)],
+    ids=["another", "the same", "after the device below got it"],
+)
+def test_what_is_changed_on_its_way_through_a_device_above_is_only_inferred(tid, queue_ns, owner):
+    evicted = "ext4_evict_inode", {"ino": 12}
+    events = fs_events(evicted, wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, tid), dirty(0, tid))
+    out = pieces((events["ts_ns"][2] + 1, 12, 0, 1, 1)).with_columns(queue_ns=pl.lit(queue_ns, pl.Int64))
+    assert [row[3:] for row in answer(owned(out, events))] == [owner]
 
 
 LEFT_DIRTY = "writeback_dirty_folio", {"ino": 12, "page": 0, "tid": 90, "comm": "kworker/u4:1"}

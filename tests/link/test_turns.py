@@ -30,6 +30,8 @@ SHOWN = (
     "is_exact",
     "is_clean",
     "changers",
+    "was_ahead",
+    "is_ahead",
 )
 RENAMED = {"may_be_of_cluster": "is_cluster", "is_disputed": "is_others"}
 """What the oracle calls otherwise."""
@@ -144,9 +146,9 @@ def written(draw: random.Random, most_ns: int) -> tuple[pl.DataFrame, pl.DataFra
         bios.append({
             "at": at, "dev": out["dev"], "ts_ns": out["ts_ns"], "submit_tid": tid, "submit_pid": pid,
             "by_process": draw.random() < 0.5, "is_pageless": draw.random() < 0.2,
-            "is_direct": draw.choice([None, None, True, False]),
+            "is_direct": draw.choice([None, None, True, False]), "is_late": draw.random() < 0.1,
         })  # fmt: skip
-    flags = dict.fromkeys(("by_process", "is_pageless", "is_direct"), pl.Boolean)
+    flags = dict.fromkeys(("by_process", "is_pageless", "is_direct", "is_late"), pl.Boolean)
     types = {"at": pl.Int64, "dev": pl.UInt32, "ts_ns": pl.Int64, "submit_tid": pl.Int32, "submit_pid": pl.Int32}
     table = pl.DataFrame(outs, schema.table("outs").polars).sort("ts_ns", maintain_order=True)
     return table, pl.DataFrame(bios, types | flags)

@@ -36,6 +36,8 @@ ROLES = {
     "raw/before.img.zst": "image_before",
     "raw/after.img.zst": "image_after",
 }
+NAMES = {"raw/names.rec.zst": "names"}
+"""Where the kernel tells them; the bundled recording is older."""
 
 
 def manifest(capture: Path) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def check_manifest(capture: Path) -> None:
         for path in (capture / "raw").iterdir()
     }
     assert {path: (size, digest) for path, (_, size, digest) in stated.items()} == found
-    assert {path: role for path, (role, _, _) in stated.items()} == ROLES
+    assert {path: role for path, (role, _, _) in stated.items()} | NAMES == ROLES | NAMES
     assert manifest(capture)["lost_events"] == told(capture)["lost_events"] == 0
 
 

@@ -189,6 +189,7 @@ def test_a_signal_ends_a_recording_whole(disk: Disk, tracefs: Path, number: sign
     assert sorted(path.name for path in disk.out.iterdir()) == [
         "after.rec",
         "before.rec",
+        "names.rec",
         "recording.json",
         "trace.dat",
     ]

@@ -164,7 +164,9 @@ def authors(
     is_new = pl.struct("named").is_first_distinct().over("dev", "ino", "life", own.fill_null(False)) & own
     changers = is_new.fill_null(False).cast(pl.Int32).cum_sum().over("dev", "ino", "life")
     events = events.sort("order").with_columns(changers=changers).sort("nth")
+    events = events.with_columns(is_absent=(pl.col("kind") == "absent").fill_null(False).any().over(TURN))
     events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
+    events = events.with_columns(is_change=_is_change(own))
     writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
     made, by_process = pl.col("kind").is_in(MAKERS), dirties & ~pl.col("is_mover").fill_null(False)
     processes = pl.col("process").filter(made).unique()
@@ -180,7 +182,7 @@ def authors(
         for name in ("tid", "pid", "comm", "ts_ns", "process")
     }
     of_bio = ["at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio"]
-    of_bio += ["submit_process", "by_process"]
+    of_bio += ["submit_process", "by_process", "is_late"]
     turns = (
         events.group_by(TURN)
         .agg(
@@ -203,11 +205,15 @@ def authors(
             is_exact=_is_exact(by_process, made),
             is_disputed=(pl.col("process").filter(by_process).n_unique() > 1) & ~by_maker,
             may_be_of_cluster=pl.col("is_writing").filter(by_process).any(),
+            is_absent=pl.col("is_absent").any(),
+            times_dirty=(pl.col("is_change") & by_process).fill_null(False).sum(),
+            nr_processes=pl.col("process").filter(made | by_process).n_unique(),
             is_left_dirty=pl.col("is_mover").filter(dirties).last() & by_process.any() & ~by_maker,
             **thread,
         )
         .filter(_IS_OUT)
     )
+    turns = turns.with_columns(was_ahead=_was_ahead(turns)).with_columns(is_ahead=_IS_AHEAD)
     turns = turns.join(_doubtful(events, turns, unplaced, observed), on=TURN, how="left")
     is_lost = pl.lit(_is_lost(turns, lost))
     rule = _rule(observed)
@@ -223,6 +229,31 @@ def authors(
         count=pl.when(is_counted).then("count"),
         who=pl.when(has_author).then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
     ).sort("at", "file_block")
+
+
+def _is_change(own: pl.Expr) -> pl.Expr:
+    """Whether a page becoming dirty (`own`: by a process) is the turn's first, or its process changed the block."""
+    is_first = own.fill_null(False).cast(pl.Int64).cum_sum().over(TURN) == 1
+    is_touch = pl.col("kind").is_in(["write", "store", "maybe"]).fill_null(False)
+    has_touched = is_touch.cast(pl.Int64).cum_sum().over(*TURN, "process") > 0
+    return is_first | has_touched | pl.col("named").is_null()
+
+
+_IS_AHEAD = (pl.col("times_dirty") + pl.col("was_ahead") > 1) & (pl.col("times_dirty") > 0)
+_IS_AHEAD &= (pl.col("nr_processes") > 1) | (pl.col("was_ahead") & (pl.col("changers") > 1))
+"""Whether the page was dirty again, by what may be another process, when it was written out."""
+
+
+def _was_ahead(turns: pl.DataFrame) -> pl.Series:
+    """For each turn whether the page was dirty again when the one before ended, and was not dropped since.
+
+    It is from a turn on in which it became dirty twice; becoming dirty once a turn keeps it so, until it does not.
+    """
+    count = pl.col("times_dirty")
+    is_ahead = pl.when(count > 1).then(True).when((count == 0) | pl.col("is_absent")).then(False)
+    ordered = turns.with_row_index("row").sort(TURN)
+    before = is_ahead.forward_fill().shift(1).over(BLOCK).fill_null(False)
+    return ordered.select("row", ahead=before & ~pl.col("is_absent")).sort("row")["ahead"]
 
 
 def _is_lost(turns: pl.DataFrame, lost: Losses) -> pl.Series:
@@ -316,6 +347,8 @@ def _rule(observed: Observed) -> pl.Expr:
     is_torn &= ~absent
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
+    is_shown = _is_in(observed.shown) & ~pl.col("is_pageless")
+    is_unclear |= pl.col("is_ahead") & ~is_shown & dirtied & ~_is_in(observed.redirty)
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
@@ -331,6 +364,8 @@ def _rule(observed: Observed) -> pl.Expr:
         .when(is_unclear)
         .then(unknown)
         .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
+        .then(inferred)
+        .when("is_late")
         .then(inferred)
         .otherwise("via")
     )

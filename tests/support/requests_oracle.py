@@ -18,6 +18,8 @@ from androstep_analysis.link.requests import Device, rwbs
 
 Row = dict[str, Any]
 
+SUBMITTER = ("tid", "pid", "comm")
+
 
 @dataclass(eq=False)
 class Bio:
@@ -25,6 +27,8 @@ class Bio:
     row: Row
     origin: tuple[int, int]
     waiting: int
+    queued: Row
+    """When and by whom, also where that was on a device above."""
     takers: list[Request] = field(default_factory=list)
 
 
@@ -34,7 +38,7 @@ class Request:
     sector: int | None = None
     bios: list[Bio | None] = field(default_factory=list)
     """The bio of each sector."""
-    asked: tuple[int, Row, tuple[int, int]] | None = None
+    asked: tuple[int, Row, tuple[int, int], Row] | None = None
     """The empty bio that it was made from, for requests without sectors."""
     issue: tuple[int, Row] | None = None
     complete: tuple[int, Row] | None = None
@@ -47,9 +51,11 @@ class Request:
     is_split: bool = False
 
     @property
-    def first(self) -> tuple[int, Row, tuple[int, int]] | None:
+    def first(self) -> tuple[int, Row, tuple[int, int], Row] | None:
         bios = [bio for bio in self.bios if bio is not None]
-        return min(((bio.at, bio.row, bio.origin) for bio in bios), key=lambda bio: bio[0], default=self.asked)
+        return min(
+            ((bio.at, bio.row, bio.origin, bio.queued) for bio in bios), key=lambda bio: bio[0], default=self.asked
+        )
 
 
 class Oracle:
@@ -68,9 +74,12 @@ class Oracle:
         self.open: defaultdict[tuple[Any, ...], list[Request]] = defaultdict(list)
         self.rest: defaultdict[tuple[int, str, int], list[Request]] = defaultdict(list)
         self.remaps: dict[tuple[int, int], tuple[int, int]] = {}
+        self.above: dict[tuple[int, str, int], Row] = {}
         for at, row in enumerate(rows):
             if row["action"] == "remap":
                 self.remap(row)
+            elif row["dev"] in stacked and row["action"] == "queue":
+                self.queue_above(row)
             elif row["dev"] not in stacked and row["action"] in ("queue", "insert", "issue", "requeue", "complete"):
                 getattr(self, row["action"])(at, row)
         for request in [request for stack in self.rest.values() for request in stack]:
@@ -94,7 +103,7 @@ class Oracle:
 
     def queue(self, at: int, row: Row) -> None:
         if row["nr_sectors"]:
-            bio = Bio(at, row, self.origin(row), row["nr_sectors"])
+            bio = Bio(at, row, self.origin(row), row["nr_sectors"], self.handed_on(row))
             if not self.has[row["dev"], "issue"] + self.has[row["dev"], "complete"]:
                 self.strand(bio)
                 return
@@ -103,9 +112,24 @@ class Oracle:
                     self.leave(self.waiting[place])
                 self.waiting[place] = bio
         elif self.is_end_of_sequence(row):
-            request = self.new(row, asked=(at, row, self.origin(row)))
+            request = self.new(row, asked=(at, row, self.origin(row), row))
             if self.has[row["dev"], "complete"]:
                 self.open[_key(row)].append(request)
+
+    def queue_above(self, row: Row) -> None:
+        before = [self.above[place] for place in _places(row) if place in self.above]
+        queued = {**row, "is_disputed": any(other["is_disputed"] or other["tid"] != row["tid"] for other in before)}
+        self.above.update(dict.fromkeys(_places(row), queued))
+
+    def handed_on(self, row: Row) -> Row:
+        """When and by whom the bio was queued on the device above, where that is told; else here."""
+        dev, offset = self.origin(row)
+        above = [
+            self.above.pop(place, None) for place in _places({**row, "dev": dev, "sector": row["sector"] - offset})
+        ]
+        queued = (dev != row["dev"] and above[0]) or row
+        is_disputed = queued.get("is_disputed", False)
+        return {"ts_ns": queued["ts_ns"], **{name: None if is_disputed else queued[name] for name in SUBMITTER}}
 
     def insert(self, _at: int, row: Row) -> None:
         if self.has[row["dev"], "issue"]:
@@ -300,7 +324,7 @@ class Oracle:
             "issue_ns": request.issue and request.issue[1]["ts_ns"],
             "complete_ns": request.complete and request.complete[1]["ts_ns"],
             "nr_bios": len(bios),
-            **{f"submit_{name}": first and first[1][name] for name in ("tid", "pid", "comm")},
+            **{f"submit_{name}": first and first[3][name] for name in SUBMITTER},
             "cpu": shown[1]["cpu"],
             "error": request.complete and request.complete[1]["error"],
             "matched": matched,
@@ -363,12 +387,14 @@ def _pieces(request: Request) -> Iterable[Row]:
     for bio, run in groupby(request.bios):
         assert sector is not None
         count = len(list(run))
-        row = bio.row if bio else dict.fromkeys(("ts_ns", "tid", "pid", "comm"))
+        row = bio.queued if bio else dict.fromkeys(("ts_ns", *SUBMITTER))
+        queue_ns = bio and bio.row["ts_ns"]
         yield {
             "sector": sector,
             "nr_sectors": count,
-            "queue_ns": row["ts_ns"],
-            **{f"submit_{name}": row[name] for name in ("tid", "pid", "comm")},
+            "queue_ns": queue_ns,
+            "submit_ns": row["ts_ns"],
+            **{f"submit_{name}": row[name] for name in SUBMITTER},
             "stated_type": stated[1]["block_type"],
             "stated_path": stated[1]["path"],
         }

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from androstep_analysis import programs
-from androstep_analysis.device.record import recording
+from androstep_analysis.device.record import knowledge, recording
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.session.facts import Block, Facts, facts
 from androstep_analysis.device.session.queries import query_all
@@ -104,6 +104,7 @@ _QUERIES = {
     f"for e in {' '.join(_ALL_EVENTS)}; do [ -d $d/events/$e ] && echo $e; done; done",
     "kprobes": f"for d in {' '.join(_TRACEFS)}; do [ -e $d/kprobe_events ] && echo $d; done",
     "btf": "[ -e /sys/kernel/btf/vmlinux ] && echo yes",
+    **knowledge.QUERIES,
     "selinux": "getenforce",
     "context": "id -Z || cat /proc/self/attr/current",
     "page": "getconf PAGE_SIZE || grep KernelPageSize /proc/self/smaps",
@@ -250,10 +251,11 @@ def _tracing(device: Session, answers: dict[str, list[str]], known: Facts) -> It
             "DEBUG_INFO_BTF",
             answers["btf"],
             "BTF of the kernel",
-            "paths come from listings alone, and no replay can be made",
+            "kprobes tell no paths, and no replay can be made",
         ),
     ):
         yield Finding(bool(present), what, "" if present else f"{prevents}; use a kernel with CONFIG_{option}")
+    yield from knowledge.findings(answers)
 
 
 def _memory(lines: Sequence[str]) -> Finding:

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
+from androstep_analysis.device.record import knowledge
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.session.job import KILLED, Job
 from androstep_analysis.device.transport import DeviceError, quoted
@@ -35,9 +36,12 @@ IOTRACE, PROCMON = "iotrace", "procmon"
 MEMORY = ("/dev/shm", "/dev")  # a tmpfs on every Android
 """Where a device has memory to record into: a recording on storage would record itself."""
 
-_FILES = ("recording.json", "trace.dat", "before.rec", "after.rec", "samples.rec")
-_BESIDE = ("after.rec", "samples.rec")
+_FILES = ("recording.json", "trace.dat", "before.rec", "after.rec", "names.rec", "samples.rec")
+_BESIDE = ("after.rec", "names.rec", "samples.rec")
 """Those without which a capture can be made."""
+
+_WITHOUT_FILES = "block"
+"""The preset that tells of no files."""
 
 _FEW_BYTES = 1 << 16
 _BEGIN_S = 0.1
@@ -71,6 +75,7 @@ class Recording:
         self.out = Path(out)
         self.capture: Capture | None = None
         """What was recorded, when the block has ended."""
+        self._preset = preset
         self._about = {"workload": workload or " ".join(command) or None}
         self._options = [
             *("--preset", preset),
@@ -85,6 +90,8 @@ class Recording:
 
     def __enter__(self) -> Self:
         capture.refuse_existing(self.out)
+        if self._preset != _WITHOUT_FILES:
+            self._foretell()
         place = self._memory or _memory(self.device)
         self._directory = self.device.new_directory(place, root=True)
         try:
@@ -132,6 +139,12 @@ class Recording:
         command = ["--", *self._command] if self._command else []
         self._start(IOTRACE, ["-o", f"{directory}/recording", *self._options, *command])
         self._until_recording()
+
+    def _foretell(self) -> None:
+        """Says what the recording will tell on this kernel and what not, and why."""
+        for finding in knowledge.examine(self.device):
+            why = f" ({finding.advice})" if finding.advice else ""
+            notify(f"{self.device.name}: {finding.what}{why}")
 
     def _give_up(self) -> None:
         """Ends what was begun, and leaves nothing of it on the device."""

@@ -14,7 +14,7 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link.evidence import filetype, images, incarnations, journals, names, unnumbered
+from androstep_analysis.link.evidence import entries, filetype, images, incarnations, journals, names, unnumbered
 from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import bio_pages, direct_io, timeline
 
@@ -139,16 +139,22 @@ def _files(
 ) -> pl.DataFrame:
     """A row per inode and incarnation, named by the first that knows its path; the trace tells its times.
 
-    Asked are the images and the listings, the latest first, then the trace's own names, then the journal. A path of
-    which a part is ciphertext is the last resort: while a file is used, its key is there, and the trace has the names.
+    Asked are the images and the listings, the latest first, then the trace's own names and those of fanotify, then the
+    journal. A path of which a part is ciphertext is the last resort: while a file is used, its key is there, and the
+    trace has the names.
     """
     keys = ["dev", "ino", "incarnation"]
     named = [images.numbered(image.files, imaged) for image in snapshots.filesystems]
     named += [images.numbered(listing.files, listed) for listing in snapshots.listings]
     columns = list(schema.table("files").polars)
     snapshot_files = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
-    recorded = staging.recorded or frozenset()
-    other_sources = [names.files(staging.fs_events.collect(), lives, snapshot_files, mounts, staging.lost, recorded)]
+    recorded, events = staging.recorded or frozenset(), staging.fs_events.collect()
+    traced = names.files(events, lives, snapshot_files, mounts, staging.lost, recorded)
+    if snapshots.names is not None:
+        doubtful = names.without_births(events, recorded)
+        told = entries.files(snapshots.names, lives, named, names.roots(events), staging.lost, doubtful)
+        traced = entries.agreeing(told, traced)
+    other_sources = [traced]
     if snapshots.journal is not None and in_journal is not None:
         other_sources.append(journals.files(snapshots.journal, in_journal))
     table = pl.concat([_named(snapshot_files), *(_named(files) for files in other_sources), tracepoints.files(lives)])

@@ -59,7 +59,7 @@ def files(
     statements = statements.filter(_is_name(pl.col("name")) & pl.all_horizontal(pl.col(*_KEY).is_not_null()))
     if statements.is_empty():
         return schema.empty("files")
-    statements = statements.join(_roots(events), on="dev", how="left", maintain_order="left")
+    statements = statements.join(roots(events), on="dev", how="left", maintain_order="left")
     prefixes = _prefixes(statements, snapshot_files, mounts)
     statements = _in_filesystem(statements, prefixes)
     directories = _directories(statements, snapshot_files)
@@ -73,7 +73,7 @@ def files(
     is_alone = ((pl.col("name").n_unique() == 1) & (places <= 1)).over(_KEY)
     is_certain = (pl.col("kind").is_in(_BY_KERNEL) | agrees) & is_alone
     is_lost = pl.lit(_is_lost(statements, lost or Losses()))
-    is_doubtful = is_lost | pl.col("dev").is_in(_without_births(events, recorded))
+    is_doubtful = is_lost | pl.col("dev").is_in(without_births(events, recorded))
     is_proven = pl.when(is_doubtful).then(is_certain).otherwise(is_proven)
     proven = statements.filter(is_proven)
     path = pl.coalesce(
@@ -81,7 +81,13 @@ def files(
         pl.col("parent_path") + "/" + pl.col("name"),
         pl.when(pl.col("parent").is_null()).then(pl.col("directory") + "/" + pl.col("name")),
     ).str.replace_all("/+", "/")
-    return _table(_renamed(proven.with_columns(path=path).drop_nulls("path"), program_paths, prefixes), lives)
+    paths = _renamed(proven.with_columns(path=path).drop_nulls("path"), program_paths, prefixes)
+    return table(
+        paths.group_by(_KEY, maintain_order=True).agg(
+            pl.col("path").last(), names=pl.col("path").unique(maintain_order=True)
+        ),
+        lives,
+    )
 
 
 def _is_lost(statements: pl.DataFrame, lost: Losses) -> pl.Series:
@@ -123,7 +129,7 @@ def _plain(path: pl.Expr) -> pl.Expr:
     return pl.when(is_plain).then(path.str.replace_all("/+", "/"))
 
 
-def _roots(events: pl.DataFrame) -> pl.DataFrame:
+def roots(events: pl.DataFrame) -> pl.DataFrame:
     """dev and root, the inode of its root directory, of the filesystems that show by their events which they are."""
     numbers = {"ext4": tracepoints_ext4.ROOT_INODE, "f2fs": tracepoints_f2fs.ROOT_INODE}
     prefix = pl.col("event").cast(pl.String).str.head(4)
@@ -184,7 +190,7 @@ def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: lis
     return followers.drop_nulls("at").unique("at", keep="first", maintain_order=True)
 
 
-def _without_births(events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
+def without_births(events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose filesystem has events of its own, but none that tells which inodes are new."""
     devices = events.with_columns(tracepoints.kinds(events, {})).filter("has_events").group_by("dev")
     has_births = tracepoints.births() | tracepoints.is_recorded(tracepoints.BIRTHS, recorded)
@@ -315,13 +321,10 @@ def _renamed(proven: pl.DataFrame, program_paths: pl.DataFrame, prefixes: Mappin
     return pl.concat(parts, how="diagonal_relaxed").sort("ts_ns", maintain_order=True)
 
 
-def _table(paths: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
-    """Table `files` of the paths."""
-    rows = paths.group_by(_KEY, maintain_order=True).agg(
-        pl.col("path").last(), names=pl.col("path").unique(maintain_order=True)
-    )
+def table(named: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
+    """Table `files` of dev, ino, incarnation, path and names of each file."""
     kinds = lives.select(*_KEY, "block_type", "subtype")
-    rows = rows.join(kinds, on=_KEY, how="left", maintain_order="left").with_columns(
+    rows = named.join(kinds, on=_KEY, how="left", maintain_order="left").with_columns(
         file_type=tracepoints.file_type(), name_encrypted=pl.lit(False), source=pl.lit("tracepoint")
     )
     want = schema.table("files").polars

@@ -12,6 +12,7 @@ from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.fs.fiemap import Listing
+from androstep_analysis.ingest.entries import Entries
 
 Snapshot = Filesystem | Listing
 """What is known of a filesystem at one instant: its image, or a listing of its tree."""
@@ -42,9 +43,10 @@ _FIRST_INODE = {"ext": tracepoints_ext4.FIRST_INODE, "f2fs": tracepoints_f2fs.FI
 class Images:
     """What belongs to a recording of one filesystem besides its events, with files classified.
 
-    Images taken `before` and `after`, listings of the mounted tree (`listed_before`, `listed_after`), and the journal
-    in the image after. Of those whose roles (`by_role`) are not in `proven` the trace does not prove what they say of
-    files, of those not in `placed` neither what they say of metadata at fixed places (`consistency`).
+    Images taken `before` and `after`, listings of the mounted tree (`listed_before`, `listed_after`), the journal in
+    the image after, and the `names` that fanotify told. Of those whose roles (`by_role`) are not in `proven` the trace
+    does not prove what they say of files, of those not in `placed` neither what they say of metadata at fixed places
+    (`consistency`).
     """
 
     before: Filesystem | None = None
@@ -52,6 +54,7 @@ class Images:
     listed_before: Listing | None = None
     listed_after: Listing | None = None
     journal: Journal | None = None
+    names: Entries | None = None
     proven: frozenset[str] = ROLES
     placed: frozenset[str] = ROLES
 
@@ -62,13 +65,18 @@ class Images:
         return {role: part for role, part in parts.items() if part is not None}
 
     def of(self, sources: frozenset[str]) -> Images:
-        """The evidence of these kinds (`SOURCES`), files of unnumbered filesystems with numbers of their own."""
+        """The evidence of these kinds (`SOURCES`), files of unnumbered filesystems with numbers of their own.
+
+        What fanotify told is of the trace's kind: which of its files are meant only the trace tells.
+        """
         unnumbered = [role for role, one in self.by_role.items() if not is_numbered(one)]
         snapshots = self.numbered_apart(unnumbered)
         if "image" not in sources:
             snapshots = replace(snapshots, before=None, after=None)
         if "fiemap" not in sources:
             snapshots = replace(snapshots, listed_before=None, listed_after=None)
+        if "tracepoint" not in sources:
+            snapshots = replace(snapshots, names=None)
         return snapshots if "journal" in sources else replace(snapshots, journal=None)
 
     def numbered_apart(self, roles: Iterable[str]) -> Images:

@@ -80,7 +80,7 @@ def placed(linked: Linked) -> pl.DataFrame:
     return pl.concat([linked.bios, of_requests], how="horizontal").with_columns(
         part_sector=pl.col("sector") - pl.col("offset"),
         queue_ns=pl.coalesce("queue_ns", "request_queue_ns"),
-        time=pl.coalesce("queue_ns", "request_queue_ns", "issue_ns", "complete_ns"),
+        time=pl.coalesce("submit_ns", "queue_ns", "request_queue_ns", "issue_ns", "complete_ns"),
     )
 
 

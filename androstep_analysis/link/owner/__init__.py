@@ -21,6 +21,11 @@ from androstep_analysis.losses import Losses
 
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count", "owner_via")
 
+_MINORS = 1 << 20
+
+_MET = -1
+"""Minus the number of a piece: the number that it has when the device below gets it."""
+
 BATCH = 1 << 17
 """Events of one step."""
 
@@ -61,18 +66,21 @@ class Owners:
         self._page_bytes = page_bytes
         whole = _of_whole_blocks(block_bytes, fs_events)
         self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
-        self._observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
         self._transactions = handles.transactions(fs_events, tasks)
         self._shown = bio_pages.Shown(fs_events)
+        observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
+        self._observed = observed._replace(shown=self._shown.devices.drop_nulls().to_list())
         self._unplaced_parts: list[pl.DataFrame] = []
         self._accesses: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
+        self._later: list[pl.DataFrame] = []
         self._pieces = 0
 
     def prepared(self, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The pieces in order of requests with a number (`at`) and their submitters, and what they write: table outs.
 
-        There stand also the reads of threads that read past the page cache.
+        There stand also the reads of threads that read past the page cache, and as reads of pieces with numbers below
+        zero (`_MET`) what was handed on from a device above, at the time at which the device below got it.
         """
         pieces = pieces.sort("request_id", maintain_order=True)
         pieces = pl.concat([pieces, _submitters(pieces, self._tasks)], how="horizontal")
@@ -83,9 +91,11 @@ class Owners:
         self._unplaced_parts.append(_unplaced(pieces))
         written = _spans(pieces.filter(_is_written() & self._is_observed()), is_read=False)
         read = _spans(pieces.filter((pl.col("op") == "read") & _is_of_file()), is_read=True)
+        handed_on = pieces.filter(_is_written() & self._is_observed() & _is_handed_on())
+        met = handed_on.with_columns(time="queue_ns", at=_MET - pl.col("at"))
         outs = pl.concat([written, direct_writes.of_callers(read, self._fs_events)])
         self._accesses.append(direct_writes.of_callers(outs, self._fs_events))
-        return pieces, outs
+        return pieces, pl.concat([outs, _spans(met, is_read=True)])
 
     def turns(self, fs_events: pl.LazyFrame, outs: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """What happened in each turn of a block (`turns.Turns.follow`), in parts.
@@ -115,7 +125,7 @@ class Owners:
             is_decided = (_is_written() & self._is_observed()).fill_null(False)
             written = pieces.filter(is_decided)
             blocks = _blocks(written, decided, self._sizes)
-            blocks = blocks.with_columns(self._is_direct(blocks))
+            blocks = blocks.with_columns(self._is_direct(blocks), self._is_late(blocks))
             authors = authorship.authors(blocks, self._unplaced, self._observed, self._lost)
             others = pieces.filter(~is_decided)
             pieces = pl.concat([others, _cut(written, processes.of_threads(authors, self._tasks))], how="diagonal")
@@ -141,9 +151,16 @@ class Owners:
         }
 
     def _without_reads(self, decided: pl.DataFrame) -> pl.DataFrame:
-        """The turns of what was written out; when the blocks were touched that direct calls are about is kept."""
+        """The turns of what was written out.
+
+        Kept is when the blocks were touched that direct calls are about, and who changed blocks that were on their way
+        to the device below.
+        """
         touched = decided.select("piece", "file_block", "touched_ns", "absent_ns")
         self._touched.append(touched.join(self._called_for, on="piece", how="semi"))
+        changed = decided.filter(pl.col("piece") <= _MET, pl.col("via").is_not_null())
+        by = {"later_process": pl.col("process"), "later_count": pl.col("count")}
+        self._later.append(changed.select("file_block", at=_MET - pl.col("piece"), **by))
         return decided.filter(~pl.col("is_read"))
 
     @functools.cached_property
@@ -156,17 +173,33 @@ class Owners:
         return pl.concat(self._accesses)
 
     @functools.cached_property
+    def _of_calls(self) -> pl.Series:
+        """The files that any thread called for direct I/O on."""
+        calls = self._fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT))
+        return calls.select(pl.struct("dev", "ino")).to_series().unique()
+
+    @functools.cached_property
     def _called(self) -> pl.DataFrame:
         """Whether each block was written by a call of direct I/O (`direct_writes.decided`), of all."""
         touched = pl.concat(self._touched).join(self._called_for, on="piece", maintain_order="left")
         return direct_writes.decided(touched.with_columns(size=_size(self._sizes)), self._fs_events)
+
+    def _is_late(self, blocks: pl.DataFrame) -> pl.Series:
+        """For each block whether another process than its author changed it before the device below got it.
+
+        What encrypts it on its way may have seen the one or the other.
+        """
+        joined = blocks.join(pl.concat(self._later), on=["at", "file_block"], how="left", maintain_order="left")
+        is_same = (pl.col("later_process") == pl.col("process")) & (pl.col("later_count") <= 1)
+        is_late = pl.col("later_count").is_not_null() & ~is_same.fill_null(False)
+        return joined.select(is_late=is_late).to_series()
 
     def _is_direct(self, blocks: pl.DataFrame) -> pl.Series:
         """For each block (`_blocks`) whether it came past the page cache; null where the trace does not tell.
 
         By the events of direct I/O where the trace has them, and those of pages that became dirty; by the probe on
         submit_bio, where that sees every page: not those that a filesystem with events of its own has encrypted. What
-        a thread of the kernel submits comes from the cache.
+        a thread of the kernel submits comes from the cache, if it is the thread that called (`_is_of_caller`).
         """
         observed = self._observed
         own = self._fs_events.filter(tracepoints.is_own())["dev"].unique()
@@ -181,11 +214,12 @@ class Owners:
             .then("is_pageless")
             .when(is_called)
             .then("is_direct")
-            .when(~pl.col("by_process"))
+            .when(~pl.col("by_process") & pl.col("is_caller"))
             .then(False)
         )
         joined = blocks.join(self._called, on=["at", "file_block"], how="left", maintain_order="left")
-        is_direct = pl.when("is_decided").then("is_direct").otherwise(False)
+        is_other = pl.col("is_caller") | ~pl.struct("dev", "ino").is_in(self._of_calls.implode())
+        is_direct = pl.when("is_decided").then("is_direct").when(is_other).then(False)
         return joined.with_columns(is_direct=is_direct).select(is_direct=rule).to_series()
 
 
@@ -231,6 +265,7 @@ def _observed(
         unsized=own.filter(is_unsized)["dev"].unique().to_list(),
         folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
         parted=[dev for dev in devices if block_bytes.get(dev, units.SECTOR_BYTES) < (page_bytes or 0)],
+        shown=[],
     )
 
 
@@ -339,6 +374,22 @@ def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _is_of_caller() -> pl.Expr:
+    """Whether a piece's submitter is certainly the thread that queued its bio on the filesystem's own device.
+
+    Device-mapper hands bios on to the device below from threads of the kernel, and later: where the trace shows them
+    above, both are told from there. Partitions do not, which have the major number of their disk.
+    """
+    is_of_disk = pl.col("part_dev") // _MINORS == pl.col("dev") // _MINORS
+    is_told = (pl.col("owner_via") == "submitter") | is_of_disk | _is_handed_on()
+    return (pl.col("submit_tid").is_not_null() & is_told).fill_null(False)
+
+
+def _is_handed_on() -> pl.Expr:
+    """Whether the trace shows that a piece's bio was queued on a device above, before it was on this one."""
+    return (pl.col("time") < pl.col("queue_ns")).fill_null(False)
+
+
 def _spans(pieces: pl.DataFrame, *, is_read: bool) -> pl.DataFrame:
     """The bytes of files that the pieces are about: table outs."""
     end = pl.col("file_offset_bytes") + pl.col("nr_sectors") * units.SECTOR_BYTES
@@ -378,6 +429,7 @@ def _blocks(written: pl.DataFrame, decided: pl.DataFrame, block_bytes: Mapping[i
     turn = decided.rename({"piece": "at"}).sort("at", "file_block")
     bios = written.select(
         "is_pageless",
+        "ino",
         dev="part_dev",
         ts_ns="time",
         begin="file_offset_bytes",
@@ -385,6 +437,7 @@ def _blocks(written: pl.DataFrame, decided: pl.DataFrame, block_bytes: Mapping[i
         submit_tid="submit_tid",
         submit_pid="submit_pid",
         by_process=pl.col("owner_via") == "submitter",
+        is_caller=_is_of_caller(),
     )[written["at"].search_sorted(turn["at"])]
     return pl.concat([turn, bios], how="horizontal").with_columns(size=_size(block_bytes))
 

@@ -13,6 +13,13 @@ by a direct write. So these rules hold, each as far as the events that it needs 
 - What came before the page was added to the cache, or dropped from it, is in nothing that is written out later.
 - A write whose page becomes dirty by it only after the page was written out belongs to the next turn: the bio was on
   its way before.
+- A page that becomes dirty a second time was clean meanwhile, so that it is on its way out already, and will be once
+  more. What its bio carries is what the page holds when the device gets it, or where the filesystem encrypts it in
+  memory, what it held when it was encrypted. Nothing tells which, unless a probe shows that the bio carries the page
+  itself. So the block has no owner where other processes changed the page before and after, as far as that is told.
+  Not so on F2FS, where a page becomes dirty again far more often because it could not be written out.
+- A device above, as dm-crypt, hands a bio on to the one below some time later. If another process changed the page
+  meanwhile, the owner is inferred.
 - Of a folio of several pages a part can be dropped, which stays in the cache where the rest is dirty: ext4 has an event
   of that. Without it, owners of what is in such a folio are inferred; as they are where only the event of dirtying
   tells of them, which does not say for which of the pages it came.
@@ -50,7 +57,7 @@ class Observed(NamedTuple):
     it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map;
     `forgetful`: inodes that are dropped. The others say what the filesystem does: in `redirty` processes make pages
     dirty again that they could not write out, in `folios` the cache may hold several pages as one, in `unsized` no
-    event tells how many, and in `parted` a page has several blocks.
+    event tells how many, and in `parted` a page has several blocks. Of those in `shown` a probe sees the pages of bios.
     """
 
     dirtied: Collection[int]
@@ -64,6 +71,7 @@ class Observed(NamedTuple):
     folios: Collection[int]
     unsized: Collection[int]
     parted: Collection[int]
+    shown: Collection[int]
 
 
 def authors(blocks: pl.DataFrame, unplaced: pl.DataFrame, observed: Observed, lost: Losses) -> pl.DataFrame:
@@ -76,8 +84,9 @@ def authors(blocks: pl.DataFrame, unplaced: pl.DataFrame, observed: Observed, lo
     be `lost` since the block was last seen clean, it is no more than inferred, and `count` is null.
 
     `blocks` have what happened in their turn (`turns.Turns.follow`), and of their bio dev, ts_ns, submit_tid,
-    submit_pid, by_process, is_direct (whether it is a direct write; null where that is not known) and is_pageless
-    (whether a probe saw no page in it). `unplaced` is when data was written nobody knows where (dev, ts_ns), in order.
+    submit_pid, by_process, is_direct (whether it is a direct write; null where that is not known), is_pageless
+    (whether a probe saw no page in it) and is_late (whether others changed the block before the device got it).
+    `unplaced` is when data was written nobody knows where (dev, ts_ns), in order.
     """
     ended = blocks.with_columns(submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")))
     is_lost = pl.lit(lost.between(ended["seen_clean_ns"], ended["ts_ns"], ended["dev"], "fs_events", "block_events"))
@@ -111,9 +120,12 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
     is_torn = pl.col("is_torn") & ~absent
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.lit(is_doubtful) | pl.col("is_others") | is_torn | may_be_left
+    is_shown = _is_in(observed.shown) & ~pl.col("is_pageless")
+    is_unclear |= pl.col("is_ahead") & ~is_shown & dirtied & ~_is_in(observed.redirty)
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
+    is_likely = (may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
     # A page of a folio becomes dirty with another; of a folio from before the recording no event tells how long it is.
     is_clean = pl.col("is_clean") & dirtied & ~_is_in(observed.folios)
@@ -125,7 +137,7 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
         .then(pl.when(~is_past_cache).then(unknown))
         .when(is_unclear)
         .then(unknown)
-        .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
+        .when(is_likely | pl.col("is_late"))
         .then(inferred)
         .otherwise("via")
     )

@@ -48,11 +48,11 @@ _TURN: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("author", "who"), np.uint32),
     **dict.fromkeys(("count", "changers"), np.int32),
     **dict.fromkeys(("is_read", "via", "is_in_folio", "is_first", "is_reborn", "is_clean", "by_maker"), np.uint8),
-    **dict.fromkeys(("is_exact", "is_others", "is_cluster", "is_torn"), np.uint8),
+    **dict.fromkeys(("is_exact", "is_others", "is_cluster", "is_torn", "was_ahead", "is_ahead"), np.uint8),
 }
 """Fields of ``struct turn`` in owners.h, which says what they mean."""
 
-_TURN_TYPE: Final = np.dtype([*_TURN.items(), ("unused", np.uint8, 5)])
+_TURN_TYPE: Final = np.dtype([*_TURN.items(), ("unused", np.uint8, 3)])
 
 _THREAD: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("ts_ns", "process"), np.int64),
@@ -183,7 +183,7 @@ class Turns:
         table = pl.DataFrame({name: turns[name].copy() for name in _TURN})
         none = {**dict.fromkeys((name for name, dtype in _TURN.items() if dtype is np.int64), _NO_INT64)}
         none |= {"author": _NO_UINT32, "is_in_folio": _NO_CODE}
-        flags = [name for name in _TURN if name.startswith(("is_", "by_"))]
+        flags = [name for name in _TURN if name.startswith(("is_", "by_", "was_"))]
         table = table.with_columns(
             pl.when(pl.col(name) != value).then(name).alias(name) for name, value in none.items()
         ).with_columns(

@@ -347,6 +347,7 @@ void bio_queue(struct linker *linker, const struct step *step)
         .sector = step->sector,
         .nr_sectors = step->nr_sectors,
     };
+    above_take(linker, step, &bio->queued);
     if (!(step->device->flags & (DEVICE_HAS_ISSUES | DEVICE_HAS_COMPLETIONS))) {
         strand(linker, bio); // no request will ever come for it
         return;

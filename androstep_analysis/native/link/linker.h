@@ -1,8 +1,8 @@
 // The linker of requests: what its parts share.
 //
 // origins.c knows where places lie on the topmost device, bios.c of which bios a request is made,
-// inserts.c when its sectors were inserted, steps.c what each step of its life does, rows.c
-// makes rows, and requests.c takes the events.
+// above.c who queued it on a device above, inserts.c when its sectors were inserted, steps.c what each step of its life
+// does, rows.c makes rows, and requests.c takes the events.
 #pragma once
 
 #include "core/map.h"
@@ -35,8 +35,10 @@ struct origin {
     int64_t offset; // how far that device's sector 0 lies into the device below
 };
 
+// Who queued a bio, and when: on the device above, where it was handed on from there.
 struct submission {
     struct event event;
+    int64_t submit_ns;
     int32_t tid;
     int32_t pid;
     uint32_t comm;
@@ -49,6 +51,14 @@ struct device {
     uint32_t flags;
     struct spans bios[NR_OPERATIONS];    // of struct bio: the sectors that wait for a request, by the bio last queued
     struct spans inserts[NR_OPERATIONS]; // of times
+    struct spans above[NR_OPERATIONS];   // of struct above, of a stacked device
+};
+
+// A bio that was queued on a stacked device, and has not been queued on the one below.
+struct above {
+    struct submission queued;
+    int64_t waiting;  // its sectors
+    bool is_disputed; // another thread's waited at its place
 };
 
 struct bio {
@@ -137,6 +147,7 @@ struct linker {
     size_t meaning_room;
     struct pool request_pool;
     struct pool bio_pool;
+    struct pool above_pool;
     struct pool piece_pool;
     struct request *finished[MAX_WAIT]; // by request_order: those that wait for earlier ones
     struct request *out;                // what goes out next
@@ -229,11 +240,18 @@ void request_take_bios(struct linker *linker, struct request *request);
 // The request is of so many sectors now: it takes the bios of those it grew by, and gives up those it shrank by.
 void request_resize(struct linker *linker, struct request *request, int64_t nr_sectors);
 
+// A bio is queued on a stacked device.
+void above_queue(struct linker *linker, const struct step *step);
+
+// Puts into the submission of a bio who queued it on the device above, where that is told.
+void above_take(struct linker *linker, const struct step *step, struct submission *submission);
+
 // Who asked for it, and where.
 static inline struct submission submission_of(const struct linker *linker, const struct step *step)
 {
     return (struct submission){
         .event = step->event,
+        .submit_ns = step->event.ts_ns,
         .tid = step->tid,
         .pid = step->pid,
         .comm = step->comm,

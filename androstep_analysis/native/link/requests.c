@@ -3,7 +3,7 @@
 // In memory are the requests that are not finished, and the bios of which sectors wait for a request. A request is
 // finished when it is completed and no bio of it can become a second request's, which would make both `split`. So what
 // grows is what a trace never finishes: requests without completion, and distinct sectors that were queued and never
-// issued.
+// issued, or queued on a device above and never handed on.
 #include "link/linker.h"
 
 #include "core/array.h"
@@ -19,6 +19,7 @@ struct linker *linker_new(struct strings *strings)
     linker->strings = strings;
     linker->request_pool.size = sizeof(struct request);
     linker->bio_pool.size = sizeof(struct bio);
+    linker->above_pool.size = sizeof(struct above);
     linker->piece_pool.size = sizeof(struct piece);
     return linker;
 }
@@ -34,6 +35,7 @@ void linker_free(struct linker *linker)
         for (size_t op = 0; op < NR_OPERATIONS; op++) {
             spans_free(&device->bios[op]);
             spans_free(&device->inserts[op]);
+            spans_free(&device->above[op]);
         }
         free(device);
     }
@@ -42,6 +44,7 @@ void linker_free(struct linker *linker)
     map_free(&linker->remap_of);
     pool_free(&linker->request_pool);
     pool_free(&linker->bio_pool);
+    pool_free(&linker->above_pool);
     pool_free(&linker->piece_pool);
     free(linker->remaps);
     free(linker->partitions);
@@ -116,7 +119,7 @@ static uint32_t number_of(struct linker *linker, const struct texts *texts, size
 static bool step_of(struct linker *linker, const struct block_events *events, size_t row, struct step *step)
 {
     step->device = device_of(linker, events->dev[row]);
-    if (!step->device || step->device->flags & DEVICE_IS_STACKED)
+    if (!step->device || (step->device->flags & DEVICE_IS_STACKED && events->action[row] != ACTION_QUEUE))
         return false;
     step->event = (struct event){
         .number = linker->events,
@@ -158,7 +161,10 @@ static void take_event(struct linker *linker, const struct block_events *events,
     case ACTION_QUEUE:
         if (step_of(linker, events, row, &step)) {
             step.comm = number_of(linker, &events->comm, row);
-            step_queue(linker, &step);
+            if (step.device->flags & DEVICE_IS_STACKED)
+                above_queue(linker, &step);
+            else
+                step_queue(linker, &step);
         }
         break;
     case ACTION_INSERT:

@@ -39,6 +39,7 @@ enum bio_column {
     BIO_SECTOR,
     BIO_NR_SECTORS,
     BIO_QUEUE_NS,
+    BIO_SUBMIT_NS,
     BIO_SUBMIT_TID,
     BIO_SUBMIT_PID,
     BIO_SUBMIT_COMM,

@@ -22,6 +22,7 @@ static void put_piece(struct table *table, const struct request *request, const 
     if (!piece->bio)
         return;
     put_int64(table, BIO_QUEUE_NS, row, piece->bio->queued.event.ts_ns);
+    put_int64(table, BIO_SUBMIT_NS, row, piece->bio->queued.submit_ns);
     put_int32(table, BIO_SUBMIT_TID, row, piece->bio->queued.tid);
     put_int32(table, BIO_SUBMIT_PID, row, piece->bio->queued.pid);
     put_uint32(table, BIO_SUBMIT_COMM, row, piece->bio->queued.comm);

@@ -57,6 +57,7 @@ struct block {
     uint8_t order; // of the folio that begins here; NO_CODE where it is not told
     uint8_t is_clean;
     uint8_t was_clean; // before the last step
+    uint8_t is_ahead;  // it was dirty again when it was written out last
     uint8_t is_kept;   // its only step is a write that may be under way, from before it was last absent
 };
 

@@ -108,6 +108,45 @@ static void put_doubt(const struct judge *judge, const struct found *found, cons
         turn->edge_ns = tells_dirty ? edge->ts_ns : out->ts_ns;
 }
 
+// Whether a process changed something in an earlier step, as far as that is told.
+static bool has_touched(const struct thread *threads, const struct steps *steps, size_t at)
+{
+    int64_t process = threads[steps->steps[at].thread].process;
+
+    if (process == NO_INT64)
+        return true;
+    for (size_t before = 0; before < at; before++)
+        if (steps->steps[before].kind != TOUCH_DIRTY && threads[steps->steps[before].thread].process == process)
+            return true;
+    return false;
+}
+
+size_t times_dirty(const struct thread *threads, const struct steps *steps)
+{
+    size_t count = 0;
+
+    for (size_t at = 0; at < steps->count; at++) {
+        const struct step *step = &steps->steps[at];
+
+        if (step->kind == TOUCH_DIRTY && !threads[step->thread].is_mover)
+            count += !count || has_touched(threads, steps, at);
+    }
+    return count;
+}
+
+// A page that becomes dirty again is on its way out, if it was not dropped: its bio may carry what was in it before, as
+// where it is encrypted into another page. That matters where not all of it is of one process.
+static bool is_ahead(const struct judge *judge, const struct steps *steps, const struct turn *turn)
+{
+    size_t processes = judge->made.count, times = times_dirty(judge->threads, steps);
+
+    if (!times || times + turn->was_ahead < 2)
+        return false;
+    for (size_t at = 0; at < judge->dirtied.count; at++)
+        processes += !set_has(&judge->made, judge->dirtied.processes[at]);
+    return processes > 1 || (turn->was_ahead && turn->changers > 1);
+}
+
 bool decide(struct judge *judge, const struct steps *steps, bool tells_dirty, const struct out *out, struct turn *turn)
 {
     struct found found = {0};
@@ -130,6 +169,7 @@ bool decide(struct judge *judge, const struct steps *steps, bool tells_dirty, co
     turn->is_cluster = found.is_cluster;
     turn->is_torn = found.last_made && found.last_own_dirty && found.last_own_dirty > found.last_made &&
                     process_of(judge, found.last_dirty) != process_of(judge, author);
+    turn->is_ahead = is_ahead(judge, steps, turn);
     turn->seen_clean_ns = turn->wrote_ns = turn->edge_ns = NO_INT64;
     if (found.last_write && judge->dirtied.count == 1 && set_has(made, process_of(judge, found.first_own_dirty)))
         turn->seen_clean_ns = found.first_own_dirty->ts_ns;

@@ -18,3 +18,7 @@ static inline bool touch_makes(uint8_t kind)
 {
     return kind == TOUCH_WRITE || kind == TOUCH_STORE;
 }
+
+// How often processes made the page dirty in these steps, but for those that changed nothing that is told: they could
+// not write it out. The first changed it. Of many in a row three count.
+size_t times_dirty(const struct thread *threads, const struct steps *steps);

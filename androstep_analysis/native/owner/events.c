@@ -76,6 +76,7 @@ static bool drop(struct owners *owners, const struct event *event, int64_t file_
     steps->count = open ? 1 : 0;
     block->is_kept = open != NULL;
     block->is_clean = block->was_clean = true;
+    block->is_ahead = false;
     block->absent_ns = event->ts_ns;
     if (event->kind == EVENT_CACHED)
         block->is_in_folio = event->order > 0 && event->order != NO_CODE;

@@ -54,8 +54,9 @@ static bool take_block(struct owners *owners, struct file *file, const struct ou
     turn->is_reborn = file->is_reborn;
     turn->is_clean = block->is_clean;
     turn->changers = (int32_t)file->changers.count;
+    turn->was_ahead = block->is_ahead;
     if (turn->is_read)
-        return turns_put(owners, turn);
+        return decide(&owners->judge, &block->steps, false, out, turn) && turns_put(owners, turn);
     block->out = owners->event;
     if (out->tid != NO_INT32)
         block->out_tid = out->tid;
@@ -69,6 +70,7 @@ static bool take_block(struct owners *owners, struct file *file, const struct ou
             late = open;
         depends |= open && open->is_write && turn->file_block > open->begin / open->size;
     }
+    block->is_ahead = times_dirty(owners->threads, steps) + block->is_ahead > 1;
     is_held = block->waiting != NULL;
     if (is_held && !late)
         late = opens_of(owners, steps_last(&block->waiting->steps));

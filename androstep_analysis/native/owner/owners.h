@@ -71,7 +71,9 @@ struct turn {
     uint8_t is_others;   // several processes made it dirty, and no write is told
     uint8_t is_cluster;  // who made it dirty may have been in a write to another page of the file
     uint8_t is_torn;     // another process made it dirty after the last write
-    uint8_t unused[5];
+    uint8_t was_ahead;   // the page was dirty again when it was written out before
+    uint8_t is_ahead;    // and so it may be now, with what other processes than before changed
+    uint8_t unused[3];
 };
 
 // A thread as an event names it.

@@ -1,0 +1,355 @@
+#define _GNU_SOURCE
+#include "iotrace/names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fanotify.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/files.h"
+
+/* Flags of fanotify since 5.17, the first that tells the inode of what is made and removed. */
+#define INIT                                                                                                           \
+    (FAN_CLASS_NOTIF | FAN_REPORT_FID | FAN_REPORT_DIR_FID | FAN_REPORT_NAME | FAN_REPORT_TARGET_FID |                 \
+     FAN_UNLIMITED_QUEUE | FAN_CLOEXEC | FAN_NONBLOCK)
+#define EVENTS (FAN_CREATE | FAN_DELETE | FAN_RENAME)
+
+enum { READ_BYTES = 65536, FLUSH_MS = 1000, MS_NS = 1000000 };
+
+enum { CREATED = 1, DELETED = 2, RENAMED = 4, OVERFLOWN = 8 };
+
+struct watch_row {
+    int64_t since_ns;
+    uint32_t dev;
+    struct record_string reason;
+};
+
+static const struct record_field watch_fields[] = {
+    RECORD_FIELD(watch_row, since_ns, RECORD_INT64, true, "ns", "From when on its names are told; null: never."),
+    RECORD_FIELD(watch_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(watch_row, reason, RECORD_STRING, true, NULL, "Why its names are not told."),
+};
+
+static const struct record_type watch_type = {
+    "watch",
+    NULL,
+    "A filesystem under trace, and whether its names are told.",
+    watch_fields,
+    sizeof watch_fields / sizeof *watch_fields,
+};
+
+struct name_row {
+    uint64_t order;
+    int64_t empty_ns, read_ns, mono_offset_ns;
+    int64_t ino, generation, parent_ino, parent_generation, new_parent_ino, new_parent_generation;
+    uint32_t dev, kinds;
+    int32_t is_dir, pid;
+    struct record_string name, new_name;
+};
+
+static const struct record_field name_fields[] = {
+    RECORD_FIELD(name_row, order, RECORD_UINT64, false, NULL,
+                 "Which of its filesystem's it is, from 0 on: they happened in this order."),
+    RECORD_FIELD(name_row, empty_ns, RECORD_INT64, false, "ns",
+                 "When none was waiting last; it happened later, but for what was about to be told then."),
+    RECORD_FIELD(name_row, read_ns, RECORD_INT64, false, "ns", "When it had been read; it happened earlier."),
+    RECORD_FIELD(name_row, mono_offset_ns, RECORD_INT64, false, "ns",
+                 "What CLOCK_MONOTONIC showed then, minus CLOCK_BOOTTIME."),
+    RECORD_FIELD(name_row, ino, RECORD_INT64, true, NULL,
+                 "Inode that has or had the name; null: the filesystem's file handles are of a kind not known."),
+    RECORD_FIELD(name_row, generation, RECORD_INT64, true, NULL, "Its generation."),
+    RECORD_FIELD(name_row, parent_ino, RECORD_INT64, true, NULL, "Inode of the directory; of a rename the old one."),
+    RECORD_FIELD(name_row, parent_generation, RECORD_INT64, true, NULL, "Its generation."),
+    RECORD_FIELD(name_row, new_parent_ino, RECORD_INT64, true, NULL, "Of a rename the new directory's inode."),
+    RECORD_FIELD(name_row, new_parent_generation, RECORD_INT64, true, NULL, "Its generation."),
+    RECORD_FIELD(name_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(name_row, kinds, RECORD_UINT32, false, NULL,
+                 "Sum of 1: made (also a hard link), 2: removed, 4: renamed; 8: events were lost here. One process may "
+                 "have done it several times, and made and removed the name in any order."),
+    RECORD_FIELD(name_row, is_dir, RECORD_INT32, false, NULL, "1 where the inode is a directory, else 0."),
+    RECORD_FIELD(name_row, pid, RECORD_INT32, false, NULL, "Process that did it."),
+    RECORD_FIELD(name_row, name, RECORD_STRING, true, NULL, "The name in the directory; of a rename the old one."),
+    RECORD_FIELD(name_row, new_name, RECORD_STRING, true, NULL, "Of a rename the new name."),
+};
+
+static const struct record_type name_type = {
+    "name",
+    NULL,
+    "An entry of a directory that was made, removed or renamed.",
+    name_fields,
+    sizeof name_fields / sizeof *name_fields,
+};
+
+static const struct record_type *const types[] = {&watch_type, &name_type};
+const struct record_probe names_probe = {"iotrace", types, sizeof types / sizeof *types};
+
+static uint32_t kinds_of(uint64_t mask)
+{
+    return (mask & FAN_CREATE ? CREATED : 0U) | (mask & FAN_DELETE ? DELETED : 0U) |
+           (mask & FAN_RENAME ? RENAMED : 0U) | (mask & FAN_Q_OVERFLOW ? OVERFLOWN : 0U);
+}
+
+int names_take(struct record *out, struct names_place *place, struct name_events events, int64_t read_ns)
+{
+    struct name_event event;
+    int64_t offset_ns = clock_offset(CLOCK_MONOTONIC);
+    while (name_events_next(&events, &event)) {
+        const struct name_row row = {
+            .order = place->order++,
+            .empty_ns = place->empty_ns,
+            .read_ns = read_ns,
+            .mono_offset_ns = offset_ns,
+            .ino = event.child.ino,
+            .generation = event.child.generation,
+            .parent_ino = event.parent.ino,
+            .parent_generation = event.parent.generation,
+            .new_parent_ino = event.new_parent.ino,
+            .new_parent_generation = event.new_parent.generation,
+            .dev = place->dev,
+            .kinds = kinds_of(event.mask),
+            .is_dir = event.mask & FAN_ONDIR ? 1 : 0,
+            .pid = event.pid,
+        };
+        const struct record_text texts[] = {event.name, event.new_name};
+        if (event.mask & FAN_Q_OVERFLOW)
+            record_lose(out, "names_overflow", "times that the kernel had no room for names; an unknown number is lost",
+                        1);
+        else if (event.is_unknown)
+            record_lose(out, "unknown_handle", "names of inodes whose file handles are of a kind not known", 1);
+        if (record_add(out, &name_type, &row, texts) < 0)
+            return -1;
+    }
+    if (events.size)
+        record_lose(out, "unknown_event", "bytes of fanotify that are no event", events.size);
+    return 0;
+}
+
+/* A filesystem that is watched, by a group of its own: so its device is known whatever the events call it. */
+struct watched {
+    int group;
+    struct names_place place;
+};
+
+struct watches {
+    struct watched *list;
+    size_t nr;
+    bool complained, quiet;
+};
+
+/* The directory that the filesystem is mounted on, if its path still leads there. */
+static int open_mount(const struct mounted *mount)
+{
+    struct stat status;
+    int fd = open(mount->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &status) == 0 && KERNEL_DEV(major(status.st_dev), minor(status.st_dev)) == mount->dev)
+        return fd;
+    if (fd >= 0) {
+        close(fd);
+        errno = ENOENT;
+    }
+    return -1;
+}
+
+/* A group that tells of the filesystem's names; -1 with errno and in `why` what could not be done. */
+static int watch(const struct mounted *mount, const char **why)
+{
+    *why = "it needs Linux 5.17 with CONFIG_FANOTIFY";
+    int group = fanotify_init(INIT, O_RDONLY), mounted = -1;
+    if (group < 0)
+        return -1;
+    *why = "its mount cannot be reached, or its files have no handles";
+    mounted = open_mount(mount);
+    int result =
+        mounted < 0 ? -1 : fanotify_mark(group, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, EVENTS | FAN_ONDIR, mounted, NULL);
+    int error = errno;
+    if (mounted >= 0)
+        close(mounted);
+    if (result < 0)
+        close(group);
+    errno = error;
+    return result < 0 ? -1 : group;
+}
+
+static bool is_watched(const struct watches *watches, kernel_dev dev)
+{
+    for (size_t i = 0; i < watches->nr; i++)
+        if (watches->list[i].place.dev == dev)
+            return true;
+    return false;
+}
+
+static bool has_later_mount(const struct topology *topology, size_t mount)
+{
+    for (size_t i = mount + 1; i < topology->nr_mounts; i++)
+        if (topology->mounts[i].dev == topology->mounts[mount].dev)
+            return true;
+    return false;
+}
+
+static void add_watch(struct watches *watches, int group, kernel_dev dev, int64_t since_ns)
+{
+    watches->list = grow(watches->list, watches->nr + 1, sizeof *watches->list);
+    watches->list[watches->nr++] = (struct watched){group, {dev, 0, since_ns}};
+}
+
+static void watch_all(struct watches *watches, const struct topology *topology, struct record *out)
+{
+    for (size_t i = 0; i < topology->nr_mounts; i++) {
+        const struct mounted *mount = &topology->mounts[i];
+        if (!topology_traces(topology, mount->dev) || is_watched(watches, mount->dev))
+            continue;
+        const char *why;
+        struct watch_row row = {.since_ns = clock_now(CLOCK_RECORD), .dev = mount->dev};
+        int group = watch(mount, &why);
+        if (group >= 0) {
+            add_watch(watches, group, mount->dev, row.since_ns);
+            record_add(out, &watch_type, &row, &(struct record_text){0});
+            continue;
+        }
+        if (has_later_mount(topology, i))
+            continue;
+        char *reason = format("%s (%s)", why, strerror(errno));
+        row.since_ns = RECORD_NULL_INT64;
+        record_add(out, &watch_type, &row, &(struct record_text){reason, strlen(reason)});
+        if (!watches->complained && !watches->quiet)
+            complain("%s: names of files that are deleted meanwhile will not be known: fanotify tells none: %s",
+                     mount->path, reason);
+        watches->complained = true;
+        free(reason);
+    }
+}
+
+/* Reads what is waiting. Returns -1 when `out` cannot be written. */
+static int read_waiting(struct watched *watched, struct record *out)
+{
+    static char bytes[READ_BYTES];
+    for (;;) {
+        int64_t before_ns = clock_now(CLOCK_RECORD);
+        ssize_t size = read(watched->group, bytes, sizeof bytes);
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size <= 0) {
+            watched->place.empty_ns = before_ns;
+            return 0;
+        }
+        const struct name_events events = {bytes, (size_t)size};
+        if (names_take(out, &watched->place, events, clock_now(CLOCK_RECORD)) < 0)
+            return -1;
+    }
+}
+
+/* Reads until the other end of `end` is closed, and what is waiting then. What was read is on its way to the disk a
+ * second later: so much a kill costs. */
+static void follow(struct watches *watches, int end, struct record *out)
+{
+    struct pollfd *polled = zeroed(watches->nr + 1, sizeof *polled);
+    int64_t flushed_ns = clock_now(CLOCK_RECORD);
+    int result = 0;
+    polled[watches->nr] = (struct pollfd){.fd = end};
+    for (size_t i = 0; i < watches->nr; i++)
+        polled[i] = (struct pollfd){.fd = watches->list[i].group, .events = POLLIN};
+    while (result == 0 && !polled[watches->nr].revents) {
+        poll(polled, watches->nr + 1, FLUSH_MS);
+        for (size_t i = 0; i < watches->nr && result == 0; i++)
+            if (polled[i].revents)
+                result = read_waiting(&watches->list[i], out);
+        if (result == 0 && clock_now(CLOCK_RECORD) - flushed_ns >= (int64_t)FLUSH_MS * MS_NS) {
+            result = record_flush(out);
+            flushed_ns = clock_now(CLOCK_RECORD);
+        }
+    }
+    for (size_t i = 0; i < watches->nr && result == 0; i++) {
+        /* So that what is waiting has an end. */
+        fanotify_mark(watches->list[i].group, FAN_MARK_FLUSH | FAN_MARK_FILESYSTEM, 0, AT_FDCWD, NULL);
+        result = read_waiting(&watches->list[i], out);
+    }
+    free(polled);
+}
+
+/* The process that reads. `told` gets its number when it misses nothing any more, and again when all is written. */
+static int read_names(const struct topology *topology, int dir, bool are_probed, int end, int told)
+{
+    const pid_t self = getpid();
+    struct watches watches = {.quiet = are_probed};
+    char *path = path_in(dir, "names.rec");
+    struct record *out = record_open(path, &names_probe);
+    free(path);
+    if (!out)
+        return -1;
+    watch_all(&watches, topology, out);
+    int result = record_flush(out);
+    write_all(told, &self, sizeof self);
+    if (result == 0 && watches.nr)
+        follow(&watches, end, out);
+    free(watches.list);
+    if (record_close(out) < 0)
+        return -1;
+    return write_all(told, &self, sizeof self);
+}
+
+/* The number that the reader says; 0: it has ended. */
+static pid_t hear(int told)
+{
+    pid_t reader = 0;
+    ssize_t size;
+    while ((size = read(told, &reader, sizeof reader)) < 0 && errno == EINTR)
+        ;
+    return size == sizeof reader ? reader : 0;
+}
+
+/* Starts the reader as no child of this process. */
+static int start_reader(const struct topology *topology, int dir, bool are_probed, const int pipes[4],
+                        const int *unneeded, size_t nr_unneeded)
+{
+    int status = 0;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        pid_t reader = fork();
+        if (reader != 0)
+            _exit(reader < 0);
+        close(pipes[1]);
+        close(pipes[2]);
+        for (size_t i = 0; i < nr_unneeded; i++)
+            if (unneeded[i] >= 0)
+                close(unneeded[i]);
+        _exit(read_names(topology, dir, are_probed, pipes[0], pipes[3]) < 0);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return child < 0 || status ? -1 : 0;
+}
+
+void names_begin(struct names *names, const struct topology *topology, int dir, bool are_probed, const int *unneeded,
+                 size_t nr_unneeded)
+{
+    int pipes[4] = {-1, -1, -1, -1};
+    if (pipe2(pipes, O_CLOEXEC) < 0 || pipe2(pipes + 2, O_CLOEXEC) < 0 ||
+        start_reader(topology, dir, are_probed, pipes, unneeded, nr_unneeded) < 0)
+        complain("names.rec: no process can be started to read names; those of files that are deleted meanwhile will "
+                 "not be known");
+    for (int i = 0; i < 4; i += 3)
+        if (pipes[i] >= 0)
+            close(pipes[i]);
+    *names = (struct names){pipes[2] < 0 ? 0 : hear(pipes[2]), pipes[1], pipes[2]};
+}
+
+void names_end(struct names *names)
+{
+    if (names->end >= 0)
+        close(names->end);
+    if (names->reader && !hear(names->told))
+        complain("names.rec: is not whole; later names are not known");
+    if (names->told >= 0)
+        close(names->told);
+    *names = (struct names){0, -1, -1};
+}

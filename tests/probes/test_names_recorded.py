@@ -1,0 +1,136 @@
+"""names.rec on an ext4 loop device: files that live for a millisecond have names, whatever these are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from support import built, loops
+from support.loops import Mounted
+
+import androstep_analysis as androstep
+from androstep_analysis import manifest, recording
+from androstep_analysis.ingest import record
+
+HOSTILE = b'a "name"\\ with\nall, {sorts}: \xff\xe2\x82 of \x1b[2Jbytes \x01'
+SHOWN = 'a "name"\\ with\nall, {sorts}: \\xff\\xe2\\x82 of \x1b[2Jbytes \x01'
+
+WORK = r"""
+import os, sqlite3, sys
+os.chdir(sys.argv[1])
+
+def write(name, bytes_):
+    fd = os.open(name, os.O_CREAT | os.O_WRONLY, 0o644)
+    os.write(fd, bytes_ * 8192)
+    os.fsync(fd)
+    os.close(fd)
+
+database = sqlite3.connect("app.db")
+database.execute("create table t (a)")
+for number in range(20):
+    database.execute("insert into t values (?)", ("x" * 5000,))
+    database.commit()
+database.close()
+write("settings.tmp", b"n")
+os.rename("settings.tmp", "settings")  # over one that is there
+os.unlink("settings")
+name = os.fsencode(sys.argv[2]) if len(sys.argv) > 2 else b""
+write(name, b"h")
+os.unlink(name)
+os.mkdir("one")
+write("one/first", b"1")
+os.rename("one", "two")
+write("two/second", b"2")
+os.link("two/second", "kept")
+os.unlink("two/first")
+os.unlink("two/second")
+os.unlink("kept")
+os.rmdir("two")
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Mounted]:
+    image = tmp_path / "image"
+    loops.make_ext4(image)
+    with loops.mounted(image) as mounted:
+        (mounted.top / "settings").write_bytes(b"old" * 5000)
+        yield mounted
+
+
+def recorded(disk: Mounted, out: Path, preset: str = "block+fs") -> Path:
+    command = [built.program("iotrace"), "-o", out, "--device", disk.device, "--preset", preset, "--"]
+    built.run(*command, sys.executable, "-c", WORK, disk.top, HOSTILE)
+    return out
+
+
+@pytest.mark.root
+def test_deleted_files_have_their_names(disk: Mounted, tmp_path: Path) -> None:
+    out = recorded(disk, tmp_path / "out")
+    names = record.read(out / "names.rec")
+    assert names.complete and names.losses == () and names.tables["watch"]["reason"].to_list() == [None]
+    capture = androstep.open(out)
+    io, files = capture.table("io").collect(), capture.table("files").collect().filter(pl.col("source") == "tracepoint")
+    assert not [kind.title for kind in capture.lacking if kind.title == "names of files"]
+    by_path = {row["path"]: row["names"] for row in files.iter_rows(named=True)}
+    assert files.filter(path="/app.db-journal").height == 20 + 1
+    assert by_path["/settings"] == ["/settings.tmp", "/settings"]
+    assert f"/{SHOWN}" in by_path
+    assert by_path["/two/first"] == ["/one/first", "/two/first"]
+    # Which of its two links went last is not told where making and removing one became one event.
+    assert {"/two/second", "/kept"} in (set(by_path.get("/kept", ())), set(by_path.get("/two/second", ())))
+    data = io.filter(pl.col("block_type") == "data", pl.col("op") == "write")
+    assert data.height > 40 and data["path"].null_count() == 0
+
+
+@pytest.mark.root
+def test_a_recording_without_names_goes_on_working(disk: Mounted, tmp_path: Path) -> None:
+    out = recorded(disk, tmp_path / "out")
+    (out / "names.rec").unlink()
+    io = androstep.open(out).table("io").collect()
+    assert io.filter(pl.col("block_type") == "data").height > 40
+
+
+@pytest.mark.root
+def test_names_are_a_part_of_the_capture_that_is_made(disk: Mounted, tmp_path: Path) -> None:
+    out = recorded(disk, tmp_path / "out")
+    assert [source.role for source in recording.described(out).sources].count("names") == 1
+    capture = androstep.create([out], tmp_path / "capture")
+    assert "/app.db-journal" in capture.table("files").collect()["path"].to_list()
+    assert manifest.read(tmp_path / "capture").of_role("names")
+
+
+@pytest.mark.root
+def test_blocks_alone_need_no_names(disk: Mounted, tmp_path: Path) -> None:
+    assert not (recorded(disk, tmp_path / "out", "block") / "names.rec").exists()
+
+
+@pytest.mark.root
+@pytest.mark.alone  # what a killed recorder left is saved by whichever iotrace starts next
+def test_what_a_killed_recorder_had_read_stays(disk: Mounted, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [built.program("iotrace"), "-o", out, "--device", disk.device], stderr=subprocess.DEVNULL
+    )
+    while not (out / "before.rec").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    subprocess.run([sys.executable, "-c", WORK, disk.top, HOSTILE], check=True)
+    process.kill()
+    process.wait(60)
+    built.run(built.program("iotrace"), "--finish", out)
+    names = record.read(out / "names.rec")
+    assert names.complete
+    assert names.tables["name"].filter(pl.col("name") == "app.db-journal", (pl.col("kinds") & 1) != 0).height == 20 + 1
+
+
+@pytest.mark.root
+def test_its_reader_is_none_of_the_recorded_programs(disk: Mounted, tmp_path: Path) -> None:
+    out = recorded(disk, tmp_path / "out", "block+fs+syscalls")
+    calls = androstep.open(out).table("syscalls").filter(pl.col("comm") == "iotrace").collect()
+    assert calls["call"].unique().to_list() == ["execve"]  # of the command, which is called so until then
