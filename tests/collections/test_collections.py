@@ -168,9 +168,9 @@ def test_a_file_of_a_dataset_may_hold_several_captures(captures: Path, tmp_path:
         place.parent.mkdir(parents=True)
         table.collect().write_parquet(place)
     memory = fsspec.filesystem("memory")
-    memory.put(str(tmp_path / "packed"), "/bucket/packed", recursive=True)
+    memory.put(str(tmp_path / "packed"), "/elsewhere/packed", recursive=True)
     told = androstep.collection(released).measure("mix", jobs=1)
-    for packed in (tmp_path / "packed", "memory://bucket/packed"):
+    for packed in (tmp_path / "packed", "memory://elsewhere/packed"):
         assert_frame_equal(androstep.collection(packed).measure("mix", jobs=1), told, check_row_order=False)
 
 
