@@ -3,9 +3,10 @@
 
 SQLITE := build/sqlite
 # A connection of SQLite is never used by two threads at once (2). As many databases are attached as one word has bits
-# for. fdatasync is what Android's and Debian's builds use; the amalgamation alone would not look for it.
+# for. fdatasync is what Android's and Debian's builds use; the amalgamation alone would not look for it. F2FS' atomic
+# writes, which take the place of a rollback journal, are on in Android's.
 SQLITE_CFLAGS := -w -O2 -DSQLITE_THREADSAFE=2 -DSQLITE_DQS=0 -DSQLITE_OMIT_LOAD_EXTENSION -DSQLITE_MAX_ATTACHED=30 \
-  -DHAVE_FDATASYNC -DHAVE_USLEEP
+  -DHAVE_FDATASYNC -DHAVE_USLEEP -DSQLITE_ENABLE_BATCH_ATOMIC_WRITE
 
 $(SQLITE)/sqlite3.c: tools/fetch_sqlite.py | setup
 	@$(BIN)/python $< $(@D)

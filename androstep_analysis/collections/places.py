@@ -6,7 +6,9 @@ import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+import polars as pl
 
 from androstep_analysis import capture, compare, ingest, manifest, recording, scratch
 from androstep_analysis.errors import InputError
@@ -15,13 +17,15 @@ _RELEASED = "tables/captures"
 
 
 class Place(NamedTuple):
-    """Where one capture is: a path or address, and of a released dataset its file below ``tables/captures``."""
+    """Where one capture is: a path or address, and of a released dataset its file below ``tables/captures`` and which
+    of those in it."""
 
     address: str
     part: str | None = None
+    capture_id: str | None = None
 
     def __str__(self) -> str:
-        return self.address if self.part is None else f"{self.address} ({Path(self.part).stem})"
+        return self.address if self.part is None else f"{self.address} ({self.capture_id})"
 
 
 def find(patterns: Sequence[str]) -> list[Place]:
@@ -51,7 +55,8 @@ def opened(place: Place) -> Iterator[compare.Recording]:
         if place.part is None:
             yield compare.Recording.of(capture.open(path))
         else:
-            yield compare.of_release(path, part=place.part)[0]
+            (released,) = compare.of_release(path, part=place.part, capture_id=place.capture_id)
+            yield released
 
 
 # -- on this machine --------------------------------------------------------------------------------------------------
@@ -85,11 +90,18 @@ def _below(directory: Path) -> Iterator[Place]:
         yield Place(str(directory))
     elif (directory / _RELEASED).is_dir():
         for file in sorted((directory / _RELEASED).rglob("*.parquet")):
-            yield Place(str(directory), file.relative_to(directory / _RELEASED).as_posix())
+            part = file.relative_to(directory / _RELEASED).as_posix()
+            for capture_id in _captures(file):
+                yield Place(str(directory), part, capture_id)
     else:
         for inner in sorted(directory.iterdir()):
             if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
                 yield from _below(inner)
+
+
+def _captures(file: Path | IO[bytes]) -> list[str]:
+    """The captures of a file of table captures; that of a release has one."""
+    return sorted(pl.read_parquet(file, columns=["capture_id"])["capture_id"].unique())
 
 
 def _is_set(path: Path) -> bool:
@@ -140,7 +152,10 @@ def _remote(pattern: str) -> Iterator[Place]:
     }
     for path in sorted(parts):
         directory, _, part = path.partition(f"/{_RELEASED}/")
-        yield Place(filesystem.unstrip_protocol(directory), part)
+        with filesystem.open(path, "rb") as file:
+            captures = _captures(file)
+        for capture_id in captures:
+            yield Place(filesystem.unstrip_protocol(directory), part, capture_id)
 
 
 @contextlib.contextmanager

@@ -93,7 +93,9 @@ class Recording:
         return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
 
 
-def of_release(directory: str | PathLike[str], *, part: str | None = None) -> list[Recording]:
+def of_release(
+    directory: str | PathLike[str], *, part: str | None = None, capture_id: str | None = None
+) -> list[Recording]:
     """The recordings of a released dataset, by capture_id.
 
     Parameters
@@ -102,6 +104,8 @@ def of_release(directory: str | PathLike[str], *, part: str | None = None) -> li
         Of a dataset that `androstep release` made.
     part : str, optional
         Only those that this file below ``tables/captures`` has: no file of another name is looked into.
+    capture_id : str, optional
+        Only this one.
 
     Returns
     -------
@@ -129,7 +133,8 @@ def of_release(directory: str | PathLike[str], *, part: str | None = None) -> li
     if "captures" not in places:
         raise InputError(f"{directory}: no dataset with tables/captures in it; give one of `androstep release`")
     tables = {name: _files(path, part) for name, path in places.items()}
-    captures = _typed(tables.pop("captures"), "captures").sort("capture_id").collect()
+    released = _typed(tables.pop("captures"), "captures").sort("capture_id")
+    captures = (released if capture_id is None else released.filter(capture_id=capture_id)).collect()
     return [
         Recording(
             facts["capture_id"],

@@ -71,10 +71,10 @@ def write(frame: pl.DataFrame, name: str, capture_id: str, path: Path) -> None:
     ]
     table = plain.select(c.name for c in columns.columns).sort(order, nulls_last=False).to_arrow()
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table.cast(arrow(schema.table(name))), path, **_options(columns))
+    pq.write_table(table.cast(arrow(schema.table(name))), path, **options(columns))
 
 
-def _options(table: schema.Table) -> dict[str, Any]:
+def options(table: schema.Table) -> dict[str, Any]:
     """How Parquet is written, all of it: what is left open may change with the writer's version."""
     return {
         "version": "2.6",

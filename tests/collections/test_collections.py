@@ -159,6 +159,21 @@ def test_a_released_dataset_is_a_collection(captures: Path, tmp_path: Path) -> N
     )
 
 
+def test_a_file_of_a_dataset_may_hold_several_captures(captures: Path, tmp_path: Path) -> None:
+    """As others pack them."""
+    fsspec = pytest.importorskip("fsspec")
+    released = datasets.release(sorted(captures.glob("*/*")), tmp_path / "released")
+    for name, table in datasets.parquet.tables(released).items():
+        place = tmp_path / "packed" / "tables" / name / "all.parquet"
+        place.parent.mkdir(parents=True)
+        table.collect().write_parquet(place)
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path / "packed"), "/elsewhere/packed", recursive=True)
+    told = androstep.collection(released).measure("mix", jobs=1)
+    for packed in (tmp_path / "packed", "memory://elsewhere/packed"):
+        assert_frame_equal(androstep.collection(packed).measure("mix", jobs=1), told, check_row_order=False)
+
+
 def test_captures_at_an_address(captures: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")

@@ -84,7 +84,7 @@ F2FS_16K = "f2fs_16k.img.xz"
 Debian has, makes no blocks of 16 KiB, which F2FS has where pages are as large."""
 
 
-def _of_android(kernel: Wanted) -> dict[str, Made]:
+def of_android(kernel: Wanted) -> dict[str, Made]:
     """Filesystems as Android makes and mounts them, as far as the kernel knows it."""
     ext4 = (*ANDROID[:1], f"{ANDROID[1]},verity,quota,project", *ANDROID[2:])
     features, options, further = F2FS_FEATURES, "inlinecrypt,atgc", ()
@@ -104,7 +104,7 @@ PLAIN = ("crypt", "cipher_null-ecb - 0 /dev/vda 0")
 
 def _besides(kernel: Wanted) -> dict[str, Made]:
     """What else phones have: cards, compressed files, several CPUs."""
-    ext4, f2fs = _of_android(kernel).values()
+    ext4, f2fs = of_android(kernel).values()
     stable = tuple(arg.replace("encrypt", "encrypt,stable_inodes") for arg in ext4.mkfs)
     compressed = f"{f2fs.options},compress_algorithm=lz4,compress_extension=*"
     return {
@@ -121,7 +121,7 @@ def _besides(kernel: Wanted) -> dict[str, Made]:
 BY_KERNEL = {
     f"{name}-{fs_type}": made
     for name, kernel in KERNELS.items()
-    for fs_type, made in (_of_android(kernel) | (_besides(kernel) if name in BESIDES else {})).items()
+    for fs_type, made in (of_android(kernel) | (_besides(kernel) if name in BESIDES else {})).items()
 }
 
 TESTED = (*RECORDINGS, "arm64-5.10-f2fs", "arm64-6.12-16k-ext4")
