@@ -64,7 +64,8 @@ def test_a_recording_opens_as_it_is_and_as_a_capture(recorded: tuple[Path, Path]
         assert set(written) in ({"/directory/moved", "/gone"}, {"/directory/moved", None})
         assert sum(written.values()) == sum(-(-nr // 1024) * 1024 for nr in (400_000, 300_000))
     kept = manifest.read(tmp_path / "capture")
-    assert sorted(source.role for source in kept.sources) == ["listing_after", "listing_before", "recording", "trace"]
+    roles = ["listing_after", "listing_before", "names", "recording", "trace"]
+    assert sorted(source.role for source in kept.sources) == roles
     assert all((tmp_path / "capture" / source.path).is_file() for source in kept.sources)
 
 
@@ -92,7 +93,7 @@ def test_each_source_of_extents_alone_tells_less_and_nothing_else(
     assert shared.filter(pl.col("ino") != pl.col("ino_every")).is_empty()
     assert facts[1]["bytes"].sum() <= facts[0]["bytes"].sum()
     if source == "tracepoint":
-        assert data_written(alone).keys() == {None}
+        assert data_written(alone).keys() <= data_written(every).keys() | {None}  # by fanotify, where it is
         assert sum(data_written(alone).values()) == sum(data_written(every).values())
 
 
