@@ -4,10 +4,10 @@
     python datasets/kernels/record.py -o DIR [--only KERNEL ...] [--repeats N]
     python datasets/kernels/record.py -o DIR --pack datasets/kernels
 
-Each of KERNELS gets a new ext4 and a new F2FS, made and mounted as Android does as far as
-the kernel can, does everything of workloads.py on it, and does it again, twice in each guest; iotrace records each. DIR
-gets a capture of each, KERNEL-FS/WORKLOAD-N. With --pack tables captures, requests and io of all captures in DIR become
-three files below OUT/tables, as in a release (`androstep release` makes one of DIR, of a file for each capture).
+Each of KERNELS gets a new ext4 and a new F2FS, made and mounted as Android does as far as the kernel can, does
+everything of workloads.py on it, and does it again, twice in each guest; iotrace records each. DIR gets a capture of
+each, KERNEL-FS/WORKLOAD-N. With --pack tables captures, requests and io of all captures in DIR become a file for each
+device below OUT/tables: a release with fewer files than `androstep release`, which makes one for each capture.
 
 Needs what tests/harness/guest.py needs for arm64, no root, and an hour. What was recorded is kept.
 """
@@ -88,18 +88,19 @@ def record(name: str, made: Made, rounds: range, out: Path) -> None:
 
 
 def pack(captures: Path, out: Path) -> None:
-    """The tables of all captures as one file each; their times begin at 0."""
+    """The tables of all captures, those of a device in one file each; their times begin at 0."""
     with tempfile.TemporaryDirectory(prefix="androstep-kernels-") as scratch:
-        released = release(sorted(captures.glob("*/*")), Path(scratch) / "released", shift_times=True)
-        tables = parquet.tables(released)
+        tables = parquet.tables(release(sorted(captures.glob("*/*")), Path(scratch) / "released", shift_times=True))
+        devices = tables["captures"].select("capture_id", of_device="device").collect()
         for name in PACKED:
+            table = schema.table(name)
             rows = tables[name].collect().with_columns(pl.col(pl.Enum).cast(pl.String))
             order = [column for column in ORDER if column in rows.columns]
-            place = out / parquet.DIRECTORY / name / "kernels.parquet"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            table = schema.table(name)
-            options = parquet.options(parquet.released(table)) | {"row_group_size": ROWS}
-            pq.write_table(rows.sort(order).to_arrow().cast(parquet.arrow(table)), place, **options)
+            for (device,), part in rows.sort(order).join(devices, on="capture_id").group_by("of_device"):
+                place = out / parquet.DIRECTORY / name / f"{device}.parquet"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                written = part.drop("of_device").to_arrow().cast(parquet.arrow(table))
+                pq.write_table(written, place, **parquet.options(parquet.released(table)) | {"row_group_size": ROWS})
 
 
 def main() -> None:
