@@ -55,7 +55,7 @@ def files(
     numbers = incarnations(events, lives, lost or Losses())
     events = _numbered(events, numbers)
     moves = _moves(events)
-    ups = pl.concat([_places(moves, events), _places_before(snapshot_files, events)], how="diagonal_relaxed")
+    ups = pl.concat([_places(moves), _places_before(snapshot_files, events)], how="diagonal_relaxed")
     ups = ups.sort("order", maintain_order=True)
     tops = pl.concat([roots.select("dev", ino="root"), *map(_tops, snapshot_files)], how="vertical_relaxed").unique()
     stated = _statements(moves).with_row_index("statement")
@@ -181,7 +181,7 @@ def _statements(moves: pl.DataFrame) -> pl.DataFrame:
     return moves.filter(pl.col("enters") | came | ~came_ever | is_first)
 
 
-def _places(moves: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+def _places(moves: pl.DataFrame) -> pl.DataFrame:
     """Where directories were, from event to event: of which, segment, order, up_ino, up_incarnation, name.
 
     What a segment first tells to have left a place was there from the start of the segment on. Names are null where

@@ -179,6 +179,11 @@ class Owners:
         return calls.select(pl.struct("dev", "ino")).to_series().unique()
 
     @functools.cached_property
+    def _changed_later(self) -> pl.DataFrame:
+        """Who changed blocks that were on their way to the device below, of all."""
+        return pl.concat(self._later)
+
+    @functools.cached_property
     def _called(self) -> pl.DataFrame:
         """Whether each block was written by a call of direct I/O (`direct_writes.decided`), of all."""
         touched = pl.concat(self._touched).join(self._called_for, on="piece", maintain_order="left")
@@ -189,7 +194,7 @@ class Owners:
 
         What encrypts it on its way may have seen the one or the other.
         """
-        joined = blocks.join(pl.concat(self._later), on=["at", "file_block"], how="left", maintain_order="left")
+        joined = blocks.join(self._changed_later, on=["at", "file_block"], how="left", maintain_order="left")
         is_same = (pl.col("later_process") == pl.col("process")) & (pl.col("later_count") <= 1)
         is_late = pl.col("later_count").is_not_null() & ~is_same.fill_null(False)
         return joined.select(is_late=is_late).to_series()
