@@ -94,15 +94,14 @@ EVENTS = (
 )
 """What iotrace's presets live on (probes/iotrace/presets.c)."""
 
-_TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 _ALL_EVENTS = sorted({name for events in EVENTS for name in events.any_of})
 
 _QUERIES = {
-    "tracefs": f"for d in {' '.join(_TRACEFS)}; do [ -d $d/events/block ] && echo $d && break; done",
-    "events": f"for d in {' '.join(_TRACEFS)}; do "
+    "tracefs": f"for d in {' '.join(knowledge.TRACEFS)}; do [ -d $d/events/block ] && echo $d && break; done",
+    "events": f"for d in {' '.join(knowledge.TRACEFS)}; do "
     f"for e in {' '.join(_ALL_EVENTS)}; do [ -d $d/events/$e ] && echo $e; done; done",
-    "kprobes": f"for d in {' '.join(_TRACEFS)}; do [ -e $d/kprobe_events ] && echo $d; done",
+    "kprobes": f"for d in {' '.join(knowledge.TRACEFS)}; do [ -e $d/kprobe_events ] && echo $d; done",
     "btf": "[ -e /sys/kernel/btf/vmlinux ] && echo yes",
     **knowledge.QUERIES,
     "selinux": "getenforce",

@@ -9,7 +9,8 @@ from androstep_analysis.device.session.queries import query_all
 from androstep_analysis.device.session.shell import Shell
 from androstep_analysis.doctor import Finding
 
-_TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+"""Where tracefs may be, on Linux 4.1 and later and before."""
 
 _DIRTIED = ("writeback/writeback_dirty_folio", "writeback/writeback_dirty_page")
 _DIRECT = {
@@ -27,9 +28,9 @@ _FANOTIFY = (5, 17)
 QUERIES = {
     "release": "uname -r",
     "fanotify": "[ -d /proc/sys/fs/fanotify ] && echo yes",
-    "probes": f"for d in {' '.join(_TRACEFS)}; do "
+    "probes": f"for d in {' '.join(TRACEFS)}; do "
     "[ -e $d/kprobe_events ] && [ -e /sys/kernel/btf/vmlinux ] && echo $d; done",
-    "telling": f"for d in {' '.join(_TRACEFS)}; do for e in {' '.join(_EVENTS)}; do [ -d $d/events/$e ] && echo $e; "
+    "telling": f"for d in {' '.join(TRACEFS)}; do for e in {' '.join(_EVENTS)}; do [ -d $d/events/$e ] && echo $e; "
     "done; done",
     "filesystems": "while read -r source place type rest; do case $source in /dev/*) echo $type $place; esac; "
     "done </proc/mounts",
