@@ -345,12 +345,15 @@ done
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with recording, an earlier listing of the same boot, and the image after of a busy filesystem."""
+    """A directory with recording, an earlier listing of the same boot, and the image after of a busy filesystem.
+
+    A listing takes longer here than a number remains one file's: it may have a file that ends before the listing does.
+    """
     directory = tmp_path_factory.mktemp("busy")
     disk = directory / "disk"
-    loops.make_ext4(disk, ["-b", "4096"])
+    loops.make_ext4(disk, ["-b", "4096", "-N", "16000"])
     with loops.mounted(disk) as filesystem:
-        built.run(*work("cd $1; for i in $(seq 3000); do echo $i > old$i; done; sync", 1, filesystem.top))
+        built.run(*work("cd $1; for i in $(seq 10000); do echo $i > old$i; done; sync", 1, filesystem.top))
         with subprocess.Popen(work(COME_AND_GO, 1, filesystem.top)) as others:
             try:
                 built.run(built.program("extmap"), "-o", directory / "earlier.rec", filesystem.top)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import polars as pl
@@ -10,9 +11,10 @@ from support.blocks import DEV
 
 from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link.evidence import incarnations
+from androstep_analysis.link.evidence import incarnations, journals
 
 OFFSET = 10**18
 SECOND = 10**9
@@ -132,3 +134,45 @@ def test_one_creation_alone_tells_no_clock():
     assert told(image((12, 7, MADE)), TRACED, offset=None) == {(12, 7): 2}
     two = image((12, 7, MADE), (14, 9, 161 * SECOND))  # they disagree: one of them, or both, are later files
     assert told(two, TRACED, offset=None) == {(12, 7): 2, (14, 9): 2}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_file_in_the_journal_is_never_taken_for_another_of_its_number(seed):
+    """One number, given again and again. Of each file the journal may have its generation and when it was created.
+
+    That time is of the tick before, or of one before that where a CPU was busy; some files come before the trace, some
+    after it, and the journal's files may be those of the image.
+    """
+    draw = random.Random(seed)
+    tick = draw.choice([1_000_000, 4_000_000, 10_000_000])
+    born, rows, files = FIRST - draw.randrange(SECOND), [], []
+    for generation in range(draw.randrange(2, 30)):
+        created = born // tick * tick - tick * draw.choice([0, 0, 0, 1])
+        ended = born + int(10 ** draw.uniform(4, 9))
+        is_traced = ended >= FIRST and born <= LAST
+        if is_traced:
+            rows.append((12, len(rows), born if born >= FIRST else None, ended if ended <= LAST else None))
+        files.append((generation, created, len(rows) - 1 if is_traced else None))
+        born = ended + int(10 ** draw.uniform(3, 7))
+    traced = lives(*rows).with_columns(end_ns="deleted_ns")
+    seen = image(*((12, generation, created) for generation, created, _ in files if draw.random() < 0.7))
+    journal = Journal(
+        commits=pl.DataFrame(), blocks=pl.DataFrame(), extents=schema.empty("extents"), files=seen.files,
+        times=seen.times,
+    )  # fmt: skip
+    staging = Staging("test", {}, FIRST, LAST, clock="mono", realtime_offset_ns=OFFSET)
+    imaged = schema.empty("files").select("dev", "ino", "generation", "incarnation")
+    answer = journals.incarnations(journal, imaged, traced, staging, 0)
+    true = {generation: number for generation, _, number in files}
+    proven = answer.filter(pl.col("incarnation") < len(rows)).select("generation", "incarnation").rows()
+    assert [(generation, number) for generation, number in proven if true[generation] != number] == []
+    creations = [created for _, created, _ in files]
+    alone = {
+        generation
+        for generation, created, number in files
+        if number is not None
+        and rows[number][2] is not None
+        and generation in seen.files["generation"]
+        and sum(abs(other - created) <= 2 * incarnations.LAG_NS for other in creations) == 1
+    }
+    assert alone <= {generation for generation, _ in proven}

@@ -54,8 +54,7 @@ class Journal:
     commit of from_transaction to the end of that of to_transaction.
 
     `files`: table `files` (source journal, incarnation 0), a row per inode and generation, with the last known names;
-    `times`: for the same ino and generation, created_epoch_ns (null: unknown), first_epoch_ns and last_epoch_ns (the
-    first and last commit that shows it), deleted_epoch_ns (the commit that shows it deleted; null: none).
+    `times`: for the same ino and generation, created_epoch_ns (null: unknown).
     """
 
     commits: pl.DataFrame
@@ -121,7 +120,7 @@ def _journal(log: Log, image: Image, superblock: Superblock, filesystem: Filesys
         blocks=_blocks(log, superblock, filesystem, states, claimed, owner, first_inos),
         extents=_extents(log, superblock, states, claimed, dev),
         files=_files(states, lives, names, dev),
-        times=_times(log, states, lives),
+        times=_times(states, lives),
         losses=_losses(log, stopped or not is_complete),
     )
 
@@ -252,37 +251,11 @@ def _files(states: np.ndarray, lives: np.ndarray, names: pl.DataFrame, dev: int)
     return table.with_columns(identity["ino"]).sort("ino", "generation")
 
 
-def _times(log: Log, states: np.ndarray, lives: np.ndarray) -> pl.DataFrame:
-    epoch = pl.Series(_epochs(log))
-    follows = states["next_order"] != NEVER
-    following = np.minimum(np.arange(len(states)) + 1, max(len(states) - 1, 0))
-    replaced = follows & (states["generation"][following] != states["generation"])
-    gone = np.where(states["links"] == 0, states["order"], np.where(replaced, states["next_order"], NEVER))
-    table = (
-        pl.DataFrame(
-            {
-                "life": lives,
-                "ino": states["ino"],
-                "generation": states["generation"].astype(np.int64),
-                "created": pl.Series(states["created_ns"]).set(pl.Series(~states["has_created"]), None),
-                "first": states["order"],
-                "last": states["last_order"],
-                "gone": pl.Series(gone).set(pl.Series(gone == NEVER), None),
-            }
-        )
-        .group_by("life", "ino", "generation")
-        .agg(
-            pl.col("created").first().alias("created_epoch_ns"),
-            *(pl.col("first").min(), pl.col("last").max(), pl.col("gone").min()),
-        )
-        .sort("ino", "generation")
-    )
-    return table.select(
-        *("ino", "generation", "created_epoch_ns"),
-        first_epoch_ns=epoch.gather(table["first"]),
-        last_epoch_ns=epoch.gather(table["last"]),
-        deleted_epoch_ns=epoch.gather(table["gone"]),
-    )
+def _times(states: np.ndarray, lives: np.ndarray) -> pl.DataFrame:
+    created = pl.Series(states["created_ns"]).set(pl.Series(~states["has_created"]), None)
+    generation = states["generation"].astype(np.int64)
+    rows = pl.DataFrame({"life": lives, "ino": states["ino"], "generation": generation, "created_epoch_ns": created})
+    return rows.unique("life", keep="first", maintain_order=True).drop("life").sort("ino", "generation")
 
 
 def _blocks(

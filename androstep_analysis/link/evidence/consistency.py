@@ -59,9 +59,6 @@ TOLERATED = 0.05
 CLOCK_NS = 1_000_000_000
 """How far CLOCK_REALTIME may have been set during a recording that does not tell, for which no image is refused."""
 
-LAG_NS = 100_000_000
-"""How late the clock that filesystems take times from may be: it ticks, and a guest's CPU may not get to it."""
-
 SLEW = 5e-4
 """How much faster or slower CLOCK_REALTIME may run than the trace's clock (adjtimex(2): 500 ppm)."""
 
@@ -323,7 +320,7 @@ def _clock(staging: Staging) -> tuple[int, bool]:
     """`_Trace.slack_ns` and `_Trace.clock_may_be_set`."""
     if staging.realtime_offset_ns is None or staging.first_ns is None or staging.last_ns is None:
         return incarnations.TICK_NS, False  # then the files themselves tell the offset
-    slack = LAG_NS + int(SLEW * (staging.last_ns - staging.first_ns))
+    slack = incarnations.LAG_NS + int(SLEW * (staging.last_ns - staging.first_ns))
     if staging.realtime_moved_ns is None:
         return slack, True
     return slack + abs(staging.realtime_moved_ns), False
@@ -582,16 +579,22 @@ def _births_after(one: Snapshot, trace: _Trace, *, is_later: bool) -> Iterator[C
     """Files that were created in the trace and not deleted there, by the time of creation of those of their number.
 
     None that is there shows an older image, unless it is known that it `is_later` and only lacks what was not yet
-    written out.
+    written out. A listing that was made while files came and went may have a file that had ended when it did.
     """
-    lives = trace.lives.filter(pl.col("created_ns").is_not_null()).sort("ino", "incarnation")
-    lives = lives.unique("ino", keep="last", maintain_order=True).filter(pl.col("deleted_ns").is_null())
+    lives = trace.lives.filter(pl.col("created_ns").is_not_null())
+    is_last = pl.col("incarnation") == pl.col("incarnation").max().over("ino")
+    listed_from = pl.lit(incarnations.listed_from(one, trace.staging), pl.Int64)
+    lives = lives.with_columns(
+        is_last=is_last & pl.col("deleted_ns").is_null(), is_of_listing=(pl.col("end_ns") >= listed_from)
+    ).filter(pl.col("is_last") | pl.col("is_of_listing"))
     offset = pl.lit(trace.offset, pl.Int64)
     times = one.times.unique("ino").select("ino", created_ns=pl.col("created_epoch_ns") - offset, is_there=pl.lit(True))
-    rows = lives.select("ino", born_ns="created_ns").join(times, on="ino", how="left")
-    end = trace.staging.last_ns or 0
     off = pl.col("created_ns") - pl.col("born_ns")
-    agreeing = rows.filter(off.abs() <= trace.slack_ns).height
+    rows = lives.select("ino", "is_last", born_ns="created_ns").join(times, on="ino", how="left")
+    is_agreeing = (off.abs() <= trace.slack_ns).fill_null(False).any().over("ino")
+    agreeing = rows.filter(is_agreeing)["ino"].n_unique()
+    rows = rows.filter("is_last", ~is_agreeing)
+    end = trace.staging.last_ns or 0
     # Younger than the recording's is what was created since; older, or of a time between, is another file.
     differs = (off < -trace.slack_ns) | ((off > trace.slack_ns) & (pl.col("created_ns") <= end))
     is_beyond = off.abs() > trace.limit_ns
@@ -637,6 +640,9 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     ends = trace.lives.select("ino", "incarnation", "end_ns")
     if is_after:
         points = points.join(ends, on=["ino", "incarnation"], how="left").filter(pl.col("end_ns").is_null())
+        listed_from = incarnations.listed_from(one, trace.staging)
+        if listed_from is not None:  # what changed while it was listed may be in it or not
+            points = points.filter(pl.col("valid_from_ns") < listed_from)
     else:
         points = points.filter(pl.col("incarnation") == (points["incarnation"].min() if points.height else 0))
     statement = "blocks that the trace states to be of one file belong to another, or to no file, in it"

@@ -12,6 +12,9 @@ from androstep_analysis.link.evidence.snapshots import Snapshot
 TICK_NS = 20_000_000
 """How far an inode's time stamps may lag behind the clock: the kernel takes them from its last tick (HZ >= 100)."""
 
+LAG_NS = 100_000_000
+"""How late the clock that filesystems take times from may be: it ticks, and a guest's CPU may not get to it."""
+
 _FILE = ["dev", "ino", "generation"]
 
 
@@ -72,7 +75,7 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, stagin
     ever = pl.Series([None] * files.height, dtype=pl.Int64)
     is_lost = staging.lost.between(files["born_ns"] - TICK_NS, ever, files["dev"], "fs_events")
     is_undeleted = ~pl.lit(is_lost) & pl.col("gone_ns").is_null()
-    cannot_follow = (created < last_ns - TICK_NS) | (pl.col("born_ns") < pl.lit(_listed_from(after, staging), pl.Int64))
+    cannot_follow = (created < last_ns - TICK_NS) | (pl.col("born_ns") < pl.lit(listed_from(after, staging), pl.Int64))
     number = (
         pl.when((latest == 0) & is_older.fill_null(False))
         .then(0)
@@ -83,7 +86,7 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, stagin
     return files.select(*_FILE, incarnation=number.cast(pl.Int32))
 
 
-def _listed_from(after: Snapshot, staging: Staging) -> int | None:
+def listed_from(after: Snapshot, staging: Staging) -> int | None:
     """When `after` began to be listed, in the trace's clock; None if the events do not certainly go on to its end."""
     if isinstance(after, Filesystem) or staging.first_ns is None or staging.last_ns is None:
         return None

@@ -12,6 +12,7 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link.evidence.incarnations import LAG_NS
 
 _FILE = ["dev", "ino", "generation"]
 
@@ -59,28 +60,25 @@ def incarnations(
 
     `imaged` (dev, ino, generation, incarnation) numbers the files that the images hold, `lives`
     (`tracepoints.lives`) those of the trace; `late_ns` as `extents` has it. A file of an image's generation is that
-    file. Another is the one that bore the number in the trace when the journal first shows it, if it is the only one
-    then and the capture's clock is known; else a file of its own.
+    file. Another is the one that the trace created with its number at its time of creation, if that is one alone; else
+    a file of its own. The time of a commit tells nothing here: a transaction holds what was so when it was locked, and
+    its time stamp may be that of a tick before, or of much later.
     """
     seen = journal.files.select(_FILE).unique(maintain_order=True)
-    first = journal.times.select("ino", "generation", "first_epoch_ns")
-    same = imaged.rename({"incarnation": "same"})
-    seen = seen.join(first, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
-    seen = seen.join(same, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
     offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
-    seen = seen.with_columns(first_ns=pl.col("first_epoch_ns") - offset).sort("first_ns", *_FILE, nulls_last=True)
-    seen = seen.with_columns(least_ns=pl.col("first_ns") - late_ns)
-    born = lives.drop_nulls("created_ns").select("dev", "ino", "created_ns", "end_ns", at="incarnation")
-    seen = seen.join_asof(
-        born.sort("created_ns"), left_on="least_ns", right_on="created_ns", by=["dev", "ino"], check_sortedness=False
-    )
-    lived = pl.col("first_ns") <= pl.col("end_ns").fill_null(pl.col("first_ns"))
-    alone = pl.len().over("dev", "ino", "at") == 1
+    created = journal.times.select("ino", "generation", created_ns=pl.col("created_epoch_ns") - offset)
+    same = imaged.rename({"incarnation": "same"})
+    seen = seen.join(created, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
+    seen = seen.join(same, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
+    born = lives.drop_nulls("created_ns").select("dev", "ino", born_ns="created_ns", at="incarnation")
+    late = pl.col("born_ns") - pl.col("created_ns")
+    matching = seen.filter(pl.col("same").is_null()).join(born, on=["dev", "ino"])
+    matching = matching.filter(late.is_between(-late_ns, LAG_NS)).select(*_FILE, "at")
+    matching = matching.filter((pl.len().over(_FILE) == 1) & (pl.len().over("dev", "ino", "at") == 1))
+    seen = seen.join(matching, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
     taken = pl.concat([imaged.select("dev", "ino", "incarnation"), lives.select("dev", "ino", "incarnation")])
     taken = taken.group_by("dev", "ino").agg(pl.col("incarnation").max().alias("latest"))
-    seen = seen.join(taken, on=["dev", "ino"], how="left", maintain_order="left").with_columns(
-        at=pl.when(pl.col("same").is_null() & lived.fill_null(False) & alone).then("at")
-    )
+    seen = seen.join(taken, on=["dev", "ino"], how="left", maintain_order="left").sort("created_ns", *_FILE)
     matched = pl.coalesce("same", "at")
     own = pl.col("latest").fill_null(0) + 1 + matched.is_null().cast(pl.Int32).cum_sum().over("dev", "ino")
     return seen.select(*_FILE, incarnation=pl.coalesce(matched, own).cast(pl.Int32))
