@@ -69,6 +69,7 @@ KERNELS = {
     "arm64-6.12-16k": Wanted("trixie", "arm64", 16384),
     "arm64-sid": Wanted("sid", "arm64"),
     "arm64-sid-16k": Wanted("sid", "arm64", 16384),
+    "amd64-6.1": Wanted("bookworm"),
     "amd64-6.12": Wanted("trixie"),
 }
 """The generations of kernels that Android has, or will have: Debian's are configured much like them."""

@@ -356,6 +356,22 @@ def test_f2fs_maps_blocks_for_direct_and_read_but_no_holes_and_no_failures():
     assert held(events) == [(500, 3, "data", None, 12, 5, 1000, None)]
 
 
+def test_of_what_a_direct_write_asks_for_at_once_only_the_first_block_lies_where_it_says():
+    """Another file's pages got the blocks between; the write then asks for each run of blocks that lies together."""
+    events = fs_events(
+        born(12), born(13), ("f2fs_direct_IO_enter", {"ino": 12}), ("f2fs_write_begin", {"ino": 13}),
+        submit(13, 0, 502), submit(13, 1, 503),
+        mapped(12, 5, 500, 6), mapped(12, 5, 500, 2), mapped(12, 7, 504, 4),
+    )  # fmt: skip
+    said = [row[:6] for row in held(events) if row[-1] is None]
+    assert said == [
+        (500, 1, "data", None, 12, 5), (501, 1, "data", None, 12, 6), (502, 1, "data", None, 13, 0),
+        (503, 1, "data", None, 13, 1), (504, 4, "data", None, 12, 7),
+    ]  # fmt: skip
+    whole = fs_events(born(12), ("f2fs_direct_IO_enter", {"ino": 12}), mapped(12, 5, 500, 6), mapped(12, 5, 500, 6))
+    assert {row[:6] for row in held(whole)} == {(500, 6, "data", None, 12, 5)}
+
+
 def test_a_number_of_f2fs_is_another_file_only_if_its_creation_succeeded():
     events = fs_events(born(12), ("f2fs_new_inode", {"ino": 12, "error": -28}), born(12))
     lives = tracepoints.lives(events)
