@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,8 @@ class Recording:
     page_bytes: int = 4096
     root: str = ""
     """The encrypted directory in which the workload ran."""
+    first_byte: int = 0
+    """Where on the disk the filesystem begins."""
     _io_of: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @cached_property
@@ -125,7 +128,20 @@ class Recording:
 
     @cached_property
     def _layout(self) -> layout.Layout:
-        return layout.LAYOUTS[self.fs_type](self.directory / "disk.img", self.page_bytes // devlog.SECTOR_BYTES)
+        found = layout.LAYOUTS[self.fs_type](self.filesystem, self.page_bytes // devlog.SECTOR_BYTES)
+        first = self.first_byte // devlog.SECTOR_BYTES
+        return found._replace(of_place=lambda sector: found.of_place(sector - first))
+
+    @cached_property
+    def filesystem(self) -> Path:
+        """A file with the filesystem at the end, alone."""
+        disk = self.directory / "disk.img"
+        if not self.first_byte:
+            return disk
+        alone = self.directory / "alone.img"
+        run = ("bs=1M", f"skip={self.first_byte >> 20}", "conv=sparse", "status=none")
+        subprocess.run(["dd", f"if={disk}", f"of={alone}", *run], check=True)
+        return alone
 
     @cached_property
     def _opened(self) -> content.Opened | None:
@@ -176,7 +192,7 @@ class Recording:
         return self._image(self.directory / "disk.img", "image_after")
 
     def _image(self, path: Path, source: str) -> Filesystem:
-        return link.classified(fs.read(path, dev=self.fs_dev, source=source))
+        return link.classified(fs.read(path, dev=self.fs_dev, source=source, offset_bytes=self.first_byte))
 
     @cached_property
     def names(self) -> entries.Entries | None:

@@ -114,6 +114,7 @@ def _besides(kernel: Wanted) -> dict[str, Made]:
         "ext4-fscrypt": ext4._replace(mkfs=stable, encrypted="secret"),
         "f2fs-fscrypt": f2fs._replace(encrypted="secret"),
         "f2fs-dm-crypt": f2fs._replace(mapped=PLAIN),
+        "f2fs-partition": f2fs._replace(first_byte=1 << 20),
         "vfat": Made("vfat", kernel=kernel),
         "exfat": Made("exfat", kernel=kernel),
     }
@@ -160,7 +161,7 @@ def opened(name: str, directory: Path) -> Recording:
     """The recording as `make` left it."""
     made = ALL[name]
     mark_byte = (host if made.on_host else guest).MARK_BYTE
-    return Recording(directory, made.fs_type, mark_byte, made.kernel.page_bytes, made.encrypted)
+    return Recording(directory, made.fs_type, mark_byte, made.kernel.page_bytes, made.encrypted, made.first_byte)
 
 
 def iotrace(made: Made) -> Path:

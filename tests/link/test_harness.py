@@ -103,7 +103,7 @@ def by_another_tool(recording: judge.Recording) -> Iterator[str]:
     )  # fmt: skip
     last = pages.group_by("ino", "lblk").agg(pl.col("sector").sort_by("ts").last()).sort("ino", "lblk")
     asked = "".join(f"bmap <{ino}> {page}\n" for ino, page, _ in last.iter_rows())
-    command = ["debugfs", "-f", "-", recording.directory / "disk.img"]
+    command = ["debugfs", "-f", "-", recording.filesystem]
     answer = subprocess.run(command, check=True, input=asked, capture_output=True, text=True).stdout
     # Blocks that were allocated again and not written since are "(uninit)"; holes are 0.
     blocks = [line for line in answer.splitlines() if not line.startswith("debugfs")]
@@ -113,6 +113,7 @@ def by_another_tool(recording: judge.Recording) -> Iterator[str]:
     if len(compared) < last.height // 2:
         yield f"debugfs maps {len(compared)} of {last.height} pages"
     for (ino, page, sector), block in compared:
+        sector -= recording.first_byte // 512
         if sector // 8 != block:
             yield f"page {page} of inode {ino} was written to block {sector // 8}, debugfs has it in {block}"
 

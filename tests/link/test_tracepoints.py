@@ -286,17 +286,31 @@ def test_at_each_place_and_time_the_latest_statement_holds(seed):
     assert got == {key: value for key, value in want.items() if value is not None}
 
 
-def test_writeback_of_a_disk_is_of_the_only_filesystem_on_it():
-    disk, partition, other = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
-    events = fs_events(
-        ("writeback_dirty_folio", {"ino": 12, "page": 0, "dev": disk}), ("ext4_evict_inode", {"ino": 12})
-    )
+DISK, FIRST_PART, SECOND_PART = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
+
+
+@pytest.mark.parametrize(
+    ("parts", "dirtied_on"),
+    [
+        ([FIRST_PART], [FIRST_PART] * 4),
+        ([FIRST_PART, DISK], [FIRST_PART] * 4),
+        ([DISK], [DISK] * 4),
+        ([FIRST_PART, SECOND_PART], [SECOND_PART]),
+    ],
+    ids=["one", "one, and the table of partitions", "the whole disk", "several"],
+)
+def test_what_writeback_tells_of_a_disk_is_of_a_filesystem_on_it(parts, dirtied_on):
+    """Of several it is the one of whose inode the same thread spoke right before."""
+    dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK, "tid": 7}
+    wrote = "ext4_da_write_begin", {"ino": 12, "dev": SECOND_PART, "offset_bytes": 0, "nr_bytes": 4096, "tid": 7}
+    by_other = dirtied[0], dirtied[1] | {"tid": 8}
+    of_other = wrote[0], wrote[1] | {"ino": 13}
+    events = fs_events(dirtied, wrote, dirtied, by_other, of_other, dirtied)
     types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
-    requests = pl.DataFrame({"dev": [disk, disk], "part_dev": [partition, other]}, schema=types)
-    assert tracepoints.on_filesystems(events.lazy(), requests[:1].lazy()).collect()["dev"].to_list() == [partition, DEV]
-    assert tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()["event"].to_list() == [
-        "ext4_evict_inode"
-    ]
+    requests = pl.DataFrame({"dev": [DISK] * len(parts), "part_dev": parts}, schema=types)
+    told = tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()
+    assert told.filter(pl.col("event") == dirtied[0])["dev"].to_list() == dirtied_on
+    assert told.filter(pl.col("event") == wrote[0])["dev"].to_list() == [SECOND_PART] * 2
 
 
 # ------------------------------------------------------------------------------------------------------------ F2FS
