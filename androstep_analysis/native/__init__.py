@@ -73,7 +73,11 @@ def library() -> ctypes.CDLL:
         ("strings_bytes", ctypes.c_size_t, (ctypes.c_void_p,)),
         ("strings_copy", None, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),
         ("table_present", ctypes.c_size_t, (ctypes.c_void_p, ctypes.c_size_t)),
-        ("table_copy", None, (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)),
+        (
+            "table_copy",
+            ctypes.c_size_t,
+            (*[ctypes.c_void_p, ctypes.c_size_t] * 2, *[ctypes.c_void_p] * 2),
+        ),
     )
     return loaded
 
@@ -168,9 +172,14 @@ class Table:
 
     def clear(self) -> None:
         """Back to no rows; the strings stay."""
+        self.keep(np.empty(0, np.int64))
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> None:
+        """Only the rows of these numbers, which ascend; the strings stay."""
         for column, values in zip(self.columns, self._values, strict=True):
-            values[: self.rows] = _KINDS[column.dtype][2]
-        self._c.rows = 0
+            values[: len(kept)] = values[kept]
+            values[len(kept) : self.rows] = _KINDS[column.dtype][2]
+        self._c.rows = len(kept)
 
     def fill(self, frame: pl.DataFrame) -> None:
         """Puts the rows of `frame`, which are as the table's columns and at most its capacity, in place of all."""
@@ -191,24 +200,27 @@ class Table:
         number = next(number for number, column in enumerate(self.columns) if column.name == name)
         return self._values[number][: self.rows]
 
-    def arrow(self) -> pa.Table:
-        """A copy of the rows, with strings and enums dictionary-encoded (int32 numbers), as `Spool.append` takes it."""
+    def arrow(self, order: npt.NDArray[np.int64] | None = None) -> pa.Table:
+        """A copy of the rows, with strings and enums dictionary-encoded (int32 numbers), as `Spool.append` takes it.
+
+        With `order` it is of the rows of these numbers, in this order.
+        """
         texts = self.strings.array()
-        arrays = [self._array(number, texts) for number in range(len(self.columns))]
+        arrays = [self._array(number, texts, order) for number in range(len(self.columns))]
         return pa.table(arrays, names=[column.name for column in self.columns])
 
-    def _array(self, number: int, texts: pa.StringArray) -> pa.Array[Any]:
+    def _array(self, number: int, texts: pa.StringArray, order: npt.NDArray[np.int64] | None) -> pa.Array[Any]:
         """A copy of a column in memory that is used again and again: new pages cost more than the copy."""
-        column, rows = self.columns[number], self.rows
+        column, rows = self.columns[number], self.rows if order is None else len(order)
         dtype = _DICTIONARY if column.dtype in _TEXTS else column.arrow
-        present = library().table_present(self.pointer, number)
-        if not present:
+        if not library().table_present(self.pointer, number):
             return _nulls(dtype, self.capacity).slice(0, rows)
         plain = pa.int32() if column.dtype in _TEXTS else column.arrow
         pool = pa.system_memory_pool()  # Arrow's own gives memory back at once and asks for it again
         values = pa.allocate_buffer(-(-rows * plain.bit_width // 8), memory_pool=pool)
         bits = pa.allocate_buffer(-(-rows // 8), memory_pool=pool)
-        library().table_copy(self.pointer, number, values.address, bits.address)
+        numbers = None if order is None else order.ctypes.data
+        present = library().table_copy(self.pointer, number, numbers, rows, values.address, bits.address)
         array: Any = pa.Array.from_buffers(plain, rows, [None if present == rows else bits, values], rows - present)
         if column.dtype in _TEXTS:
             words = texts if column.dtype == "string" else _texts(column.values)

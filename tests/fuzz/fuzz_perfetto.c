@@ -9,23 +9,15 @@ API bool perfetto_names(struct perfetto *trace, const struct versions *versions)
 API int perfetto_decode(struct perfetto *trace, const uint8_t *data, size_t length, unsigned flags,
                         struct output *output, size_t *used);
 API const char *perfetto_counted(const struct perfetto *trace, unsigned number, uint64_t *count);
-API void perfetto_drop_rows(struct table *table, size_t rows);
 API const void *perfetto_tasks(struct perfetto *trace, size_t *rows);
 
 enum { IS_FINAL = 1, IS_INNER = 2, NOTES = 16, NO_ACTIONS = 0, ACTIONS = 1 };
 
-static void make_room(struct input *input, struct output *output)
+static void make_room(struct output *output)
 {
-    for (size_t number = 1; number < NR_TABLES; number++) {
-        struct table *table = output->tables[number];
-        size_t rows = table ? table->rows : 0;
-
-        if (!rows)
-            continue;
-        if (rows < table->capacity)
-            rows = input_choose(input, rows + 1);
-        perfetto_drop_rows(table, rows);
-    }
+    for (size_t number = 1; number < NR_TABLES; number++)
+        if (output->tables[number])
+            table_clear(output->tables[number]);
 }
 
 // Decodes a piece to its end, and what it holds packed as if it were not.

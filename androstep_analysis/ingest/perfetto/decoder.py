@@ -120,7 +120,6 @@ def _library() -> ctypes.CDLL:
         ("perfetto_counted", text, (handle, number, ctypes.POINTER(ctypes.c_uint64))),
         ("perfetto_packets", ctypes.POINTER(ctypes.c_uint64), (handle,)),
         ("perfetto_totals", ctypes.POINTER(Totals), (handle,)),
-        ("perfetto_drop_rows", None, (handle, size)),
         ("perfetto_tasks", handle, (handle, ctypes.POINTER(size))),
     )
 
@@ -303,16 +302,13 @@ class Decoder:
         table = self.tables[name]
         times = table.column("ts_ns")
         order = np.argsort(times, kind="stable")
-        for column in table.columns:
-            values = table.column(column.name)
-            values[:] = values[order]
-        rows = len(times) if until_ns is None else int(np.searchsorted(times, until_ns))
+        rows = len(times) if until_ns is None else int(np.searchsorted(times, until_ns, sorter=order))
         if until_ns is not None and 2 * rows < table.capacity and 2 * table.rows > table.capacity:
             rows = len(times)
         if not rows:
             return None
-        taken = table.arrow().slice(0, rows)
-        _library().perfetto_drop_rows(table.address, rows)
+        taken = table.arrow(order[:rows])
+        table.keep(np.sort(order[rows:]))
         return taken
 
     # --- results -----------------------------------------------------------------------------------------------------
