@@ -30,7 +30,7 @@ _DONE, _FULL, _COMPRESSED = range(3)
 _IS_FINAL, _IS_INNER = 1, 2
 _DEFLATE, _ZSTD = 50, 133
 _NOTES = 4096
-_ROWS = 1 << 17
+_ROWS = 1 << 16
 _INFLATED_BYTES = 4 << 20
 
 _NOTE = np.dtype(

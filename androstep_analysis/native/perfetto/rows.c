@@ -8,8 +8,6 @@
 
 void take_value(struct perfetto *trace, uint8_t role, const struct field *field)
 {
-    struct value *value;
-
     if (role >= FIRST_COUNTER) {
         if (field->type == WIRE_VARINT && trace->nr_samples < MAX_EVENT_FIELDS) {
             trace->samples[trace->nr_samples].counter = role - FIRST_COUNTER;
@@ -21,11 +19,7 @@ void take_value(struct perfetto *trace, uint8_t role, const struct field *field)
         return;
     while (role >= SLOT_argument0 && role < SLOT_argument5 && trace->has[role]) // a repeated field: the next of them
         role++;
-    value = &trace->values[role];
-    value->number = field->value;
-    value->text.at = value->text.end = NULL;
-    if (field->type == WIRE_BYTES)
-        value->text = field->bytes;
+    trace->values[role] = (struct value){field->value, field->bytes};
     if (!trace->has[role]) {
         trace->has[role] = true;
         trace->used[trace->nr_used++] = role;
