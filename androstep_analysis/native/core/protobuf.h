@@ -61,14 +61,15 @@ INLINED bool wire_field(struct wire *wire, uint32_t *number, struct field *field
     *number = (uint32_t)(key >> 3);
     field->type = key & 7;
     field->bytes = (struct wire){NULL, NULL};
-    if (field->type == WIRE_VARINT) {
+    if (field->type == WIRE_VARINT || field->type == WIRE_BYTES) {
         if (!wire_varint(&rest, &field->value))
             return false;
-    } else if (field->type == WIRE_BYTES) {
-        if (!wire_varint(&rest, &field->value) || field->value > (uint64_t)(rest.end - rest.at))
-            return false;
-        field->bytes = (struct wire){rest.at, rest.at + field->value};
-        rest.at = field->bytes.end;
+        if (field->type == WIRE_BYTES) {
+            if (field->value > (uint64_t)(rest.end - rest.at))
+                return false;
+            field->bytes = (struct wire){rest.at, rest.at + field->value};
+            rest.at = field->bytes.end;
+        }
     } else if (field->type == WIRE_FIXED64 || field->type == WIRE_FIXED32) {
         size_t size = field->type == WIRE_FIXED64 ? 8 : 4;
 
