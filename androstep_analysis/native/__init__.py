@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,15 @@ class Table:
             array = pa.DictionaryArray.from_arrays(array, words, safe=False)
         copied: pa.Array[Any] = array
         return copied
+
+
+def frame(columns: Mapping[str, npt.NDArray[np.generic]]) -> pl.DataFrame:
+    """A table of these columns; polars itself would import numpy.ma to make it, a twentieth of a second's work."""
+    arrays = {}
+    for name, values in columns.items():
+        buffer = pa.py_buffer(np.ascontiguousarray(values).data)
+        arrays[name] = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
+    return pl.DataFrame(pa.table(arrays))
 
 
 _TEXTS = ("string", "enum")

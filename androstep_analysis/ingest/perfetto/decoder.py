@@ -338,7 +338,7 @@ class Decoder:
         """What told names of threads: ts_ns, order, flags, tid (that was running), thread, comm, old_comm, step."""
         rows = np.concatenate(self._tasks) if self._tasks else np.zeros(0, _TASK)
         texts = pl.Series(self.strings.array().cast(pa.large_string()), dtype=pl.String)
-        frame = pl.DataFrame({name: np.ascontiguousarray(rows[name]) for name in _TASK.names or () if name != "unused"})
+        frame = native.frame({name: rows[name] for name in _TASK.names or () if name != "unused"})
         named = [
             texts.gather(frame[name].replace({0xFFFFFFFF: None})).alias(name) if len(texts) else frame[name]
             for name in ("comm", "old_comm")

@@ -31,7 +31,7 @@ from androstep_analysis.ingest import tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.native import Strings, Table, declared
+from androstep_analysis.native import Strings, Table, declared, frame
 
 PIECE_BYTES = 8 << 20
 LINE_BYTES = 64 << 20
@@ -303,7 +303,7 @@ def _tasks(handle: int, notes: Strings) -> pl.DataFrame:
     _native().strace_tasks(handle, count, *(values.ctypes.data for values in columns.values()))
     names = pl.DataFrame({"name": notes.array().to_pylist()}, {"name": pl.String}).with_row_index("comm")
     return (
-        pl.DataFrame(columns)
+        frame(columns)
         .join(names, on="comm", how="left", maintain_order="left")
         .filter(pl.col("tid") != _NO_INT32)
         .select("tid", pl.when(pl.col("parent") != _NO_INT32).then("parent"), "kind", comm="name")
