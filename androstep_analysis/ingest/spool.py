@@ -384,7 +384,8 @@ def _times(rows: pa.Table) -> npt.NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *map(_numbers, chunks)])
 
 
-# pyarrow imports pandas, a second's work, when it is given a number or a numpy array or asked for one: buffers pass without.
+# pyarrow imports pandas, a second's work, when it is given a number or a numpy array, or asked for one: buffers pass
+# without.
 
 
 def _numbers(array: Any) -> npt.NDArray[np.int64]:

@@ -65,20 +65,17 @@ def library() -> ctypes.CDLL:
         raise ImportError(
             f"{LIBRARY}: the decoders are not built ({error}); run `make setup` in the checkout"
         ) from None
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
     _declare(
         loaded,
-        ("strings_new", ctypes.c_void_p, ()),
-        ("strings_free", None, (ctypes.c_void_p,)),
-        ("strings_add", ctypes.c_uint32, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)),
-        ("strings_count", ctypes.c_size_t, (ctypes.c_void_p,)),
-        ("strings_bytes", ctypes.c_size_t, (ctypes.c_void_p,)),
-        ("strings_copy", None, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),
-        ("table_present", ctypes.c_size_t, (ctypes.c_void_p, ctypes.c_size_t)),
-        (
-            "table_copy",
-            ctypes.c_size_t,
-            (*[ctypes.c_void_p, ctypes.c_size_t] * 2, *[ctypes.c_void_p] * 2),
-        ),
+        ("strings_new", pointer, ()),
+        ("strings_free", None, (pointer,)),
+        ("strings_add", ctypes.c_uint32, (pointer, ctypes.c_char_p, size)),
+        ("strings_count", size, (pointer,)),
+        ("strings_bytes", size, (pointer,)),
+        ("strings_copy", None, (pointer, pointer, pointer)),
+        ("table_present", size, (pointer, size)),
+        ("table_copy", size, (pointer, size, pointer, size, pointer, pointer)),
     )
     return loaded
 

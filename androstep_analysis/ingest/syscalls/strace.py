@@ -175,9 +175,7 @@ class _Log:
             is_last = place + len(piece) >= source.size
             start, done = np.frombuffer(piece, np.uint8).ctypes.data, 0
             while True:
-                done += _native().strace_decode(
-                    handle, start + done, len(piece) - done, is_last, self._table.pointer
-                )
+                done += _native().strace_decode(handle, start + done, len(piece) - done, is_last, self._table.pointer)
                 if done == len(piece) or self._table.capacity - self._table.rows >= _ROWS_OF_A_LINE:
                     break
                 self._flush(handle)

@@ -1,9 +1,11 @@
-// Columns of a table as Arrow keeps them: values beside a bitmap of those that are there.
+// Columns of a table as Arrow keeps them: values beside a bitmap of those that
+// are there.
 #include <string.h>
 
 #include "core/table.h"
 
-// One bit for each row, from the least significant on. `is` is an expression of `row`.
+// One bit for each row, from the least significant on. `is` is an expression of
+// `row`.
 #define BITS(bits, rows, is)                                                                                           \
     for (size_t first = 0; first < (rows); first += 8) {                                                               \
         const size_t end = (rows) - first < 8 ? (rows) : first + 8;                                                    \
@@ -59,16 +61,23 @@ size_t table_present(const struct table *table, size_t column)
     }
 }
 
-// Copies `rows` rows of a column, those of the numbers in `order` or without it the first: numbers as they are, codes as
-// int32_t, bool as bits; `present` has a bit for each row with a value. Where strings and codes have none it is 0, so
-// that whoever looks up all numbers finds something. Returns how many rows have a value.
+// Copies `rows` rows of a column, those of the numbers in `order` or without it
+// the first: numbers as they are, codes as int32_t, bool as bits; `present` has
+// a bit for each row with a value. Where strings and codes have none it is 0,
+// so that whoever looks up all numbers finds something. Returns how many rows
+// have a value.
 API size_t table_copy(const struct table *table, size_t column, const int64_t *order, size_t rows, void *to,
                       uint8_t *present);
 
 // `to` gets the values of the rows, which may be of a narrower type.
 #define GATHER(to, values, order, rows)                                                                                \
-    for (size_t row = 0; row < (rows); row++)                                                                          \
-        (to)[row] = (values)[(order) ? (size_t)(order)[row] : row];
+    if (order) {                                                                                                       \
+        for (size_t row = 0; row < (rows); row++)                                                                      \
+            (to)[row] = (values)[(order)[row]];                                                                        \
+    } else {                                                                                                           \
+        for (size_t row = 0; row < (rows); row++)                                                                      \
+            (to)[row] = (values)[row];                                                                                 \
+    }
 
 static size_t count_bits(const uint8_t *bits, size_t rows)
 {
@@ -95,10 +104,11 @@ size_t table_copy(const struct table *table, size_t column, const int64_t *order
     } else {
         const uint32_t none = kind == KIND_CODE ? NO_CODE : none_32(kind);
         uint32_t *numbers = to;
-        if (kind == KIND_CODE)
+        if (kind == KIND_CODE) {
             GATHER(numbers, (const uint8_t *)values, order, rows)
-        else
+        } else {
             GATHER(numbers, (const uint32_t *)values, order, rows)
+        }
         BITS(present, rows, numbers[row] != none)
         if (kind == KIND_STRING || kind == KIND_CODE)
             for (size_t row = 0; row < rows; row++)
