@@ -21,8 +21,8 @@ static void make_room(struct output *output)
 }
 
 // Decodes a piece to its end, and what it holds packed as if it were not.
-static size_t decode_piece(struct perfetto *trace, struct input *input, struct output *output, const uint8_t *piece,
-                           size_t size, unsigned flags)
+static size_t decode_piece(struct perfetto *trace, struct output *output, const uint8_t *piece, size_t size,
+                           unsigned flags)
 {
     size_t place = 0, used, rows;
     int status = FULL;
@@ -40,7 +40,7 @@ static size_t decode_piece(struct perfetto *trace, struct input *input, struct o
                 size_t last = output->nr_notes;
 
                 output->nr_notes = 0;
-                decode_piece(trace, input, output, inner, note->length, IS_INNER | IS_FINAL);
+                decode_piece(trace, output, inner, note->length, IS_INNER | IS_FINAL);
                 output->nr_notes = last;
                 free(inner);
             }
@@ -48,7 +48,7 @@ static size_t decode_piece(struct perfetto *trace, struct input *input, struct o
         output->nr_notes = 0;
         place += used;
         if (status == FULL)
-            make_room(input, output);
+            make_room(output);
     }
     return place;
 }
@@ -70,7 +70,7 @@ static void decode(struct perfetto *trace, struct input input, struct output *ou
         free(rest);
         at += size;
         size += held;
-        done = decode_piece(trace, &input, output, piece, size, at == input.size ? IS_FINAL : 0);
+        done = decode_piece(trace, output, piece, size, at == input.size ? IS_FINAL : 0);
         held = size - done;
         rest = exact(piece + done, held);
         free(piece);
