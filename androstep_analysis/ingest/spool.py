@@ -379,11 +379,13 @@ def _taken(rows: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
 def _times(rows: pa.Table) -> npt.NDArray[np.int64]:
     """The numbers by which the rows are sorted."""
     column: Any = rows.columns[0]
-    chunks = [pc.fill_null(chunk, _UNTIMED) if chunk.null_count else chunk for chunk in column.chunks]
+    untimed = _array(np.array([_UNTIMED]))[0]
+    chunks = [pc.fill_null(chunk, untimed) if chunk.null_count else chunk for chunk in column.chunks]
     return np.concatenate([np.empty(0, np.int64), *map(_numbers, chunks)])
 
 
-# pyarrow imports pandas, a second's work, when it is given a numpy array or asked for one: buffers pass without.
+# pyarrow imports pandas, a second's work, when it is given a number or a numpy array, or asked for one: buffers pass
+# without.
 
 
 def _numbers(array: Any) -> npt.NDArray[np.int64]:
