@@ -43,6 +43,7 @@ cd /peer && /usr/bin/python3 -BSs -m adbd.machine {PORT} && cd / && umount /data
 """tracefs is not mounted: who wants it must find it. The address is the one that QEMU forwards to."""
 
 ANSWER_S = 2.0
+"""How long a guest that may not be up yet is waited for, before it is asked again."""
 
 
 def missing(wanted: Wanted) -> str | None:
@@ -60,10 +61,9 @@ def missing(wanted: Wanted) -> str | None:
 @needs("qemu")
 @contextlib.contextmanager
 def device(directory: Path, wanted: Wanted) -> Iterator[str]:
-    """The address of a device of arm64, with an ext4 on /data; it ends with the block.
+    """The address of a device of arm64, with an ext4 on /data, the disk.img of `directory`; it ends with the block.
 
-    Leaves in `directory`, which must be empty, disk.img with what is then in /data. Raises `RuntimeError` where the
-    guest does not come up, or does not go down.
+    `directory` must be empty. Raises `RuntimeError` where the guest does not come up.
     """
     further = directory / "further"
     _furnish(further, wanted.architecture)
@@ -126,7 +126,7 @@ def _until_up(qemu: subprocess.Popen[str], port: int, directory: Path) -> None:
     """Returns when an adbd answers there."""
     deadline = time.monotonic() + guest.PATIENCE_S
     while qemu.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError, Lost), _greeted(port):
+        with contextlib.suppress(OSError, Lost), _greeted(port, ANSWER_S):
             return
         time.sleep(0.2)
     if qemu.returncode is not None:
@@ -135,14 +135,14 @@ def _until_up(qemu: subprocess.Popen[str], port: int, directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def _greeted(port: int) -> Iterator[socket.socket]:
+def _greeted(port: int, patience_s: float) -> Iterator[socket.socket]:
     """A connection that the adbd has accepted."""
-    with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_S) as link:
+    with socket.create_connection(("127.0.0.1", port), timeout=patience_s) as link:
         link.sendall(Message(CNXN, VERSION, 4096, b"host::").packed(VERSION))
         receive(link)
         yield link
 
 
 def _power_off(port: int) -> None:
-    with _greeted(port) as link:
+    with _greeted(port, guest.PATIENCE_S) as link:
         link.sendall(Message(OPEN, 1, 0, b"reboot:\0").packed(VERSION))
