@@ -12,7 +12,7 @@ from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest import clock
-from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.spool import Spool, batches
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import evidence, extents, owner
 from androstep_analysis.link.evidence import consistency, filetype
@@ -122,7 +122,7 @@ def _owned(mapped: Iterator[pl.DataFrame], owners: owner.Owners, all_events: pl.
             waiting.put(len(firsts), part)
             firsts.append(int(part["at"][0]))
     parts = pl.Series(firsts, dtype=pl.Int64)
-    written_out = outs.table("outs").collect_batches(maintain_order=True, chunk_size=owner.BATCH)
+    written_out = batches(outs.table("outs"), owner.BATCH)
     for turns in owners.turns(all_events, written_out):
         of_part = turns.with_columns(part=parts.search_sorted(turns["piece"], "right").cast(pl.Int64) - 1)
         for (part,), rows in of_part.group_by("part"):

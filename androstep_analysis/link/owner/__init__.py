@@ -15,6 +15,7 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
+from androstep_analysis.ingest.spool import batches
 from androstep_analysis.link.extents import bio_pages
 from androstep_analysis.link.owner import authorship, direct_writes, handles, processes, turns
 from androstep_analysis.losses import Losses
@@ -103,7 +104,7 @@ class Owners:
         `fs_events` is the table with all its rows, `outs` what `prepared` said, in order of time.
         """
         taking = turns.Turns(self._told_of_devices(), self._page_bytes, self._tasks)
-        told = taking.told(fs_events).collect_batches(maintain_order=True, chunk_size=BATCH)
+        told = batches(taking.told(fs_events), BATCH)
         nothing = taking.told(schema.empty("fs_events").lazy()).collect()
         for events, written in _in_step(told, nothing, outs):
             yield self._without_reads(taking.follow(events, written))
