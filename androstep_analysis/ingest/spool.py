@@ -106,7 +106,7 @@ def spans(table: pl.LazyFrame, rows: int, order: str = "ts_ns") -> list[pl.Expr]
     only the row groups of a part are read. (`collect_batches` of polars reads far ahead of who takes the batches.)
     """
     value = pl.col(order)
-    edges = table.select(value).gather_every(rows).collect(engine="streaming")[order][1:].unique(maintain_order=True)
+    edges = table.select(value).gather_every(rows).collect(engine="streaming")[order].unique(maintain_order=True)[1:]
     since = [pl.lit(True), *(value >= edge for edge in edges)]
     until = [*(value < edge for edge in edges), pl.lit(True)]
     return [begin & end for begin, end in zip(since, until, strict=True)]

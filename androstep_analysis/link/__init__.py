@@ -25,8 +25,8 @@ from androstep_analysis.link.shelf import Shelf, on_disk
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
 
-_PART_SECTORS = 1 << 22
-"""Of how many sectors owners are decided at once: of half a million blocks of 4 KiB."""
+_PART_SECTORS = 1 << 21
+"""Of how many sectors owners are decided at once: of a quarter of a million blocks of 4 KiB."""
 
 AnySnapshot = TypeVar("AnySnapshot", Filesystem, Listing)
 

@@ -46,7 +46,7 @@ from androstep_analysis.ingest.spool import Spool, spans
 from androstep_analysis.link.requests import linker, rwbs
 from androstep_analysis.link.requests.linker import Linker
 
-WINDOW = 1 << 17
+WINDOW = 1 << 16
 """Requests of one window."""
 
 
