@@ -38,6 +38,7 @@ autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_title = "AndroStep"
 html_copy_source = False
 html_show_copyright = False

@@ -15,7 +15,7 @@ TABLES = """\
 
 <!-- Written by `make tables` from schemas/; do not edit. -->
 
-Begin with [requests](#requests) and with [io](#io), which has a row for each piece of a request, with its file and owner.
+Begin with [requests](#requests) and [io](#io), which has a row for each piece of a request, with its file and owner.
 Times are nanoseconds of the capture's own clock, sectors are 512 B, and `dev` is `major<<20|minor`. A column that may
 be null is null where the answer is not known. An enum's values are in the order in which they sort.
 [definitions.md](definitions.md) says what is counted of tables.
