@@ -63,7 +63,7 @@ figures: setup
 	$(BIN)/python tools/figures.py
 
 docs: setup
-	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs . build/site
+	$(BIN)/python -m sphinx -q -W --keep-going -E -b html -c docs . build/site
 	@echo 'The site is build/site/index.html.'
 
 truth: setup build/.test-programs probes-tests

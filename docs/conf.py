@@ -42,6 +42,8 @@ pygments_dark_style = "github-dark"
 html_title = "AndroStep"
 html_copy_source = False
 html_show_copyright = False
+html_use_index = False
+html_domain_indices = False
 html_static_path = ["site.css", "site.js"]
 html_css_files = ["site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]
@@ -61,14 +63,16 @@ def link_pages(_app: Sphinx, _what: str, _name: str, _of: object, _options: obje
     lines[:] = [pages.sub(lambda found: f":doc:`/docs/{found[2] or found[3]}`", line) for line in lines]
 
 
-def name_pages(_app: Sphinx, page: nodes.document) -> None:
-    """A link that is called as the file of its page is called as the page."""
+def name_targets(_app: Sphinx, page: nodes.document) -> None:
+    """A link that is called as the file of its page is called as the page; figures of notebooks have no name."""
     for link in page.findall(pending_xref):
         if re.fullmatch(r"\w+\.md", link.astext()):
             link["refexplicit"] = False
+    for image in page.findall(nodes.image):
+        image.setdefault("alt", "The figure that the code above makes")
 
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", add_options)
-    app.connect("doctree-read", name_pages)
+    app.connect("doctree-read", name_targets)
     app.connect("autodoc-process-docstring", link_pages)

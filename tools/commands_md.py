@@ -1,14 +1,10 @@
-"""Every command and its options in Markdown, from the parsers; the site's page docs/options.md ends with it.
-
-python tools/commands_md.py    to standard output
-"""
+"""Every command and its options in Markdown, from the parsers: docs/conf.py puts it into the page docs/options.md."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-import sys
 from collections.abc import Iterator
 
 from tables_md import cell
@@ -61,7 +57,3 @@ def section(name: str) -> Iterator[str]:
 def markdown() -> str:
     """A section for each command, in the order of `androstep --help`."""
     return "\n".join(part for name in cli.COMMANDS for part in section(name))
-
-
-if __name__ == "__main__":
-    sys.stdout.write(markdown())

@@ -92,9 +92,8 @@ def test_the_site(tmp_path: Path) -> None:
     assert (built.returncode, built.stderr) == (0, "")
     pages = read(site)
     assert dead(pages) == []
-    assert {path.relative_to(site).as_posix() for path in far(pages, site / "docs" / "index.html")} == {
-        *("index.html", "genindex.html", "py-modindex.html", "search.html")
-    }
+    elsewhere = {site / "index.html", site / "search.html"}  # leads to the first page; the field on every page opens it
+    assert far(pages, site / "docs" / "index.html") == elsewhere
     anchors = {path.relative_to(site).as_posix(): page.anchors for path, page in pages.items()}
     assert cli.COMMANDS.keys() <= anchors["docs/options.html"]
     assert {name.replace("_", "-") for name in schema.names()} <= anchors["docs/tables.html"]
