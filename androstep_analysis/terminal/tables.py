@@ -1,42 +1,30 @@
-"""Tables for people who read a terminal. Every cell is made visible: a file name cannot steer the terminal."""
+"""All tables of a capture, of a comparison and of a program, for people who read a terminal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from androstep_analysis import bench, measures, population, units, unrecorded, waits
+from androstep_analysis import bench, losses, measures, population, units, unrecorded, waits
 from androstep_analysis.bench.measures import telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
 from androstep_analysis.replay.metrics import QUANTILES
 from androstep_analysis.replay.metrics import metrics as replay_metrics
 from androstep_analysis.replay.program import Program
+from androstep_analysis.terminal.text import table
 from androstep_analysis.waits import Waits
 
 TOP = 10
 """Rows shown of processes and of files."""
 
-NUMBER = frozenset("-0123456789")
 
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns with a rule below the header; columns of numbers are aligned to the right."""
-    cells = [[visible(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    right = [all(row[i][:1] in NUMBER or row[i] in ("", "–") for row in cells[1:]) for i in range(len(header))]
-    lines = [
-        "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)).rstrip()
-        for row in cells
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def summary(capture: Capture) -> str:
+def tables(capture: Capture) -> str:
     """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
-    told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses), *capture.compared]
+    told = [f"{'lost' if losses.is_missing(loss) else 'noted'}: {visible(loss.message)}" for loss in capture.losses]
+    told += capture.compared
     if capture.about["rows"]["requests"]:
         told.append(population.sentence(capture.population, capture.losses, capture.lost_events))
         told += [unrecorded.in_words(capture.lacking)] if capture.lacking else []
