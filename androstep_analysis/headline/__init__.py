@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from androstep_analysis.headline import beside, recorded, requests, results, unusual
+from androstep_analysis.headline.results import dimension, value
 from androstep_analysis.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from androstep_analysis.capture import Capture
 
-__all__ = ["Amount", "Grid", "Headline", "Kind", "Name", "Part", "Quote", "Sentence", "of"]
+__all__ = ["Amount", "Grid", "Headline", "Kind", "Name", "Part", "Quote", "Sentence", "dimension", "of", "value"]
 
 
 def of(capture: Capture) -> Headline:
@@ -29,10 +30,10 @@ def of(capture: Capture) -> Headline:
 
 
 def _beside_requests(capture: Capture) -> Iterator[Headline]:
-    if capture.about["bench"]:
-        yield results.of_bench(capture)
     if capture.about["replay"]:
         yield results.of_replay(capture)
+    if capture.about["bench"]:
+        yield results.of_bench(capture)
     if capture.about["steps"]:
         yield results.of_waits(capture)
     yield from beside.headlines(capture)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -35,16 +35,17 @@ def of_bench(capture: Capture) -> Headline:
     summary = bench.summarise(capture.bench)
     dims = summary.columns[1 : summary.columns.index("value")]
     told = telling(summary, dims)
+    of_test = {str(test): telling(rows, dims) for (test,), rows in summary.group_by("test")}
     rows = summary.filter(pl.col("metric").is_in(_RATES)).sort("value", descending=True).to_dicts()
     configurations = summary.filter(metric="invalid_runs")
     few = configurations.filter(pl.col("n") - pl.col("value") < RELIABLE).height
     sentences = [
         _tests(configurations, told),
         _validity(capture.bench["bench_runs"]),
-        *([_fastest(rows, told)] if len(rows) > 1 else []),
+        *([_fastest(rows, of_test)] if len(rows) > 1 else []),
         *([_few(few, configurations.height)] if few else []),
     ]
-    return Headline(tuple(sentences), _configurations(rows, summary, dims, told) if rows else None)
+    return Headline(tuple(sentences), _configurations(rows, summary, dims, of_test) if rows else None)
 
 
 def _tests(configurations: pl.DataFrame, told: Sequence[str]) -> Sentence:
@@ -74,7 +75,7 @@ def _validity(runs: pl.DataFrame) -> Sentence:
     return Sentence("valid", (*said, " repetitions are invalid and in no number: ", *why), "unusual")
 
 
-def _fastest(rows: list[Row], told: Sequence[str]) -> Sentence:
+def _fastest(rows: list[Row], told: Mapping[str, Sequence[str]]) -> Sentence:
     """The extremes of all rates."""
     first, last = rows[0], rows[-1]
     ends = ("fastest ", first), ("slowest ", last)
@@ -91,7 +92,9 @@ def _few(few: int, configurations: int) -> Sentence:
     return Sentence("intervals", (*of, words), "unknown")
 
 
-def _configurations(rows: list[Row], summary: pl.DataFrame, dims: Sequence[str], told: Sequence[str]) -> Grid:
+def _configurations(
+    rows: list[Row], summary: pl.DataFrame, dims: Sequence[str], told: Mapping[str, Sequence[str]]
+) -> Grid:
     """The fastest configurations; where there are many, the fastest of each test before others."""
     rest = list(rows)
     if len(rows) > ROWS:
@@ -125,20 +128,24 @@ def _configurations(rows: list[Row], summary: pl.DataFrame, dims: Sequence[str],
     )
 
 
-def _words(row: Row, told: Sequence[str]) -> str:
-    """A configuration by what tells it from others."""
-    return " ".join(dimension(name, row[name]) for name in told if row[name] is not None)
+def _words(row: Row, told: Mapping[str, Sequence[str]]) -> str:
+    """A configuration by what tells it from others of its test."""
+    return " ".join(dimension(name, row[name]) for name in told[row["test"]] if row[name] is not None)
 
 
-def dimension(name: str, value: object) -> str:
-    """A value of a configuration: a size with its unit, a bare number with what it is of."""
-    if value is None:
-        return "–"
-    if isinstance(value, int) and not isinstance(value, bool):
-        if name.endswith("_bytes"):
-            return quantities.size(value)
-        return f"{name.replace('_', ' ')} {value:,}"
-    return str(value)
+def dimension(name: str, of: object) -> str:
+    """A value of a configuration, a number with what it is of."""
+    is_bare = isinstance(of, int) and not isinstance(of, bool) and not name.endswith("_bytes")
+    return f"{name.replace('_', ' ')} {value(name, of)}" if is_bare else value(name, of)
+
+
+def value(name: str, of: object) -> str:
+    """A value of a configuration: a size with its unit."""
+    if isinstance(of, bool):
+        return "yes" if of else "no"
+    if isinstance(of, int):
+        return quantities.size(of) if name.endswith("_bytes") else f"{of:,}"
+    return str(of)
 
 
 # -- replays ----------------------------------------------------------------------------------------------------------

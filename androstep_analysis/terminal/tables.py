@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from androstep_analysis import bench, losses, measures, population, units, unrecorded, waits
-from androstep_analysis.bench.measures import telling
+from androstep_analysis import bench, headline, losses, measures, population, quantities, units, unrecorded, waits
+from androstep_analysis.bench.measures import UNITS, telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
 from androstep_analysis.replay.metrics import QUANTILES
@@ -195,14 +195,14 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
         rate = found.get(("iops", *key)) or found.get(("tps", *key)) or {}
         rows.append(
             [
-                *(_dimension(name, row[name]) for name in told),
+                *("–" if row[name] is None else headline.value(name, row[name]) for name in told),
                 *(_number(rate.get(name), 1, 0) for name in ("value", "lo", "hi")),
-                *(_number(found.get((name, *key), {}).get("value"), scale, 1) for name, scale in _SHOWN.items()),
+                *(_in_unit(found.get((name, *key), {}).get("value"), name) for name in _SHOWN),
                 f"{row['n'] - row['value']:,.0f}",
                 f"{row['value']:,.0f}",
             ]
         )
-    header = [*told, "ops/s", "from", "to", "MB/s", "p50 µs", "p99 µs", "p99.9 µs", "valid", "invalid"]
+    header = [*told, "ops/s", "from", "to", "bytes", "p50", "p99", "p99.9", "valid", "invalid"]
     return "\n\n".join(
         [
             f"Median of valid repetitions with its 95 % interval (below 6: least and greatest)\n{table(header, rows)}",
@@ -211,8 +211,8 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
     )
 
 
-_SHOWN = {"bandwidth": 1e6, "latency_p50": 1e3, "latency_p99": 1e3, "latency_p99.9": 1e3}
-"""Metrics of `bench.summarise` beside the rate, and what they are divided by."""
+_SHOWN = ("bandwidth", "latency_p50", "latency_p99", "latency_p99.9")
+"""Metrics of `bench.summarise` beside the rate."""
 
 
 def _reasons(runs: pl.DataFrame) -> list[str]:
@@ -369,28 +369,21 @@ def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFr
     dims = telling(result, result.columns[1 : result.columns.index("value")])
     rows = [
         [
-            row["metric"],
-            *(_dimension(name, row[name]) for name in dims),
-            *(_number(row[side], 1, 0) for side in ("first", "second")),
-            *(_number(row[bound], 1, 3) for bound in ("value", "lo", "hi")),
+            row["metric"].removeprefix("latency_"),
+            " ".join(headline.dimension(name, row[name]) for name in dims if row[name] is not None),
+            *(_in_unit(row[side], row["metric"]) for side in ("first", "second")),
+            *(_number(row[bound], 1, 2) for bound in ("value", "lo", "hi")),
             f"{row['n_first']}, {row['n_second']}",
             row["verdict"],
         ]
         for row in result.iter_rows(named=True)
     ]
-    header = ["metric", *dims, "first", "second", "ratio", "from", "to", "n", "the second is"]
-    return f"Rates in 1/s, latencies in ns; 95 % intervals of the ratio\n{table(header, rows)}"
+    header = ["", "configuration", "first", "second", "ratio", "from", "to", "n", "the second is"]
+    return f"Rates, and latencies p50 and p99; 95 % intervals of the ratio\n{table(header, rows)}"
 
 
-def _dimension(name: str, value: object) -> str:
-    """A value of a configuration: sizes in the largest binary unit that they are whole numbers of."""
-    if value is None:
-        return "–"
-    if isinstance(value, int) and name.endswith("_bytes"):
-        sizes = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-        size, unit = next((pair for pair in sizes if value and value % pair[0] == 0), (1, "B"))
-        return f"{value // size:,} {unit}"
-    return str(value)
+def _in_unit(value: float | None, metric: str) -> str:
+    return "–" if value is None else quantities.in_unit(value, UNITS[metric])
 
 
 def _number(value: float | None, scale: float, digits: int) -> str:
