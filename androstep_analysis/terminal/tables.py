@@ -378,7 +378,7 @@ def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFr
         ]
         for row in result.iter_rows(named=True)
     ]
-    header = ["", "configuration", "first", "second", "ratio", "from", "to", "n", "the second is"]
+    header = ["metric", "configuration", "first", "second", "ratio", "from", "to", "n", "the second is"]
     return f"Rates, and latencies p50 and p99; 95 % intervals of the ratio\n{table(header, rows)}"
 
 
