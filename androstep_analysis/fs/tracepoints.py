@@ -75,20 +75,28 @@ _BATCH = 1 << 17
 def on_filesystems(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> pl.LazyFrame:
     """The events with those that do not tell the filesystem's device on that device.
 
-    Writeback knows only the whole disk (its bdi). Its events of a disk that carries several filesystems are left out:
-    they do not tell whose inode they mean. `requests` is table requests, which tells what lies on which disk. Events
-    of reads and writes that tell a path tell no device: they are of the one that has such events at all.
+    Writeback knows only the whole disk (its bdi), on which a phone has several filesystems. Its event is of that of
+    which the same thread told something of the same inode right before, as a write does; else of the only one on the
+    disk, and left out where there are several. `requests` is table requests, which tells what lies on which disk.
+    Events of reads and writes that tell a path tell no device: they are of the one that has such events at all.
     """
     places = requests.select("dev", "part_dev").unique().collect(engine="streaming")
-    parts = places.group_by("dev").agg(part=pl.col("part_dev").first(), parts=pl.len())
+    # Who reads a table of partitions reads no filesystem: one on the whole disk leaves no room for others.
+    is_part = (pl.col("part_dev") != pl.col("dev")) | (pl.len().over("dev") == 1)
+    parts = places.filter(is_part).group_by("dev").agg(parts="part_dev")
     is_dirtying, dev = pl.col("event").is_in(DIRTIED), pl.col("dev")
-    several = parts.filter(pl.col("parts") > 1)["dev"].to_list()
-    placed = dev
+    told_dev, told_ino = (
+        pl.when(~is_dirtying).then(pl.col(name).fill_null(-1).cast(pl.Int64)).forward_fill().over("tid")
+        for name in ("dev", "ino")
+    )
+    placed = dev.cast(pl.Int64)
     # (A mapping, replace_strict, would have polars read all of it at once.)
-    for disk, part in parts.filter(pl.col("parts") == 1).select("dev", "part").iter_rows():
-        placed = pl.when(is_dirtying & (dev == disk)).then(pl.lit(part, pl.UInt32)).otherwise(placed)
-    is_ambiguous = (is_dirtying & dev.is_in(several)).fill_null(False)
-    return _on_only_filesystem(fs_events.filter(~is_ambiguous).with_columns(dev=placed))
+    for disk, devs in parts.iter_rows():
+        is_told = (told_ino == pl.col("ino")) & told_dev.is_in(devs)
+        own = pl.lit(devs[0], pl.Int64) if len(devs) == 1 else pl.when(is_told).then(told_dev)
+        placed = pl.when(is_dirtying & (dev == disk)).then(own).otherwise(placed)
+    known = fs_events.with_columns(dev=placed.cast(pl.UInt32))
+    return _on_only_filesystem(known.filter(~is_dirtying | dev.is_not_null()))
 
 
 def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:

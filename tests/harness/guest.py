@@ -9,6 +9,7 @@ from __future__ import annotations
 import lzma
 import shlex
 import shutil
+import struct
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,7 +110,7 @@ def record(
     root = f"/mnt/{made.encrypted}" if made.encrypted else "/mnt"
     script = RUN.format(
         fs_type=made.fs_type,
-        device="/dev/dm-0" if made.mapped else "/dev/vda",
+        device="/dev/dm-0" if made.mapped else "/dev/vda1" if made.first_byte else "/dev/vda",
         root=root,
         unlock=shlex.join(["locker", "/mnt", root]) if made.encrypted else "true",
         map=shlex.join(["mapper", str(FS_BYTES // 512), *made.mapped]) if made.mapped else "true",
@@ -126,6 +127,7 @@ def record(
     run(
         *(directory, made.fs_type, programs, script, made.cpus),
         **{"mkfs": made.mkfs, "debugfs": made.debugfs, "blank": made.blank, "wanted": made.kernel},
+        first_byte=made.first_byte,
     )
 
 
@@ -163,17 +165,18 @@ def run(
     debugfs: str = "",
     blank: str = "",
     wanted: kernel.Wanted = kernel.USUAL,
+    first_byte: int = 0,
 ) -> None:
     """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
 
     `mkfs`: further arguments of its mkfs, or `blank`: a file of tests/data that has the new filesystem; `debugfs`: a
-    command that then changes it. Leaves in `directory` disk.img,
-    base.img, disk.log (all that is written to the disk, unless not `log_writes`) and what the script put into
-    /tmp/out. Raises `RuntimeError` where the script fails or does not end.
+    command that then changes it; `first_byte`: where on the disk it begins, which is then /dev/vda1. Leaves in
+    `directory` disk.img, base.img, disk.log (all that is written to the disk, unless not `log_writes`) and what the
+    script put into /tmp/out. Raises `RuntimeError` where the script fails or does not end.
     """
     image = directory / "disk.img"
     with image.open("wb") as file:
-        file.truncate(FS_BYTES)
+        file.truncate(FS_BYTES - first_byte)
     if blank:
         with lzma.open(DATA / blank) as packed, image.open("r+b") as file:
             shutil.copyfileobj(packed, file)
@@ -181,6 +184,8 @@ def run(
         subprocess.run([*MKFS[fs_type], *mkfs, image], check=True, stdout=subprocess.DEVNULL)
     if debugfs:
         subprocess.run(["debugfs", "-w", "-R", debugfs, image], check=True, capture_output=True)
+    if first_byte:
+        _in_partition(image, first_byte)
     with image.open("r+b") as file:
         file.truncate(DISK_BYTES)
     subprocess.run(["cp", "--sparse=always", image, directory / "base.img"], check=True)
@@ -200,6 +205,18 @@ def run(
     said = log.read_text(errors="replace")
     if not said.endswith("complete\n"):
         raise RuntimeError(f"the guest did not complete:\n{said[-2000:]}")
+
+
+def _in_partition(image: Path, first_byte: int) -> None:
+    """Moves the filesystem behind a table with one partition, which has it (MBR, type Linux)."""
+    alone = image.rename(image.with_suffix(".alone"))
+    step = ("bs=1M", f"seek={first_byte >> 20}", "conv=sparse", "status=none")
+    subprocess.run(["dd", f"if={alone}", f"of={image}", *step], check=True)
+    sectors = (first_byte // 512, alone.stat().st_size // 512)
+    with image.open("r+b") as file:
+        file.seek(446)
+        file.write(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", *sectors) + bytes(48) + b"\x55\xaa")
+    alone.unlink()
 
 
 def _initramfs(directory: Path, booted: kernel.Kernel, programs: list[Path], run: str) -> Path:

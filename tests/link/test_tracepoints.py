@@ -286,17 +286,31 @@ def test_at_each_place_and_time_the_latest_statement_holds(seed):
     assert got == {key: value for key, value in want.items() if value is not None}
 
 
-def test_writeback_of_a_disk_is_of_the_only_filesystem_on_it():
-    disk, partition, other = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
-    events = fs_events(
-        ("writeback_dirty_folio", {"ino": 12, "page": 0, "dev": disk}), ("ext4_evict_inode", {"ino": 12})
-    )
+DISK, FIRST_PART, SECOND_PART = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
+
+
+@pytest.mark.parametrize(
+    ("parts", "dirtied_on"),
+    [
+        ([FIRST_PART], [FIRST_PART] * 4),
+        ([FIRST_PART, DISK], [FIRST_PART] * 4),
+        ([DISK], [DISK] * 4),
+        ([FIRST_PART, SECOND_PART], [SECOND_PART]),
+    ],
+    ids=["one", "one, and the table of partitions", "the whole disk", "several"],
+)
+def test_what_writeback_tells_of_a_disk_is_of_a_filesystem_on_it(parts, dirtied_on):
+    """Of several it is the one of whose inode the same thread spoke right before."""
+    dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK, "tid": 7}
+    wrote = "ext4_da_write_begin", {"ino": 12, "dev": SECOND_PART, "offset_bytes": 0, "nr_bytes": 4096, "tid": 7}
+    by_other = dirtied[0], dirtied[1] | {"tid": 8}
+    of_other = wrote[0], wrote[1] | {"ino": 13}
+    events = fs_events(dirtied, wrote, dirtied, by_other, of_other, dirtied)
     types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
-    requests = pl.DataFrame({"dev": [disk, disk], "part_dev": [partition, other]}, schema=types)
-    assert tracepoints.on_filesystems(events.lazy(), requests[:1].lazy()).collect()["dev"].to_list() == [partition, DEV]
-    assert tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()["event"].to_list() == [
-        "ext4_evict_inode"
-    ]
+    requests = pl.DataFrame({"dev": [DISK] * len(parts), "part_dev": parts}, schema=types)
+    told = tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()
+    assert told.filter(pl.col("event") == dirtied[0])["dev"].to_list() == dirtied_on
+    assert told.filter(pl.col("event") == wrote[0])["dev"].to_list() == [SECOND_PART] * 2
 
 
 # ------------------------------------------------------------------------------------------------------------ F2FS
@@ -354,6 +368,22 @@ def test_f2fs_maps_blocks_for_direct_and_read_but_no_holes_and_no_failures():
         mapped(12, 9, compressed, 1), mapped(12, 10, 600, 1, error=-2), mapped(12, 11, 700, 0), mapped(12, -1, 800, 1),
     )  # fmt: skip
     assert held(events) == [(500, 3, "data", None, 12, 5, 1000, None)]
+
+
+def test_of_what_a_direct_write_asks_for_at_once_only_the_first_block_lies_where_it_says():
+    """Another file's pages got the blocks between; the write then asks for each run of blocks that lies together."""
+    events = fs_events(
+        born(12), born(13), ("f2fs_direct_IO_enter", {"ino": 12}), ("f2fs_write_begin", {"ino": 13}),
+        submit(13, 0, 502), submit(13, 1, 503),
+        mapped(12, 5, 500, 6), mapped(12, 5, 500, 2), mapped(12, 7, 504, 4),
+    )  # fmt: skip
+    said = [row[:6] for row in held(events) if row[-1] is None]
+    assert said == [
+        (500, 1, "data", None, 12, 5), (501, 1, "data", None, 12, 6), (502, 1, "data", None, 13, 0),
+        (503, 1, "data", None, 13, 1), (504, 4, "data", None, 12, 7),
+    ]  # fmt: skip
+    whole = fs_events(born(12), ("f2fs_direct_IO_enter", {"ino": 12}), mapped(12, 5, 500, 6), mapped(12, 5, 500, 6))
+    assert {row[:6] for row in held(whole)} == {(500, 6, "data", None, 12, 5)}
 
 
 def test_a_number_of_f2fs_is_another_file_only_if_its_creation_succeeded():
