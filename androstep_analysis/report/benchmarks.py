@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROLE: Final = "bench"
 
-_SWEEPS: Final = {
+_SWEEPS: Final[Mapping[str, tuple[str, Callable[..., Axes]]]] = {
     "sync_mode": ("the way writes are made durable", plot.bench_sync_modes),
     "journal_mode": ("journal mode", plot.bench_journal_modes),
     "synchronous": ("PRAGMA synchronous", plot.bench_synchronous),
@@ -63,7 +63,7 @@ def first(context: Context) -> list[Element]:
     bad = f"of {runs.height:,} repetitions, left out of every number" if invalid else ""
     tiles = [
         overview.tile("Configurations", f"{runs.select(told).unique().height:,}", f"by {', '.join(map(_title, told))}"),
-        overview.tile("Repetitions", f"{runs.height:,}", f"{runs['duration_ns'].sum() / 1e9:,.0f} s measured"),
+        overview.tile("Repetitions", f"{runs.height:,}", f"{_seconds(runs):,.0f} s measured"),
         overview.tile("Invalid", f"{invalid:,}", bad or "every repetition counts", is_bad=invalid > 0),
     ]
     for metric, title in _RATES.items():
@@ -89,16 +89,14 @@ def parts(context: Context) -> list[Part]:
 def _rates(context: Context, told: Sequence[str]) -> list[Element]:
     summary = _frame(context, "bench")
     drawn = list(_sweeps(summary, told))[:_MOST_FIGURES]
-    wide = summary.filter(pl.col("metric").is_in(list(_RATES))).with_columns(
-        said=pl.struct("value", "unit").map_elements(_said, return_dtype=pl.String),
-        said_lo=pl.struct(value="lo", unit="unit").map_elements(_said, return_dtype=pl.String),
-        said_hi=pl.struct(value="hi", unit="unit").map_elements(_said, return_dtype=pl.String),
-        what=pl.col("metric").replace_strict(_RATES, return_dtype=pl.String),
+    rates = summary.filter(pl.col("metric").is_in(list(_RATES)))
+    wide = cells.in_unit(rates, ("value", "lo", "hi")).with_columns(
+        what=pl.col("metric").replace_strict(_RATES, return_dtype=pl.String)
     )
     columns = {
         **{name: Column(_title(name).capitalize(), pick=True) for name in told},
         "what": Column("Rate", pick=True),
-        "said": Column("Median", by="value"),
+        "said_value": Column("Median", by="value"),
         "said_lo": Column("from", by="lo"),
         "said_hi": Column("to", by="hi"),
         "confidence": Column("Confidence", cells.per_cent),
@@ -109,11 +107,6 @@ def _rates(context: Context, told: Sequence[str]) -> list[Element]:
         *cells.unless_empty(wide, columns, "Rates"),
         *context.glossary.fold(("bench_rate", "bench_interval")),
     ]
-
-
-def _said(row: Mapping[str, object]) -> str | None:
-    value = row["value"]
-    return words.in_unit(value, str(row["unit"])) if isinstance(value, float) else None
 
 
 def _sweeps(summary: pl.DataFrame, told: Sequence[str]) -> Iterator[tuple[Axes, str]]:
@@ -167,9 +160,10 @@ def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
     """The configurations whose repetitions differ most, over time."""
     series, runs = _frame(context, "bench_series"), _frame(context, "bench_runs")
     rates = series.filter(pl.col("metric") == "iops")
-    spread = rates.group_by("run_id", "repeat").agg(pl.col("value").mean()).group_by("run_id")
-    spread = spread.agg(apart=pl.col("value").max() / pl.col("value").min()).sort(
-        ["apart", "run_id"], descending=[True, False], nulls_last=True
+    means = rates.group_by("run_id", "repeat").agg(pl.col("value").mean())
+    apart = pl.col("value").max() / pl.col("value").min()
+    spread = (
+        means.group_by("run_id").agg(apart=apart).sort(["apart", "run_id"], descending=[True, False], nulls_last=True)
     )
     drawn = []
     for run in spread["run_id"].head(_UNSTEADY):
@@ -198,6 +192,10 @@ def _invalid(runs: pl.DataFrame) -> list[Element]:
         el("p", f"{invalid.height:,} of {runs.height:,} repetitions are in no number.", class_="losses"),
         cells.table(invalid, columns, "Invalid repetitions"),
     ]
+
+
+def _seconds(runs: pl.DataFrame) -> float:
+    return float(runs.select(pl.col("duration_ns").sum() / 1e9).item())
 
 
 def _told(runs: pl.DataFrame) -> list[str]:

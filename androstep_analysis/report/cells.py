@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
 
 from androstep_analysis import units
+from androstep_analysis.compare import words
 from androstep_analysis.markup import Element, el, island
 from androstep_analysis.plot import paper
 
@@ -40,17 +41,14 @@ def table(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> Elem
 
     Null is unknown. All rows are in the page, those of the first page as HTML.
     """
-    data = [
-        {"pick": column.pick, "texts": texts, "values": values}
-        for name, column in columns.items()
-        for texts, values in [_column(rows, name, column)]
-    ]
+    texts, values = zip(*(_column(rows, name, column) for name, column in columns.items()), strict=True)
     head = [el("th", column.title, scope="col", **_kind(column)) for column in columns.values()]
-    shown = zip(*(column["texts"][:PAGE] for column in data), strict=True)
+    shown = zip(*(of_column[:PAGE] for of_column in texts), strict=True)
     body = [
         el("tr", *(_cell(i, text, column) for i, (text, column) in enumerate(zip(row, columns.values(), strict=True))))
         for row in shown
     ]
+    parts = zip(columns.values(), texts, values, strict=True)
     more = rows.height - PAGE
     rest = [el("noscript", el("p", f"{more:,} more rows are shown where scripts run."))] if more > 0 else []
     return el(
@@ -64,14 +62,23 @@ def table(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> Elem
             aria_label=f"{label}: table",
         ),
         *rest,
-        island(data),
-        class_="sheet wide" if any(len(text or "") > _LONG for text in data[0]["texts"][:PAGE]) else "sheet",
+        island([{"pick": column.pick, "texts": one, "values": other} for column, one, other in parts]),
+        class_="sheet wide" if any(len(text or "") > _LONG for text in texts[0][:PAGE]) else "sheet",
     )
 
 
 def unless_empty(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> list[Element]:
     """`table` where there are rows."""
     return [table(rows, columns, label)] if rows.height else []
+
+
+def in_unit(rows: pl.DataFrame, numbers: Sequence[str]) -> pl.DataFrame:
+    """The rows with these numbers in the unit of each row (column unit), as text in columns said_NAME."""
+    texts = {
+        f"said_{name}": [words.in_unit(value, unit) for value, unit in rows.select(name, "unit").iter_rows()]
+        for name in numbers
+    }
+    return rows.with_columns(pl.Series(name, column, pl.String) for name, column in texts.items())
 
 
 def _column(rows: pl.DataFrame, name: str, column: Column) -> tuple[list[str | None], list[float | None] | None]:

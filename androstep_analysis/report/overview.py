@@ -9,6 +9,7 @@ import polars as pl
 from androstep_analysis import losses
 from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element, el
+from androstep_analysis.plot import text
 from androstep_analysis.report import cells, layouts
 from androstep_analysis.report.section import Results
 
@@ -18,13 +19,20 @@ if TYPE_CHECKING:
 _LEADERS: Final = 5
 """Names of a list of who moved most."""
 
+_NAME: Final = 60
+"""Characters of a name in such a list: of a path, the end tells most (`text.elide`)."""
+
 _TOLD: Final = ("device", "android_release", "kernel", "storage_model", "fs_type", "workload")
 """Facts that say what a recording is of."""
 
 
+_LONGEST: Final = 90
+"""Characters of a fact here; the whole of it stands among the facts."""
+
+
 def about(capture: Capture) -> Element:
     """What was recorded, in a line."""
-    facts = [str(capture.facts[name]) for name in _TOLD if capture.facts.get(name) is not None]
+    facts = [text.elide(str(capture.facts[name]), _LONGEST) for name in _TOLD if capture.facts.get(name) is not None]
     return el("p", " · ".join([*facts, capture.format]), class_="about")
 
 
@@ -67,8 +75,8 @@ def headline(capture: Capture, results: Results) -> Element:
     latency = _frame(results, "latency").filter(pl.col("step").cast(pl.String) == "D2C")
     took = {}
     for op in ("write", "read"):
-        of_op = latency.filter(pl.col("op").cast(pl.String) == op)
-        quantiles = dict(of_op.select(pl.col("quantile").cast(pl.String), "value").iter_rows())
+        rows = latency.filter(pl.col("op").cast(pl.String) == op)
+        quantiles = dict(rows.select(pl.col("quantile").cast(pl.String), "value").iter_rows())
         if {"p50", "p99"} <= quantiles.keys():
             took[op] = f"{cells.duration(quantiles['p50'])}|p99 {cells.duration(quantiles['p99'])}"
     shown += _of_both("Median of {}", took)
@@ -100,7 +108,7 @@ def completeness(capture: Capture) -> list[Element]:
                 continue
             known = share["value"][0]
             name = f"{title} of {'reads' if op == 'read' else 'writes'}"
-            missing = [el("span", f"{cells.per_cent(1 - known)} missing", class_="missing")] if known < 1 else ["all"]
+            missing = [el("span", cells.per_cent(1 - known), class_="missing")] if known < 1 else ["nothing"]
             rows.append(
                 el(
                     "tr",
@@ -112,7 +120,7 @@ def completeness(capture: Capture) -> list[Element]:
     if not rows:
         return []
     head = el("tr", *(el("th", title, scope="col") for title in ("Known, of the bytes", "Share", "Missing")))
-    lost = losses.in_words(capture.losses)
+    lost = losses.in_words(loss for loss in capture.losses if loss.tables != ())
     return [
         el(
             "div",
@@ -140,7 +148,7 @@ def leaders(results: Results) -> Element:
         first = [
             el(
                 "li",
-                el("span", who, title=who),
+                el("span", text.elide(who, _NAME), title=who),
                 el("b", f"{cells.size(read + written)}, {cells.per_cent(share)}"),
                 _bar(share / most),
             )
@@ -148,7 +156,7 @@ def leaders(results: Results) -> Element:
         ]
         more = [el("p", el("a", f"All {rows.height:,}", href=f"#{part}"))] if rows.height > _LEADERS else []
         lists.append(el("div", el("h2", title), el("ol", *first, class_="top"), *more))
-    return el("div", *lists, class_="columns")
+    return el("div", *lists, class_="columns lists")
 
 
 def _bar(share: float, missing: float = 0.0) -> Element:

@@ -130,10 +130,14 @@ function activate(sheet) {
 const scaled = (value, units, base) => {
   let place = 0;
   while (place < units.length - 1 && Math.abs(value) >= base) { value /= base; place += 1; }
-  return `${Number(value.toPrecision(4)).toLocaleString("en")} ${units[place]}`;
+  return `${Number(value.toPrecision(6)).toLocaleString("en", {maximumFractionDigits: 3})} ${units[place]}`;
 };
 const bytes = (value) => scaled(value, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
-const time = (ns) => (Math.abs(ns) >= 6e11 ? `${Number((ns / 6e10).toPrecision(5)).toLocaleString("en")} min` : scaled(ns, ["ns", "µs", "ms", "s"], 1000));
+const LONG = [[3.6e12, 2, "h"], [6e10, 10, "min"]]; // units of long times, from how many of them on
+const time = (ns) => {
+  const unit = LONG.find(([length, least]) => Math.abs(ns) >= least * length);
+  return unit ? `${Number((ns / unit[0]).toPrecision(6)).toLocaleString("en")} ${unit[2]}` : scaled(ns, ["ns", "µs", "ms", "s"], 1000);
+};
 
 function ticks(low, high, most) {
   const rough = (high - low) / most || 1;
@@ -271,7 +275,9 @@ class Chart {
       parts.push(drawn("path", {class: "grid", d: `M${MARGIN.left},${y}h${width}`}));
       parts.push(drawn("text", {x: MARGIN.left - 6, y: y + 4, "text-anchor": "end"}, name));
     }
-    for (const at of ticks(...this.axis.range, Math.max(2, this.width / 100))) {
+    const [low, high] = this.axis.range;
+    const [unit] = LONG.find(([length, least]) => high >= least * length) || [1];
+    for (const at of ticks(low / unit, high / unit, Math.max(2, this.width / 100)).map((tick) => tick * unit)) {
       if (at < 0) continue;
       const x = this.x(at);
       parts.push(drawn("path", {class: "grid", d: `M${x},${MARGIN.top}v${height}`}));
@@ -303,7 +309,7 @@ class Rate extends Chart {
     const middle = MARGIN.top + height / 2;
     const y = (value) => middle - (value / most) * (height / 2);
     const step = 1024 ** Math.floor(Math.log(most) / Math.log(1024));
-    const levels = ticks(0, most / step, 2).map((level) => level * step);
+    const levels = ticks(0, most / step, 3).map((level) => level * step);
     const marks = levels.flatMap((level) => (level ? [[y(level), `${bytes(level)}/s`], [y(-level), `${bytes(level)}/s`]] : [[middle, "0"]]));
     const clip = this.frame(marks);
     for (const [begin, end] of waits) {

@@ -53,6 +53,7 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
     drawn = None
     if has_requests:
         windows = list(waited.windows.select("start_ns", "end_ns").iter_rows()) if waited else []
+        windows = windows if len(windows) <= waiting.SHADED else []
         drawn = timeline.data(capture, units.parse_dev(words["device"]), windows)
         parts += [
             Part(name, title, _answer(name, sections, context, drawn))

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 from matplotlib.axes import Axes
@@ -16,6 +16,9 @@ from androstep_analysis.markup import Element, el
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
+
+_TALL: Final = 12
+"""Rows of a table that is as high as two figures."""
 
 Results = Mapping[str, pl.DataFrame | pl.LazyFrame]
 """Result tables under the names that sections use."""
@@ -110,7 +113,9 @@ def elements(part: Section, context: Context) -> list[Element]:
     shown = [el("div", *drawn, class_="figures")] if drawn else []
     if not told and not shown:
         return []
-    answer = el("div", el("div", *told), *shown, class_="answer") if told and shown else el("div", *told, *shown)
+    # Figures stand beside what leaves room for them.
+    is_beside = told and (len(drawn) == 1 or any(table.height > _TALL for table, _ in tables))
+    answer = el("div", el("div", *told), *shown, class_="answer") if is_beside else el("div", *told, *shown)
     return [el("h3", part.title), answer, *context.glossary.fold(part.definitions)]
 
 

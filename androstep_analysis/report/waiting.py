@@ -74,7 +74,9 @@ def section(waits: Waits) -> Section:
     windows = waits.windows
     if 0 < windows.height <= SHADED:
         shaded = "Requests completed per second, in bins of {bin}, while a user waited (shaded) and else."
-        figures.append(Figure("wait_rate", "rate", plot.rate, shaded, {"windows": windows}, in_time=True))
+        figures.append(
+            Figure("wait_rate", "rate", plot.rate, shaded, {"windows": windows}, in_time=True, on_page=False)
+        )
     snapshots = ("gui_state",) if waits.watched == "snapshots" else ()
     return Section(
         "Actions and their waits",
