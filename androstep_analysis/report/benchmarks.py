@@ -43,6 +43,10 @@ _UNSTEADY: Final = 6
 """Figures of configurations over time."""
 
 
+_WINDOWS: Final = 3
+"""Windows of time from which on a repetition has a course."""
+
+
 def results(capture: Capture) -> dict[str, pl.DataFrame | pl.LazyFrame]:
     """The result tables of the parts, by the columns that tell configurations apart."""
     tables = capture.bench
@@ -103,7 +107,7 @@ def _rates(context: Context, told: Sequence[str]) -> list[Element]:
         "n": Column("Repetitions", cells.count),
     }
     return [
-        *([el("div", *(section.figure_of(ax, caption) for ax, caption in drawn), class_="figures")] if drawn else []),
+        *section.grid([section.figure_of(ax, caption) for ax, caption in drawn]),
         *cells.unless_empty(wide, columns, "Rates"),
         *context.glossary.fold(("bench_rate", "bench_interval")),
     ]
@@ -150,16 +154,13 @@ def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
         "n": Column("Operations", cells.count),
         **{name: Column(name, cells.duration) for name in names},
     }
-    return [
-        *([el("div", *drawn, class_="figures")] if drawn else []),
-        *cells.unless_empty(wide, columns, "Latencies"),
-    ]
+    return [*section.grid(drawn), *cells.unless_empty(wide, columns, "Latencies")]
 
 
 def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
     """The configurations whose repetitions differ most, over time."""
     series, runs = _frame(context, "bench_series"), _frame(context, "bench_runs")
-    rates = series.filter(pl.col("metric") == "iops")
+    rates = series.filter(pl.col("metric") == "iops").filter(pl.len().over("run_id", "repeat") >= _WINDOWS)
     means = rates.group_by("run_id", "repeat").agg(pl.col("value").mean())
     apart = pl.col("value").max() / pl.col("value").min()
     spread = (
@@ -175,7 +176,7 @@ def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
         return []
     more = spread.height - len(drawn)
     said = [el("p", f"The {len(drawn)} whose repetitions differ most, of {spread.height}.")] if more > 0 else []
-    return [*said, el("div", *drawn, class_="figures")]
+    return [*said, *section.grid(drawn)]
 
 
 def _invalid(runs: pl.DataFrame) -> list[Element]:

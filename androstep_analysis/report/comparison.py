@@ -109,7 +109,7 @@ def _differences(result: Result) -> list[Element]:
     rows = _rows(result.compared, result.dims, numbers).with_columns(verdicts)
     return [
         el("p", f"{rows.height:,} comparisons: {words.counts(result.compared)}."),
-        _figures(_forests(result.compared)),
+        *_figures(_forests(result.compared)),
         *cells.unless_empty(rows, columns, "Comparisons"),
     ]
 
@@ -143,7 +143,7 @@ def _values(result: Result, glossary: Glossary) -> list[Element]:
     }
     ranks = pl.Series("rank", [words.rank(row) for row in result.ranked.iter_rows(named=True)], pl.String)
     rows = _rows(result.ranked, result.dims, tuple(numbers)).with_columns(ranks)
-    return [_figures(_groups(result)), cells.table(rows, columns, "Values"), *glossary.fold(_DEFINITIONS)]
+    return [*_figures(_groups(result)), cells.table(rows, columns, "Values"), *glossary.fold(_DEFINITIONS)]
 
 
 def _groups(result: Result) -> Iterator[tuple[Axes, str]]:
@@ -174,8 +174,8 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _figures(drawn: Iterator[tuple[Axes, str]]) -> Element:
-    return el("div", *(section.figure_of(ax, caption) for ax, caption in drawn), class_="figures")
+def _figures(drawn: Iterator[tuple[Axes, str]]) -> list[Element]:
+    return section.grid([section.figure_of(ax, caption) for ax, caption in drawn])
 
 
 def _keys(dims: Sequence[str]) -> dict[str, Column]:

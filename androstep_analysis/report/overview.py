@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 _LEADERS: Final = 5
 """Names of a list of who moved most."""
 
-_NAME: Final = 60
+_NAME: Final = 44
 """Characters of a name in such a list: of a path, the end tells most (`text.elide`)."""
 
 _TOLD: Final = ("device", "android_release", "kernel", "storage_model", "fs_type", "workload")
 """Facts that say what a recording is of."""
 
 
-_LONGEST: Final = 90
-"""Characters of a fact here; the whole of it stands among the facts."""
+_LONGEST: Final = 100
+"""Characters of a fact here; a longer one, such as a command, stands among the facts only."""
 
 
 def about(capture: Capture) -> Element:
     """What was recorded, in a line."""
-    facts = [text.elide(str(capture.facts[name]), _LONGEST) for name in _TOLD if capture.facts.get(name) is not None]
+    facts = [str(capture.facts[name]) for name in _TOLD if capture.facts.get(name) is not None]
+    facts = [fact for fact in facts if len(fact) <= _LONGEST]
     return el("p", " · ".join([*facts, capture.format]), class_="about")
 
 

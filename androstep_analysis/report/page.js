@@ -209,7 +209,7 @@ class Chart {
       button("−", "Zoom out", () => this.axis.zoom(2, middle())),
       button("←", "Earlier", () => this.axis.move(-0.5)),
       button("→", "Later", () => this.axis.move(0.5)),
-      button("All", "The whole time", () => this.axis.show(...this.axis.whole)));
+      button("Whole time", "Whole time", () => this.axis.show(...this.axis.whole)));
   }
 
   listen() {

@@ -76,8 +76,9 @@ def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> li
     capture, results = context.capture, context.results
     about = [overview.about(capture)]
     if not has_requests:
-        if capture.about["bench"]:
-            return [*about, *benchmarks.first(context)]
+        for kind in (benchmarks, replays):
+            if capture.about[kind.ROLE]:
+                return [*about, *kind.first(context)]
         return [*about, overview.headline(capture, results)]
     over_time = [
         el("div", el("h2", "Over time"), timeline.chart("rate", "Bytes per second over time", _RATE), drawn)

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from androstep_analysis import plot, replay
 from androstep_analysis.markup import Element, el
 from androstep_analysis.replay.tables import ALIKE
-from androstep_analysis.report import cells
+from androstep_analysis.report import cells, overview
 from androstep_analysis.report.cells import Column
-from androstep_analysis.report.section import Figure, Section
+from androstep_analysis.report.section import Context, Figure, Section
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -31,6 +31,33 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
         "replay_latency": measured.filter(pl.col("call").is_not_null()),
         "replay_lateness": replay.lateness_distribution(tables),
     }
+
+
+def first(context: Context) -> list[Element]:
+    """The numbers that say how the replays went: medians over them."""
+    table = context.results["replays"].lazy().collect()
+    number = table["run_id"].n_unique()
+    of_all = "median of all" if number > 1 else ""
+    tiles = [
+        overview.tile("Replays", f"{number:,}", ", ".join(map(str, table["fs_type"].drop_nulls().unique().sort())))
+    ]
+    for metric, quantile, title in (
+        ("elapsed", None, "Elapsed"),
+        ("recorded", None, "Recorded"),
+        ("io_time", None, "I/O time"),
+        ("lateness", "p99", "Late (p99)"),
+    ):
+        rows = table.filter(pl.col("metric") == metric, pl.col("quantile").cast(pl.String).eq_missing(quantile))
+        if rows.height:
+            median = rows.select(pl.col("value").median()).item()
+            tiles.append(overview.tile(title, cells.duration(median), *([of_all] if of_all else [])))
+    operations, diverged = (
+        table.filter(pl.col("metric") == metric).select(pl.col("value").sum()).item()
+        for metric in ("operations", "divergences")
+    )
+    of_operations = f"of {cells.count(operations)} operations"
+    tiles.append(overview.tile("Diverged", cells.count(diverged), of_operations, is_bad=diverged > 0))
+    return [overview.tiles(*tiles)]
 
 
 def _replays(table: pl.DataFrame) -> list[Element]:

@@ -107,16 +107,18 @@ def elements(part: Section, context: Context) -> list[Element]:
     tables = [(table, render) for table, render in tables if not table.is_empty()]
     known = [figure for figure in part.figures if has_rows(context.results[figure.result])]
     drawn = [drawing for figure in known if (drawing := _figure(figure, part, context)) is not None]
-    if not tables and not known:
-        return []
     told = [element for table, render in tables for element in render(table)]
-    shown = [el("div", *drawn, class_="figures")] if drawn else []
-    if not told and not shown:
+    if not told and not drawn:
         return []
-    # Figures stand beside what leaves room for them.
-    is_beside = told and (len(drawn) == 1 or any(table.height > _TALL for table, _ in tables))
-    answer = el("div", el("div", *told), *shown, class_="answer") if is_beside else el("div", *told, *shown)
-    return [el("h3", part.title), answer, *context.glossary.fold(part.definitions)]
+    is_tall = any(table.height > _TALL for table, _ in tables)
+    is_beside = told and drawn and (len(drawn) == 1 or is_tall)
+    answer = [el("div", el("div", *told), *grid(drawn), class_="answer")] if is_beside else [*told, *grid(drawn)]
+    return [el("h3", part.title), *answer, *context.glossary.fold(part.definitions)]
+
+
+def grid(drawn: Sequence[Element]) -> list[Element]:
+    """Figures side by side."""
+    return [el("div", *drawn, class_="figures")] if drawn else []
 
 
 def _tells(table: pl.DataFrame, part: Section) -> bool:
