@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from androstep_analysis import losses
 from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element, el
 from androstep_analysis.plot import text
@@ -21,6 +20,12 @@ _LEADERS: Final = 5
 
 _NAME: Final = 44
 """Characters of a name in such a list: of a path, the end tells most (`text.elide`)."""
+
+_MINUTES: Final = 5
+"""From so many minutes on the length of a recording is told in minutes or hours."""
+
+_LOSSES, _MESSAGE = 2, 160
+"""Losses that are told at once, and characters of each."""
 
 _TOLD: Final = ("device", "android_release", "kernel", "storage_model", "fs_type", "workload")
 """Facts that say what a recording is of."""
@@ -51,7 +56,11 @@ def length(capture: Capture) -> str | None:
     """How long the recording is, without its jumps."""
     if capture.first_ns is None or capture.last_ns is None:
         return None
-    return cells.duration(clock.continued(capture.last_ns, capture.jumps) - capture.first_ns)
+    ns = clock.continued(capture.last_ns, capture.jumps) - capture.first_ns
+    if ns < _MINUTES * 60 * 10**9:
+        return cells.duration(ns)
+    minutes, seconds = divmod(round(ns / 10**9), 60)
+    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
 
 
 def headline(capture: Capture, results: Results) -> Element:
@@ -121,13 +130,14 @@ def completeness(capture: Capture) -> list[Element]:
     if not rows:
         return []
     head = el("tr", *(el("th", title, scope="col") for title in ("Known, of the bytes", "Share", "Missing")))
-    lost = losses.in_words(loss for loss in capture.losses if loss.tables != ())
+    lost = [text.elide(loss.message, _MESSAGE) for loss in capture.losses if loss.tables != ()]
+    more = [f"{len(lost) - _LOSSES:,} more losses are listed."] if len(lost) > _LOSSES else []
     return [
         el(
             "div",
             el("h2", "How complete is it?"),
             el("table", el("thead", head), el("tbody", *rows), class_="complete", aria_label="How complete it is"),
-            *([el("p", f"Lost: {lost}.")] if lost else []),
+            *(el("p", line, class_="note") for line in [*lost[:_LOSSES], *more]),
             el("p", el("a", "What was lost or is unknown", href="#trust")),
         )
     ]

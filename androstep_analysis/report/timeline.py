@@ -13,7 +13,9 @@ import polars as pl
 from androstep_analysis import measures
 from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element, el, island
+from androstep_analysis.measures.parts import of_requests
 from androstep_analysis.report.requests import bin_length
+from androstep_analysis.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -40,21 +42,17 @@ def data(capture: Capture, device: int, waits: Sequence[tuple[int, int]]) -> Ele
     pieces = clock.on_one_axis(measures.counted(capture.io), capture.jumps)
     pieces = pieces.filter(pl.col("bytes") > 0).with_columns(pl.col("op").cast(pl.String))
     timed = clock.on_one_axis(measures.counted(capture.requests), capture.jumps)
+    timed = timed.filter(pl.col("nr_sectors") > 0).with_columns(pl.col("op").cast(pl.String))
     if capture.first_ns is None or pieces.head(1).collect().is_empty():
         return None
     first = capture.first_ns
+    span = clock.continued(capture.last_ns or first, capture.jumps) - first
     names: dict[str, int] = {}
     told = {
-        "span": clock.continued(capture.last_ns or 0, capture.jumps) - first,
-        "waits": [[begin - first, end - first] for begin, end in waits],
-        "rate": _rate(
-            timed,
-            pieces,
-            first,
-            bin_length(0, clock.continued(capture.last_ns or 0, capture.jumps) - first, BINS),
-            names,
-        ),
-        "requests": _requests(pieces.filter(pl.col("dev") == device), first, names),
+        "span": span,
+        "waits": [[clock.continued(time, capture.jumps) - first for time in wait] for wait in waits],
+        "rate": _rate(timed, pieces, first, bin_length(0, span, BINS), names),
+        "requests": _requests(*(table.filter(pl.col("dev") == device) for table in (timed, pieces)), first, names),
     }
     return island(told | {"names": list(names)}, "timeline")
 
@@ -75,7 +73,7 @@ def _rate(
     requests: pl.LazyFrame, pieces: pl.LazyFrame, first: int, width: int, names: dict[str, int]
 ) -> dict[str, Any]:
     """Bytes per second read and written in each bin, and of which file and process most of them were."""
-    rate = measures.rate(requests, bin_ns=width).filter(metric="bandwidth").with_columns(pl.col("op").cast(pl.String))
+    rate = measures.rate(requests, bin_ns=width).filter(metric="bandwidth")
     wide = rate.pivot("op", index="ts_ns", values="value").sort("ts_ns")
     start = int(wide["ts_ns"][0])
     done = pl.coalesce("complete_ns", "issue_ns", "queue_ns")
@@ -88,40 +86,36 @@ def _rate(
     return {"from": start - first, "width": width, **sums, **_named(of_bins, ["bin"], bins, names)}
 
 
-def _requests(pieces: pl.LazyFrame, first: int, names: dict[str, int]) -> dict[str, Any]:
-    """The requests of a device: a mark for each, or for all of a cell of time and places."""
-    number = pieces.select(pl.col("request_id").n_unique()).collect().item()
-    time = measures.order_ns() - first
-    pieces = pieces.with_columns(time=time, took=pl.col("complete_ns") - pl.col("issue_ns"))
+def _requests(requests: pl.LazyFrame, pieces: pl.LazyFrame, first: int, names: dict[str, int]) -> dict[str, Any]:
+    """The requests of a device: a mark for each, or for all that begin in a cell of time and places."""
+    number = requests.select(pl.len()).collect().item()
+    requests, pieces = (table.with_columns(time=measures.order_ns() - first) for table in (requests, pieces))
     if number <= MOST_REQUESTS:
         keys, cell = ["request_id"], {"time": 1, "place": 1}
-        marks = pieces.group_by(keys).agg(
-            pl.col("time").min(),
-            pl.col("sector").min(),
-            pl.col("bytes").sum(),
-            pl.col("op").first(),
-            pl.col("took").first(),
-            n=pl.lit(1),
-        )
+        took = pl.col("complete_ns") - pl.col("issue_ns")
+        marks = requests.select(*keys, "time", "sector", "op", bytes=_BYTES, took=took, n=pl.lit(1)).collect()
     else:
-        cell = _cell(pieces)
-        keys = ["column", "row", "op"]
-        pieces = pieces.with_columns(column=pl.col("time") // cell["time"], row=pl.col("sector") // cell["place"])
-        marks = pieces.group_by(keys).agg(
-            pl.col("bytes").sum(), n=pl.col("request_id").n_unique(), took=pl.lit(None, pl.Int64)
+        keys, cell = ["column", "row", "op"], _cell(requests)
+        cells = {"column": pl.col("time") // cell["time"], "row": pl.col("sector") // cell["place"]}
+        requests, pieces = (table.with_columns(**cells) for table in (requests, pieces))
+        sums = of_requests(requests.with_columns(bytes=_BYTES), keys, bytes=pl.col("bytes").sum(), n=pl.len())
+        marks = sums.with_columns(
+            time=pl.col("column") * cell["time"],
+            sector=pl.col("row") * cell["place"],
+            took=pl.lit(None, pl.Int64),
         )
-        marks = marks.with_columns(time=pl.col("column") * cell["time"], sector=pl.col("row") * cell["place"])
-    rows = marks.sort("time", "sector", *keys).collect()
-    columns = {name: rows[name].to_list() for name in ("time", "sector", "bytes", "op", "took", "n")}
-    return {"exact": number <= MOST_REQUESTS, "cell": cell, **columns, **_named(pieces, keys, rows, names)}
+    marks = marks.sort("time", "sector", *keys)
+    columns = {name: marks[name].to_list() for name in ("time", "sector", "bytes", "op", "took", "n")}
+    return {"exact": number <= MOST_REQUESTS, "cell": cell, **columns, **_named(pieces, keys, marks, names)}
 
 
-def _cell(pieces: pl.LazyFrame) -> dict[str, int]:
+_BYTES: Final = pl.col("nr_sectors") * SECTOR_BYTES
+
+
+def _cell(requests: pl.LazyFrame) -> dict[str, int]:
     """The size of a cell, in ns and in sectors."""
-    time, place = (
-        pieces.select((pl.col(name).max() - pl.col(name).min()).fill_null(0)).collect().item()
-        for name in ("time", "sector")
-    )
+    spans = [(pl.col(name).max() - pl.col(name).min()).alias(name) for name in ("time", "sector")]
+    time, place = requests.select(spans).collect().row(0)
     return {"time": time // _COLUMNS + 1, "place": place // _ROWS + 1}
 
 
@@ -131,15 +125,8 @@ def _named(
     """For each of the rows the file and the process of most of its bytes, as their places in `names`; null: unknown."""
     found: dict[str, list[int | None]] = {}
     for name, column in _NAMED.items():
-        most = (
-            pieces.filter(pl.col(column).is_not_null())
-            .group_by(*keys, column)
-            .agg(pl.col("bytes").sum())
-            .sort("bytes", column, descending=[True, False])
-            .group_by(keys, maintain_order=True)
-            .agg(pl.col(column).first())
-            .collect()
-        )
+        sums = of_requests(pieces.filter(pl.col(column).is_not_null()), [*keys, column], bytes=pl.col("bytes").sum())
+        most = sums.sort("bytes", column, descending=[True, False]).unique(keys, keep="first", maintain_order=True)
         of_rows = rows.select(keys).join(most, on=keys, how="left", maintain_order="left")[column]
         found[name] = [None if one is None else names.setdefault(one, len(names)) for one in of_rows]
     return found
