@@ -12,6 +12,7 @@ const REST_MS = 150; // a window that stays so long is counted
 const KEYS =
   "w and s zoom in and out of time, a and d move; arrows move too; + and − zoom in and out of the vertical axis; " +
   "Home shows all; f zooms to the box; Escape removes it; . and , go to the next and the previous request.";
+const WITHOUT = { sector: "without a place are not shown", latency: "of unknown time are not shown" };
 const AXES = { sector: "place on the device", file: "file", latency: "time from issue to completion" };
 // Okabe and Ito's hues, which stay apart in every common form of colour blindness.
 const COLOURS = {
@@ -84,7 +85,9 @@ function render({ model, el }) {
       const section = add(page.lists, "section", {});
       if (absent) add(section, "p", { class: "absent" }, absent);
       else {
-        add(section, "h3", {}, TITLES[name]);
+        const title = add(section, "h3", {});
+        add(title, "span", {}, TITLES[name]);
+        for (const column of ["requests", "bytes"]) add(title, "span", { class: "number", "aria-hidden": "true" }, column);
         page.of[name] = add(section, "ul", { "aria-label": TITLES[name] });
       }
     }
@@ -339,7 +342,7 @@ function render({ model, el }) {
     const isNow = picture && !state.isAsked;
     page.canvas.dataset.shown = isNow ? JSON.stringify(picture.view) : "";
     if (!picture) return;
-    const without = picture.without ? `; ${picture.without.toLocaleString("en")} have no such value` : "";
+    const without = picture.without ? `; ${picture.without.toLocaleString("en")} ${WITHOUT[state.view.of]}` : "";
     page.density.textContent =
       picture.rows === undefined
         ? `darkest: ${picture.most.toLocaleString("en")} in ${CELL} × ${CELL} pixels${without}`
@@ -379,6 +382,7 @@ function render({ model, el }) {
       const button = add(item, "button", { class: "entry", "aria-pressed": isChosen, "data-key": `${range}` });
       button.style.setProperty("--share", `${(100 * row.requests) / most}%`);
       button.title = row.name;
+      button.setAttribute("aria-label", `${row.name}: ${row.requests.toLocaleString("en")} requests, ${row.size}`);
       add(button, "bdi", { class: "name" }, row.name);
       add(button, "span", { class: "number" }, row.requests.toLocaleString("en"));
       add(button, "span", { class: "number" }, row.size);
@@ -617,7 +621,7 @@ function paint(one, colours) {
       blue += weight * hues[plane][2];
     }
     if (!sum) continue;
-    image.data.set([red / sum, green / sum, blue / sum, 90 + (165 * most) / 255], 4 * cell);
+    image.data.set([red / sum, green / sum, blue / sum, 140 + (115 * most) / 255], 4 * cell);
   }
   context.putImageData(image, 0, 0);
   one.colours = colours;
