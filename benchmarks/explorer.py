@@ -39,8 +39,8 @@ before, began = resident(), time.perf_counter()
 explorer = Explorer(tables, "{millions} million requests")
 took, pieces = time.perf_counter() - began, explorer._pieces
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-print(f"opened in {{took:.1f}} s; {{pieces.nr_bytes / len(pieces):.0f}} bytes a piece, {{pieces.nr_bytes >> 20}} MiB in all;"
-      f" the process {{before}} MiB before, {{resident()}} MiB after, {{peak}} MiB at most")
+print(f"opened in {{took:.1f}} s; {{pieces.nr_bytes / len(pieces):.0f}} bytes a piece, {{pieces.nr_bytes >> 20}} MiB;"
+      f" the process had {{before}} MiB before, {{resident()}} MiB after, {{peak}} MiB at most")
 explorer
 """
 

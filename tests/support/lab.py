@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
+
 from support.needs import needs
 
 CHROMIUM = shutil.which("chromium")
