@@ -559,7 +559,7 @@ const TITLES = {
   process: "Processes",
   "block type": "Block types",
   operation: "Operations",
-  size: "Sizes of requests",
+  size: "Sizes",
 };
 
 // The elements of the page. Lumino, below JupyterLab, leaves keys alone where data-lm-suppress-shortcuts stands.

@@ -30,7 +30,7 @@ _NAMES = 12
 """Names of files beside a picture."""
 
 
-class _Page(anywidget.AnyWidget):  # type: ignore[misc]
+class _Page(anywidget.AnyWidget):
     """The page; all that it shows comes by messages."""
 
     _esm = _HERE / "explorer.js"
@@ -40,12 +40,9 @@ class _Page(anywidget.AnyWidget):  # type: ignore[misc]
 class Explorer:
     """A capture's requests to look through: a timeline, lists to filter it by, and the story of each request.
 
-    The last line of a cell shows it. `widget` is the page for a layout of one's own. Times on it are since `begin_ns`.
-
-    Attributes
-    ----------
-    selection : polars.DataFrame
-        What no brush excludes.
+    The last line of a cell shows it. `widget` is the page for a layout of one's own. `tables` are those of a capture:
+    requests, io and fs_events. Times are shown since `begin_ns`; `page_bytes` is the size of the kernel's pages, where it
+    was reported, and `lost` what the recording lost. Raises `InputError` where there are no requests.
     """
 
     def __init__(
@@ -78,12 +75,6 @@ class Explorer:
         -------
         polars.DataFrame
             With the columns of table `io`: a row for each piece.
-
-        Examples
-        --------
-        >>> explorer = capture.explore()
-        >>> explorer.selection["request_id"].n_unique()
-        4593
         """
         return shown(self._io).filter(self._pieces.selected).collect()
 
