@@ -26,7 +26,10 @@ from androstep_analysis import capture, cli, doctor, fs, link
 from androstep_analysis.capture import derivation
 
 DEMO = ROOT / "datasets/demo"
-KEPT = ["trace.dat.zst", "before.rec.zst", "after.rec.zst", "recording.json", "before.img.zst", "after.img.zst"]
+KEPT = [
+    *("trace.dat.zst", "before.rec.zst", "after.rec.zst", "names.rec.zst", "recording.json"),
+    *("before.img.zst", "after.img.zst"),
+]
 PROGRAM = Path(sys.executable).with_name("androstep")
 COMMANDS = tuple(cli.COMMANDS)
 

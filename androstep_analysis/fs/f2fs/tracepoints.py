@@ -12,6 +12,8 @@ import polars as pl
 
 SUBMITS = ("f2fs_submit_page_write", "f2fs_submit_folio_write", "f2fs_submit_page_bio", "f2fs_submit_folio_bio")
 MAPS = "f2fs_map_blocks"
+OF_BLOCKS = (*SUBMITS, MAPS)
+"""What `mappings` and `frees` ask."""
 
 NODE_INODE = 1
 META_INODE = 2
@@ -32,9 +34,9 @@ LARGEST_BLOCK = 0xFFFFFFFD
 def mappings(events: pl.DataFrame) -> pl.DataFrame:
     """The events that state where blocks of a file, node blocks and blocks of the static areas lie.
 
-    `events` is table fs_events with columns `order` and `incarnation`. Node blocks and those of the static areas have
-    `block_type` metadata and no inode; `block_type` of others is null. A file that is being evicted still writes:
-    what such a row states holds until another states something else.
+    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`. Node blocks and those of the
+    static areas have `block_type` metadata and no inode; `block_type` of others is null. A file that is being evicted
+    still writes: what such a row states holds until another states something else.
     """
     kind = pl.col("status")
     mapped = (pl.col("event") == MAPS) & (pl.col("error").fill_null(0) == 0)
