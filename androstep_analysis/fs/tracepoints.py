@@ -71,8 +71,8 @@ OF_NUMBERS = ("event", "dev", "ino", "nlink", "error")
 _OF_LIVES = ("ts_ns", *OF_NUMBERS, "incarnation", "parent", "mode", "fs_type")
 """What events tell of the lives of inodes, beside whether they have a name."""
 _OF_EXTENTS = (
-    *("ts_ns", "event", "dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "old_block", "status"),
-    "error",
+    *("ts_ns", "tid", "event", "dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "old_block"),
+    *("status", "error"),
 )
 """What events tell of blocks."""
 _SAME_PAGE = ("dev", "ino", "event", "tid", "pid")
