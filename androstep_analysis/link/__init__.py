@@ -56,8 +56,7 @@ def tables(
     taken from the images and listings, whatever `sources` says; else the events may prove them
     (`tracepoints.filesystems`, `blocksize`).
 
-    In memory are the filesystem's events but for those about pages, and what they prove; of pages what is known of
-    those that were in the cache at one time.
+    In memory is what the filesystem's events prove; of pages what is known of those that were in the cache at one time.
     """
     recorded = staging.recorded or frozenset()
     all_events = tracepoints.on_filesystems(staging.fs_events, linked.requests)
