@@ -7,17 +7,29 @@ of `Element`s, which escape their text when they are written: there is no call t
 from __future__ import annotations
 
 import html
+import json
+import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 _VOID = ("meta", "img")
 """The elements used here that have no content and no end tag."""
 
+_RAW = ("script", "style")
+"""The elements in which a browser takes every character as it is, up to their end tag."""
+
+_LEAVES_RAW = re.compile(r"</|<!--|<script", re.IGNORECASE)
+"""What may end such an element, or change how its end is found."""
+
 
 @dataclass(frozen=True)
 class Element:
-    """An HTML element; `str()` writes it. Text among its children is escaped, and so are attribute values."""
+    """An HTML element; `str()` writes it. Text among its children is escaped, and so are attribute values.
+
+    The text of a script or style cannot be escaped: `ValueError` where it holds what could end the element.
+    """
 
     tag: str
     children: tuple[Element | str, ...] = ()
@@ -27,6 +39,11 @@ class Element:
         attributes = "".join(f' {name}="{_escape(value)}"' for name, value in self.attributes.items())
         if self.tag in _VOID:
             return f"<{self.tag}{attributes}>"
+        if self.tag in _RAW:
+            raw = "".join(map(str, self.children))
+            if found := _LEAVES_RAW.search(raw):
+                raise ValueError(f"{found[0]!r} inside of a {self.tag} would be taken for markup")
+            return f"<{self.tag}{attributes}>{raw}</{self.tag}>"
         inside = "".join(str(child) if isinstance(child, Element) else _escape(child) for child in self.children)
         return f"<{self.tag}{attributes}>{inside}</{self.tag}>"
 
@@ -37,6 +54,26 @@ def el(tag: str, *children: Element | str, **attributes: str) -> Element:
     A trailing underscore is dropped (``class_``), the others become dashes (``http_equiv``).
     """
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
+
+
+def island(value: Any, name: str = "") -> Element:
+    """A value as JSON inside of a page, for a script to read (by id `name`, if it has one); it never runs.
+
+    What JSON can hold, with `visible` text: the script puts it on the page as it is. Of the characters that mean
+    something to a parser of HTML none is left.
+    """
+    written = json.dumps(_shown(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        written = written.replace(character, f"\\u{ord(character):04x}")
+    return el("script", written, type="application/json", **({"id": name} if name else {}))
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {name: _shown(part) for name, part in value.items()}
+    return [_shown(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def visible(text: str) -> str:

@@ -275,7 +275,7 @@ class Capture:
         Examples
         --------
         >>> capture.table("requests", as_="pandas").shape
-        (4593, 26)
+        (4555, 26)
         """
         rows = self.tables[name]
         if as_ == "polars":
@@ -453,7 +453,9 @@ class Capture:
                 yield name, f"{rows[table]:,}"
         if not any(rows.get(table) for table in (*named.values(), "samples")) and rows:
             yield "events", f"{sum(self.events.values()):,}, none of them block I/O"
-        yield "lost", losses.in_words(self.losses) or "0 events"
+        yield "lost", losses.in_words(loss for loss in self.losses if loss.tables != ()) or "0 events"
+        if noted := losses.in_words(loss for loss in self.losses if loss.tables == ()):
+            yield "noted", noted
         for one in self.about.get("snapshots", ()):
             if one["proven"] != "content":
                 yield one["role"].replace("_", " "), "not proven to belong to the trace"

@@ -95,7 +95,8 @@ def in_unit(value: float | None, unit: str) -> str:
     if unit == "1":
         return f"{value:.1%}"
     scale, name = {"ns": (1e6, " ms"), "B": (1e6, " MB"), "B/s": (1e6, " MB/s")}.get(unit, (1.0, ""))
-    return f"{value / scale:,.4g}{name}"
+    in_scale = value / scale
+    return f"{in_scale:,.0f}{name}" if abs(in_scale) >= 10_000 else f"{in_scale:,.4g}{name}"
 
 
 def rank(row: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ from androstep_analysis.plot.bench import (
 )
 from androstep_analysis.plot.compare import compare_differences, compare_groups, compare_pairs, compare_ranking
 from androstep_analysis.plot.output import save
-from androstep_analysis.plot.paper import png, style
+from androstep_analysis.plot.paper import png, style, svg
 from androstep_analysis.plot.perceived import perceived_breakdown, perceived_in_flight, perceived_responses
 from androstep_analysis.plot.replay import replay_io_time, replay_lateness_distribution, replay_timeline
 from androstep_analysis.plot.samples import cpu, samples_over_time
@@ -73,6 +73,7 @@ __all__ = [
     "size_over_time",
     "sizes",
     "style",
+    "svg",
     "sync",
     "table",
     "volume",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Concatenate, Final, Literal, ParamSpec, cast
@@ -16,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from androstep_analysis import quantities
 from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.plot import text
 
@@ -63,7 +65,7 @@ FILE_TYPES: Final = {
     "other": "#BBBBBB",
     "unknown": "#777777",
 }
-FILE_TYPE_HATCHES: Final = dict.fromkeys(("package", "audio"), ".....") | dict.fromkeys(
+FILE_TYPE_HATCHES: Final = dict.fromkeys(("package", "audio"), "-----") | dict.fromkeys(
     ("log", "directory", "symlink"), "/////"
 )
 """Sixteen colours do not stay apart for every eye: these types are hatched as well."""
@@ -175,6 +177,38 @@ def png(ax: Axes, dpi: int = 200) -> bytes:
     with style():
         settled(ax).savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, **TIGHT)
     return buffer.getvalue()
+
+
+_DECIMALS: Final = re.compile(rb' d="[^"]*"')
+_MORE_THAN_TWO: Final = re.compile(rb"(\.\d\d)\d+")
+
+
+def svg(ax: Axes) -> bytes:
+    """The figure of `ax` as an SVG file on no background, the same bytes for the same figure.
+
+    Letters are outlines, so that it looks the same where the font is missing.
+
+    Parameters
+    ----------
+    ax : Axes
+        The axes of the figure.
+
+    Returns
+    -------
+    bytes
+        An SVG file.
+
+    Examples
+    --------
+    >>> b"<svg" in plot.svg(plot.mix(measures.mix(capture.requests)))
+    True
+    """
+    buffer = io.BytesIO()
+    untold = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with style(), matplotlib.rc_context({"svg.hashsalt": "androstep"}):
+        settled(ax).savefig(buffer, format="svg", transparent=True, metadata=untold, **TIGHT)
+    # Coordinates are points with six decimals: a hundredth is more than any screen shows, and half the bytes.
+    return _DECIMALS.sub(lambda path: _MORE_THAN_TWO.sub(rb"\1", path[0]), buffer.getvalue())
 
 
 def settled(ax: Axes) -> Figure:
@@ -294,15 +328,7 @@ def words(kind: str) -> str:
     return text.label(kind.replace("sqlite_", "SQLite ").replace("_", " "))
 
 
-def byte_unit(largest: float) -> tuple[int, str]:
-    """Divisor and name of the binary unit in which `largest` bytes read best."""
-    return _unit(largest, ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB")))
-
-
-def size(value: float) -> str:
-    """A number of bytes in the binary unit in which it reads best ("512 KiB")."""
-    divisor, name = byte_unit(value)
-    return f"{value / divisor:,.4g} {name}"
+byte_unit, size = quantities.byte_unit, quantities.size
 
 
 def per_cent(ratio: float) -> str:
@@ -319,11 +345,7 @@ def time_unit(span_ns: float) -> tuple[int, str]:
     minute = 60_000_000_000
     if span_ns > 10 * minute:
         return minute, "min"
-    return _unit(span_ns / 2, ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s")))
-
-
-def _unit(value: float, units: Sequence[tuple[int, str]]) -> tuple[int, str]:
-    return next(((divisor, name) for divisor, name in reversed(units) if value >= divisor), units[0])
+    return quantities.largest_unit(span_ns / 2, ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s")))
 
 
 MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "confidence")

@@ -7,46 +7,55 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from androstep_analysis import measures
-from androstep_analysis.markup import Element, el
+from androstep_analysis.markup import Element
 from androstep_analysis.report import cells, samples
+from androstep_analysis.report.cells import Column
+from androstep_analysis.report.document import Part
+from androstep_analysis.report.section import Glossary
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 
-def elements(capture: Capture) -> list[Element]:
+def parts(capture: Capture, glossary: Glossary) -> list[Part]:
     """All of that; nothing where there is none of it."""
     rows = capture.about["rows"]
     return [
-        *(_calls(capture.syscalls) if rows["syscalls"] else []),
-        *(_commands(capture.commands) if rows["commands"] else []),
-        *(samples.elements(capture.samples) if rows["samples"] else []),
+        Part("calls", "Which system calls?", _calls(capture.syscalls) if rows["syscalls"] else ()),
+        Part("commands", "Which commands got the device?", _commands(capture.commands) if rows["commands"] else ()),
+        *(samples.parts(capture.samples, glossary) if rows["samples"] else ()),
     ]
 
 
 def _calls(syscalls: pl.LazyFrame) -> list[Element]:
-    calls = measures.calls(syscalls).select(
-        pl.col("call").alias("Call"),
-        cells.formatted("count", cells.count).alias("Calls"),
-        cells.formatted("failed", cells.count).alias("Failed"),
-        cells.formatted("bytes", cells.size).alias("Read or written"),
-        cells.formatted("duration_ns", cells.duration).alias("Time"),
-    )
-    paths = measures.called_paths(syscalls).select(
-        pl.col("path").alias("Path"),
-        cells.formatted("count", cells.count).alias("Calls"),
-        cells.formatted("read", cells.size).alias("Read"),
-        cells.formatted("written", cells.size).alias("Written"),
-    )
-    return [el("h2", "System calls"), *cells.first(calls, 1), *cells.first(paths, 1)]
+    calls = {
+        "call": Column("Call"),
+        "count": Column("Calls", cells.count),
+        "failed": Column("Failed", cells.count),
+        "bytes": Column("Read or written", cells.size),
+        "duration_ns": Column("Time", cells.duration),
+    }
+    paths = {
+        "path": Column("Path"),
+        "count": Column("Calls", cells.count),
+        "read": Column("Read", cells.size),
+        "written": Column("Written", cells.size),
+    }
+    return [
+        cells.table(measures.calls(syscalls), calls, "System calls"),
+        *cells.unless_empty(measures.called_paths(syscalls), paths, "Paths of system calls"),
+    ]
 
 
 def _commands(commands: pl.LazyFrame) -> list[Element]:
-    counted = measures.commands(commands).select(
-        pl.col("device").alias("Device"),
-        pl.col("event", "step").cast(pl.String).name.map(str.title),
-        pl.format("0x{}", pl.col("opcode").map_elements("{:02x}".format, return_dtype=pl.String)).alias("Opcode"),
-        cells.formatted("count", cells.count).alias("Events"),
-        cells.formatted("bytes", cells.size).alias("Bytes"),
-    )
-    return [el("h2", "Commands to the device"), *cells.first(counted, 4)]
+    counted = measures.commands(commands)
+    opcode = pl.col("opcode").map_elements("{:02x}".format, return_dtype=pl.String)
+    columns = {
+        "device": Column("Device", pick=True),
+        "event": Column("Event"),
+        "step": Column("Step"),
+        "code": Column("Opcode"),
+        "count": Column("Events", cells.count),
+        "bytes": Column("Bytes", cells.size),
+    }
+    return [cells.table(counted.with_columns(code=pl.format("0x{}", opcode)), columns, "Commands to the device")]

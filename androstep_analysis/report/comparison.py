@@ -15,7 +15,10 @@ from androstep_analysis.compare import words
 from androstep_analysis.compare.groups import label
 from androstep_analysis.compare.result import Result
 from androstep_analysis.markup import Element, el
-from androstep_analysis.report import cells, document, provenance, section
+from androstep_analysis.report import cells, document, overview, provenance, section
+from androstep_analysis.report.cells import Column
+from androstep_analysis.report.document import Part
+from androstep_analysis.report.section import Glossary
 
 _DEFINITIONS: Final = ("compare_windows", "compare_verdict", "compare_rank")
 
@@ -29,68 +32,89 @@ def write(result: Result, path: Path) -> None:
     """Write the page of `result` to `path`; missing directories are made, an existing file is replaced."""
     groups = list(dict.fromkeys(label(group) for group in result.ranked.select(result.by).iter_rows()))
     title = f"{result.measure}: {', '.join(groups)}" if groups else result.measure
-    body = [
-        el("h1", title),
-        *(el("p", f"{line.removesuffix('.')}.") for line in result.caveats()),
-        *([] if result.gated is None else _gate(result.gated, result.dims)),
-        *(_shown(result) if len(groups) > 1 else [el("p", "One group: there is nothing to compare it with.")]),
-        *_values(result),
-        *_recordings(result),
-        el("h2", "Provenance"),
-        provenance.sentence(provenance.made_by()),
+    several = len(groups) > 1
+    glossary = Glossary()
+    parts = [
+        Part(
+            "gate",
+            "Is the change within its limit?",
+            [] if result.gated is None else _gate(result.gated, result.dims, glossary),
+        ),
+        Part("shown", "How large are the differences?", _differences(result) if several else []),
+        Part("values", "What are the values?", _values(result, glossary)),
+        Part(
+            "tested",
+            "How was it tested?",
+            [el("p", line) for line in words.assumptions(result.compared)] if several else [],
+        ),
+        Part("recordings", "What was compared?", _recordings(result)),
+        Part("made", "How was this page made?", [provenance.sentence(provenance.made_by())]),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(document.page(title, body), encoding="utf-8")
+    path.write_text(document.page(title, _first(result, several=several), parts), encoding="utf-8")
 
 
-def _gate(gated: pl.DataFrame, dims: Sequence[str]) -> list[Element]:
-    rows = [
-        [
-            *words.key(row, dims),
-            *(row[f"group_{side}"] for side in ("first", "second")),
-            row["gate"],
-            *(words.in_unit(row[side], row["unit"]) for side in ("first", "second")),
-            _p(row["p_gate"]),
-        ]
-        for row in gated.iter_rows(named=True)
-    ]
-    names = [*_titles(dims), "First", "Second", "The change is"]
-    table = _table([*names, "First is", "Second is", "p"], rows, len(names))
-    return [el("h2", "Gate"), *section.definitions(("compare_gate",)), table]
-
-
-def _shown(result: Result) -> list[Element]:
-    """What the comparisons show."""
-    compared, dims = result.compared, result.dims
-    sentences = words.sentences(compared, dims)
+def _first(result: Result, *, several: bool) -> list[Element]:
+    """What is shown in sentences, how many comparisons came to what, and what is not in the numbers."""
+    compared = result.compared
+    caveats = [el("li", f"{line.removesuffix('.')}.") for line in result.caveats()]
+    missing = [el("ul", *caveats, class_="losses")] if caveats else []
+    if not several:
+        return [el("p", "One group: there is nothing to compare it with."), *missing]
+    sentences = words.sentences(compared, result.dims)
     said = [el("ul", *(el("li", line) for line in sentences))] if sentences else [el("p", "No difference is shown.")]
-    rows = [
-        [
-            *words.key(row, dims),
-            *(row[f"group_{side}"] for side in ("first", "second")),
-            words.verdict(row),
-            *(
-                words.in_unit(row[name], row["unit"])
-                for name in ("first", "second", "difference", "difference_lo", "difference_hi")
-            ),
-            "–" if row["ratio"] is None else f"{row['ratio']:.3g}",
-            _p(row["p_adjusted"]),
+    verdicts = compared.group_by("verdict").len().sort("verdict")
+    tiles = [
+        overview.tile(str(verdict).capitalize(), f"{count:,}", "comparisons") for verdict, count in verdicts.iter_rows()
+    ]
+    gates = (
+        []
+        if result.gated is None
+        else [
+            overview.tile(f"Gate: {gate}", f"{count:,}", "changes", is_bad=gate == "beyond")
+            for gate, count in result.gated.group_by("gate").len().sort("gate").iter_rows()
         ]
-        for row in compared.iter_rows(named=True)
-    ]
-    names = [*_titles(dims), "First", "Second", "The second is"]
-    numbers = ["First is", "Second is", "Difference", "from", "to", "Ratio", "p"]
+    )
+    return [overview.tiles(*gates, *tiles), el("h2", "What is shown"), *said, *missing]
+
+
+def _gate(gated: pl.DataFrame, dims: Sequence[str], glossary: Glossary) -> list[Element]:
+    columns = {
+        **_keys(dims),
+        "group_first": Column("First"),
+        "group_second": Column("Second"),
+        "gate": Column("The change is", pick=True),
+        **{f"said_{side}": Column(f"{side.capitalize()} is", by=side) for side in ("first", "second")},
+        "p_gate": Column("p", _p),
+    }
+    return [cells.table(_rows(gated, dims, ("first", "second")), columns, "Gate"), *glossary.fold(("compare_gate",))]
+
+
+def _differences(result: Result) -> list[Element]:
+    """Every comparison, as figures and as a table."""
+    numbers = ("first", "second", "difference", "difference_lo", "difference_hi")
+    titles = ("First is", "Second is", "Difference", "from", "to")
+    columns = {
+        **_keys(result.dims),
+        "group_first": Column("First"),
+        "group_second": Column("Second"),
+        "said_verdict": Column("The second is", pick=True),
+        **{f"said_{name}": Column(title, by=name) for name, title in zip(numbers, titles, strict=True)},
+        "ratio": Column("Ratio", "{:.3g}".format),
+        "p_adjusted": Column("p", _p),
+    }
+    verdicts = pl.Series(
+        "said_verdict", [words.verdict(row) for row in result.compared.iter_rows(named=True)], pl.String
+    )
+    rows = _rows(result.compared, result.dims, numbers).with_columns(verdicts)
     return [
-        el("h2", "What is shown"),
-        *said,
-        el("p", f"{compared.height:,} comparisons: {words.counts(compared)}."),
-        *(el("p", line) for line in words.assumptions(compared)),
-        _figures(_differences(compared)),
-        _table([*names, *numbers], rows, len(names)),
+        el("p", f"{rows.height:,} comparisons: {words.counts(result.compared)}."),
+        *_figures(_forests(result.compared)),
+        *cells.unless_empty(rows, columns, "Comparisons"),
     ]
 
 
-def _differences(compared: pl.DataFrame) -> Iterator[tuple[Axes, str]]:
+def _forests(compared: pl.DataFrame) -> Iterator[tuple[Axes, str]]:
     """A figure for each metric, of its largest effects where there are many."""
     for metric in compared["metric"].unique(maintain_order=True):
         of_metric = compared.filter(pl.col("metric") == metric, pl.col("difference").is_not_null())
@@ -105,28 +129,21 @@ def _differences(compared: pl.DataFrame) -> Iterator[tuple[Axes, str]]:
         )
 
 
-def _values(result: Result) -> list[Element]:
+def _values(result: Result, glossary: Glossary) -> list[Element]:
     if result.ranked.is_empty():
         return []
-    dims = result.dims
-    rows = [
-        [
-            *words.key(row, dims),
-            *(str(row[name]) for name in result.by),
-            *(words.in_unit(row[name], row["unit"]) for name in ("value", "lo", "hi")),
-            f"{row['n']:,}",
-            "–" if row["n_effective"] is None else f"{row['n_effective']:,.0f}",
-            words.rank(row),
-        ]
-        for row in result.ranked.iter_rows(named=True)
-    ]
-    names = [*_titles(dims), *result.by]
-    return [
-        el("h2", "Values"),
-        *section.definitions(_DEFINITIONS),
-        _figures(_groups(result)),
-        _table([*names, "Value", "from", "to", "n", "Effective n", "Rank"], rows, len(names)),
-    ]
+    numbers = {"value": "Value", "lo": "from", "hi": "to"}
+    columns = {
+        **_keys(result.dims),
+        **{name: Column(name, pick=True) for name in result.by},
+        **{f"said_{name}": Column(title, by=name) for name, title in numbers.items()},
+        "n": Column("n", cells.count),
+        "n_effective": Column("Effective n", cells.count),
+        "rank": Column("Rank", by="rank_from"),
+    }
+    ranks = pl.Series("rank", [words.rank(row) for row in result.ranked.iter_rows(named=True)], pl.String)
+    rows = _rows(result.ranked, result.dims, tuple(numbers)).with_columns(ranks)
+    return [*_figures(_groups(result)), cells.table(rows, columns, "Values"), *glossary.fold(_DEFINITIONS)]
 
 
 def _groups(result: Result) -> Iterator[tuple[Axes, str]]:
@@ -143,31 +160,33 @@ def _groups(result: Result) -> Iterator[tuple[Axes, str]]:
 
 def _recordings(result: Result) -> list[Element]:
     """The recordings by the facts that any of them tells."""
-    facts = ("device", "android_release", "workload", "capture_id")
-    rows = [[one.title, *(_text(one.facts.get(name)) for name in facts)] for one in result.recordings]
-    told = [0, *(at for at in range(1, len(facts) + 1) if any(row[at] is not None for row in rows))]
-    names = ["Recording", "Device", "Android", "Workload", "Capture"]
-    return [
-        el("h2", "Recordings"),
-        _table([names[at] for at in told], [[row[at] for at in told] for row in rows], len(told)),
-    ]
+    facts = {"device": "Device", "android_release": "Android", "workload": "Workload", "capture_id": "Capture"}
+    rows = pl.DataFrame(
+        {"title": [one.title for one in result.recordings]}
+        | {name: [_text(one.facts.get(name)) for one in result.recordings] for name in facts},
+        schema=dict.fromkeys(("title", *facts), pl.String),
+    )
+    told = {name: Column(title) for name, title in facts.items() if rows[name].count()}
+    return [cells.table(rows, {"title": Column("Recording"), **told}, "Recordings")]
 
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _figures(drawn: Iterator[tuple[Axes, str]]) -> Element:
-    return el("div", *(section.figure_of(ax, caption) for ax, caption in drawn), class_="figures")
+def _figures(drawn: Iterator[tuple[Axes, str]]) -> list[Element]:
+    return section.grid([section.figure_of(ax, caption) for ax, caption in drawn])
 
 
-def _titles(dims: Sequence[str]) -> list[str]:
-    return ["Metric", *(plot.paper.words(name) for name in dims)]
+def _keys(dims: Sequence[str]) -> dict[str, Column]:
+    """The columns that say what a row is of."""
+    return {name: Column(plot.paper.words(name).capitalize(), pick=True) for name in ("metric", *dims)}
 
 
-def _p(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}"
+def _rows(rows: pl.DataFrame, dims: Sequence[str], numbers: Sequence[str]) -> pl.DataFrame:
+    """The rows with these numbers in their unit; a dimension that makes no sense for a row is a dash."""
+    return cells.in_unit(rows, numbers).with_columns(pl.col(dims).cast(pl.String).fill_null("–"))
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[str | None]], texts: int) -> Element:
-    return cells.table(pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row"), texts)
+def _p(value: float) -> str:
+    return f"{value:.2g}"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from androstep_analysis import losses, population, unrecorded
 from androstep_analysis.markup import Element, el
-from androstep_analysis.report import cells, section
+from androstep_analysis.report import cells, requests, section
+from androstep_analysis.report.cells import Column
+from androstep_analysis.report.section import Context
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 
-def elements(capture: Capture, *, of_requests: bool) -> list[Element]:
+def elements(context: Context, *, of_requests: bool) -> list[Element]:
     """What is missing, and with `of_requests` how much of the I/O the report can speak of, in words."""
+    capture = context.capture
     counted = population.sentence(capture.population, capture.losses, capture.lost_events)
     said = [*capture.compared, *([unrecorded.in_words(capture.lacking)] if of_requests and capture.lacking else [])]
     compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in said]
@@ -24,14 +25,14 @@ def elements(capture: Capture, *, of_requests: bool) -> list[Element]:
         lost.insert(
             0, el("li", f"The recorder lost {capture.lost_events:,} events: what they would have told is missing.")
         )
-    of_numbers = [el("p", counted), *_coverage(capture), *section.definitions(("coverage", "counted"))]
+    of_numbers = [el("p", counted), *_coverage(capture), *context.glossary.fold(("coverage", "counted"))]
     return [
-        el("h2", "How far it can be trusted"),
         *(of_numbers if of_requests else []),
         *([el("ul", *compared)] if compared else []),
         el("ul", *lost, class_="losses")
         if lost
         else el("p", "The recorder reports no lost event, and everything in its files could be read."),
+        *(one for part in requests.EVIDENCE if of_requests for one in section.elements(part, context)),
     ]
 
 
@@ -46,8 +47,5 @@ def _coverage(capture: Capture) -> list[Element]:
         "inferred": "inferred",
         "owned": "Owner known",
     }
-    shown = wide.select(
-        pl.col("op").cast(pl.String).alias("Of the bytes of each operation"),
-        *(cells.formatted(name, cells.per_cent).alias(title) for name, title in titles.items() if name in wide.columns),
-    )
-    return [cells.table(shown, 1)]
+    shares = {name: Column(title, cells.per_cent) for name, title in titles.items() if name in wide.columns}
+    return [cells.table(wide, {"op": Column("Of the bytes of each operation"), **shares}, "Coverage")]

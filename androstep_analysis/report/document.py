@@ -1,48 +1,65 @@
-"""A page of HTML that asks for nothing and runs nothing."""
+"""A page of HTML that stands by itself: it asks for nothing, and runs nothing but the script that is known here."""
 
 from __future__ import annotations
 
+import base64
+import functools
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
 
 from androstep_analysis.markup import Element, el
 
 
-def page(title: str, body: Sequence[Element]) -> str:
-    """The page of that title in one file that stands by itself."""
-    # The policy stands beside the escaping, not in its place: a page without scripts can forbid them.
-    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+@dataclass(frozen=True)
+class Part:
+    """A section of a page: `name` is where links lead, `title` the question that `body` answers."""
+
+    name: str
+    title: str
+    body: Sequence[Element]
+
+
+def page(title: str, first: Sequence[Element], parts: Sequence[Part]) -> str:
+    """The page of that title in one file: `first` is what a reader sees first, `parts` stand in the contents.
+
+    Parts without a body are left out.
+    """
+    shown = [part for part in parts if part.body]
+    # The policy stands beside the escaping, not in its place: whatever a name managed to be would not run.
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_digest(_file('page.css'))}'; "
+        f"script-src '{_digest(_file('page.js'))}'; base-uri 'none'; form-action 'none'"
+    )
     head = el(
         "head",
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=policy),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("title", f"{title} · AndroStep"),
-        el("style", _CSS),
+        el("style", _file("page.css")),
     )
-    return f"<!DOCTYPE html>\n{el('html', head, el('body', *body), lang='en')}\n"
+    contents = [el("li", el("a", part.title, href=f"#{part.name}")) for part in shown]
+    body = el(
+        "body",
+        el("nav", el("ul", *contents), aria_label="Contents"),
+        el("header", el("h1", title), *first),
+        el("main", *(_section(part) for part in shown)),
+        el("script", _file("page.js")),
+    )
+    return f"<!DOCTYPE html>\n{el('html', head, body, lang='en')}\n"
 
 
-# Free of line feeds and of the characters that HTML escapes: inside <style> nothing is unescaped again.
-_CSS = " ".join(
-    (
-        "body {font: 15px/1.45 system-ui; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem}",
-        "h1 {font-size: 1.6rem; overflow-wrap: anywhere}",
-        "h2 {font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #ccc}",
-        "table {border-collapse: collapse; margin: 1rem 0; font-size: .9rem}",
-        "th, td {padding: .15rem .7rem .15rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #eee}",
-        "td {overflow-wrap: anywhere; unicode-bidi: isolate}",
-        "th.number, td.number {text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums}",
-        "thead th {border-bottom: 1px solid #888}",
-        "table.hashes td {font: .75rem ui-monospace, monospace}",
-        "dl {font-size: .85rem; color: #444; border-left: 3px solid #ccc; padding-left: .8rem}",
-        "dt {font-weight: 600}",
-        "dd {margin: 0 0 .4rem}",
-        "ul.losses {background: #fff3d6; padding: .6rem 2rem; overflow-wrap: anywhere}",
-        ".figures {display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 1.5rem}",
-        "figure {margin: 0; break-inside: avoid}",
-        "img {max-width: 100%; width: 26rem}",
-        "figcaption {font-size: .85rem; color: #444}",
-        "@media print {body {font-size: 10pt; max-width: none; margin: 0}}",
-        "h2 {break-after: avoid} tr {break-inside: avoid}",
-    )
-)
+def _section(part: Part) -> Element:
+    return el("section", el("h2", part.title), *part.body, id=part.name)
+
+
+@functools.cache
+def _file(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    """What a policy calls a script or style by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}"

@@ -9,79 +9,85 @@ import polars as pl
 from androstep_analysis.markup import Element, el
 from androstep_analysis.plot import paper
 from androstep_analysis.report import cells
+from androstep_analysis.report.cells import Column
+
+_SHARES: Mapping[str, Column] = {
+    "count": Column("Requests", cells.count),
+    "count_ratio": Column("of requests", cells.per_cent),
+    "bytes": Column("Bytes", cells.size),
+    "bytes_ratio": Column("of bytes", cells.per_cent),
+}
 
 
-def shares(*dims: str) -> Callable[[pl.DataFrame], list[Element]]:
+def shares(label: str, *dims: str) -> Callable[[pl.DataFrame], list[Element]]:
     """Renders count, bytes and their shares, a row for each combination of `dims`."""
-    metrics = {"count": "Requests", "count_ratio": "of requests", "bytes": "Bytes", "bytes_ratio": "of bytes"}
-    return lambda table: [cells.table(_wide(table, dims, metrics), len(dims)), *_known(table)]
+    return lambda table: [_wide(table, dims, _SHARES, label), *known(table)]
 
 
 def fraction(table: pl.DataFrame) -> list[Element]:
     """Renders `measures.metadata_fraction`."""
-    metrics = {
+    titles = {
         "count_ratio": "Metadata, of requests",
         "bytes_ratio": "Metadata, of bytes",
         "journal_count_ratio": "Journal, of requests",
         "journal_bytes_ratio": "Journal, of bytes",
     }
-    return [cells.table(_wide(table, ("op",), metrics), 1)]
+    columns = {name: Column(title, cells.per_cent) for name, title in titles.items()}
+    return [_wide(table, ("op",), columns, "Fraction of metadata")]
 
 
 def quantiles(table: pl.DataFrame) -> list[Element]:
     """Renders `measures.latency`: a row per step and operation, with how much of it was measured."""
     names = table["quantile"].cast(pl.String).unique(maintain_order=True).to_list()
     wide = table.pivot(on="quantile", index=["step", "op", "n", "coverage"], values="value", maintain_order=True)
-    shown = wide.select(
-        pl.col("step").cast(pl.String).alias("Step"),
-        pl.col("op").cast(pl.String).alias("Operation"),
-        cells.formatted("n", cells.count).alias("Requests"),
-        cells.formatted("coverage", cells.per_cent).alias("of bytes"),
-        *(cells.formatted(name, cells.duration) for name in names),
+    columns = {
+        "step": Column("Step"),
+        "op": Column("Operation"),
+        "n": Column("Requests", cells.count),
+        "coverage": Column("of bytes", cells.per_cent),
+        **{name: Column(name, cells.duration) for name in names},
+    }
+    return [cells.table(wide, columns, "Quantiles of latency")]
+
+
+def moved(table: pl.DataFrame) -> pl.DataFrame:
+    """Bytes ``read`` and ``written`` of `measures.volume` by its one dimension, and their ``share``; most first."""
+    name = next(column for column in table.columns if column not in (*paper.MEASURES, "op"))
+    of_bytes = table.filter(pl.col("metric") == "bytes", pl.col("op").is_in(["read", "write"]))
+    return (
+        of_bytes.group_by(name)
+        .agg(
+            read=pl.col("value").filter(pl.col("op") == "read").sum(),
+            written=pl.col("value").filter(pl.col("op") == "write").sum(),
+        )
+        .with_columns(share=(pl.col("read") + pl.col("written")) / (pl.col("read") + pl.col("written")).sum())
+        .sort(["share", name], descending=[True, False])
     )
-    return [cells.table(shown, 2)]
 
 
-def volume(what: str) -> Callable[[pl.DataFrame], list[Element]]:
-    """Renders `measures.volume`: the `cells.TOP` rows with most bytes read and written."""
+def volume(what: str, label: str) -> Callable[[pl.DataFrame], list[Element]]:
+    """Renders `moved`: a row for each `what`."""
 
     def render(table: pl.DataFrame) -> list[Element]:
-        name = next(column for column in table.columns if column not in (*paper.MEASURES, "op"))
-        moved = table.filter(pl.col("metric") == "bytes", pl.col("op").is_in(["read", "write"]))
-        sums = (
-            moved.group_by(name)
-            .agg(
-                read=pl.col("value").filter(pl.col("op") == "read").sum(),
-                written=pl.col("value").filter(pl.col("op") == "write").sum(),
-            )
-            .with_columns(share=(pl.col("read") + pl.col("written")) / (pl.col("read") + pl.col("written")).sum())
-            .sort(["share", name], descending=[True, False])
-        )
-        shown = sums.head(cells.TOP).select(
-            pl.col(name).alias(what),
-            cells.formatted("read", cells.size).alias("Read"),
-            cells.formatted("written", cells.size).alias("Written"),
-            cells.formatted("share", cells.per_cent).alias("of bytes"),
-        )
-        more = sums.height - shown.height
-        rest = [el("p", f"{more:,} more are not shown.")] if more else []
-        return [cells.table(shown, 1), *rest, *_known(table)]
+        rows = moved(table)
+        return [cells.table(rows, {rows.columns[0]: Column(what), **MOVED}, label), *known(table)]
 
     return render
 
 
-def _wide(table: pl.DataFrame, dims: Sequence[str], metrics: Mapping[str, str]) -> pl.DataFrame:
-    """A tidy table with its `metrics` as columns of formatted text under the names they map to."""
+MOVED: Mapping[str, Column] = {
+    "read": Column("Read", cells.size),
+    "written": Column("Written", cells.size),
+    "share": Column("of bytes", cells.per_cent),
+}
+"""Columns of `moved`."""
+
+
+def _wide(table: pl.DataFrame, dims: Sequence[str], metrics: Mapping[str, Column], label: str) -> Element:
+    """A tidy table with its `metrics` as columns."""
     wide = table.pivot(on="metric", index=list(dims), values="value", maintain_order=True)
-    format_of = {"count": cells.count, "bytes": cells.size}
-    return wide.select(
-        *(pl.col(dim).cast(pl.String).alias(_TITLES.get(dim, dim)) for dim in dims),
-        *(
-            cells.formatted(metric, format_of.get(metric, cells.per_cent)).alias(title)
-            for metric, title in metrics.items()
-            if metric in wide.columns
-        ),
-    )
+    names = {name: Column(_TITLES.get(name, name)) for name in dims}
+    return cells.table(wide, names | {name: one for name, one in metrics.items() if name in wide.columns}, label)
 
 
 _TITLES = {
@@ -94,14 +100,14 @@ _TITLES = {
 }
 
 
-def _known(table: pl.DataFrame) -> list[Element]:
+def known(table: pl.DataFrame) -> list[Element]:
     """The coverage of a result, for each operation where it tells them apart, unless it is simply everything."""
-    known = table.drop_nulls("coverage")
-    if known.is_empty() or (known["coverage"] == 1).all():
+    rows = table.drop_nulls("coverage")
+    if rows.is_empty() or (rows["coverage"] == 1).all():
         return []
     if "op" in table.columns:
-        of_op = known.select(pl.col("op").cast(pl.String), "coverage").unique(maintain_order=True).sort("op")
+        of_op = rows.select(pl.col("op").cast(pl.String), "coverage").unique(maintain_order=True).sort("op")
         listed = ", ".join(f"{op} {cells.per_cent(value)}" for op, value in of_op.iter_rows())
-        return [el("p", f"Known, of the bytes of each operation: {listed}.")]
-    values = known["coverage"].unique()
-    return [el("p", f"Known for {cells.bytes_share(values[0])}.")] if len(values) == 1 else []
+        return [el("p", f"Known, of the bytes of each operation: {listed}.", class_="note")]
+    values = rows["coverage"].unique()
+    return [el("p", f"Known for {cells.bytes_share(values[0])}.", class_="note")] if len(values) == 1 else []

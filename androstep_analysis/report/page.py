@@ -1,23 +1,28 @@
-"""The report of a capture: its parts in order."""
+"""The report of a capture: what is seen first, and its questions in order."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from androstep_analysis import waits
-from androstep_analysis.markup import el
+from androstep_analysis import units, waits
+from androstep_analysis.markup import Element, el
 from androstep_analysis.report import (
+    benchmarks,
     beside,
     coverage,
     document,
+    overview,
     provenance,
     recorded,
     replays,
     requests,
     section,
+    timeline,
     waiting,
 )
+from androstep_analysis.report.document import Part
+from androstep_analysis.report.section import Context, Glossary
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -29,31 +34,78 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
     Missing directories are made, existing files replaced.
     """
     words, results = requests.results(capture)
-    others = beside.elements(capture)
+    has_requests = section.has_rows(results["points"])
     waited = waits.of(capture)
-    has_more = bool(others or capture.about["replay"] or waited)
-    parts = () if has_more and not section.has_rows(results["points"]) else requests.SECTIONS
-    if capture.about["replay"]:
-        parts = (replays.SECTION, *parts)
-        results |= replays.results(capture)
+    for kind in (replays, benchmarks):
+        if capture.about[kind.ROLE]:
+            results |= kind.results(capture)
     if waited:
-        parts = (waiting.section(waited), *parts)
         results |= waiting.results(capture, waited)
     origin = provenance.found(capture)
-    page = document.page(
-        capture.title,
-        [
-            el("h1", capture.title),
-            *recorded.elements(capture),
-            *coverage.elements(capture, of_requests=bool(capture.about["rows"]["requests"]) or not has_more),
-            *others,
-            *(
-                element
-                for part in parts
-                for element in section.elements(part, results, words, origin, capture, figures)
-            ),
-            *provenance.elements(origin),
-        ],
-    )
+    context = Context(capture, results, words, origin, figures, Glossary())
+    parts: list[Part] = []
+    if waited:
+        parts.append(Part("waits", "What did the user wait for?", section.elements(waiting.section(waited), context)))
+    if capture.about["bench"]:
+        parts += benchmarks.parts(context)
+    if capture.about["replay"]:
+        parts.append(Part("replay", "How did the replays go?", section.elements(replays.SECTION, context)))
+    drawn = None
+    if has_requests:
+        windows = list(waited.windows.select("start_ns", "end_ns").iter_rows()) if waited else []
+        windows = windows if len(windows) <= waiting.SHADED else []
+        drawn = timeline.data(capture, units.parse_dev(words["device"]), windows)
+        parts += [
+            Part(name, title, _answer(name, sections, context, drawn))
+            for name, (title, sections) in requests.QUESTIONS.items()
+        ]
+    parts += beside.parts(capture, context.glossary)
+    parts += [
+        Part("trust", "What was lost or is unknown?", coverage.elements(context, of_requests=has_requests)),
+        Part("recording", "What was recorded?", recorded.elements(capture)),
+        Part("made", "How was this page made?", provenance.elements(origin)),
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    path.write_text(
+        document.page(capture.title, _first(context, drawn, has_requests=has_requests), parts), encoding="utf-8"
+    )
+
+
+def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> list[Element]:
+    """What a reader sees before anything else."""
+    capture, results = context.capture, context.results
+    about = [overview.about(capture)]
+    if not has_requests:
+        for kind in (benchmarks, replays):
+            if capture.about[kind.ROLE]:
+                return [*about, *kind.first(context)]
+        return [*about, overview.headline(capture, results)]
+    over_time = [
+        el("div", el("h2", "Over time"), timeline.chart("rate", "Bytes per second over time", _RATE), drawn)
+        if drawn is not None
+        else el("div")
+    ]
+    return [
+        *about,
+        overview.headline(capture, results),
+        el("div", *over_time, *overview.completeness(capture), class_="columns"),
+        overview.leaders(results),
+    ]
+
+
+_RATE = (
+    "Bytes completed per second, read above and written below the line. Drag to zoom in, double-click for all. Keys: "
+    "arrows, + and −, 0 for all."
+)
+
+
+def _answer(name: str, sections: tuple[section.Section, ...], context: Context, drawn: Element | None) -> list[Element]:
+    """The elements of a question; the pattern begins with every request over time."""
+    told = [element for part in sections for element in section.elements(part, context)]
+    if name != "pattern" or drawn is None:
+        return told
+    caption = (
+        f"Requests over time of issue, on device {context.words['device']}, which served most of them: a circle is a "
+        "read, a square a write, a bar anything else."
+    )
+    return [el("h3", "Where, how large, how long"), timeline.chart("requests", "Requests over time", caption), *told]

@@ -45,14 +45,16 @@ def sentence(provenance: Mapping[str, Any]) -> Element:
 
 def elements(provenance: Mapping[str, Any]) -> list[Element]:
     """What `found` tells, as the end of the page."""
-    sources = [el("tr", el("td", name), el("td", digest)) for name, digest in provenance["source_sha256"].items()]
+    sources = [
+        el("tr", el("th", name, scope="row"), el("td", digest)) for name, digest in provenance["source_sha256"].items()
+    ]
     return [
-        el("h2", "Provenance"),
         sentence(provenance),
         el(
             "table",
             el("thead", el("tr", el("th", "Source", scope="col"), el("th", "sha256", scope="col"))),
             el("tbody", *sources),
             class_="hashes",
+            aria_label="Sources",
         ),
     ]

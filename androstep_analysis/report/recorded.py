@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element, el
-from androstep_analysis.report import cells
+from androstep_analysis.report import overview
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -15,12 +14,11 @@ if TYPE_CHECKING:
 def elements(capture: Capture) -> list[Element]:
     """The facts that are known of the recording, and the names of those that are not."""
     facts = [(title, capture.facts.get(name)) for name, title in _FACTS.items()]
-    if capture.first_ns is None or capture.last_ns is None:
+    if (length := overview.length(capture)) is None:
         window = "no times" if capture.events else "no events"
     else:
-        length = clock.continued(capture.last_ns, capture.jumps) - capture.first_ns
         parts = f" in {len(capture.jumps) + 1} parts" if capture.jumps else ""
-        window = f"{cells.duration(length)}{parts}, from {capture.first_ns:,} to {capture.last_ns:,} ns"
+        window = f"{length}{parts}, from {capture.first_ns:,} to {capture.last_ns:,} ns"
     known = [(title, str(value)) for title, value in facts if value is not None]
     known += [
         ("Window", window),
@@ -30,8 +28,7 @@ def elements(capture: Capture) -> list[Element]:
     unknown = [title.lower() for title, value in facts if value is None]
     rows = [el("tr", el("th", title, scope="row"), el("td", value)) for title, value in known]
     return [
-        el("h2", "What was recorded"),
-        el("table", el("tbody", *rows), class_="facts"),
+        el("table", el("tbody", *rows), aria_label="Facts of the recording"),
         *([el("p", f"Not recorded: {', '.join(unknown)}.")] if unknown else []),
     ]
 

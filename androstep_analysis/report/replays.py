@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from androstep_analysis import plot, replay
 from androstep_analysis.markup import Element, el
 from androstep_analysis.replay.tables import ALIKE
-from androstep_analysis.report import cells
-from androstep_analysis.report.section import Figure, Section
+from androstep_analysis.report import cells, overview
+from androstep_analysis.report.cells import Column
+from androstep_analysis.report.section import Context, Figure, Section
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -32,6 +33,33 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
     }
 
 
+def first(context: Context) -> list[Element]:
+    """The numbers that say how the replays went: medians over them."""
+    table = context.results["replays"].lazy().collect()
+    number = table["run_id"].n_unique()
+    of_all = "median of all" if number > 1 else ""
+    tiles = [
+        overview.tile("Replays", f"{number:,}", ", ".join(map(str, table["fs_type"].drop_nulls().unique().sort())))
+    ]
+    for metric, quantile, title in (
+        ("elapsed", None, "Elapsed"),
+        ("recorded", None, "Recorded"),
+        ("io_time", None, "I/O time"),
+        ("lateness", "p99", "Late (p99)"),
+    ):
+        rows = table.filter(pl.col("metric") == metric, pl.col("quantile").cast(pl.String).eq_missing(quantile))
+        if rows.height:
+            median = rows.select(pl.col("value").median()).item()
+            tiles.append(overview.tile(title, cells.duration(median), *([of_all] if of_all else [])))
+    operations, diverged = (
+        table.filter(pl.col("metric") == metric).select(pl.col("value").sum()).item()
+        for metric in ("operations", "divergences")
+    )
+    of_operations = f"of {cells.count(operations)} operations"
+    tiles.append(overview.tile("Diverged", cells.count(diverged), of_operations, is_bad=diverged > 0))
+    return [overview.tiles(*tiles)]
+
+
 def _replays(table: pl.DataFrame) -> list[Element]:
     """A row for each replay, of the metrics of its whole."""
     name = pl.concat_str("metric", pl.coalesce(pl.col("quantile").cast(pl.String), pl.lit("")), separator=" ")
@@ -45,16 +73,10 @@ def _replays(table: pl.DataFrame) -> list[Element]:
         ]
     )
     wide = rows.pivot("name", index=["run_id", "fs_type"], values="value", maintain_order=True)
-    shown = wide.select(
-        pl.col("run_id").alias("Replay"),
-        pl.col("fs_type").alias("Filesystem"),
-        *(
-            cells.formatted(name, format_).alias(title)
-            for name, (title, format_) in _OF_REPLAYS.items()
-            if name in wide.columns
-        ),
-    )
-    return [cells.table(shown, 2)]
+    names = {"run_id": Column("Replay"), "fs_type": Column("Filesystem", pick=True)}
+    return [
+        cells.table(wide, names | {name: one for name, one in _OF_REPLAYS.items() if name in wide.columns}, "Replays")
+    ]
 
 
 def _replayed_calls(table: pl.DataFrame) -> list[Element]:
@@ -68,27 +90,30 @@ def _replayed_calls(table: pl.DataFrame) -> list[Element]:
         .pivot("quantile", index="call", values="value")
     )
     rows = wide.join(slowest, on="call").sort("io_time", "call", descending=[True, False])
-    shown = rows.select(
-        pl.col("call").cast(pl.String).alias("Call"),
-        cells.formatted("operations", cells.count).alias("Operations"),
-        cells.formatted("io_time", cells.duration).alias("I/O time"),
-        *(cells.formatted(name, cells.duration).alias(name) for name in ("p50", "p99", "max")),
-        cells.formatted("divergences", cells.count).alias("Diverged"),
-    )
-    return [cells.table(shown, 1), el("p", "Quantiles are those of the replay in which they are greatest.")]
+    columns = {
+        "call": Column("Call"),
+        "operations": Column("Operations", cells.count),
+        "io_time": Column("I/O time", cells.duration),
+        **{name: Column(name, cells.duration) for name in ("p50", "p99", "max")},
+        "divergences": Column("Diverged", cells.count),
+    }
+    return [
+        cells.table(rows, columns, "Replayed calls"),
+        el("p", "Quantiles are those of the replay in which they are greatest.", class_="note"),
+    ]
 
 
-_OF_REPLAYS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
-    "elapsed": ("Elapsed", cells.duration),
-    "recorded": ("Recorded", cells.duration),
-    "io_time": ("I/O time", cells.duration),
-    "operations": ("Operations", cells.count),
-    "divergences": ("Diverged", cells.count),
-    "lateness p50": ("Late p50", cells.duration),
-    "lateness p99": ("p99", cells.duration),
-    "lateness max": ("max", cells.duration),
-    "lateness_own p99": ("Own p99", cells.duration),
-    "cpu_ratio": ("CPU", cells.per_cent),
+_OF_REPLAYS: Final[Mapping[str, Column]] = {
+    "elapsed": Column("Elapsed", cells.duration),
+    "recorded": Column("Recorded", cells.duration),
+    "io_time": Column("I/O time", cells.duration),
+    "operations": Column("Operations", cells.count),
+    "divergences": Column("Diverged", cells.count),
+    "lateness p50": Column("Late p50", cells.duration),
+    "lateness p99": Column("p99", cells.duration),
+    "lateness max": Column("max", cells.duration),
+    "lateness_own p99": Column("Own p99", cells.duration),
+    "cpu_ratio": Column("CPU", cells.per_cent),
 }
 """Metrics of a replay, and how a table shows them."""
 
@@ -98,8 +123,10 @@ def _lateness(table: pl.DataFrame) -> Axes:
     return plot.replay_lateness_distribution(table, series="part" if table["run_id"].n_unique() == 1 else "run_id")
 
 
+ROLE: Final = "replay"
+
 SECTION: Final = Section(
-    "Replay",
+    "Replays and their calls",
     ("replay_io_time", "replay_lateness", "replay_divergence", "replay_cpu"),
     (("replays", _replays), ("replay_latency", _replayed_calls)),
     (

@@ -5,41 +5,53 @@ from __future__ import annotations
 import polars as pl
 
 from androstep_analysis import measures
-from androstep_analysis.markup import Element, el
-from androstep_analysis.report import cells, section
+from androstep_analysis.markup import Element
+from androstep_analysis.report import cells
+from androstep_analysis.report.cells import Column
+from androstep_analysis.report.document import Part
+from androstep_analysis.report.section import Glossary
 
 
-def elements(samples: pl.LazyFrame) -> list[Element]:
+def parts(samples: pl.LazyFrame, glossary: Glossary) -> list[Part]:
     """CPU time as far as samples tell it, and the counters."""
-    counters = measures.counters(samples).select(
-        pl.col("counter").alias("Counter"),
-        pl.coalesce(cells.formatted("dev", cells.device), pl.col("pid").cast(pl.String), "instance", pl.lit("")).alias(
-            "of"
-        ),
-        pl.col("unit").alias("Unit"),
-        *(cells.formatted(name, cells.count).alias(name.title()) for name in ("count", "least", "greatest", "last")),
+    device = pl.col("dev").map_elements(cells.device, return_dtype=pl.String)
+    counters = measures.counters(samples).with_columns(
+        of=pl.coalesce(device, pl.col("pid").cast(pl.String), "instance", pl.lit(""))
     )
-    return [*_cpu(samples), el("h2", "Counters"), *cells.first(counters, 3)]
+    columns = {
+        "counter": Column("Counter"),
+        "of": Column("of"),
+        "unit": Column("Unit", pick=True),
+        **{name: Column(name.title(), cells.count) for name in ("count", "least", "greatest", "last")},
+    }
+    return [
+        Part("cpu", "What did the CPUs do?", _cpu(samples, glossary)),
+        Part("counters", "What did the counters say?", cells.unless_empty(counters, columns, "Counters")),
+    ]
 
 
-def _cpu(samples: pl.LazyFrame) -> list[Element]:
+def _cpu(samples: pl.LazyFrame, glossary: Glossary) -> list[Element]:
     """What the CPUs did, for whom, and how busy disks were, as far as samples tell."""
     cpu = measures.cpu(samples)
     if cpu.is_empty():
         return []
-    wide = cpu.pivot("metric", index="state", values="value", maintain_order=True).select(
-        pl.col("state").cast(pl.String).alias("State"),
-        cells.formatted("cpu_time", cells.seconds).alias("Time"),
-        cells.formatted("cpu_share", cells.ratio).alias("Share"),
-    )
+    states = {
+        "state": Column("State"),
+        "cpu_time": Column("Time", cells.seconds),
+        "cpu_share": Column("Share", cells.per_cent),
+    }
+    wide = cpu.pivot("metric", index="state", values="value", maintain_order=True)
     users = measures.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
-    whose = users.select(
-        pl.col("comm").fill_null("unknown").alias("Process"), cells.formatted("value", cells.seconds).alias("Time")
-    )
     busy = measures.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
-    disks = busy.select(pl.col("disk").fill_null("").alias("Disk"), cells.formatted("value", cells.ratio).alias("Busy"))
     return [
-        el("h2", "CPU time"),
-        *section.definitions(("cpu", "busyness")),
-        *(cells.first(wide, 1) + cells.first(whose, 1) + cells.first(disks, 1)),
+        cells.table(wide, {name: one for name, one in states.items() if name in wide.columns}, "CPU time by state"),
+        *cells.unless_empty(
+            users, {"comm": Column("Process"), "value": Column("Time", cells.seconds)}, "CPU time by process"
+        ),
+        *cells.unless_empty(
+            busy.with_columns(pl.col("disk").fill_null("")),
+            {"disk": Column("Disk"), "value": Column("Busy", cells.per_cent)},
+            "How busy disks were",
+        ),
+        *glossary.fold(("cpu", "busyness")),
     ]

@@ -9,6 +9,7 @@ import polars as pl
 from androstep_analysis import perceived, plot
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells
+from androstep_analysis.report.cells import Column
 from androstep_analysis.report.section import Figure, Section
 from androstep_analysis.waits import CLASSES, Waits
 
@@ -73,10 +74,12 @@ def section(waits: Waits) -> Section:
     windows = waits.windows
     if 0 < windows.height <= SHADED:
         shaded = "Requests completed per second, in bins of {bin}, while a user waited (shaded) and else."
-        figures.append(Figure("wait_rate", "rate", plot.rate, shaded, {"windows": windows}, in_time=True))
+        figures.append(
+            Figure("wait_rate", "rate", plot.rate, shaded, {"windows": windows}, in_time=True, on_page=False)
+        )
     snapshots = ("gui_state",) if waits.watched == "snapshots" else ()
     return Section(
-        "What the user waited for",
+        "Actions and their waits",
         (*snapshots, "perceived_latency", "response_class", "io_in_flight"),
         (("wait_actions", lambda table: _actions(table, waits)), ("waits", lambda table: _longest(table, waits))),
         tuple(figures),
@@ -100,31 +103,31 @@ def _actions(table: pl.DataFrame, waits: Waits) -> list[Element]:
         else f"{stable} inputs led to a stable screen, {others} before the next input or the end, "
         f"{counts['no_change']:,} to no change that was seen."
     )
-    shown = table.select(
-        pl.col("label").alias("Action"),
-        cells.formatted("inputs", cells.count).alias("Inputs"),
-        cells.formatted("n", cells.count).alias("Stable"),
-        *(
-            cells.formatted(name, cells.duration).alias(title)
-            for name, title in {"value": "Mean wait", "lo": "from", "hi": "to"}.items()
-        ),
-        *(cells.formatted(name, cells.count).alias(title) for name, title in CLASSES.items()),
-        cells.formatted("unsure", cells.count).alias("either"),
-    )
-    return [el("p", f"{_WATCHED[waits.watched]} {became}"), *cells.first(shown, 1)]
+    columns = {
+        "label": Column("Action"),
+        "inputs": Column("Inputs", cells.count),
+        "n": Column("Stable", cells.count),
+        "value": Column("Mean wait", cells.duration),
+        "lo": Column("from", cells.duration),
+        "hi": Column("to", cells.duration),
+        **{name: Column(title, cells.count) for name, title in CLASSES.items()},
+        "unsure": Column("either", cells.count),
+    }
+    return [el("p", f"{_WATCHED[waits.watched]} {became}"), cells.table(table, columns, "Actions")]
 
 
 def _longest(table: pl.DataFrame, waits: Waits) -> list[Element]:
     """The longest waits, each with the share in which I/O was in flight."""
-    titles = {"any": ("I/O in flight", cells.per_cent), "app": ("of the app", cells.per_cent)}
-    titles |= {"coverage": ("known for", cells.per_cent)}
-    shown = table.select(
-        pl.col("label").alias("Longest waits"),
-        cells.formatted("latency_lo_ns", cells.duration).alias("at least"),
-        cells.formatted("latency_hi_ns", cells.duration).alias("at most"),
-        *(cells.formatted(name, to).alias(title) for name, (title, to) in titles.items() if name in table.columns),
-    )
-    return [cells.table(shown, 1), el("p", _whose(waits))]
+    columns = {
+        "label": Column("Longest waits"),
+        "latency_lo_ns": Column("at least", cells.duration),
+        "latency_hi_ns": Column("at most", cells.duration),
+        "any": Column("I/O in flight", cells.per_cent),
+        "app": Column("of the app", cells.per_cent),
+        "coverage": Column("known for", cells.per_cent),
+    }
+    known = {name: one for name, one in columns.items() if name in table.columns}
+    return [cells.table(table, known, "Longest waits"), el("p", _whose(waits), class_="note")]
 
 
 def _whose(waits: Waits) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
+from importlib import resources
 
 HOSTILE = (
     "<script>alert(1)</script>.txt",
@@ -21,19 +23,14 @@ HOSTILE = (
     "{bin} {0} %s",
 )
 
-TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ul", "li", "dl", "dt", "dd", "div"} | {
-    "table",
-    "thead",
-    "tbody",
-    "tr",
-    "th",
-    "td",
-    "figure",
-    "img",
-    "figcaption",
+TAGS = {"html", "head", "meta", "title", "style", "body", "nav", "header", "main", "section", "h1", "h2", "h3", "p"} | {
+    *("ul", "ol", "li", "dl", "dt", "dd", "div", "span", "a", "b", "i", "details", "summary", "noscript", "script"),
+    *("table", "thead", "tbody", "tr", "th", "td", "figure", "img", "figcaption", "svg", "rect"),
 }
 
-ATTRIBUTES = {"class", "scope", "src", "alt", "lang", "charset", "name", "content", "http-equiv"}
+ATTRIBUTES = {"class", "id", "scope", "src", "alt", "lang", "charset", "name", "content", "http-equiv", "href"} | {
+    *("tabindex", "role", "title", "type", "x", "width", "height", "aria-label", "aria-hidden", "data-chart"),
+}
 
 
 class Page(HTMLParser):
@@ -44,6 +41,7 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
         self.rows: list[list[str]] = []
+        self.scripts: list[str] = []
         self.open: list[str] = []
         self.feed(page)
         self.close()
@@ -61,6 +59,9 @@ class Page(HTMLParser):
         assert self.open.pop() == tag, "every element is closed where it should be"
 
     def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["script"]:
+            self.scripts.append(data)
+            return
         self.text.append(data)
         if "td" in self.open or "th" in self.open:
             self.rows[-1][-1] += data
@@ -71,11 +72,19 @@ class Page(HTMLParser):
         return found[len(first) :]
 
     def check_harmless(self) -> None:
-        """That nothing in the page runs, or is fetched."""
+        """That nothing in the page is fetched, and nothing runs but the script that the package holds."""
         assert {tag for tag, _ in self.elements} <= TAGS
+        kinds = [attributes.get("type") for tag, attributes in self.elements if tag == "script"]
+        assert set(kinds) <= {None, "application/json"} and kinds.count(None) == 1
+        known = resources.files("androstep_analysis.report").joinpath("page.js").read_text("utf-8")
+        for kind, script in zip(kinds, self.scripts, strict=True):
+            assert script == known if kind is None else json.loads(script)
         for tag, attributes in self.elements:
             assert attributes.keys() <= ATTRIBUTES
             if "src" in attributes:
                 assert tag == "img"
-                assert re.fullmatch(r"data:image/png;base64,[A-Za-z0-9+/]+=*", attributes["src"] or "")
+                assert re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/]+=*", attributes["src"] or "")
+            if "href" in attributes:
+                target = (attributes["href"] or "").removeprefix("#")
+                assert target in {other.get("id") for _, other in self.elements}, "a link leads to a place of the page"
         assert self.open == [], "every element is closed"
