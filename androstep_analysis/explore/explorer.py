@@ -10,8 +10,8 @@ import anywidget
 import numpy as np
 import polars as pl
 
+from androstep_analysis import quantities
 from androstep_analysis.errors import InputError
-from androstep_analysis.explore import words
 from androstep_analysis.explore.files import Entry
 from androstep_analysis.explore.pieces import NO_GROUP, PLANES, Counts, Pieces, View, shown
 from androstep_analysis.explore.story import Stories
@@ -178,8 +178,8 @@ class Explorer:
         chosen, chosen_bytes = self._pieces.total()
         told = {
             "lists": lists,
-            "shown": f"{requests:,} requests, {words.size(nr_bytes)}",
-            "selected": f"{chosen:,} requests, {words.size(chosen_bytes)}",
+            "shown": f"{requests:,} requests, {quantities.size(nr_bytes)}",
+            "selected": f"{chosen:,} requests, {quantities.size(chosen_bytes)}",
             "is_brushed": bool(self._pieces.box or any(self._pieces.chosen.values())),
         }
         return told, []
@@ -272,5 +272,5 @@ def _row(entry: Entry, counts: Counts, number: int) -> dict[str, Any]:
         "depth": entry.depth,
         "is_directory": entry.is_directory,
         "requests": requests,
-        "size": words.size(nr_bytes),
+        "size": quantities.size(nr_bytes),
     }
