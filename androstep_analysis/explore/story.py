@@ -199,7 +199,7 @@ class Stories:
         of_journal = ("jbd2_start_commit", "jbd2_end_commit", tracepoints.HANDLE)
         is_here = (pl.col("dev") == request["part_dev"]) & pl.col("event").is_in(of_journal)
         events = self._events.filter(is_here).collect()
-        running = handles.commits(events).filter(
+        running = handles.commits(events.lazy()).filter(
             pl.col("start_ns") <= asked_ns, (pl.col("end_ns") >= asked_ns).fill_null(True)
         )
         is_journal = one["block_type"] == "journal"
