@@ -10,8 +10,8 @@ import anywidget
 import numpy as np
 import polars as pl
 
+from androstep_analysis import quantities
 from androstep_analysis.errors import InputError
-from androstep_analysis.explore import words
 from androstep_analysis.explore.files import Entry
 from androstep_analysis.explore.pieces import NO_GROUP, PLANES, Counts, Pieces, View, shown
 from androstep_analysis.explore.story import Stories
@@ -41,8 +41,8 @@ class Explorer:
     """A capture's requests to look through: a timeline, lists to filter it by, and the story of each request.
 
     The last line of a cell shows it. `widget` is the page for a layout of one's own. `tables` are those of a capture:
-    requests, io and fs_events. Times are shown since `begin_ns`; `page_bytes` is the size of the kernel's pages, where it
-    was reported, and `lost` what the recording lost. Raises `InputError` where there are no requests.
+    requests, io and fs_events. Times are shown since `begin_ns`; `page_bytes` is the size of the kernel's pages, where
+    it was reported, and `lost` what the recording lost. Raises `InputError` where there are no requests.
     """
 
     def __init__(
@@ -178,8 +178,8 @@ class Explorer:
         chosen, chosen_bytes = self._pieces.total()
         told = {
             "lists": lists,
-            "shown": f"{requests:,} requests, {words.size(nr_bytes)}",
-            "selected": f"{chosen:,} requests, {words.size(chosen_bytes)}",
+            "shown": f"{requests:,} requests, {quantities.size(nr_bytes)}",
+            "selected": f"{chosen:,} requests, {quantities.size(chosen_bytes)}",
             "is_brushed": bool(self._pieces.box or any(self._pieces.chosen.values())),
         }
         return told, []
@@ -203,6 +203,7 @@ class Explorer:
         """The tree of files, with what lies in the directories that are open. Each level is counted by itself."""
         files = self._pieces.files
         weights = self._pieces.counts("file", view).requests
+        chosen = self._pieces.chosen.get("file", ())
         weights = np.concatenate([weights, np.zeros(len(files) - len(weights), np.uint32)])
 
         def below(level: list[tuple[Entry | None, list[Entry], int]]) -> dict[Entry | None, list[dict[str, Any]]]:
@@ -221,6 +222,8 @@ class Explorer:
             for directory, found, more in level:
                 told = rows[directory] = []
                 for entry in sorted(found, key=lambda one: -int(counts.requests[numbers[one]])):
+                    if not counts.requests[numbers[entry]] and (entry.first, entry.last) not in chosen:
+                        continue
                     told.append(_row(entry, counts, numbers[entry]) | {"is_open": entry in is_open})
                     told += inner.get(entry, ())
                 if more:
@@ -269,5 +272,5 @@ def _row(entry: Entry, counts: Counts, number: int) -> dict[str, Any]:
         "depth": entry.depth,
         "is_directory": entry.is_directory,
         "requests": requests,
-        "size": words.size(nr_bytes),
+        "size": quantities.size(nr_bytes),
     }

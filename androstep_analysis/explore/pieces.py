@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import measures, native, schema, units
-from androstep_analysis.explore import words
+from androstep_analysis import measures, native, quantities, schema, units
 from androstep_analysis.explore.files import Files
 from androstep_analysis.markup import visible
 
@@ -168,7 +167,7 @@ class Pieces:
         size = (pl.col("nr_sectors").sum().over("request_id") - 1).cast(pl.Float64)
         power = pl.when(size < 0).then(0).when(size < 1).then(1).otherwise(size.log(2).floor() + 2)
         sizes = self._ordered(io, power.cast(pl.UInt8))
-        labels = [words.size(units.SECTOR_BYTES << power) for power in range(max(int(sizes.max(initial=0)), 1))]
+        labels = [quantities.size(units.SECTOR_BYTES << power) for power in range(max(int(sizes.max(initial=0)), 1))]
         yield Dimension("size", sizes, ("no data", *(f"≤ {label}" for label in labels)))
 
     def _named(self, io: pl.LazyFrame, name: str, columns: list[str], absent: str) -> Dimension:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from androstep_analysis import units
-from androstep_analysis.explore.words import duration, size
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.link.owner import handles
 from androstep_analysis.losses import Losses
 from androstep_analysis.markup import visible
+from androstep_analysis.quantities import duration, size
 
 _STEPS = ("queue", "insert", "issue", "complete")
 
@@ -199,7 +199,7 @@ class Stories:
         of_journal = ("jbd2_start_commit", "jbd2_end_commit", tracepoints.HANDLE)
         is_here = (pl.col("dev") == request["part_dev"]) & pl.col("event").is_in(of_journal)
         events = self._events.filter(is_here).collect()
-        running = handles.commits(events).filter(
+        running = handles.commits(events.lazy()).filter(
             pl.col("start_ns") <= asked_ns, (pl.col("end_ns") >= asked_ns).fill_null(True)
         )
         is_journal = one["block_type"] == "journal"

@@ -123,9 +123,9 @@ size_t pieces_rows(const struct pieces *pieces, const struct view *view, size_t 
     return count;
 }
 
-// Adds up requests and sectors of rows [first, last) by the group of their code, NO_GROUP where it is in none; codes are
-// groups where `groups` is null. The pieces of a request lie together; `latest` has the last request of each group, all
-// bits set where there was none.
+// Adds up requests and sectors of rows [first, last) by the group of their code, NO_GROUP where it is in none; codes
+// are groups where `groups` is null. The pieces of a request lie together; `latest` has the last request of each group,
+// all bits set where there was none.
 void pieces_count(const struct pieces *pieces, const void *codes, uint32_t type, const uint32_t *groups, uint8_t by,
                   size_t first, size_t last, uint32_t *latest, uint32_t *requests, uint64_t *sectors)
 {
