@@ -5,6 +5,7 @@
 # make wheels    the packages androstep and androstep-probes, into build/wheels/; no compiler is needed to install them
 # make notebook  JupyterLab on notebooks/
 # make figures   the figures of the papers, into build/figures/
+# make docs      the site, into build/site/
 # make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes two hours
 # make fuzz      libFuzzer on every decoder, FUZZ_SECONDS each; what breaks one is kept in build/fuzz/found/
 # make fresh     demo and test on a new Debian 12, on disk and in memory (root, debootstrap; FRESH_RUN, FRESH_ON)
@@ -22,7 +23,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 FUZZ_SECONDS := 3600
 
-.PHONY: demo check test lint pytest wheels fuzz notebook figures truth fresh lock tables setup clean
+.PHONY: demo check test lint pytest wheels fuzz notebook figures docs truth fresh lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -61,6 +62,10 @@ notebook: setup
 figures: setup
 	$(BIN)/python tools/figures.py
 
+docs: setup
+	$(BIN)/python -m sphinx -q -W --keep-going -E -b html -c docs . build/site
+	@echo 'The site is build/site/index.html.'
+
 truth: setup build/.test-programs probes-tests
 	@mkdir -p build/truth
 	$(BIN)/python tests/gauntlet > build/truth/gauntlet.md
@@ -95,7 +100,7 @@ lock: setup
 	  pyproject.toml -o requirements.lock
 
 tables: setup
-	$(BIN)/python tools/tables_md.py docs/tables.md
+	$(BIN)/python tools/tables_md.py docs
 	$(BIN)/python tools/predictions.py docs/predictions.md
 	$(BIN)/python tools/figures.py --list docs/figures.md
 

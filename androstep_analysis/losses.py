@@ -74,6 +74,16 @@ def merged(spans: Iterable[Span], most: int | None = None) -> tuple[Span, ...]:
     return tuple((None if begin == _ALWAYS else begin, None if end == _NEVER else end) for begin, end in joined)
 
 
+def is_missing(loss: Loss) -> bool:
+    """Whether rows may be missing for it; what is not missing is only noted: rows that repeat, clocks that jump."""
+    return loss.tables != () and not is_of_time(loss)
+
+
+def is_of_time(loss: Loss) -> bool:
+    """Whether it is about times: a clock that jumps, a gap between recordings."""
+    return loss.kind in _OF_TIME
+
+
 def as_json(loss: Loss) -> dict[str, Any]:
     """The loss as a manifest and the summary have it."""
     return {

@@ -1,6 +1,6 @@
-"""Writes docs/tables.md, the reference of every table and definition, from schemas/.
+"""Writes tables.md and definitions.md, the reference of every table and every measure, from schemas/.
 
-python tools/tables_md.py [FILE]: to FILE, else to standard output. `make tables` calls it; a test compares.
+python tools/tables_md.py DIRECTORY    `make tables` calls it for docs/; a test compares
 """
 
 from __future__ import annotations
@@ -10,13 +10,23 @@ from pathlib import Path
 
 from androstep_analysis import schema
 
-INTRODUCTION = """\
-# Tables and definitions
+TABLES = """\
+# Tables
 
 <!-- Written by `make tables` from schemas/; do not edit. -->
 
+Begin with [requests](#requests) and [io](#io), which has a row for each piece of a request, with its file and owner.
 Times are nanoseconds of the capture's own clock, sectors are 512 B, and `dev` is `major<<20|minor`. A column that may
 be null is null where the answer is not known. An enum's values are in the order in which they sort.
+[definitions.md](definitions.md) says what is counted of tables.
+"""
+
+DEFINITIONS = """\
+# Definitions
+
+<!-- Written by `make tables` from schemas/definitions.toml; do not edit. -->
+
+What each measure counts, and what each answer rests on. Every report prints those it uses. Version {version}.
 """
 
 
@@ -49,24 +59,22 @@ def table_section(table: schema.Table) -> str:
 def definition_section(name: str, definition: dict[str, str]) -> str:
     """The section of one definition."""
     source = f"\n\nSource: {definition['source']}." if "source" in definition else ""
-    return f"### {definition['title']} (`{name}`)\n\n{definition['text']}{source}\n"
+    return f"## {definition['title']} (`{name}`)\n\n{definition['text']}{source}\n"
 
 
-def markdown() -> str:
-    """The whole page."""
-    definitions = schema.definitions()
-    return "\n".join(
-        [
-            INTRODUCTION,
-            *(table_section(schema.table(name)) for name in schema.names()),
-            f"## Definitions\n\nVersion {definitions['version']}. Every report prints those it uses.\n",
-            *(definition_section(name, entry) for name, entry in definitions.items() if isinstance(entry, dict)),
-        ]
-    )
+def tables() -> str:
+    """The page of the tables."""
+    return "\n".join([TABLES, *(table_section(schema.table(name)) for name in schema.names())])
+
+
+def definitions() -> str:
+    """The page of the definitions."""
+    of = schema.definitions()
+    sections = [definition_section(name, entry) for name, entry in of.items() if isinstance(entry, dict)]
+    return "\n".join([DEFINITIONS.format(version=of["version"]), *sections])
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        Path(sys.argv[1]).write_text(markdown(), encoding="utf-8")
-    else:
-        sys.stdout.write(markdown())
+    directory = Path(sys.argv[1])
+    (directory / "tables.md").write_text(tables(), encoding="utf-8")
+    (directory / "definitions.md").write_text(definitions(), encoding="utf-8")

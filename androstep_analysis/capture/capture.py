@@ -272,7 +272,7 @@ class Capture:
         Examples
         --------
         >>> capture.table("requests", as_="pandas").shape
-        (4593, 26)
+        (4555, 26)
         """
         rows = self.tables[name]
         if as_ == "polars":

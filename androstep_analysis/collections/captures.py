@@ -129,7 +129,7 @@ class Collection:
         Examples
         --------
         >>> androstep.collection("datasets/demo").measure("mix").filter(metric="count", op="read")["value"].item()
-        796.0
+        817.0
         """
         parts, failed = self.measured(measure, window_ns=window_ns, jobs=jobs, executor=executor)
         if not parts:

@@ -31,7 +31,8 @@ def add(command: argparse.ArgumentParser) -> None:
         """
         Every two groups of captures are compared: how large is the difference, in which interval does it lie, and is
         it more than chance? One capture a group needs --windows, which makes every window of time a repeat. A dataset
-        of `androstep release` stands for all captures in it. docs/compare.md explains the statistics, and --json.
+        of `androstep release` stands for all captures in it. docs/compare.md explains verdicts and --json,
+        docs/statistics.md how they come about.
 
         With --gate it is a check for test labs: exit status 0 where every change is shown to stay within the limit, 3
         where one is shown to be beyond, 4 where that is undecided.

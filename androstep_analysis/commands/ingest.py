@@ -19,7 +19,7 @@ def add(command: argparse.ArgumentParser) -> None:
         """
         The format of a trace is told by its contents (docs/formats.md); a CSV of any other form opens with
         --csv-columns. The traces are copied into the capture; images stay where they are and are read only. A directory
-        that iotrace wrote is a recording with all that belongs to it. docs/capture.md says what each source proves;
+        that iotrace wrote is a recording with all that belongs to it. docs/attribution.md says what each source proves;
         --extents leaves only some of them, to see what they are worth. With --each every recording in a directory of
         them becomes a capture of its own; what was interrupted goes on when it is started again.
 

@@ -15,15 +15,17 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        --json gives one stable object (docs/summary.md). --compat most counts as the MOST Viewer did and prints its
-        eight data files.
+        About ten lines: what was recorded and how complete it is, who moved most, which files, which kinds of blocks,
+        in which order, how long it took, and what is unusual. --all prints every table below them, --json one stable
+        object (docs/summary.md). --compat most counts as the MOST Viewer did and prints its eight data files.
 
-        example: androstep summary trace.po --compat most
+        example: androstep summary trace.po --all
         """,
     )
     command.add_argument("path", metavar="PATH", help="capture directory or trace file")
     add_format(command)
-    command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    command.add_argument("--all", action="store_true", help="also every table")
+    command.add_argument("--json", action="store_true", help="one JSON object with all counts")
     command.add_argument("--compat", choices=["most"], help="count as this older tool did")
 
 
@@ -36,3 +38,5 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{name}\n{content}")
     else:
         print(terminal.summary(opened))
+        if arguments.all:
+            print(f"\n{terminal.tables(opened)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from pathlib import Path
 
 from androstep_analysis import bench, capture, csvfile, schema, terminal
@@ -17,7 +18,8 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        docs/tables.md explains every column. Without -o a table's first rows are printed.
+        docs/tables.md explains every column. Without -o a table's first rows are printed,
+        in units that people read; files have the values as they are.
 
         example: androstep tables mycapture io -o io.parquet
         """,
@@ -45,12 +47,17 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.table is not None and arguments.table not in opened.tables:
         raise InputError(f"{arguments.path}: has no table {arguments.table}; it has {', '.join(opened.tables)}")
     if arguments.table is None:
-        rows = [[name, f"{opened.about['rows'][name]:,}", schema.table(name).description] for name in opened.tables]
+        rows = [
+            [
+                name,
+                f"{opened.about['rows'][name]:,}",
+                textwrap.shorten(schema.table(name).description.removeprefix("Staging: "), 58, placeholder=" …"),
+            ]
+            for name in opened.tables
+        ]
         print(terminal.table(["table", "rows", "one row is"], rows))
     elif arguments.output is None:
-        table = opened.tables[arguments.table].head(20).collect()
-        rows = [["" if value is None else str(value) for value in row] for row in table.iter_rows()]
-        print(terminal.table(table.columns, rows))
+        print(terminal.rows(arguments.table, opened.tables[arguments.table]))
     elif arguments.output.suffix == ".csv":
         csvfile.write(opened.tables[arguments.table], arguments.output)
     else:

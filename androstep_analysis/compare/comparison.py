@@ -127,7 +127,7 @@ def compare(
     paired_by : sequence of str
         Facts: captures are compared only with captures of equal values of these, such as the same workload.
     baseline : str, optional
-        What one group is called, its values joined by `` / ``: the others are compared with it alone, as second.
+        What one group is called, its values joined by ``" / "``: the others are compared with it alone, as second.
     smallest : float, optional
         The smallest difference that matters: of a share in itself (0.05: five points), else as a part of the first.
         Where a difference is shown to be smaller, the verdict is ``no difference that matters``.

@@ -203,7 +203,7 @@ def measure_all(
     --------
     >>> measured = compare.measure_all([capture], "mix")
     >>> measured.filter(metric="count", op="read")["value"].item()
-    796.0
+    817.0
     """
     chosen = known(measure, window_ns)
     recordings = [one if isinstance(one, Recording) else Recording.of(one) for one in captures]

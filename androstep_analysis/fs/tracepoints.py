@@ -11,13 +11,14 @@ file from before the capture.
 from __future__ import annotations
 
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
+from androstep_analysis.ingest.spool import batches
 
 WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
@@ -63,32 +64,48 @@ PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *INVALIDATED)
 """Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
 
 HANDLE = "jbd2_handle_stats"
+COMMITS = ("jbd2_start_commit", "jbd2_end_commit")
 
-_OF_LIVES = ("ts_ns", "event", "dev", "bio_dev", "ino", "parent", "mode", "nlink", "error", "name")
-"""What events tell of the lives of inodes."""
+OF_NUMBERS = ("event", "dev", "ino", "nlink", "error")
+"""What events tell of which file bears a number."""
+_OF_LIVES = ("ts_ns", *OF_NUMBERS, "incarnation", "parent", "mode", "fs_type")
+"""What events tell of the lives of inodes, beside whether they have a name."""
+_OF_EXTENTS = (
+    *("ts_ns", "event", "dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "old_block", "status"),
+    "error",
+)
+"""What events tell of blocks."""
 _SAME_PAGE = ("dev", "ino", "event", "tid", "pid")
 _MAPPING = ("file_block", "block", "nr_blocks", "status")
 _SAME_HANDLE = ("dev", "transaction", "tid", "pid", "comm")
-_BATCH = 1 << 17
+_BATCH = 1 << 18
 
 
 def on_filesystems(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> pl.LazyFrame:
     """The events with those that do not tell the filesystem's device on that device.
 
-    Writeback knows only the whole disk (its bdi). Its events of a disk that carries several filesystems are left out:
-    they do not tell whose inode they mean. `requests` is table requests, which tells what lies on which disk. Events
-    of reads and writes that tell a path tell no device: they are of the one that has such events at all.
+    Writeback knows only the whole disk (its bdi), on which a phone has several filesystems. Its event is of that of
+    which the same thread told something of the same inode right before, as a write does; else of the only one on the
+    disk, and left out where there are several. `requests` is table requests, which tells what lies on which disk.
+    Events of reads and writes that tell a path tell no device: they are of the one that has such events at all.
     """
     places = requests.select("dev", "part_dev").unique().collect(engine="streaming")
-    parts = places.group_by("dev").agg(part=pl.col("part_dev").first(), parts=pl.len())
+    # Who reads a table of partitions reads no filesystem: one on the whole disk leaves no room for others.
+    is_part = (pl.col("part_dev") != pl.col("dev")) | (pl.len().over("dev") == 1)
+    parts = places.filter(is_part).group_by("dev").agg(parts="part_dev")
     is_dirtying, dev = pl.col("event").is_in(DIRTIED), pl.col("dev")
-    several = parts.filter(pl.col("parts") > 1)["dev"].to_list()
-    placed = dev
+    told_dev, told_ino = (
+        pl.when(~is_dirtying).then(pl.col(name).fill_null(-1).cast(pl.Int64)).forward_fill().over("tid")
+        for name in ("dev", "ino")
+    )
+    placed = dev.cast(pl.Int64)
     # (A mapping, replace_strict, would have polars read all of it at once.)
-    for disk, part in parts.filter(pl.col("parts") == 1).select("dev", "part").iter_rows():
-        placed = pl.when(is_dirtying & (dev == disk)).then(pl.lit(part, pl.UInt32)).otherwise(placed)
-    is_ambiguous = (is_dirtying & dev.is_in(several)).fill_null(False)
-    return _on_only_filesystem(fs_events.filter(~is_ambiguous).with_columns(dev=placed))
+    for disk, devs in parts.iter_rows():
+        is_told = (told_ino == pl.col("ino")) & told_dev.is_in(devs)
+        own = pl.lit(devs[0], pl.Int64) if len(devs) == 1 else pl.when(is_told).then(told_dev)
+        placed = pl.when(is_dirtying & (dev == disk)).then(own).otherwise(placed)
+    known = fs_events.with_columns(dev=placed.cast(pl.UInt32))
+    return _on_only_filesystem(known.filter(~is_dirtying | dev.is_not_null()))
 
 
 def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
@@ -105,58 +122,57 @@ def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
     return fs_events.with_columns(dev=pl.when(is_named).then(device.cast(pl.UInt32)).otherwise("dev"))
 
 
-def without_repetitions(fs_events: pl.LazyFrame) -> pl.DataFrame:
+def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     """Table fs_events without most of the events that say again what another says: most of those of a busy filesystem.
 
     Of events about pages (`PAGES`), and of look-ups in the map of a file, that lie between two others of their file
     there is the first of each kind and thread, and of larger folios, or of each extent: enough to tell that a file has
     pages, who used it, where its blocks lie, what a device's trace has events of, and where a life begins. Of the
     handles that a thread had in a transaction there is the last that changed something, and the last that did not.
+    The rows come in parts, in order; what a part says again of an earlier one is kept.
     """
     event = pl.col("event")
     is_page, is_lookup, is_handle = event.is_in(PAGES), event == tracepoints_ext4.LOOKUP, event == HANDLE
-    turn = (~(is_page | is_lookup)).cum_sum().over("dev", "ino")
-    told = fs_events.select(  # few of them, as batches are read ahead
-        *dict.fromkeys((*_SAME_PAGE, *_SAME_HANDLE)),
-        *(pl.when(tracepoints_ext4.states_block()).then(name).alias(name) for name in _MAPPING),
-        is_large=(pl.col("page_order") > 0).fill_null(False),
-        is_change=pl.col("nr_blocks") > 0,
-    )
-    kept, seen = [pl.Series(dtype=pl.UInt32)], 0
-    for events in told.collect_batches(maintain_order=True, chunk_size=_BATCH):
-        rows = events.with_columns(turn=turn).with_row_index("row", offset=seen)
-        kept += [
+    states_block = tracepoints_ext4.states_block()
+    for events in batches(fs_events, _BATCH):
+        rows = events.select(
+            *dict.fromkeys((*_SAME_PAGE, *_SAME_HANDLE)),
+            *(pl.when(states_block).then(name).alias(name) for name in _MAPPING),
+            is_large=(pl.col("page_order") > 0).fill_null(False),
+            is_change=pl.col("nr_blocks") > 0,
+            turn=(~(is_page | is_lookup)).cum_sum().over("dev", "ino"),
+        ).with_row_index("row")
+        kept = [
+            rows.filter(~(is_page | is_lookup | is_handle))["row"],
             rows.filter(is_page).unique([*_SAME_PAGE, "is_large", "turn"], keep="first")["row"],
             rows.filter(is_lookup).unique(["dev", "ino", *_MAPPING, "turn"], keep="first")["row"],
             rows.filter(is_handle).unique([*_SAME_HANDLE, "is_change"], keep="last")["row"],
         ]
-        seen += events.height
-    is_kept = ~(is_page | is_lookup | is_handle) | pl.col("row").is_in(pl.concat(kept).implode())
-    return fs_events.with_row_index("row").filter(is_kept).drop("row").collect(engine="streaming")
+        yield events[pl.concat(kept).sort()]
 
 
-def filesystems(fs_events: pl.DataFrame, stated: Mapping[int, str]) -> dict[int, str]:
+def filesystems(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> dict[int, str]:
     """What filesystem each device holds: as its own events prove, else as `stated`; none where two have events.
 
     Numbers mean something only on the filesystem they are of: 8 is the journal on ext4, and the seventh file that was
     looked up on FAT. The driver of ext4 also serves ext2 and ext3, which are the same in this.
     """
-    own = fs_events.filter(is_own()).select("dev", "event").unique()
+    own = fs_events.filter(is_own()).select("dev", "event").unique().collect()
     own = own.select("dev", fs_type=pl.col("event").cast(pl.String).str.head(4)).drop_nulls().unique()
     proven = own.filter(pl.len().over("dev") == 1)
     return {dev: name for dev, name in stated.items() if dev not in own["dev"]} | dict(proven.iter_rows())
 
 
-def kinds(fs_events: pl.DataFrame, fs_types: Mapping[int, str]) -> pl.DataFrame:
-    """For each event the fs_type of its device (`filesystems`), and whether that has_events of its own.
+def with_kinds(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> pl.LazyFrame:
+    """The events with the fs_type of their device (`filesystems`), and whether that has_events of its own.
 
     The device of a bio is that of `bio_dev`.
     """
-    events = fs_events.select("event", dev=pl.coalesce("bio_dev", "dev"))
-    return events.select(
-        has_events=_is_of_any(events, is_own()),
-        fs_type=pl.col("dev").replace_strict(fs_types, default=None, return_dtype=pl.String),
-    )
+    dev = pl.coalesce("bio_dev", "dev")
+    fs_types = filesystems(fs_events, stated)
+    has_events = _is_of_any(fs_events, is_own(), dev)
+    fs_type = dev.replace_strict(fs_types, default=None, return_dtype=pl.String)
+    return fs_events.with_columns(has_events=has_events, fs_type=fs_type)
 
 
 def is_own(*filesystems: str) -> pl.Expr:
@@ -167,10 +183,15 @@ def is_own(*filesystems: str) -> pl.Expr:
     )
 
 
-def _is_of_any(events: pl.DataFrame, condition: pl.Expr) -> pl.Expr:
-    """Whether an event is on a device that has any event for which the condition holds."""
-    devices = events.filter(condition)["dev"].unique()
-    return pl.col("dev").is_in(devices.implode(), nulls_equal=True)
+def devices(fs_events: pl.LazyFrame, condition: pl.Expr) -> list[int]:
+    """The devices that have any event for which the condition holds."""
+    return fs_events.filter(condition).select(pl.col("dev").unique().drop_nulls()).collect()["dev"].to_list()
+
+
+def _is_of_any(fs_events: pl.LazyFrame, condition: pl.Expr, dev: pl.Expr) -> pl.Expr:
+    """Whether an event is on a device (`dev`) that has any event for which the condition holds."""
+    devices = fs_events.filter(condition).select(dev.unique()).collect().to_series()
+    return dev.is_in(devices.implode(), nulls_equal=True)
 
 
 def pages_are_files() -> pl.Expr:
@@ -191,19 +212,17 @@ def _deletions() -> pl.Expr:
 
 
 def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
-    """Table `fs_events` with column `incarnation` (Int32): that of the inode at the time of the event.
+    """Table `fs_events` (`OF_NUMBERS`) with column `incarnation` (Int32): that of the inode at the time of the event.
 
     `recorded` names the events that the recorder says it recorded, on every device that it traced: a trace without
     births in which they were recorded tells that there were none. Where the trace of a device tells no birth, a number
     is another file's from the event that follows its deletion; where it tells no deletion either, any number may have
     been reused, and no file is known to be that from before the capture: all are incarnation 1.
-    Events that are numbered stay as they are.
     """
-    if "incarnation" in fs_events.columns:
-        return fs_events
-    has_births = _is_of_any(fs_events, births() | is_recorded(BIRTHS, recorded))
-    has_deletions = _is_of_any(fs_events, _deletions() | is_recorded(DELETIONS, recorded))
-    has_numbers = _is_of_any(fs_events, is_own())
+    events, dev = fs_events.lazy(), pl.col("dev")
+    has_births = _is_of_any(events, births() | is_recorded(BIRTHS, recorded), dev)
+    has_deletions = _is_of_any(events, _deletions() | is_recorded(DELETIONS, recorded), dev)
+    has_numbers = _is_of_any(events, is_own(), dev)
     first = (has_numbers & ~has_births & ~has_deletions).cast(pl.Int32)
     # Steps of their own: a window within a window takes polars time that grows with the square of the groups.
     ended = fs_events.with_columns(first=first, has_births=has_births)
@@ -237,27 +256,22 @@ def _follows_end() -> pl.Expr:
     return pl.col("ends").shift(1).over("dev", "ino", frees).fill_null(False) & ~pl.col("ends") & ~frees
 
 
-def maps_completely(fs_events: pl.DataFrame, dev: int, recorded: Collection[str] = ()) -> bool:
+def maps_completely(fs_events: pl.LazyFrame, dev: int, recorded: Collection[str] = ()) -> bool:
     """Whether the events that tell every change of the map of `dev` were recorded; some of them may be lost."""
     inserted = (pl.col("dev") == dev) & (pl.col("event").is_in(COMPLETE) | is_recorded(COMPLETE, recorded))
-    return not fs_events.filter(inserted).is_empty()
+    return not fs_events.filter(inserted).select("dev").head(1).collect().is_empty()
 
 
-def lives(
-    fs_events: pl.DataFrame, recorded: Collection[str] = (), fs_types: Mapping[int, str] | None = None
-) -> pl.DataFrame:
-    """A row per inode and incarnation in the events (`recorded`: see `numbered`; `fs_types`: of each device, as told).
+def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) -> pl.DataFrame:
+    """A row per inode and incarnation in the events (`numbered`; `fs_types`: of each device, as told).
 
     Columns dev, ino, incarnation, created_ns (null for incarnation 0), deleted_ns (null where it lived on), end_ns
     (deletion, or the next allocation where the trace has no deletion), block_type and subtype (as in table extents;
     `unknown` where no event says whether the inode is a file or a directory).
     """
     event = pl.col("event")
-    device_types = filesystems(fs_events, fs_types or {})
-    fs_events = fs_events.select(*_OF_LIVES, pl.col("^incarnation$"))
-    events = (
-        numbered(fs_events, recorded).with_columns(kinds(fs_events, device_types)).filter(pl.col("dev").is_not_null())
-    )
+    typed = with_kinds(fs_events, fs_types or {}).filter(pl.col("dev").is_not_null())
+    events = typed.select(*_OF_LIVES, has_name=pl.col("name").is_not_null()).collect()
     as_pages = event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & pages_are_files())
     table = (
         events.with_columns(as_pages=as_pages)
@@ -269,7 +283,7 @@ def lives(
             gone_ns=pl.col("ts_ns").filter(_deletions()).last(),
             mode=pl.col("mode").drop_nulls().last(),
             has_pages=pl.col("as_pages").any(),
-            is_opened=(pl.col("name").is_not_null() | event.is_in([*DIRECT, *STORES])).any(),
+            is_opened=(pl.col("has_name") | event.is_in([*DIRECT, *STORES])).any(),
             fs_type=pl.col("fs_type").first(),
         )
     )
@@ -325,17 +339,16 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
     )
 
 
-def extents(
-    fs_events: pl.DataFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int], recorded: Collection[str] = ()
-) -> pl.DataFrame:
-    """Table `extents`: a row for each mapping or freeing of blocks, in order of time (`recorded`: see `numbered`).
+def extents(fs_events: pl.LazyFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+    """Table `extents`: a row for each mapping or freeing of blocks by the events (`numbered`), in order of time.
 
     `lives` is the table of that name, which tells what an inode's blocks hold and until when; `block_bytes` the block
     size of the filesystem on each device: of others nothing is told. Each row holds from its event until the end of
     its inode (null if that is not in the trace). Rows may overlap: at each place and time the latest is the
     true one, so that a row is over as soon as another follows (`androstep_analysis.link.extents.timeline`).
     """
-    events = numbered(fs_events, recorded).with_row_index("order")
+    told = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
+    events = fs_events.filter(told).select(_OF_EXTENTS).collect().with_row_index("order")
     held = lives.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
     of_ext4 = tracepoints_ext4.mappings(events).join(held, on=_KEY, how="left", maintain_order="left")
     of_f2fs = tracepoints_f2fs.mappings(events).join(held.drop("end_ns"), on=_KEY, how="left", maintain_order="left")

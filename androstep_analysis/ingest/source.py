@@ -27,7 +27,7 @@ from androstep_analysis.ingest import compression
 HEAD_BYTES = 1 << 16
 """What a format may look at to recognise itself."""
 
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 1 << 20
 """What is read at once."""
 
 DATA_BYTES = 1 << 30

@@ -99,6 +99,24 @@ class Spool:
         return self._tables[name]
 
 
+def spans(table: pl.LazyFrame, rows: int, order: str = "ts_ns") -> list[pl.Expr]:
+    """Conditions that cut a table in parts of some `rows`, in order; rows of equal `order` are in one part.
+
+    The table is sorted by column `order`, which has no null, or is made row by row of one that is, so that of its file
+    only the row groups of a part are read. (`collect_batches` of polars reads far ahead of who takes the batches.)
+    """
+    value = pl.col(order)
+    edges = table.select(value).gather_every(rows).collect(engine="streaming")[order].unique(maintain_order=True)[1:]
+    since = [pl.lit(True), *(value >= edge for edge in edges)]
+    until = [*(value < edge for edge in edges), pl.lit(True)]
+    return [begin & end for begin, end in zip(since, until, strict=True)]
+
+
+def batches(table: pl.LazyFrame, rows: int) -> Iterator[pl.DataFrame]:
+    """The rows of a table that is in order of `ts_ns`, in order, some `rows` at once (`spans`); one batch at least."""
+    return (table.filter(part).collect() for part in spans(table, rows))
+
+
 class _Writer:
     """Threads that encode runs, while those that are done are written in order; what fails is raised by the next call.
 
@@ -379,11 +397,13 @@ def _taken(rows: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
 def _times(rows: pa.Table) -> npt.NDArray[np.int64]:
     """The numbers by which the rows are sorted."""
     column: Any = rows.columns[0]
-    chunks = [pc.fill_null(chunk, _UNTIMED) if chunk.null_count else chunk for chunk in column.chunks]
+    untimed = _array(np.array([_UNTIMED]))[0]
+    chunks = [pc.fill_null(chunk, untimed) if chunk.null_count else chunk for chunk in column.chunks]
     return np.concatenate([np.empty(0, np.int64), *map(_numbers, chunks)])
 
 
-# pyarrow imports pandas, a second's work, when it is given a numpy array or asked for one: buffers pass without.
+# pyarrow imports pandas, a second's work, when it is given a number or a numpy array, or asked for one: buffers pass
+# without.
 
 
 def _numbers(array: Any) -> npt.NDArray[np.int64]:

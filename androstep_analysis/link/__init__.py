@@ -12,7 +12,7 @@ from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest import clock
-from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.spool import Spool, batches
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import evidence, extents, owner
 from androstep_analysis.link.evidence import consistency, filetype
@@ -21,12 +21,12 @@ from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import blocksize, pagesize
 from androstep_analysis.link.owner import handles
 from androstep_analysis.link.requests import Requests, rwbs
-from androstep_analysis.link.shelf import Shelf
+from androstep_analysis.link.shelf import Shelf, on_disk
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
 
-_PART_SECTORS = 1 << 22
-"""Of how many sectors owners are decided at once: of half a million blocks of 4 KiB."""
+_PART_SECTORS = 1 << 21
+"""Of how many sectors owners are decided at once: of a quarter of a million blocks of 4 KiB."""
 
 AnySnapshot = TypeVar("AnySnapshot", Filesystem, Listing)
 
@@ -65,7 +65,7 @@ def tables(
         all_events = schema.empty("fs_events").lazy()
     page_bytes = pagesize.proven(staging.facts.get("page_bytes"), all_events)
     all_events = pagesize.counted(all_events, page_bytes)
-    fs_events = tracepoints.numbered(tracepoints.without_repetitions(all_events), recorded)
+    fs_events = _numbered(on_disk(tracepoints.without_repetitions(all_events)), recorded)
     staging = staging.with_tables(fs_events=fs_events)
     stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, page_bytes)
     snapshots, standings = consistency.weighed(snapshots, staging, all_events, linked.requests, stated)
@@ -89,16 +89,30 @@ def tables(
     }
 
 
+def _numbered(fs_events: pl.LazyFrame, recorded: frozenset[str]) -> pl.LazyFrame:
+    """The events with the incarnations of their inodes (`tracepoints.numbered`), on disk."""
+    told = fs_events.select(tracepoints.OF_NUMBERS).collect()
+    incarnation = tracepoints.numbered(told, recorded)["incarnation"]
+    ends = 0
+
+    def part(rows: pl.DataFrame) -> pl.DataFrame:
+        nonlocal ends
+        ends += rows.height
+        return rows.with_columns(incarnation=incarnation[ends - rows.height : ends])
+
+    return on_disk(part(rows) for rows in batches(fs_events, owner.BATCH))
+
+
 def _mapped(
     linked: Requests,
     mapping: evidence.Evidence,
-    fs_events: pl.DataFrame,
+    fs_events: pl.LazyFrame,
     sources: frozenset[str],
     staging: Staging,
     spool: Spool,
 ) -> Iterator[pl.DataFrame]:
     """The pieces of all requests, in parts and in order; the requests are left in `spool`."""
-    marking = frozenset(fs_events.filter(tracepoints.is_own("ext4"))["dev"].drop_nulls().unique())
+    marking = frozenset(tracepoints.devices(fs_events, tracepoints.is_own("ext4")))
     commits = handles.commits(fs_events)
     for window in linked.windows():
         pieces = extents.pieces(window, mapping.extents, mapping.files, marking)
@@ -122,7 +136,7 @@ def _owned(mapped: Iterator[pl.DataFrame], owners: owner.Owners, all_events: pl.
             waiting.put(len(firsts), part)
             firsts.append(int(part["at"][0]))
     parts = pl.Series(firsts, dtype=pl.Int64)
-    written_out = outs.table("outs").collect_batches(maintain_order=True, chunk_size=owner.BATCH)
+    written_out = batches(outs.table("outs"), owner.BATCH)
     for turns in owners.turns(all_events, written_out):
         of_part = turns.with_columns(part=parts.search_sorted(turns["piece"], "right").cast(pl.Int64) - 1)
         for (part,), rows in of_part.group_by("part"):

@@ -46,7 +46,7 @@ def block_types(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) ->
     --------
     >>> table = measures.block_types(capture.io)
     >>> table.filter(metric="count", op="read", block_type="data")["value"].item()
-    669.0
+    666.0
     """
     dimensions = [*by, "op", "block_type", *(["subtype"] if subtypes else [])]
     pieces = counted(io)

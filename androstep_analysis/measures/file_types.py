@@ -37,7 +37,7 @@ def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     --------
     >>> table = measures.file_types(capture.io)
     >>> table.filter(metric="count", op="read", file_type="sqlite_db")["value"].item()
-    49.0
+    46.0
     """
     pieces = counted(io)
     data = pieces.filter(pl.col("block_type") == "data").with_columns(

@@ -43,7 +43,7 @@ def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     --------
     >>> table = measures.latency(capture.requests)
     >>> table.filter(step="Q2D", op="read", quantile="p50")["value"].item()
-    822.0
+    821.0
     """
     span, size = pl.col("span"), pl.col("bytes")
     groups = [*by, "step", "op"]

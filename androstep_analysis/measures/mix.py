@@ -33,7 +33,7 @@ def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     Examples
     --------
     >>> measures.mix(capture.requests).filter(metric="count", op="write")["value"].item()
-    2350.0
+    2335.0
     """
     dimensions = [*by, "op"]
     groups = counted(requests).group_by(dimensions).agg(count=pl.len(), bytes=pl.col("nr_sectors").sum() * SECTOR_BYTES)
@@ -87,7 +87,7 @@ def rwbs(requests: Table) -> pl.DataFrame:
     Examples
     --------
     >>> measures.rwbs(capture.requests).filter(rwbs="FF")["value"].item()
-    1240.0
+    1195.0
     """
     rows = counted(requests)
     size = pl.col("nr_sectors") * SECTOR_BYTES

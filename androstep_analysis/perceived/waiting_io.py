@@ -71,7 +71,7 @@ def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None)
     >>> waits = pl.DataFrame({"label": "all of it", "start_ns": [capture.first_ns], "end_ns": [capture.last_ns]})
     >>> table = perceived.in_flight(capture.io, waits)
     >>> table.filter(metric="in_flight_ratio", kind="all")["n"].item()
-    3146
+    3152
     """
     waits = _windows(windows)
     starts, ends = _bounds(waits)
@@ -252,7 +252,7 @@ def rates(requests: Table, windows: Table, *, start_ns: int, end_ns: int) -> pl.
     >>> waits = pl.DataFrame({"label": "all of it", "start_ns": [first_ns], "end_ns": [end_ns]})
     >>> table = perceived.rates(capture.requests, waits, start_ns=first_ns, end_ns=end_ns)
     >>> table.filter(metric="count", op="read", waiting=True)["value"].item()
-    796.0
+    817.0
     """
     if end_ns <= start_ns:
         raise ValueError(f"a recording from {start_ns} to {end_ns} has no length")

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from androstep_analysis import quantities
 from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.plot import text
 
@@ -327,15 +328,7 @@ def words(kind: str) -> str:
     return text.label(kind.replace("sqlite_", "SQLite ").replace("_", " "))
 
 
-def byte_unit(largest: float) -> tuple[int, str]:
-    """Divisor and name of the binary unit in which `largest` bytes read best."""
-    return _unit(largest, ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB")))
-
-
-def size(value: float) -> str:
-    """A number of bytes in the binary unit in which it reads best ("512 KiB")."""
-    divisor, name = byte_unit(value)
-    return f"{value / divisor:,.4g} {name}"
+byte_unit, size = quantities.byte_unit, quantities.size
 
 
 def per_cent(ratio: float) -> str:
@@ -352,11 +345,7 @@ def time_unit(span_ns: float) -> tuple[int, str]:
     minute = 60_000_000_000
     if span_ns > 10 * minute:
         return minute, "min"
-    return _unit(span_ns / 2, ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s")))
-
-
-def _unit(value: float, units: Sequence[tuple[int, str]]) -> tuple[int, str]:
-    return next(((divisor, name) for divisor, name in reversed(units) if value >= divisor), units[0])
+    return quantities.largest_unit(span_ns / 2, ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s")))
 
 
 MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "confidence")

@@ -88,7 +88,7 @@ def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
     Examples
     --------
     >>> replay.device.program(capture.requests)
-    <Program: 4,594 operations of 73 threads, one device, 9.177 s>
+    <Program: 4,556 operations of 52 threads, one device, 9.757 s>
     """
     requested = _requested(requests, _device(requests, dev)).filter(pl.col("reason").is_null()).drop("reason")
     if requested.is_empty():
@@ -131,7 +131,7 @@ def left_out(requests: pl.LazyFrame, *, dev: int | None = None) -> pl.DataFrame:
     --------
     >>> unplaced = capture.requests.with_columns(sector=pl.when(pl.col("op") != "read").then("sector"))
     >>> replay.device.left_out(unplaced).rows()
-    [('no place', 'read', 796, 14495744)]
+    [('no place', 'read', 817, 14557184)]
     """
     return (
         _requested(requests, _device(requests, dev))

@@ -216,7 +216,7 @@ def read(path: str | Path) -> Program:
     ...     file = Path(place, "device.rec")
     ...     replay.device.program(capture.requests).write(file)
     ...     replay.program.read(file)
-    <Program: 4,594 operations of 73 threads, one device, 9.177 s>
+    <Program: 4,556 operations of 52 threads, one device, 9.757 s>
     """
     source = load(Path(path))
     data = source.data

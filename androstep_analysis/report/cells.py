@@ -7,10 +7,9 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from androstep_analysis import units
+from androstep_analysis import quantities, units
 from androstep_analysis.compare import words
 from androstep_analysis.markup import Element, el, island
-from androstep_analysis.plot import paper
 
 TOP: Final = 10
 """Rows of a figure of who moved most, at most."""
@@ -101,22 +100,7 @@ def _cell(place: int, text: str | None, column: Column) -> Element:
     return el("td", inside, **kind) if place else el("th", inside, scope="row", **kind)
 
 
-def count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def size(value: float) -> str:
-    """Bytes in the unit that suits them."""
-    return paper.size(value)
-
-
-def per_cent(ratio: float) -> str:
-    """Per cent with one decimal; what is not all is never rounded to all, what is something never to nothing."""
-    if 0.9995 <= ratio < 1:
-        return "> 99.9 %"
-    if 0 < ratio < 0.0005:
-        return "< 0.1 %"
-    return f"{ratio:.1%}".replace("%", " %")
+count, size, duration, per_cent = quantities.count, quantities.size, quantities.duration, quantities.per_cent
 
 
 def bytes_share(ratio: float | None) -> str:
@@ -125,14 +109,6 @@ def bytes_share(ratio: float | None) -> str:
 
 def seconds(value: float) -> str:
     return f"{value:,.2f} s"
-
-
-def duration(ns: float) -> str:
-    """A time in ns in the unit that suits it."""
-    for divisor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
-        if ns >= divisor:
-            return f"{ns / divisor:,.4g} {unit}" if ns < 10**13 else f"{ns / divisor:,.0f} {unit}"
-    return f"{ns:.0f} ns"
 
 
 def device(dev: float) -> str:

@@ -51,7 +51,7 @@ def without_journal(requests: Table, io: Table) -> Changed:
     --------
     >>> made = whatif.without_journal(capture.requests, capture.io)
     >>> made.account.filter(effect="removed").select("change", "op", "count").rows()
-    [('flush of a commit', 'flush', 431), ('written to the journal', 'write', 844)]
+    [('flush of a commit', 'flush', 408), ('written to the journal', 'write', 809)]
     """
     before, pieces = lazy(requests, ("requests",)).collect(), lazy(io, ("io",)).collect()
     of_journal = barriers.journal_pieces(pieces)

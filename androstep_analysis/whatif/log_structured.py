@@ -93,7 +93,7 @@ def log_structured(
     --------
     >>> made = whatif.log_structured(capture.requests, segment_bytes=1 << 20, in_use="read")
     >>> made.account.filter(effect="added", op="write").select("change", "count").rows()
-    [('read and written to clean segments', 21), ('read or written where the layer says', 2370)]
+    [('read and written to clean segments', 22), ('read or written where the layer says', 2357)]
     """
     before = lazy(requests, ("requests",)).collect()
     moved = before.filter(pl.col("op").is_in(list(_OPS)), pl.col("sector").is_not_null(), pl.col("nr_sectors") > 0)
@@ -145,7 +145,7 @@ def write_amplification(made: Changed) -> float | None:
     --------
     >>> made = whatif.log_structured(capture.requests, segment_bytes=1 << 20, in_use="read")
     >>> round(whatif.write_amplification(made), 3)
-    1.116
+    1.122
     """
     written = made.account.filter(pl.col("op") == "write")
     host = int(written.filter(pl.col("effect") == "removed")["bytes"].sum())

@@ -258,7 +258,7 @@ def unknown(prediction: Prediction) -> pl.DataFrame:
     >>> model = whatif.fit(bench.read("datasets/whatif/model_disk/sizes.rec.xz").tables)
     >>> predicted = whatif.predict(replay.device.program(capture.requests), model)
     >>> whatif.unknown(predicted).rows()
-    [('fdatasync', 'flush', 1240, 0), ('fallocate', None, 207, 23916544)]
+    [('fdatasync', 'flush', 1195, 0), ('fallocate', None, 208, 20066304)]
     """
     return _counted(prediction, pl.col("service_ns").is_null())
 

@@ -46,6 +46,8 @@ MKFS = [
 ]
 MOUNT_OPTIONS = "noatime,nosuid,nodev,noauto_da_alloc,discard"
 NOBODYS_GROUP = 65534
+IOTRACES_GROUP = 65533
+"""Nothing else is of it: who is of another group may not be traced, even with fewer capabilities (ptrace(2))."""
 
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
@@ -145,7 +147,7 @@ def iotrace(root: Path) -> Iterator[None]:
         # The name of the machine would become that of the device.
         *("unshare", "--uts", "sh", "-euc", 'echo demo > /proc/sys/kernel/hostname; exec "$@"', "sh"),
         # Who may trace other processes sees them in any /proc.
-        *("setpriv", "--bounding-set", "-sys_ptrace"),
+        *("setpriv", "--bounding-set", "-sys_ptrace", "--regid", str(IOTRACES_GROUP), "--clear-groups"),
         *("chroot", root, "/iotrace", "-o", "/recording", "--device", "/data"),
     )
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:

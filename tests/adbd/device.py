@@ -20,13 +20,13 @@ from typing import Literal
 import pytest
 from support.needs import needs
 
-from adbd import environment, ports, shell, sync
+from adbd import environment, services
 from adbd.auth import Doorkeeper
 from adbd.environment import Environment
 from adbd.faults import Break, Faults, Way
 from adbd.models import PIXEL, Model
 from adbd.programs import ANSWERS
-from adbd.streams import Connection, Stream
+from adbd.streams import Connection
 
 Auth = Literal["none", "accept", "refuse"]
 
@@ -55,6 +55,7 @@ class FakePhone:
         self.root = self._environment.root
         self.root_fd = self._environment.root_fd
         self.features = model.features if features is None else tuple(features)
+        self.uid = model.uid
         self._doorkeeper = None if auth == "none" else Doorkeeper(accepts=auth == "accept")
         self._connections: list[Connection] = []
         self._threads: list[threading.Thread] = []
@@ -139,6 +140,11 @@ class FakePhone:
         """Runs a command by the phone's shell."""
         return self._environment.start(command, errors)
 
+    def take_rights(self) -> None:
+        """Gives the calling thread, and no other, the rights of adbd's user."""
+        _libc.setfsgid(self.uid)
+        _libc.setfsuid(self.uid)
+
     def is_reachable(self) -> bool:
         """Whether hosts may still come."""
         return not self._over.is_set()
@@ -182,7 +188,8 @@ class FakePhone:
             except OSError:
                 return
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(link, self._banner(), self.faults, self._doorkeeper, self._service)
+            service = functools.partial(services.offered, self)
+            connection = Connection(link, self._banner(), self.faults, self._doorkeeper, service)
             self._connections.append(connection)
             thread = threading.Thread(target=connection.serve, daemon=True)
             self._threads.append(thread)
@@ -192,32 +199,6 @@ class FakePhone:
         names = ("ro.product.name", "ro.product.model", "ro.product.device")
         listed = [f"{name}={self.model.properties[name]}" for name in names]
         return f"device::{';'.join(listed)};features={','.join(self.features)}".encode()
-
-    def _service(self, name: str, stream: Stream, connection: Connection) -> Callable[[], None] | None:
-        head, _, command = name.partition(":")
-        kind, *options = head.split(",")
-        if kind == "shell" and "v2" in options:
-            return functools.partial(shell.apart, self, command, stream) if "shell_v2" in self.features else None
-        if kind in {"shell", "exec"}:
-            return functools.partial(shell.plain, self, command, stream)
-        if kind == "sync":
-            return functools.partial(self._sync, stream)
-        if kind in {"tcp", "localabstract"}:
-            link = ports.connected(kind, command)
-            return None if link is None else ports.passing(link, stream)
-        if kind == "reboot":
-            return self.reboot
-        if kind == "root":
-            already = "adbd is already running as root\n"
-            text = already if self.model.uid == 0 else "adbd cannot run as root in production builds\n"
-            return functools.partial(stream.write, text.encode())
-        return None
-
-    def _sync(self, stream: Stream) -> None:
-        """Serves files with the rights of the user that adbd is: they are those of this thread alone."""
-        _libc.setfsgid(self.model.uid)
-        _libc.setfsuid(self.model.uid)
-        sync.serve(self, stream)
 
 
 @needs("root")

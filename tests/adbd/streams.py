@@ -105,8 +105,8 @@ class Stream:
         self._may_write.release()
 
 
-Service = Callable[[str, Stream, "Connection"], Callable[[], None] | None]
-"""What a service's name, a stream and its connection come to: the work of a thread, or None for no such service."""
+Service = Callable[[str, Stream], Callable[[], None] | None]
+"""What a service's name and a stream come to: the work of a thread, or None for no such service."""
 
 
 class Connection:
@@ -197,7 +197,7 @@ class Connection:
 
     def _open(self, others: int, name: str) -> None:
         stream = Stream(self, next(self._numbers), others)
-        work = self._service(name, stream, self)
+        work = self._service(name, stream)
         if work is None:
             self.send(Message(CLSE, 0, others))
             return

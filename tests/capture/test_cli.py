@@ -26,7 +26,10 @@ from androstep_analysis import capture, cli, doctor, fs, link
 from androstep_analysis.capture import derivation
 
 DEMO = ROOT / "datasets/demo"
-KEPT = ["trace.dat.zst", "before.rec.zst", "after.rec.zst", "recording.json", "before.img.zst", "after.img.zst"]
+KEPT = [
+    *("trace.dat.zst", "before.rec.zst", "after.rec.zst", "names.rec.zst", "recording.json"),
+    *("before.img.zst", "after.img.zst"),
+]
 PROGRAM = Path(sys.executable).with_name("androstep")
 COMMANDS = tuple(cli.COMMANDS)
 
@@ -388,8 +391,18 @@ def test_a_written_table_reads_back(androstep: Androstep, tmp_path: Path, table:
 
 def test_a_printed_table_is_twenty_rows(androstep: Androstep) -> None:
     for table in derivation.TABLES:
-        lines = androstep("tables", DEMO, table).out.splitlines()
-        assert len(lines) == 2 + min(20, capture.open(DEMO).tables[table].collect().height)
+        shown, _, _ = androstep("tables", DEMO, table).out.partition("\n\n")
+        height = capture.open(DEMO).tables[table].collect().height
+        assert shown.splitlines() == ["no rows"] if height == 0 else len(shown.splitlines()) == 2 + min(20, height)
+
+
+def test_a_printed_table_has_units_and_every_digit_of_times(androstep: Androstep) -> None:
+    shown, _, rest = androstep("tables", DEMO, "requests").out.partition("\n\n")
+    header, _, first, *_ = (line.split() for line in shown.splitlines())
+    assert first[header.index("dev")] == "7:0" and "no" in first
+    assert "6,292.264138014 s" in shown, "the end of the first request, to the nanosecond"
+    assert rest.startswith("without a value in these rows: ") and "prio" in rest
+    assert "4 KiB" in androstep("tables", DEMO, "io").out
 
 
 EVIL = "e\x1b[2J\x9b1m"
@@ -415,7 +428,7 @@ def test_names_stay_in_their_cell(androstep: Androstep, tmp_path: Path) -> None:
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.out)
     shown = outputs[0].out
     assert r"e\x1b[2J\x9b1m" in shown and r"\u202e\u2028" in shown
-    assert len(outputs[2].out.splitlines()) == 2 + 1
+    assert len(outputs[2].out.partition("\n\n")[0].splitlines()) == 2 + 1
 
 
 # -- lookup -----------------------------------------------------------------------------------------------------------

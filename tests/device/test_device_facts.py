@@ -254,6 +254,28 @@ def test_temperatures_are_degrees(lines: str, expected: dict[str, float]) -> Non
 
 
 @pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("16384\n", 16384),
+        ("KernelPageSize:       16 kB\n", 16384),
+        ("KernelPageSize:        4 kB\n", 4096),
+        ("undefined\n", None),
+        ("4 MB\n", None),
+        ("0\n", None),
+        ("999999999 kB\n", None),
+        ("", None),
+    ],
+)
+def test_pages_are_as_large_as_getconf_says_or_the_kernel(said: str, expected: int | None) -> None:
+    assert facts_from({"page_size": said}).page_bytes == expected
+
+
+def test_the_kernels_word_for_no_name_is_none() -> None:
+    assert facts_from({"host": "(none)\n"}).manifest()["device"] is None
+    assert facts_from({"host": "guest\n"}).manifest()["device"] == "guest"
+
+
+@pytest.mark.parametrize(
     ("said", "realtime_s", "doubt_s"),
     [
         ("1700000000.25\n12.5 1.0\n", 1_700_000_000.25, 0.0),

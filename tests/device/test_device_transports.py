@@ -418,11 +418,11 @@ def test_the_only_device_is_taken_and_of_two_none(tmp_path: Path) -> None:
         patch.setattr("androstep_analysis.device.transport.usb.serials", list)
         with pytest.raises(DeviceError, match="no device"):
             connect()
-        with adb_connected(fake):
+        with adb_connected(fake.address):
             assert reachable() == ["local", f"adb:{fake.address}"]
             with connect() as found:
                 assert found.name == f"adb:{fake.address}"
-            with adb_connected(other), pytest.raises(DeviceError, match="several devices"):
+            with adb_connected(other.address), pytest.raises(DeviceError, match="several devices"):
                 connect()
         patch.setenv("ANDROSTEP_DEVICE", "local")
         with connect() as found:

@@ -14,6 +14,7 @@ OF_F2FS = ["f2fs/f2fs_lookup_end", "f2fs/f2fs_datawrite_start"]
 def told(**answers: list[str]) -> dict[str, tuple[bool, str, str]]:
     """Of names, owners and direct I/O: whether it will be known, by what, and why not."""
     known = {
+        "mounted": ["/sys/kernel/tracing"],
         "release": ["6.18.0"],
         "fanotify": ["yes"],
         "probes": [],
@@ -63,6 +64,14 @@ def test_direct_io_needs_events_of_the_filesystem_or_kprobes() -> None:
 
 def test_owners_need_events_of_dirty_pages() -> None:
     assert not told(telling=[])["owners"][0]
+
+
+def test_what_nobody_has_looked_at_is_not_said_to_be_missing() -> None:
+    """iotrace mounts tracefs for itself, and then finds what was not to be seen before."""
+    (finding,) = knowledge.findings(
+        {"mounted": [], "release": ["6.12.1"], "fanotify": ["yes"], "probes": [], "telling": [], "filesystems": []}
+    )
+    assert not finding.ok and "cannot be said" in finding.what and "mount -t tracefs" in finding.advice
 
 
 def test_the_flags_are_those_of_the_kernel_that_iotrace_needs() -> None:

@@ -9,28 +9,20 @@ API bool perfetto_names(struct perfetto *trace, const struct versions *versions)
 API int perfetto_decode(struct perfetto *trace, const uint8_t *data, size_t length, unsigned flags,
                         struct output *output, size_t *used);
 API const char *perfetto_counted(const struct perfetto *trace, unsigned number, uint64_t *count);
-API void perfetto_drop_rows(struct table *table, size_t rows);
 API const void *perfetto_tasks(struct perfetto *trace, size_t *rows);
 
 enum { IS_FINAL = 1, IS_INNER = 2, NOTES = 16, NO_ACTIONS = 0, ACTIONS = 1 };
 
-static void make_room(struct input *input, struct output *output)
+static void make_room(struct output *output)
 {
-    for (size_t number = 1; number < NR_TABLES; number++) {
-        struct table *table = output->tables[number];
-        size_t rows = table ? table->rows : 0;
-
-        if (!rows)
-            continue;
-        if (rows < table->capacity)
-            rows = input_choose(input, rows + 1);
-        perfetto_drop_rows(table, rows);
-    }
+    for (size_t number = 1; number < NR_TABLES; number++)
+        if (output->tables[number])
+            table_clear(output->tables[number]);
 }
 
 // Decodes a piece to its end, and what it holds packed as if it were not.
-static size_t decode_piece(struct perfetto *trace, struct input *input, struct output *output, const uint8_t *piece,
-                           size_t size, unsigned flags)
+static size_t decode_piece(struct perfetto *trace, struct output *output, const uint8_t *piece, size_t size,
+                           unsigned flags)
 {
     size_t place = 0, used, rows;
     int status = FULL;
@@ -48,7 +40,7 @@ static size_t decode_piece(struct perfetto *trace, struct input *input, struct o
                 size_t last = output->nr_notes;
 
                 output->nr_notes = 0;
-                decode_piece(trace, input, output, inner, note->length, IS_INNER | IS_FINAL);
+                decode_piece(trace, output, inner, note->length, IS_INNER | IS_FINAL);
                 output->nr_notes = last;
                 free(inner);
             }
@@ -56,7 +48,7 @@ static size_t decode_piece(struct perfetto *trace, struct input *input, struct o
         output->nr_notes = 0;
         place += used;
         if (status == FULL)
-            make_room(input, output);
+            make_room(output);
     }
     return place;
 }
@@ -78,7 +70,7 @@ static void decode(struct perfetto *trace, struct input input, struct output *ou
         free(rest);
         at += size;
         size += held;
-        done = decode_piece(trace, &input, output, piece, size, at == input.size ? IS_FINAL : 0);
+        done = decode_piece(trace, output, piece, size, at == input.size ? IS_FINAL : 0);
         held = size - done;
         rest = exact(piece + done, held);
         free(piece);

@@ -6,6 +6,7 @@ architecture, and checks signatures with the keys of this machine. What was fetc
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -41,6 +42,7 @@ def package(suite: str, architecture: str, name: str) -> Path:
     return unpacked
 
 
+@functools.cache
 def depended_on(suite: str, architecture: str, name: str, begin: str) -> list[str]:
     """The packages whose name has this begin that a package depends on."""
     directory = OUT / f"{suite}-{architecture}"

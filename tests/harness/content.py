@@ -125,23 +125,64 @@ def truth(
         while unlogged and unlogged[-1] < whole.ts:
             writers.unclear_at(unlogged.pop())
         for block, origin in _told(whole, layout, stamps, known):
-            row: dict[str, Any] = {name: getattr(block, name) for name in ROW_OF_BLOCK}
-            if isinstance(origin, Origin):
-                origin = origin._replace(key=names.now.get(origin.key, origin.key))
-                key, lblk = origin.key, origin.offset // LBLK_BYTES
-                row |= {"kind": "data", "subtype": None, "ino": key.ino, "gen": key.generation, "lblk": lblk}
-                row |= {"offset_bytes": origin.offset}
-                row |= {"writer_pids": writers.of(block, origin), "names": names.of.get(key, [])}
-                row |= {"in_final_image": key in names.live}
-            elif isinstance(origin, tuple):
-                row |= {"kind": origin[0], "subtype": origin[1]}
-            else:
+            if isinstance(origin, str):
                 writers.unclear_at(block.ts)
                 ambiguous[origin] += block.bio is not None
                 continue
+            origin = _of_run(origin, names)
+            writer_pids = writers.of(block, origin) if isinstance(origin, Origin) else None
             if block.bio is not None:
-                rows.append(row)
+                rows.append(_row(block, origin, names) | {"writer_pids": writer_pids})
     return Truth(pl.DataFrame(rows, schema=ROW), +ambiguous, unmatched)
+
+
+def truth_of_reads(
+    sectors: pl.DataFrame,
+    held: Bytes,
+    operations: list[Op],
+    layout: Layout,
+    opened: Opened | None = None,
+) -> Truth:
+    """The truth about what was read: what the disk held there, and who was at it (`writer_pids`, `asked`).
+
+    `sectors` has a row for each sector of a read bio (bio, bio_sector, sector, ts, pid), in their order; `held` what
+    the disk held there at that time. A process reads of a file from when it asks for it to when it has it; one that
+    writes a part of a page also reads. `asked` is null where no process, or several, were at the file.
+    """
+    page = (pl.col("sector") - pl.col("bio_sector")) // layout.page_sectors
+    blocks = _grouped(sectors.with_columns(page=page, since="ts", entry="bio"), held, layout, opened)
+    known = _Contents(operations, layout.page_sectors * SECTOR_BYTES)
+    names = oplog.names(operations)
+    stamps = _Stamps(operations, names.now)
+    asked = _Askers(operations, layout.page_sectors * SECTOR_BYTES)
+    ambiguous: Counter[str] = Counter()
+    rows = []
+    for whole in blocks:
+        for block, origin in _told(whole, layout, stamps, known):
+            if isinstance(origin, Origin) and stamps.is_moving(origin.key, block.ts):
+                origin = "content on its way within its file"
+            if isinstance(origin, str):
+                ambiguous[origin] += 1
+                continue
+            origin = _of_run(origin, names)
+            rows.append(_row(block, origin, names) | (asked.of(block, origin) if isinstance(origin, Origin) else {}))
+    return Truth(pl.DataFrame(rows, schema={**ROW, "asked": pl.Boolean()}), ambiguous, 0)
+
+
+def _of_run(origin: Origin | tuple[str, str], names: oplog.Names) -> Origin | tuple[str, str]:
+    """With the file as it is called in the run."""
+    return origin._replace(key=names.now.get(origin.key, origin.key)) if isinstance(origin, Origin) else origin
+
+
+def _row(block: Block, origin: Origin | tuple[str, str], names: oplog.Names) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(block, name) for name in ROW_OF_BLOCK}
+    if not isinstance(origin, Origin):
+        return row | {"kind": origin[0], "subtype": origin[1]}
+    key, lblk = origin.key, origin.offset // LBLK_BYTES
+    row |= {"kind": "data", "subtype": None, "ino": key.ino, "gen": key.generation, "lblk": lblk}
+    return row | {
+        "offset_bytes": origin.offset, "names": names.of.get(key, []), "in_final_image": key in names.live,
+    }  # fmt: skip
 
 
 def _told(
@@ -191,16 +232,7 @@ def _blocks(
     log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, layout: Layout, opened: Opened | None
 ) -> tuple[list[Block], list[int], int]:
     """What the disk got, in its order; when bios came that it did not get (latest first); how many sectors differ."""
-    queued = (
-        bios.with_row_index("bio")
-        .with_columns(
-            bio_sector="sector",
-            ts_ns="ts",
-            done_ns=pl.col("done").fill_null(matching.FOREVER),
-            sector=pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors")),
-        )
-        .explode("sector", empty_as_null=False, keep_nulls=False)
-    )
+    queued = matching.bio_sectors(bios)
     written = devlog.sectors(log, first, last)
     reached, spans = matching.matched(written, queued.select("bio", "sector", "ts_ns", "done_ns"))
     both = (
@@ -216,33 +248,37 @@ def _blocks(
         )
         .sort("entry", "sector")
     )
-    run = (pl.col("sector") != pl.col("sector").shift() + 1).fill_null(True).cum_sum()
-    groups = (
-        both.with_columns(run=run)
-        .group_by("run", "entry", "bio", "page", maintain_order=True)
-        .agg(
-            pl.col("sector").first(),
-            pl.len().alias("sectors"),
-            pl.col("ts", "since", "bio_sector", "pid").first(),
-            "position",
-        )
-    )
-    content = np.zeros((groups.height, layout.page_sectors * SECTOR_BYTES), np.uint8)
-    for row, positions in enumerate(groups["position"].to_list()):
-        for inside, position in enumerate(positions):
-            content[row, inside * SECTOR_BYTES :][:SECTOR_BYTES] = log.content[position : position + SECTOR_BYTES]
-    if opened:
-        for row, (sector, sectors) in enumerate(groups.select("sector", "sectors").iter_rows()):
-            _open(content[row], sector, sectors, layout, opened)
-    cells = _cells(content)
-    fields = groups.select("ts", "since", "sector", "sectors", "bio", "bio_sector", "pid").iter_rows()
-    blocks = [
-        Block(*known, content[row, : known[3] * SECTOR_BYTES].tobytes(), cells[row]) for row, known in enumerate(fields)
-    ]
+    held = devlog.as_sectors(log.content)[both["position"].to_numpy() // SECTOR_BYTES]
+    blocks = _grouped(both, held, layout, opened)
     unlogged = queued.join(reached, on=["bio", "sector"], how="anti")
     without = reached.filter(pl.col("bio").is_null())
     differing = pl.concat([unlogged["sector"], without["sector"]]).n_unique()
     return blocks, unlogged["ts"].unique().sort(descending=True).to_list(), differing
+
+
+def _grouped(sectors: pl.DataFrame, held: Bytes, layout: Layout, opened: Opened | None) -> list[Block]:
+    """Blocks of what belongs to one page of a bio, or an entry; `held` is the content of each of the `sectors`."""
+    run = (pl.col("sector") != pl.col("sector").shift() + 1).fill_null(True).cum_sum()
+    groups = (
+        sectors.with_row_index("row")
+        .with_columns(run=run)
+        .group_by("run", "entry", "bio", "page", maintain_order=True)
+        .agg(
+            pl.col("sector", "row").first(),
+            pl.len().alias("sectors"),
+            pl.col("ts", "since", "bio_sector", "pid").first(),
+        )
+    )
+    content = np.zeros((groups.height, layout.page_sectors * SECTOR_BYTES), np.uint8)
+    for number, (row, sector, length) in enumerate(groups.select("row", "sector", "sectors").iter_rows()):
+        content[number, : length * SECTOR_BYTES] = held[row : row + length].reshape(-1)
+        if opened:
+            _open(content[number], sector, length, layout, opened)
+    cells = _cells(content)
+    fields = groups.select("ts", "since", "sector", "sectors", "bio", "bio_sector", "pid").iter_rows()
+    return [
+        Block(*known, content[row, : known[3] * SECTOR_BYTES].tobytes(), cells[row]) for row, known in enumerate(fields)
+    ]
 
 
 def _open(content: Bytes, sector: int, sectors: int, layout: Layout, opened: Opened) -> None:
@@ -306,6 +342,10 @@ class _Stamps:
         if begin < 0 or begin % SECTOR_BYTES:
             return None
         return Origin(key, begin, int(last["sequence"]))
+
+    def is_moving(self, key: Key, ts: int) -> bool:
+        """Whether content of the file is being moved, so that nobody knows from which place of it the disk is read."""
+        return any(move.ts_ns <= ts <= move.done_ns for move in self._moves.get(key, ()))
 
     def _now(self, key: Key, ts: int, cell: np.void) -> int:
         """Offset in the file at a time, of a cell that was written at another."""
@@ -470,3 +510,27 @@ class _Writers:
 
     def _writes(self, key: Key, number: int) -> list[oplog.Write]:
         return self._pending.get((key, number), [])
+
+
+class _Askers:
+    """Who was at a file at which time, and at which part of it."""
+
+    def __init__(self, operations: list[Op], page_bytes: int) -> None:
+        self._page_bytes = page_bytes
+        self._of: dict[Key, list[Op]] = defaultdict(list)
+        for op in operations:
+            if op.op in (oplog.READ, oplog.STAMP, oplog.DATA, oplog.STORE):
+                self._of[op.key].append(op)
+
+    def of(self, block: Block, origin: Origin) -> dict[str, Any]:
+        under_way = [op for op in self._of[origin.key] if op.ts_ns <= block.ts <= op.done_ns]
+        pids = {op.pid for op in under_way}
+        if len(pids) != 1:
+            return {}
+        first = origin.offset // self._page_bytes
+        last = (origin.offset + block.sectors * SECTOR_BYTES - 1) // self._page_bytes
+        asked = any(
+            op.offset // self._page_bytes <= last and (op.offset + op.length - 1) // self._page_bytes >= first
+            for op in under_way
+        )
+        return {"writer_pids": sorted(pids), "asked": asked}

@@ -69,6 +69,12 @@ def sectors(log: DevLog, first: int, last: int) -> pl.DataFrame:
     )
 
 
+def as_sectors(content: np.ndarray) -> np.ndarray:
+    """Bytes as rows of a sector each."""
+    whole = len(content) // SECTOR_BYTES * SECTOR_BYTES
+    return content[:whole].reshape(-1, SECTOR_BYTES)
+
+
 def image_at(log: DevLog, last: int, base: Path, out: Path) -> None:
     """Writes what the disk held before entry `last`, when it began as `base`."""
     subprocess.run(["cp", "--sparse=always", base, out], check=True)

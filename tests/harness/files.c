@@ -119,15 +119,24 @@ void file_sync(struct file *file)
     must(fsync(file->fd) == 0, "fsync");
 }
 
-void file_read(const char *path, int flags, uint64_t length)
+void file_read(struct file *file, uint64_t length)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-    must(fd >= 0, path);
     unsigned char *buffer = page_buffer(length);
-    while (read(fd, buffer, length) > 0)
-        ;
+    uint64_t offset = 0;
+    ssize_t got;
+    do {
+        uint64_t sequence = oplog_sequence();
+        got = pread(file->fd, buffer, length, (off_t)offset);
+        must(got >= 0, "pread");
+        oplog_write(OPLOG_READ, file->id, sequence, offset, length, NULL, 0);
+        offset += length;
+    } while (got > 0);
     free(buffer);
-    close(fd);
+}
+
+void file_forget(struct file *file)
+{
+    must(posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED) == 0, "fadvise");
 }
 
 void file_unlink(const char *path)

@@ -32,7 +32,13 @@ void file_truncate(struct file *file, uint64_t size);
 void file_store(struct file *file, unsigned char *mapping, uint64_t offset, uint64_t length);
 
 void file_sync(struct file *file);
-void file_read(const char *path, int flags, uint64_t length);
+
+// Reads all of it, as many bytes at a time.
+void file_read(struct file *file, uint64_t length);
+
+// What is on the disk leaves the page cache.
+void file_forget(struct file *file);
+
 void file_unlink(const char *path);
 void file_rename(const char *from, const char *to);
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import lzma
 import shlex
 import shutil
+import struct
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,7 +110,7 @@ def record(
     root = f"/mnt/{made.encrypted}" if made.encrypted else "/mnt"
     script = RUN.format(
         fs_type=made.fs_type,
-        device="/dev/dm-0" if made.mapped else "/dev/vda",
+        device="/dev/dm-0" if made.mapped else "/dev/vda1" if made.first_byte else "/dev/vda",
         root=root,
         unlock=shlex.join(["locker", "/mnt", root]) if made.encrypted else "true",
         map=shlex.join(["mapper", str(FS_BYTES // 512), *made.mapped]) if made.mapped else "true",
@@ -126,6 +127,7 @@ def record(
     run(
         *(directory, made.fs_type, programs, script, made.cpus),
         **{"mkfs": made.mkfs, "debugfs": made.debugfs, "blank": made.blank, "wanted": made.kernel},
+        first_byte=made.first_byte,
     )
 
 
@@ -163,17 +165,40 @@ def run(
     debugfs: str = "",
     blank: str = "",
     wanted: kernel.Wanted = kernel.USUAL,
+    first_byte: int = 0,
 ) -> None:
     """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
 
     `mkfs`: further arguments of its mkfs, or `blank`: a file of tests/data that has the new filesystem; `debugfs`: a
-    command that then changes it. Leaves in `directory` disk.img,
-    base.img, disk.log (all that is written to the disk, unless not `log_writes`) and what the script put into
-    /tmp/out. Raises `RuntimeError` where the script fails or does not end.
+    command that then changes it; `first_byte`: where on the disk it begins, which is then /dev/vda1. Leaves in
+    `directory` disk.img, base.img, disk.log (all that is written to the disk, unless not `log_writes`) and what the
+    script put into /tmp/out. Raises `RuntimeError` where the script fails or does not end.
     """
+    disk(directory, fs_type, mkfs=mkfs, debugfs=debugfs, blank=blank, first_byte=first_byte)
+    booted = kernel.debian(wanted, () if fs_type in TESTED else (fs_type,))
+    (directory / "kernel").write_text(booted.package)
+    initramfs(directory, booted, programs, script)
+    command = qemu(directory, MACHINES[wanted.architecture], booted, cpus, log_writes=log_writes)
+    try:
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"the guest did not end within {PATIENCE_S} s:\n{console(directory)}") from None
+    collect(directory)
+
+
+def disk(
+    directory: Path,
+    fs_type: str,
+    *,
+    mkfs: Sequence[str] = (),
+    debugfs: str = "",
+    blank: str = "",
+    first_byte: int = 0,
+) -> None:
+    """Makes disk.img and base.img, the disk of a guest, and what `run` says it leaves besides, still empty."""
     image = directory / "disk.img"
     with image.open("wb") as file:
-        file.truncate(FS_BYTES)
+        file.truncate(FS_BYTES - first_byte)
     if blank:
         with lzma.open(DATA / blank) as packed, image.open("r+b") as file:
             shutil.copyfileobj(packed, file)
@@ -181,28 +206,45 @@ def run(
         subprocess.run([*MKFS[fs_type], *mkfs, image], check=True, stdout=subprocess.DEVNULL)
     if debugfs:
         subprocess.run(["debugfs", "-w", "-R", debugfs, image], check=True, capture_output=True)
+    if first_byte:
+        _in_partition(image, first_byte)
     with image.open("r+b") as file:
         file.truncate(DISK_BYTES)
     subprocess.run(["cp", "--sparse=always", image, directory / "base.img"], check=True)
-    result = directory / "result"
-    with result.open("wb") as file:
+    with (directory / "result").open("wb") as file:
         file.truncate(RESULT_BYTES)
     (directory / "disk.log").touch()
-    booted = kernel.debian(wanted, () if fs_type in TESTED else (fs_type,))
-    (directory / "kernel").write_text(booted.package)
-    initramfs = _initramfs(directory, booted, programs, script)
-    _boot(directory, MACHINES[wanted.architecture], booted.vmlinuz, initramfs, cpus, log_writes)
+
+
+def _in_partition(image: Path, first_byte: int) -> None:
+    """Moves the filesystem behind a table with one partition, which has it (MBR, type Linux)."""
+    alone = image.rename(image.with_suffix(".alone"))
+    step = ("bs=1M", f"seek={first_byte >> 20}", "conv=sparse", "status=none")
+    subprocess.run(["dd", f"if={alone}", f"of={image}", *step], check=True)
+    sectors = (first_byte // 512, alone.stat().st_size // 512)
+    with image.open("r+b") as file:
+        file.seek(446)
+        file.write(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", *sectors) + bytes(48) + b"\x55\xaa")
+    alone.unlink()
+
+
+def collect(directory: Path) -> None:
+    """Takes in what the script of a guest that has ended put into /tmp/out; `RuntimeError` where it failed."""
+    result = directory / "result"
     unpack(result, directory, RESULT_BYTES)
     result.unlink()
     log = directory / "guest.log"
     if not log.exists():
-        raise RuntimeError(f"the guest went down:\n{_console(directory)}")
+        raise RuntimeError(f"the guest went down:\n{console(directory)}")
     said = log.read_text(errors="replace")
     if not said.endswith("complete\n"):
         raise RuntimeError(f"the guest did not complete:\n{said[-2000:]}")
 
 
-def _initramfs(directory: Path, booted: kernel.Kernel, programs: list[Path], run: str) -> Path:
+def initramfs(
+    directory: Path, booted: kernel.Kernel, programs: list[Path], script: str, further: Path | None = None
+) -> None:
+    """Makes initramfs.cpio: what `run` says of a guest, and the files of directory `further`."""
     root = directory / "initramfs"
     for name in ("bin", "lib", "lib64", "proc", "sys", "dev", "tmp"):
         (root / name).mkdir(parents=True)
@@ -216,15 +258,15 @@ def _initramfs(directory: Path, booted: kernel.Kernel, programs: list[Path], run
     for path in booted.modules:
         (root / "lib" / path.name).write_bytes(kernel.module(path))
     (root / "modules").write_text("\n".join(path.name for path in booted.modules))
-    (root / "run.sh").write_text(run)
+    (root / "run.sh").write_text(script)
     (root / "init").write_text(INIT)
     (root / "init").chmod(0o755)
+    if further is not None:
+        shutil.copytree(further, root, symlinks=True, dirs_exist_ok=True)
     names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
-    archive = directory / "initramfs.cpio"
-    with archive.open("wb") as out:
+    with (directory / "initramfs.cpio").open("wb") as out:
         subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names.encode(), stdout=out, check=True)
     shutil.rmtree(root)
-    return archive
 
 
 def _libraries(program: Path) -> list[Path]:
@@ -232,15 +274,16 @@ def _libraries(program: Path) -> list[Path]:
     return [Path(word) for word in listed.split() if word.startswith("/")]
 
 
-def _boot(directory: Path, machine: Machine, vmlinuz: Path, initramfs: Path, cpus: int, log_writes: bool) -> None:
+def qemu(directory: Path, machine: Machine, booted: kernel.Kernel, cpus: int, *, log_writes: bool) -> list[str | Path]:
+    """The command that boots the guest that `disk` and `initramfs` have made."""
     logged = (
         *("-blockdev", f"driver=file,node-name=log,filename={directory / 'disk.log'}"),
         *("-blockdev", "driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=512,discard=unmap"),
     )
-    command = [
+    return [
         *(machine.program, *machine.arguments, "-smp", str(cpus), "-m", "1536", "-nodefaults"),
         *("-nographic", "-no-reboot", "-serial", f"file:{directory / 'console.log'}"),
-        *("-kernel", vmlinuz, "-initrd", initramfs),
+        *("-kernel", booted.vmlinuz, "-initrd", directory / "initramfs.cpio"),
         *("-append", f"{machine.options} quiet loglevel=3 panic=-1 rdinit=/init"),
         *("-blockdev", f"driver=file,node-name=image,filename={directory / 'disk.img'},discard=unmap"),
         *(logged if log_writes else ()),
@@ -248,12 +291,8 @@ def _boot(directory: Path, machine: Machine, vmlinuz: Path, initramfs: Path, cpu
         *("-blockdev", f"driver=file,node-name=result,filename={directory / 'result'}"),
         *("-device", "virtio-blk-pci,drive=result"),
     ]
-    try:
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"the guest did not end within {PATIENCE_S} s:\n{_console(directory)}") from None
 
 
-def _console(directory: Path) -> str:
+def console(directory: Path) -> str:
     """The last of what the guest's kernel said."""
     return (directory / "console.log").read_text(errors="replace")[-2000:]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,17 +16,20 @@ import polars as pl
 from support import truth
 
 from androstep_analysis import fs, ingest, link, units
-from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs import Filesystem, fiemap
+from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest import entries, record
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
-from harness import content, devlog, encrypted, layout, oplog
+from harness import content, devlog, encrypted, layout, oplog, reads
 
 WITHOUT_PROBES = "trace without probes + both images"
+ALONE = "recording alone"
 
-RUNS = {**truth.RUNS, WITHOUT_PROBES: (True, True, True)}
-"""Those of truth.py, and what ordinary tracing gives."""
+RUNS = {**truth.RUNS, WITHOUT_PROBES: (True, True, True), ALONE: (True, False, False)}
+"""Those of truth.py, what ordinary tracing gives, and what iotrace makes on a live device: the trace and its listings.
+"""
 
 PROBES = (
     "bio_page",
@@ -49,6 +54,9 @@ class Recording:
     page_bytes: int = 4096
     root: str = ""
     """The encrypted directory in which the workload ran."""
+    first_byte: int = 0
+    """Where on the disk the filesystem begins."""
+    _io_of: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @cached_property
     def staging(self) -> Staging:
@@ -104,28 +112,63 @@ class Recording:
 
     def truth_of(self, bios: pl.DataFrame) -> content.Truth:
         """The truth about these of the `bios`."""
-        kept = layout.LAYOUTS[self.fs_type](self.directory / "disk.img", self.page_bytes // devlog.SECTOR_BYTES)
-        operations = oplog.read(self.directory / "oplog")
-        opened = None
-        if self.root:
-            heads = content.heads(operations, self.after.block_bytes)
-            nr_blocks = 2 + max(op.offset + op.length for op in operations) // self.after.block_bytes
-            opened = encrypted.Decryption(self.after.uuid or "", heads, nr_blocks).plain
-        return content.truth(self.log, *self.span, bios, operations, kept, opened)
+        return content.truth(self.log, *self.span, bios, self._operations, self._layout, self._opened)
+
+    @cached_property
+    def truth_of_reads(self) -> content.Truth:
+        """The truth about every read in the trace, where no write of the same place was under way."""
+        image = self.directory / "begin.img"
+        devlog.image_at(self.log, self.span[0], self.directory / "base.img", image)
+        asked, held = reads.held(self.log, *self.span, image, self.bios, self.read_bios)
+        return content.truth_of_reads(asked, held, self._operations, self._layout, self._opened)
+
+    @cached_property
+    def _operations(self) -> list[oplog.Op]:
+        return oplog.read(self.directory / "oplog")
+
+    @cached_property
+    def _layout(self) -> layout.Layout:
+        found = layout.LAYOUTS[self.fs_type](self.filesystem, self.page_bytes // devlog.SECTOR_BYTES)
+        first = self.first_byte // devlog.SECTOR_BYTES
+        return found._replace(of_place=lambda sector: found.of_place(sector - first))
+
+    @cached_property
+    def filesystem(self) -> Path:
+        """A file with the filesystem at the end, alone."""
+        disk = self.directory / "disk.img"
+        if not self.first_byte:
+            return disk
+        alone = self.directory / "alone.img"
+        run = ("bs=1M", f"skip={self.first_byte >> 20}", "conv=sparse", "status=none")
+        subprocess.run(["dd", f"if={disk}", f"of={alone}", *run], check=True)
+        return alone
+
+    @cached_property
+    def _opened(self) -> content.Opened | None:
+        if not self.root:
+            return None
+        heads = content.heads(self._operations, self.after.block_bytes)
+        nr_blocks = 2 + max(op.offset + op.length for op in self._operations) // self.after.block_bytes
+        return encrypted.Decryption(self.after.uuid or "", heads, nr_blocks).plain
 
     @cached_property
     def bios(self) -> pl.DataFrame:
-        """Every write bio of the device between the marks: ts, done (null: not seen), sector, nr_sectors, pid."""
-        queued = self.staging.block.filter(
-            pl.col("action") == "queue",
-            pl.col("dev") == self.dev,
-            pl.col("nr_sectors") > 0,
-            pl.col("rwbs").str.contains("W") & ~pl.col("rwbs").str.contains("D"),
-        )
-        rows = queued.select("sector", "nr_sectors", ts="ts_ns", pid=pl.coalesce("pid", "tid"))
-        bios = rows.collect().with_row_index("bio")
-        begin, end = bios.filter(pl.col("sector") == self.mark_byte // devlog.SECTOR_BYTES)["bio"]
-        bios = bios.filter(pl.col("bio").is_between(begin, end, closed="left"))
+        """Every write bio of the device between the marks: ts, done (null: not seen), sector, nr_sectors, pid, rwbs."""
+        return self._queued("W")
+
+    @cached_property
+    def read_bios(self) -> pl.DataFrame:
+        """Every read bio of the device between the marks, as `bios` has them."""
+        return self._queued("R")
+
+    def _queued(self, moves: str) -> pl.DataFrame:
+        """Bios of the device between the marks that read (R) or write (W), as `bios` has them."""
+        is_bio = (pl.col("dev") == self.dev) & (pl.col("nr_sectors") > 0) & ~pl.col("rwbs").str.contains("D")
+        queued = self.staging.block.filter(pl.col("action") == "queue", is_bio)
+        rows = queued.select("sector", "nr_sectors", "rwbs", ts="ts_ns", pid=pl.coalesce("pid", "tid")).collect()
+        is_mark = pl.col("rwbs").str.contains("W") & (pl.col("sector") == self.mark_byte // devlog.SECTOR_BYTES)
+        begin, end = rows.with_row_index().filter(is_mark)["index"]
+        bios = rows[begin:end].filter(pl.col("rwbs").str.contains(moves)).with_row_index("bio")
         completed = self.staging.block.filter(pl.col("action") == "complete", pl.col("dev") == self.dev)
         inside = pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors")).alias("at")
         done = completed.select(inside, done="ts_ns").collect().explode("at").sort("done")
@@ -133,7 +176,7 @@ class Recording:
         asked = last.join_asof(
             done, left_on="ts", right_on="done", by="at", strategy="forward", coalesce=False, check_sortedness=False
         )
-        return asked.sort("bio").select("ts", "done", "sector", "nr_sectors", "pid")
+        return asked.sort("bio").select("ts", "done", "sector", "nr_sectors", "pid", "rwbs")
 
     @cached_property
     def before(self) -> Filesystem:
@@ -149,7 +192,7 @@ class Recording:
         return self._image(self.directory / "disk.img", "image_after")
 
     def _image(self, path: Path, source: str) -> Filesystem:
-        return link.classified(fs.read(path, dev=self.fs_dev, source=source))
+        return link.classified(fs.read(path, dev=self.fs_dev, source=source, offset_bytes=self.first_byte))
 
     @cached_property
     def names(self) -> entries.Entries | None:
@@ -157,13 +200,29 @@ class Recording:
         path = self.directory / "recording" / "names.rec"
         return entries.entries(record.read(path), self.staging.clock) if path.is_file() else None
 
-    def answers(self, run: str) -> pl.DataFrame:
-        """The truth beside what table io says in one of `RUNS`."""
+    def _listing(self, when: str) -> Listing | None:
+        """Of the filesystem, as iotrace found it when it began or ended; None where it was not mounted then."""
+        found = fiemap.listings(record.read(self.directory / "recording" / f"{when}.rec"))
+        return next((link.classified(one) for one in found if one.dev == self.fs_dev), None)
+
+    def answers(self, run: str, op: str = "write") -> pl.DataFrame:
+        """The truth about writes or reads beside what table io says in one of `RUNS`."""
+        known = self.truth if op == "write" else self.truth_of_reads
+        return truth.answered(self._io(run), known.rows, self.fs_type, op)
+
+    def _io(self, run: str) -> pl.DataFrame:
+        if run not in self._io_of:
+            self._io_of[run] = self._linked(run)
+        return self._io_of[run]
+
+    def _linked(self, run: str) -> pl.DataFrame:
         events, before, after = RUNS[run]
         images = link.Images(
             before=self.before if before else None,
             after=self.after if after else None,
             names=self.names if events and run != WITHOUT_PROBES else None,
+            listed_before=self._listing("before") if run == ALONE else None,
+            listed_after=self._listing("after") if run == ALONE else None,
         )
         recorded = self.staging if events else self.staging.with_tables(fs_events=self.staging.fs_events.clear())
         if run == WITHOUT_PROBES:
@@ -175,17 +234,17 @@ class Recording:
             unreadable = tables["files"].filter("name_encrypted").collect()["path"]
             is_name = ~pl.col("path").is_in(unreadable.implode())
             io = io.with_columns(path=pl.when(is_name).then(pl.col("path").str.strip_prefix(f"/{self.root}")))
-        return truth.answered(io, self.truth.rows, self.fs_type)
+        return io
 
 
 def table(recording: Recording) -> pl.DataFrame:
-    """A row per run and question: run, asked, sectors and the share of every outcome."""
+    """A row per run, operation and question: run, op, asked, sectors and the share of every outcome."""
     return pl.DataFrame(list(_rows(recording)))
 
 
 def _rows(recording: Recording) -> Iterator[dict[str, object]]:
-    for run in RUNS:
-        answers = recording.answers(run)
+    for run, op in itertools.product(RUNS, ("write", "read")):
+        answers = recording.answers(run, op)
         deleted = answers.filter(pl.col("kind") == "data", ~pl.col("in_final_image"))
         asked = {
             "file": truth.file(answers),
@@ -196,7 +255,14 @@ def _rows(recording: Recording) -> Iterator[dict[str, object]]:
         }
         for question, outcomes in asked.items():
             sectors = int(outcomes["nr_sectors"].sum())
-            yield {"run": run, "asked": question, "sectors": sectors, **truth.shares(outcomes)}
+            yield {"run": run, "op": op, "asked": question, "sectors": sectors, **truth.shares(outcomes)}
+
+
+def asked_for(recording: Recording) -> pl.DataFrame:
+    """Of what was read of files: whether its bio has REQ_RAHEAD, whether a process had asked for it, and sectors."""
+    bios = recording.read_bios.select("ts", bio_sector="sector", is_ahead=pl.col("rwbs").str.contains("A"))
+    rows = recording.truth_of_reads.rows.drop_nulls("asked").join(bios, on=["ts", "bio_sector"])
+    return rows.group_by("is_ahead", "asked").agg(pl.col("sectors").sum()).sort("is_ahead", "asked")
 
 
 def wrong(outcomes: pl.DataFrame) -> Counter[str]:

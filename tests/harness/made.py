@@ -13,8 +13,9 @@ class Made(NamedTuple):
     `mkfs`: arguments of mkfs after those of `host.MKFS` and `guest.MKFS`, which they override; `options`: those of
     mount; `debugfs`: what is done to the new filesystem before it is mounted; `once_mounted`: commands of a guest
     before the workload runs; `kernel`: that of a guest; `blank`: a file of tests/data instead of mkfs; `mapped`: type
-    and parameters of a target of device-mapper that the filesystem of a guest is on; `encrypted`: a directory of its
-    root, in which the workload runs.
+    and parameters of a target of device-mapper that the filesystem of a guest is on; `first_byte`: where on the disk
+    of a guest the filesystem begins, in a partition of its own unless 0; `encrypted`: a directory of its root, in
+    which the workload runs.
     """
 
     fs_type: str
@@ -28,4 +29,5 @@ class Made(NamedTuple):
     kernel: Wanted = USUAL
     blank: str = ""
     mapped: tuple[str, str] | None = None
+    first_byte: int = 0
     encrypted: str = ""

@@ -15,6 +15,15 @@ import polars as pl
 FOREVER = (1 << 63) - 1
 
 
+def bio_sectors(bios: pl.DataFrame) -> pl.DataFrame:
+    """A row for each sector of bios (ts, done, sector, nr_sectors …): also bio, bio_sector, ts_ns and done_ns."""
+    inside = pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors"))
+    numbered = bios.with_row_index("bio").with_columns(
+        bio_sector="sector", ts_ns="ts", done_ns=pl.col("done").fill_null(FOREVER), sector=inside
+    )
+    return numbered.explode("sector", empty_as_null=False, keep_nulls=False)
+
+
 def matched(written: pl.DataFrame, queued: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The sectors of the log with column `bio` (null where the trace has none), and each entry's span of time.
 

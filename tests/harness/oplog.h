@@ -22,6 +22,7 @@ enum oplog_op {
     OPLOG_SKIP = 14,     // payload: what this filesystem does not support
     OPLOG_RUN = 15,      // the run begins: all before is on the disk
     OPLOG_DROP = 16,     // off, len: what was there is gone, as after OPLOG_TRUNCATE
+    OPLOG_READ = 17,     // off, len: what was asked for, also through a mapping
 };
 
 // Which file: numbers as the kernel has them.
@@ -32,7 +33,7 @@ struct identity {
 
 struct oplog_record {
     uint64_t ts_ns;   // CLOCK_MONOTONIC, when oplog_sequence gave the number: before the operation
-    uint64_t done_ns; // when it was logged: after a write, before anything else
+    uint64_t done_ns; // when it was logged: after a read or write, before anything else
     uint64_t sequence;
     uint64_t ino;
     uint64_t offset;

@@ -9,10 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-(
-    *(OPEN, STAMP, DATA, STORE, SNAPSHOT, TRUNCATE, UNLINK, RENAME, LINK, COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN),
-    DROP,
-) = range(1, 17)
+OPEN, STAMP, DATA, STORE, SNAPSHOT, TRUNCATE, UNLINK, RENAME, LINK = range(1, 10)
+COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN, DROP, READ = range(10, 18)
 
 RECORD = np.dtype(
     [
@@ -109,9 +107,13 @@ def names(operations: list[Op]) -> Names:
 
 
 class Move(NamedTuple):
-    """Content of a file that went elsewhere without being written: from byte `offset` on by `by` bytes."""
+    """Content of a file that went elsewhere without being written: from byte `offset` on by `by` bytes.
+
+    It did so some time between `ts_ns` and `done_ns`.
+    """
 
     ts_ns: int
+    done_ns: int
     sequence: int
     offset: int
     by: int
@@ -127,7 +129,7 @@ def moves(operations: list[Op]) -> dict[Key, list[Move]]:
         elif op.op == DONE and op.length:
             start = begun[op.pid]
             by = -start.length if start.op == COLLAPSE else start.length
-            found.setdefault(start.key, []).append(Move(start.ts_ns, start.sequence, start.offset, by))
+            found.setdefault(start.key, []).append(Move(start.ts_ns, op.done_ns, start.sequence, start.offset, by))
     return found
 
 

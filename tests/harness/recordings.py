@@ -69,6 +69,7 @@ KERNELS = {
     "arm64-6.12-16k": Wanted("trixie", "arm64", 16384),
     "arm64-sid": Wanted("sid", "arm64"),
     "arm64-sid-16k": Wanted("sid", "arm64", 16384),
+    "amd64-6.1": Wanted("bookworm"),
     "amd64-6.12": Wanted("trixie"),
 }
 """The generations of kernels that Android has, or will have: Debian's are configured much like them."""
@@ -113,6 +114,7 @@ def _besides(kernel: Wanted) -> dict[str, Made]:
         "ext4-fscrypt": ext4._replace(mkfs=stable, encrypted="secret"),
         "f2fs-fscrypt": f2fs._replace(encrypted="secret"),
         "f2fs-dm-crypt": f2fs._replace(mapped=PLAIN),
+        "f2fs-partition": f2fs._replace(first_byte=1 << 20),
         "vfat": Made("vfat", kernel=kernel),
         "exfat": Made("exfat", kernel=kernel),
     }
@@ -159,7 +161,7 @@ def opened(name: str, directory: Path) -> Recording:
     """The recording as `make` left it."""
     made = ALL[name]
     mark_byte = (host if made.on_host else guest).MARK_BYTE
-    return Recording(directory, made.fs_type, mark_byte, made.kernel.page_bytes, made.encrypted)
+    return Recording(directory, made.fs_type, mark_byte, made.kernel.page_bytes, made.encrypted, made.first_byte)
 
 
 def iotrace(made: Made) -> Path:

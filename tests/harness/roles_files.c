@@ -64,8 +64,11 @@ void role_short(struct role *role, int rounds)
         struct file file = file_open(path, CREATE_NEW);
         file_append(&file, 128 + role_random(role, 12000));
         file_append(&file, 128 + role_random(role, 6000));
-        if (role_random(role, 2))
+        if (role_random(role, 2)) {
             file_sync(&file);
+            file_forget(&file);
+            file_read(&file, 3 * PAGE_BYTES);
+        }
         file_close(&file);
         if (role_random(role, 3) == 0) {
             name(kept, "short/kept%d.xml", (int)role_random(role, 6));
@@ -141,8 +144,8 @@ void role_direct(struct role *role, int rounds)
     for (int i = 0; i < 3 * rounds; i++)
         file_write(&file, role_random(role, (uint32_t)(file.size / PAGE_BYTES)) * PAGE_BYTES, PAGE_BYTES);
     file_sync(&file);
+    file_read(&file, 16 * PAGE_BYTES);
     file_close(&file);
-    file_read("base/direct", O_DIRECT, 16 * PAGE_BYTES);
 }
 
 // Whole pages: what was moved has a stamp of where it was.
@@ -328,15 +331,19 @@ void role_reader(struct role *role, int rounds)
     for (int i = 0; i < rounds; i++) {
         char path[NAME_BYTES];
         name(path, "base/file%d", 1 + (int)role_random(role, 3));
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        must(fd >= 0, path);
-        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-        unsigned char *mapping = mmap(NULL, BASE_PAGES * PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+        struct file file = file_open(path, O_RDONLY);
+        file_forget(&file);
+        unsigned char *mapping = mmap(NULL, BASE_PAGES * PAGE_BYTES, PROT_READ, MAP_SHARED, file.fd, 0);
         must(mapping != MAP_FAILED, path);
-        volatile unsigned char byte = mapping[role_random(role, BASE_PAGES) * PAGE_BYTES];
+        uint64_t offset = role_random(role, BASE_PAGES) * PAGE_BYTES;
+        uint64_t sequence = oplog_sequence();
+        volatile unsigned char byte = mapping[offset];
         (void)byte;
+        oplog_write(OPLOG_READ, file.id, sequence, offset, 1, NULL, 0);
         munmap(mapping, BASE_PAGES * PAGE_BYTES);
-        close(fd);
-        file_read(path, i % 3 == 0 ? O_DIRECT : 0, 8 * PAGE_BYTES);
+        file_close(&file);
+        file = file_open(path, O_RDONLY | (i % 3 == 0 ? O_DIRECT : 0));
+        file_read(&file, 8 * PAGE_BYTES);
+        file_close(&file);
     }
 }

@@ -77,8 +77,11 @@ static int logged_close(sqlite3_file *base)
 
 static int logged_read(sqlite3_file *base, void *buffer, int length, sqlite3_int64 offset)
 {
-    sqlite3_file *real = ((struct logged_file *)base)->real;
-    return real->pMethods->xRead(real, buffer, length, offset);
+    struct logged_file *file = (struct logged_file *)base;
+    uint64_t sequence = oplog_sequence();
+    int rc = file->real->pMethods->xRead(file->real, buffer, length, offset);
+    oplog_write(OPLOG_READ, file->id, sequence, (uint64_t)offset, (uint64_t)length, NULL, 0);
+    return rc;
 }
 
 static int logged_write(sqlite3_file *base, const void *buffer, int length, sqlite3_int64 offset)

@@ -6,6 +6,7 @@ was measured of each is kept in build/truth/NAME.json; what is not there stays i
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import tempfile
@@ -35,11 +36,28 @@ outside: the disk logs what it gets, and the content says of which file, place a
 (two hours on 2 cores), and writes this table; `python tests/harness/table.py NAME` only one.
 
 Each cell is *right / inferred and right / inferred and wrong / unknown*, in percent of the sectors, with all evidence:
-the trace with its probes, the image before and the image after. On this machine (ext2 to ext4 but for quota and
+the trace with its probes, the image before and the image after. Here are the writes; below are the reads, and what is
+known without an image. On this machine (ext2 to ext4 but for quota and
 casefold) there are no kprobes: names of deleted files are told by fanotify alone, elsewhere by probes. *Wrong facts*
 counts the sectors for which a wrong answer was given as a fact, with each of the {runs} combinations of evidence
 (`judge.RUNS`). *Open* are the blocks of which the truth itself is not known: zeros, content that several files had,
 compressed blocks.
+
+"""
+READS = """
+## Reads
+
+What was read, held against what the disk held there at that time; where a write of the same place was under way, that
+is open. *Owner* is judged where one process alone was at the file. Linux marks as readahead (`REQ_RAHEAD`) a whole
+window, with the pages in it that somebody waits for: *asked, ahead* is the share of what is marked that a process had
+asked for, *asked, other* that of the rest.
+
+"""
+ALONE = """
+## Without an image
+
+What a recording tells by itself, as it is of an encrypted phone, of which no image can be read: the trace, the listing
+of the mounted files when it began, and the names of fanotify or probes.
 
 """
 KERNELS = """
@@ -91,7 +109,11 @@ def measured(recording: judge.Recording) -> dict[str, Any]:
         "unmatched": known.unmatched,
         "sectors": int(known.rows["sectors"].sum()),
         "open": known.ambiguous.total() / (known.ambiguous.total() + known.rows.height),
-        "wrong": sum(round(row["wrong"] * row["sectors"]) for row in rows),
+        "wrong": {
+            op: sum(round(row["wrong"] * row["sectors"]) for row in rows if row["op"] == op) for op in ("write", "read")
+        },
+        "read": int(recording.truth_of_reads.rows["sectors"].sum()),
+        "asked": judge.asked_for(recording).to_dicts(),
         "rows": rows,
     }
 
@@ -106,6 +128,7 @@ def document() -> str:
         heading = SPOILT.strip().splitlines()[0]
         spoilt = ["", *before[before.index(heading) :]] if heading in before else []
     tables = [*_table(before), "", *_ordinary(before), KERNELS + "\n".join(_by_kernel(before))]
+    tables += [READS + "\n".join(_reads(before)), ALONE + "\n".join(_alone(before))]
     return HEAD.format(runs=len(judge.RUNS)) + "\n".join([*tables, *spoilt]).rstrip() + "\n"
 
 
@@ -117,15 +140,17 @@ def _measured(name: str) -> dict[str, Any] | None:
 
 def _lines(names: Iterable[str], before: list[str], columns: Sequence[str], row: Row) -> Iterator[str]:
     """A table with a line for each name of which `row` makes one, or which has one in the document."""
-    yield f"| configuration | {' | '.join(columns)} |"
+    head = f"| configuration | {' | '.join(columns)} |"
+    yield head
     yield "|---|" + "".join("---|" if column == "kernel" else "---:|" for column in columns)
-    kept = {(line.split("|")[1].strip(), line.count("|")): line for line in before if line.count("|") > 1}
+    rest = before[before.index(head) :] if head in before else []
+    kept = {line.split("|")[1].strip(): line for line in itertools.takewhile(lambda line: line.startswith("|"), rest)}
     for name in names:
         result = _measured(name)
         if result:
             yield f"| {name} | {' | '.join(row(result))} |"
-        elif (name, len(columns) + 2) in kept:
-            yield kept[name, len(columns) + 2]
+        elif name in kept:
+            yield kept[name]
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -133,14 +158,14 @@ def _cell(row: dict[str, Any]) -> str:
     return " / ".join(f"{100 * share:.3g}" for share in shares)
 
 
-def _answers(result: dict[str, Any], run: str, questions: Sequence[str]) -> list[str]:
-    rows = {row["asked"]: row for row in result["rows"] if row["run"] == run}
+def _answers(result: dict[str, Any], run: str, questions: Sequence[str], op: str = "write") -> list[str]:
+    rows = {row["asked"]: row for row in result["rows"] if row["run"] == run and row["op"] == op}
     return [_cell(rows[question]) for question in questions]
 
 
 def _summary(result: dict[str, Any]) -> list[str]:
     numbers = [f"{result['sectors']:,}", f"{100 * result['open']:.2g} %"]
-    return [*numbers, *_answers(result, "all", QUESTIONS), str(result["wrong"])]
+    return [*numbers, *_answers(result, "all", QUESTIONS), str(result["wrong"]["write"])]
 
 
 def _table(before: list[str]) -> Iterator[str]:
@@ -153,6 +178,39 @@ def _by_kernel(before: list[str]) -> Iterator[str]:
         return [f"`{result['kernel']}`", *_summary(result)]
 
     yield from _lines(recordings.BY_KERNEL, before, ("kernel", *SUMMARY), row)
+
+
+def _reads(before: list[str]) -> Iterator[str]:
+    def row(result: dict[str, Any]) -> list[str]:
+        asked = [_share(result["asked"], is_ahead) for is_ahead in (True, False)]
+        return [
+            f"{result['read']:,}",
+            *_answers(result, "all", QUESTIONS, "read"),
+            *asked,
+            str(result["wrong"]["read"]),
+        ]
+
+    columns = ("sectors", *QUESTIONS, "asked, ahead", "asked, other", "wrong facts")
+    yield from _lines(recordings.ALL, before, columns, row)
+
+
+def _share(asked: list[dict[str, Any]], is_ahead: bool) -> str:
+    """Of what was read so, how much a process had asked for."""
+    sectors = {row["asked"]: row["sectors"] for row in asked if row["is_ahead"] == is_ahead}
+    return f"{100 * sectors.get(True, 0) / sum(sectors.values()):.3g} %" if sectors else "–"
+
+
+def _alone(before: list[str]) -> Iterator[str]:
+    questions = ("file", "file, deleted", "name", "owner", "block type")
+    columns = (*questions, *(f"{question}, read" for question in ("file", "name", "owner")))
+
+    def row(result: dict[str, Any]) -> list[str]:
+        return [
+            *_answers(result, judge.ALONE, questions),
+            *_answers(result, judge.ALONE, ("file", "name", "owner"), "read"),
+        ]
+
+    yield from _lines(recordings.ALL, before, columns, row)
 
 
 def _ordinary(before: list[str]) -> Iterator[str]:

@@ -26,7 +26,8 @@ from androstep_analysis import schema
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = {"sh", "python"}
-SHOWN = {"text", "json", "toml", "yaml", "csv", "c", "bibtex"}
+OF_THE_SITE = {"{toctree}", "{eval-rst}"}
+SHOWN = {"text", "json", "toml", "yaml", "csv", "c", "bibtex"} | OF_THE_SITE
 
 
 @dataclass(frozen=True)

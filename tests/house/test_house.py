@@ -126,7 +126,7 @@ def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
 
 
 LAYERS = (
-    {"csvfile", "errors", "markup", "schema", "scratch", "stats", "tar", "units"},
+    {"csvfile", "errors", "markup", "quantities", "schema", "scratch", "stats", "tar", "units"},
     {"measures", "losses", "manifest", "native", "population", "programs"},
     {"doctor", "probe", "recording", "results"},
     {"ingest"},
@@ -136,7 +136,7 @@ LAYERS = (
     {"whatif"},
     {"capture"},
     {"compare", "datasets", "device.transport", "export", "runs", "waits"},
-    {"collections", "device.session"},
+    {"collections", "device.session", "headline"},
     {"device.workloads"},
     {"device.record"},
     {"device", "plot", "summary", "terminal"},

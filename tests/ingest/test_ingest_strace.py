@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -799,6 +800,14 @@ def test_a_last_line_without_an_end(end: str, rows: int, torn: int, tmp_path: Pa
     staging, table = of_text(tmp_path, f"close(1) = 0\n{end}")
     assert table.height == rows
     assert sum(loss.count for loss in staging.losses if loss.kind == "torn") == torn
+
+
+def test_a_log_without_times_is_read_without_pandas(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("close(1) = 0\n")
+    code = "import sys; from androstep_analysis import ingest; ingest.read(sys.argv[1]); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code, log], capture_output=True, text=True, check=True).stdout
+    assert {"pandas", "numpy.ma"}.isdisjoint(loaded.split())
 
 
 def test_a_line_without_end_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

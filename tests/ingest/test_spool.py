@@ -263,3 +263,16 @@ def test_the_file_is_sorted_by_row_group(tmp_path: Path) -> None:
     spans = [metadata.row_group(n).column(0).statistics for n in range(metadata.num_row_groups)]
     assert len(spans) > 1
     assert all(one.max < other.min for one, other in itertools.pairwise(spans))
+
+
+@pytest.mark.unit
+@given(times=st.lists(st.integers(0, 30), max_size=40).map(sorted), size=st.integers(1, 9))
+@settings(max_examples=100, deadline=None)
+def test_batches_are_the_rows_in_order_and_equal_times_together(times: list[int], size: int) -> None:
+    table = rows(times).lazy().filter(pl.col("ts_ns") % 7 != 3)
+    batches = [*spool.batches(table, size)]
+    assert_frame_equal(pl.concat(batches), table.collect())
+    of_times = [set(batch["ts_ns"]) for batch in batches]
+    assert all(one.isdisjoint(other) for one, other in itertools.combinations(of_times, 2))
+    assert len(batches) == 1 or all(batch.height for batch in batches)
+    assert all(batch.height < size + max(map(times.count, times), default=0) for batch in batches)

@@ -38,8 +38,9 @@ def told(events, queued=None, fs_type="vfat", page_bytes=4096):
     bios = events.filter(pl.col("event") == "bio_page")
     rows = [(ts + 500, tid) for ts, tid in bios.select("ts_ns", "tid").rows()] if queued is None else queued
     queue = pl.DataFrame(rows, schema={"ts_ns": pl.Int64, "tid": pl.Int32}, orient="row")
+    numbered = tracepoints.numbered(events).lazy()
     return bio_pages.extents(
-        events, tracepoints.lives(events, fs_types=fs_types), queue.lazy(), fs_types=fs_types,
+        numbered, tracepoints.lives(numbered, fs_types), queue.lazy(), fs_types,
         all_events=events.lazy(), page_bytes=page_bytes,
     ).select(
         "sector", "nr_sectors", "block_type", "ino", "file_offset_bytes", "valid_from_ns", "valid_to_ns",

@@ -8,6 +8,7 @@ from support.blocks import DEV, block_events
 
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import direct_io
 from androstep_analysis.losses import Losses
 
@@ -37,7 +38,7 @@ def tables(*steps):
     block = [{**row, "action": kind} for kind, row in timed if kind in ("queue", "remap", "complete")]
     events = [{**row, "event": kind} for kind, row in timed if kind not in ("queue", "remap", "complete")]
     frame = pl.DataFrame(events, schema=schema.table("fs_events").polars)
-    return schema.conform(frame, "fs_events"), block_events(block).lazy()
+    return tracepoints.numbered(schema.conform(frame, "fs_events")).lazy(), block_events(block).lazy()
 
 
 def begin(ino, offset, count, **more):

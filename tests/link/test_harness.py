@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 import pytest
-from harness import content, devlog, guest, judge, layout, matching, oplog, recordings
+from harness import content, devlog, guest, judge, layout, matching, oplog, reads, recordings
 from support import truth
 
 RIGHT = {"ext4": 0.999, "f2fs": 0.999, "vfat": 0.99, "exfat": 0.99}
@@ -55,7 +55,8 @@ def test_every_block_on_the_disk_is_what_io_says(name, tmp_path):
     if lacking is not None:
         pytest.skip(lacking)
     recording = recordings.make(name, tmp_path)
-    problems = [*covered(recording), *by_another_tool(recording), *unsteady(recording), *misjudged(recording)]
+    problems = [*covered(recording), *by_another_tool(recording), *unsteady(recording)]
+    problems += [*misjudged(recording), *misread(recording)]
     assert not problems, "\n".join(problems)
 
 
@@ -63,13 +64,16 @@ def covered(recording: judge.Recording) -> Iterator[str]:
     """What the recording lacks of what it is made for."""
     known = recording.truth
     rows = known.rows
-    data = rows.filter(pl.col("kind") == "data")
+    data, read = (one.filter(pl.col("kind") == "data") for one in (rows, recording.truth_of_reads.rows))
     for_others = data.filter(pl.col("writer_pids").list.len() > 0, ~pl.col("submit_pid").is_in("writer_pids"))
     least = {
         "data": (data.height, 1500),
         "deleted": (data.filter(~pl.col("in_final_image")).height, 200),
         "written for others": (for_others.height, 50),
         "metadata": (rows.filter(pl.col("kind") == "metadata").height, 10),
+        "read": (read.height, 400),
+        "read, deleted": (read.filter(~pl.col("in_final_image")).height, 20),
+        "read ahead": (read.filter(~pl.col("asked")).height, 100),
     }
     pages = recording.page_bytes // 4096  # a block of the truth is at most a page
     yield from (
@@ -93,9 +97,13 @@ def by_another_tool(recording: judge.Recording) -> Iterator[str]:
     if recording.fs_type != "ext4":
         return
     live = recording.truth.rows.filter(pl.col("kind") == "data", pl.col("in_final_image"))
-    last = live.group_by("ino", "lblk").agg(pl.col("sector").sort_by("ts").last()).sort("ino", "lblk")
+    inside = pl.int_ranges(0, pl.col("sectors"), 8).alias("inside")  # a row may be of several pages of 4 KiB
+    pages = live.with_columns(inside).explode("inside").with_columns(
+        pl.col("sector") + pl.col("inside"), pl.col("lblk") + pl.col("inside") // 8
+    )  # fmt: skip
+    last = pages.group_by("ino", "lblk").agg(pl.col("sector").sort_by("ts").last()).sort("ino", "lblk")
     asked = "".join(f"bmap <{ino}> {page}\n" for ino, page, _ in last.iter_rows())
-    command = ["debugfs", "-f", "-", recording.directory / "disk.img"]
+    command = ["debugfs", "-f", "-", recording.filesystem]
     answer = subprocess.run(command, check=True, input=asked, capture_output=True, text=True).stdout
     # Blocks that were allocated again and not written since are "(uninit)"; holes are 0.
     blocks = [line for line in answer.splitlines() if not line.startswith("debugfs")]
@@ -105,6 +113,7 @@ def by_another_tool(recording: judge.Recording) -> Iterator[str]:
     if len(compared) < last.height // 2:
         yield f"debugfs maps {len(compared)} of {last.height} pages"
     for (ino, page, sector), block in compared:
+        sector -= recording.first_byte // 512
         if sector // 8 != block:
             yield f"page {page} of inode {ino} was written to block {sector // 8}, debugfs has it in {block}"
 
@@ -146,6 +155,8 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
         for question, outcomes in asked.items():
             if wrong := judge.wrong(outcomes):
                 yield f"{run}: {question} wrong: {dict(wrong)}"
+        if run == judge.ALONE and right_of(asked["file"], may_infer=True) < RIGHT[recording.fs_type]:
+            yield f"{run}: file right for {truth.shares(asked['file'])}"
         if run == judge.WITHOUT_PROBES:
             if recording.fs_type in ("vfat", "exfat"):
                 yield from unnamed_without_probes(asked["file"])
@@ -171,6 +182,22 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
             named = truth.shares(asked["name"])["right"]
             if named < NAMED:
                 yield f"{run}: name right for {named:.2%}"
+
+
+def misread(recording: judge.Recording) -> Iterator[str]:
+    """Where what the package says of reads is wrong, or too little."""
+    for run, (events, before, _) in judge.RUNS.items():
+        answers = recording.answers(run, "read")
+        asked = {"file": truth.file(answers), "owner": truth.owner(answers), "block type": truth.block_type(answers)}
+        if run == judge.ALONE or (events and before):
+            asked["name"] = truth.name(answers)
+        for question, outcomes in asked.items():
+            if wrong := judge.wrong(outcomes):
+                yield f"{run}: {question} of reads wrong: {dict(wrong)}"
+        if run == judge.ALONE or (events and before and run != judge.WITHOUT_PROBES):
+            for question in ("file", "owner", "name"):
+                if right_of(asked[question], recording.fs_type in INFERRED) < RIGHT[recording.fs_type]:
+                    yield f"{run}: {question} of reads right for {truth.shares(asked[question])}"
 
 
 def right_of(outcomes: pl.DataFrame, may_infer: bool = False) -> float:
@@ -360,3 +387,43 @@ def test_where_files_have_no_holes_a_write_behind_the_end_fills_what_lies_betwee
     assert {page: [write.pid for write in done] for (_, page), done in found.items()} == {0: [1, 2], 1: [2, 3], 2: [2]}
     found = oplog.block_writes(operations, 4096)
     assert {page: [write.pid for write in done] for (_, page), done in found.items()} == {0: [1], 1: [3], 2: [2]}
+
+
+def test_a_sector_that_was_read_held_what_was_written_last_before(tmp_path):
+    """Sector 1 is written at 100-130 and 300-330, another between; what is read meanwhile may be either."""
+    before, first, second = (bytes([letter]) * 512 for letter in b"bfs")
+    image = tmp_path / "image"
+    image.write_bytes(before * 3)
+    places = {"sector": [1, 5, 1], "nr_sectors": [1] * 3}
+    entries = sectors(entry=[0, 1, 2], **places, flags=[0] * 3, position=[0, 512, 1024])
+    log = devlog.DevLog(entries, np.frombuffer(first + bytes(512) + second, np.uint8))
+    writes = sectors(ts=[100, 200, 300], done=[130, 230, 330], **places, pid=[7] * 3)
+    ts = [50, 95, 110, 140, 290, 320, 340]
+    reads_of = sectors(ts=ts, done=[one + 20 for one in ts], sector=[1] * 7, nr_sectors=[2] * 7, pid=[8] * 7)
+    asked, held = reads.held(log, 0, 3, image, writes, reads_of)
+    said = {
+        (at, sector): bytes(content[:1])
+        for (at, sector), content in zip(asked.select("ts", "sector").iter_rows(), held, strict=True)
+    }
+    assert said == {(at, 2): b"b" for at in ts} | {(50, 1): b"b", (140, 1): b"f", (340, 1): b"s"}
+
+
+def test_who_asked_is_known_where_one_process_was_at_the_file():
+    page = block((3 * 4096, 70, 5))
+    once = {"bio": 0, "bio_sector": 8, "ts": 200, "pid": 71}
+    read = [{**once, "sector": 8 + number} for number in range(8)]
+    held = np.frombuffer(page, np.uint8).reshape(8, 512)
+    nowhere = layout.Layout(8, lambda _: None, lambda _: None)
+    run = oplog.Op(0, 0, 1, oplog.Key(0, 0), 0, 0, 1, oplog.RUN, b"")
+
+    def known_of(*operations: oplog.Op) -> list[tuple[object, ...]]:
+        answer = content.truth_of_reads(pl.DataFrame(read), held, [run, write(5, 70, 10, 20), *operations], nowhere)
+        return answer.rows.select("lblk", "sectors", "writer_pids", "asked").rows()
+
+    asking = write(6, 71, 190, 210, oplog.READ)
+    assert known_of(asking) == [(3, 8, [71], True)]
+    assert known_of(asking._replace(offset=2 * 4096)) == [(3, 8, [71], False)]
+    assert known_of(asking._replace(done_ns=199)) == [(3, 8, None, None)]
+    assert known_of(asking, asking._replace(sequence=7, pid=72)) == [(3, 8, None, None)]
+    moving = write(6, 71, 190, 190, oplog.COLLAPSE)._replace(offset=0)
+    assert known_of(moving, write(7, 71, 210, 210, oplog.DONE)._replace(length=1)) == []

@@ -76,7 +76,7 @@ def directories(**paths):
 
 
 def told(*rows, known=None, mounts=MOUNT, lost=()):
-    events = fs_events(*rows)
+    events = tracepoints.numbered(fs_events(*rows)).lazy()
     files = directories() if known is None else known
     table = names.files(events, tracepoints.lives(events), files, mounts, Losses(lost))
     return {(row["ino"], row["incarnation"]): row["path"] for row in table.iter_rows(named=True)}
@@ -105,9 +105,9 @@ def test_a_name_that_the_trace_tells_stands_before_the_ciphertext_of_an_image(tm
     os.truncate(image, 300 << 20)
     locked = directories(i40="/\\xe1ni", i41="/\\x1dq").with_columns(name_encrypted=pl.lit(True))
     after = replace(fs.read(image, dev=DEV, source="image_after"), files=locked)
-    events = fs_events(found(40, "/app"))
+    events = tracepoints.numbered(fs_events(found(40, "/app"))).lazy()
     numbers = locked.select("dev", "ino", "generation", incarnation=pl.lit(0, pl.Int32))
-    staging = Staging("trace.dat", {}, 0, 2000, {"fs_events": events.lazy()})
+    staging = Staging("trace.dat", {}, 0, 2000, {"fs_events": events})
     images, lives = link.Images(after=after), tracepoints.lives(events)
     table = evidence._files(images, numbers, numbers.clear(), None, lives, staging, {})
     assert table.select("ino", "path", "name_encrypted").rows() == [(40, "/app", False), (41, "/\\x1dq", True)]

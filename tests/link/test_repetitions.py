@@ -14,7 +14,7 @@ from support import built
 import androstep_analysis as androstep
 from androstep_analysis import link, schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import owner, requests
+from androstep_analysis.link import owner, requests, shelf
 from androstep_analysis.link.owner import handles
 
 TYPES = schema.table("fs_events").polars
@@ -56,26 +56,24 @@ def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPat
     for seed in range(150):
         events = recording(seed)
         recorded = random.Random(seed).choice([(), ("ext4_allocate_inode", "f2fs_evict_inode")])
-        kept = tracepoints.without_repetitions(events.lazy())
+        kept = pl.concat(tracepoints.without_repetitions(events.lazy()))
         fewer, rows = fewer + events.height - kept.height, rows + events.height
         whole = tracepoints.numbered(events, recorded)
-        assert tracepoints.numbered(kept, recorded).equals(whole.join(kept.select("ts_ns"), on="ts_ns", how="semi")), (
-            seed
-        )
+        kept = tracepoints.numbered(kept, recorded)
+        assert kept.equals(whole.join(kept.select("ts_ns"), on="ts_ns", how="semi")), seed
         for fs_types in ({}, {1: "ext4", 2: "vfat"}):
-            lives = tracepoints.lives(kept, recorded, fs_types)
-            assert lives.equals(tracepoints.lives(events, recorded, fs_types)), seed
-            extents = tracepoints.extents(kept, lives, {1: 4096, 2: 1024}, recorded)
-            assert extents.equals(tracepoints.extents(events, lives, {1: 4096, 2: 1024}, recorded)), seed
-        of_all, of_kept = (handles.transactions(rows, schema.empty("tasks")) for rows in (events, kept))
+            lives = tracepoints.lives(kept.lazy(), fs_types)
+            assert lives.equals(tracepoints.lives(whole.lazy(), fs_types)), seed
+            extents = tracepoints.extents(kept.lazy(), lives, {1: 4096, 2: 1024})
+            assert extents.equals(tracepoints.extents(whole.lazy(), lives, {1: 4096, 2: 1024})), seed
+        of_all, of_kept = (handles.transactions(rows.lazy(), schema.empty("tasks")) for rows in (whole, kept))
         assert of_kept.commits.equals(of_all.commits), seed
         assert of_kept.participants.sort("dev", "transaction").equals(of_all.participants.sort("dev", "transaction"))
         process, is_large = pl.coalesce("pid", -pl.col("tid")), (pl.col("page_order") > 0).fill_null(False)
         of_pages = pl.col("event").is_in(tracepoints.PAGES)
         for of, told in ((True, ["dev"]), (of_pages, ["dev", "ino", "incarnation", process, is_large])):
             of_all, of_kept = (
-                numbered.filter(of).select("event", *told).unique().sort(pl.all())
-                for numbered in (whole, tracepoints.numbered(kept, recorded))
+                numbered.filter(of).select("event", *told).unique().sort(pl.all()) for numbered in (whole, kept)
             )
             assert of_kept.equals(of_all), seed
     assert fewer > rows / 3
@@ -93,6 +91,7 @@ def test_tables_are_the_same_in_windows_of_any_length(
     monkeypatch.setattr(requests, "WINDOW", rows)
     monkeypatch.setattr(owner, "BATCH", rows)
     monkeypatch.setattr(tracepoints, "_BATCH", rows)
+    monkeypatch.setattr(shelf, "_ROWS", rows)
     monkeypatch.setattr(link, "_PART_SECTORS", rows)
     parts = androstep.open(tmp_path / "parts")
     for name, table in whole.tables.items():

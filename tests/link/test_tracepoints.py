@@ -90,19 +90,27 @@ def insert(ino, file_block, block, nr_blocks, status="W"):
     }  # fmt: skip
 
 
+def lives(events):
+    return tracepoints.lives(tracepoints.numbered(events).lazy())
+
+
+def extents(events, block_bytes):
+    return tracepoints.extents(tracepoints.numbered(events).lazy(), lives(events), block_bytes)
+
+
 def allocate(ino, mode=0o100644):
     return "ext4_allocate_inode", {"ino": ino, "parent": 2, "mode": mode}
 
 
 def test_a_reused_number_is_another_file():
-    lives = tracepoints.lives(
+    table = lives(
         fs_events(
             insert(12, 0, 100, 1), ("ext4_evict_inode", {"ino": 12, "nlink": 0}), allocate(12),
             ("ext4_evict_inode", {"ino": 12, "nlink": 1}), allocate(13, 0o40755), allocate(12, 0o120777),
         )
     )  # fmt: skip
     columns = ["ino", "incarnation", "created_ns", "deleted_ns", "end_ns", "block_type", "subtype"]
-    assert lives.select(columns).rows() == [
+    assert table.select(columns).rows() == [
         (12, 0, None, 1000, 1000, "unknown", None),
         (12, 1, 2000, None, 5000, "data", None),
         (12, 2, 5000, None, None, "data", "symlink"),
@@ -116,7 +124,7 @@ def test_blocks_belong_to_a_file_until_they_are_freed_or_given_away():
         ("ext4_free_blocks", {"ino": 12, "block": 102, "nr_blocks": 1}), allocate(13), insert(13, 5, 102, 2, "U"),
         ("ext4_evict_inode", {"ino": 12, "nlink": 0}), ("ext4_es_cache_extent", {"ino": 99}),
     )  # fmt: skip
-    held = timeline.succeeding(tracepoints.extents(events, tracepoints.lives(events), {DEV: 4096}))
+    held = timeline.succeeding(extents(events, {DEV: 4096}))
     assert held.with_columns(pl.col("sector", "nr_sectors") // 8).select(
         "sector", "nr_sectors", "block_type", "ino", pl.col("file_offset_bytes") // 4096, "valid_from_ns", "valid_to_ns"
     ).rows() == [
@@ -132,13 +140,13 @@ def test_without_the_event_of_reading_the_map_blocks_freed_end_what_was_said_of_
     rows = (allocate(12), insert(12, 0, 100, 4), ("ext4_free_blocks", {"ino": 12, "block": 101, "nr_blocks": 1}))
     for last, ends in ((insert(12, 1, 102, 2), 2000), (("ext4_es_cache_extent", {"ino": 99}), None)):
         events = fs_events(*rows, last)
-        table = tracepoints.extents(events, tracepoints.lives(events), {DEV: 4096})
+        table = extents(events, {DEV: 4096})
         assert table.filter(pl.col("sector") == 800)["valid_to_ns"].to_list() == [ends]
 
 
 def test_blocks_of_unknown_size_lie_nowhere():
     events = fs_events(allocate(12), insert(12, 0, 100, 4))
-    assert tracepoints.extents(events, tracepoints.lives(events), {}).is_empty()
+    assert extents(events, {}).is_empty()
 
 
 @pytest.mark.parametrize(
@@ -152,8 +160,8 @@ def test_without_births_a_number_is_no_file_from_before_or_another_after_its_del
 def test_ext4_drops_the_pages_of_a_file_between_its_eviction_and_the_end_of_its_number():
     evicted = ("ext4_evict_inode", {"ino": 12, "nlink": 0}), ("mm_filemap_delete_from_page_cache", {"ino": 12})
     freed = "ext4_free_inode", {"ino": 12, "mode": 0o40755}
-    lives = tracepoints.lives(fs_events(insert(12, 0, 100, 1), *evicted, freed, insert(12, 0, 200, 1)))
-    assert lives.select("incarnation", "block_type", "deleted_ns").rows() == [
+    table = lives(fs_events(insert(12, 0, 100, 1), *evicted, freed, insert(12, 0, 200, 1)))
+    assert table.select("incarnation", "block_type", "deleted_ns").rows() == [
         (0, "directory", 1000),
         (1, "unknown", None),
     ]
@@ -178,8 +186,8 @@ def test_a_parent_is_a_directory_only_while_it_bears_its_number():
         ((wrote_as, unlinked), ["data"]),
     ):
         events = fs_events(*rows, *([other] if gone in rows else []))
-        lives = tracepoints.lives(events).filter(pl.col("ino") == 12)
-        assert lives["block_type"].to_list() == want, rows
+        table = lives(events).filter(pl.col("ino") == 12)
+        assert table["block_type"].to_list() == want, rows
 
 
 def test_where_births_were_recorded_a_number_without_one_is_the_file_from_before():
@@ -252,9 +260,9 @@ def test_every_event_has_the_incarnation_that_the_events_before_it_make(seed):
 
 def test_a_map_that_never_changed_is_complete_where_its_changes_were_recorded():
     events = fs_events(wrote(12, 0, 5))
-    assert not tracepoints.maps_completely(events, DEV)
-    assert tracepoints.maps_completely(events, DEV, {"ext4_es_insert_extent"})
-    assert not tracepoints.maps_completely(events, DEV, {"f2fs_submit_page_write"})
+    assert not tracepoints.maps_completely(events.lazy(), DEV)
+    assert tracepoints.maps_completely(events.lazy(), DEV, {"ext4_es_insert_extent"})
+    assert not tracepoints.maps_completely(events.lazy(), DEV, {"f2fs_submit_page_write"})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -286,17 +294,31 @@ def test_at_each_place_and_time_the_latest_statement_holds(seed):
     assert got == {key: value for key, value in want.items() if value is not None}
 
 
-def test_writeback_of_a_disk_is_of_the_only_filesystem_on_it():
-    disk, partition, other = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
-    events = fs_events(
-        ("writeback_dirty_folio", {"ino": 12, "page": 0, "dev": disk}), ("ext4_evict_inode", {"ino": 12})
-    )
+DISK, FIRST_PART, SECOND_PART = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
+
+
+@pytest.mark.parametrize(
+    ("parts", "dirtied_on"),
+    [
+        ([FIRST_PART], [FIRST_PART] * 4),
+        ([FIRST_PART, DISK], [FIRST_PART] * 4),
+        ([DISK], [DISK] * 4),
+        ([FIRST_PART, SECOND_PART], [SECOND_PART]),
+    ],
+    ids=["one", "one, and the table of partitions", "the whole disk", "several"],
+)
+def test_what_writeback_tells_of_a_disk_is_of_a_filesystem_on_it(parts, dirtied_on):
+    """Of several it is the one of whose inode the same thread spoke right before."""
+    dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK, "tid": 7}
+    wrote = "ext4_da_write_begin", {"ino": 12, "dev": SECOND_PART, "offset_bytes": 0, "nr_bytes": 4096, "tid": 7}
+    by_other = dirtied[0], dirtied[1] | {"tid": 8}
+    of_other = wrote[0], wrote[1] | {"ino": 13}
+    events = fs_events(dirtied, wrote, dirtied, by_other, of_other, dirtied)
     types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
-    requests = pl.DataFrame({"dev": [disk, disk], "part_dev": [partition, other]}, schema=types)
-    assert tracepoints.on_filesystems(events.lazy(), requests[:1].lazy()).collect()["dev"].to_list() == [partition, DEV]
-    assert tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()["event"].to_list() == [
-        "ext4_evict_inode"
-    ]
+    requests = pl.DataFrame({"dev": [DISK] * len(parts), "part_dev": parts}, schema=types)
+    told = tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()
+    assert told.filter(pl.col("event") == dirtied[0])["dev"].to_list() == dirtied_on
+    assert told.filter(pl.col("event") == wrote[0])["dev"].to_list() == [SECOND_PART] * 2
 
 
 # ------------------------------------------------------------------------------------------------------------ F2FS
@@ -315,7 +337,7 @@ def born(ino):
 
 
 def held(events):
-    rows = timeline.succeeding(tracepoints.extents(events, tracepoints.lives(events), {DEV: 4096}))
+    rows = timeline.succeeding(extents(events, {DEV: 4096}))
     return rows.with_columns(pl.col("sector", "nr_sectors") // 8).select(
         "sector", "nr_sectors", "block_type", "subtype", "ino", pl.col("file_offset_bytes") // 4096, "valid_from_ns",
         "valid_to_ns",
@@ -356,10 +378,26 @@ def test_f2fs_maps_blocks_for_direct_and_read_but_no_holes_and_no_failures():
     assert held(events) == [(500, 3, "data", None, 12, 5, 1000, None)]
 
 
+def test_of_what_a_direct_write_asks_for_at_once_only_the_first_block_lies_where_it_says():
+    """Another file's pages got the blocks between; the write then asks for each run of blocks that lies together."""
+    events = fs_events(
+        born(12), born(13), ("f2fs_direct_IO_enter", {"ino": 12}), ("f2fs_write_begin", {"ino": 13}),
+        submit(13, 0, 502), submit(13, 1, 503),
+        mapped(12, 5, 500, 6), mapped(12, 5, 500, 2), mapped(12, 7, 504, 4),
+    )  # fmt: skip
+    said = [row[:6] for row in held(events) if row[-1] is None]
+    assert said == [
+        (500, 1, "data", None, 12, 5), (501, 1, "data", None, 12, 6), (502, 1, "data", None, 13, 0),
+        (503, 1, "data", None, 13, 1), (504, 4, "data", None, 12, 7),
+    ]  # fmt: skip
+    whole = fs_events(born(12), ("f2fs_direct_IO_enter", {"ino": 12}), mapped(12, 5, 500, 6), mapped(12, 5, 500, 6))
+    assert {row[:6] for row in held(whole)} == {(500, 6, "data", None, 12, 5)}
+
+
 def test_a_number_of_f2fs_is_another_file_only_if_its_creation_succeeded():
     events = fs_events(born(12), ("f2fs_new_inode", {"ino": 12, "error": -28}), born(12))
-    lives = tracepoints.lives(events)
-    assert lives.select("ino", "incarnation", "created_ns").rows() == [(12, 1, 0), (12, 2, 2000)]
+    table = lives(events)
+    assert table.select("ino", "incarnation", "created_ns").rows() == [(12, 1, 0), (12, 2, 2000)]
 
 
 def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_opened_or_a_directory():
@@ -374,9 +412,9 @@ def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_opened_
     looked = "f2fs_lookup_end", {"ino": 4, "parent": 3, "name": "file"}
     for opened in (looked, ("f2fs_direct_IO_enter", {"ino": 4}), ("f2fs_vm_page_mkwrite", {"ino": 4})):
         events = fs_events(opened, ("f2fs_write_begin", {"ino": 4}))
-        assert tracepoints.lives(events).filter(pl.col("ino") == 4)["block_type"].to_list() == ["data"]
+        assert lives(events).filter(pl.col("ino") == 4)["block_type"].to_list() == ["data"]
     on_ext4 = fs_events(("ext4_write_begin", {"ino": 12}), ("ext4_write_begin", {"ino": 4}))
-    assert tracepoints.lives(on_ext4)["block_type"].to_list() == ["unknown", "data"]
+    assert lives(on_ext4)["block_type"].to_list() == ["unknown", "data"]
 
 
 def test_paths_at_reads_and_writes_are_of_the_only_filesystem_they_can_be_of():
@@ -625,7 +663,7 @@ def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_jour
     )
     types = {name: dtype for name, dtype in schema.table("io").polars.items() if name in written.columns}
     events = fs_events(handle(7, 1, 2), commit("start", 7), commit("end", 7))
-    got = handles.journalled(written.cast(types), handles.commits(events)).sort("time")
+    got = handles.journalled(written.cast(types), handles.commits(events.lazy())).sort("time")
     assert got.select("block_type", "map_source").rows() == [("journal", "context"), ("unknown", None)]
 
 

@@ -64,7 +64,7 @@ def test_the_numbers_are_the_librarys() -> None:
 
 
 def test_a_terminal_shows_them() -> None:
-    text = terminal.summary(waiting.capture(("Go\x1b[31m", "Dialog", "Nothing")))
+    text = terminal.tables(waiting.capture(("Go\x1b[31m", "Dialog", "Nothing")))
     assert "\x1b" not in text
     rows = [line.split() for line in text.splitlines()]
     assert ["Go\\x1b[31m", "1", "1", "640", "–", "–", "0", "1", "0", "0", "0"] in rows

@@ -39,17 +39,17 @@ def device(way: str, place: Path, *, patience_s: float = 60) -> Iterator[tuple[D
         fake = None if way == "local" else stack.enter_context(phone(place, model=ODD if "old" in way else PIXEL))
         where = "local" if fake is None else fake.address
         if fake is not None and way == "adb":
-            stack.enter_context(adb_connected(fake))
+            stack.enter_context(adb_connected(fake.address))
             where = f"adb:{where}"
         with connect(where, patience_s=patience_s) as connected:
             yield connected, fake
 
 
 @contextlib.contextmanager
-def adb_connected(fake: FakePhone) -> Iterator[None]:
-    """The program adb is connected to the phone, by a server of its own that is ended."""
+def adb_connected(address: str) -> Iterator[None]:
+    """The program adb is connected to the device at an address, by a server of its own that is ended."""
     try:
-        said = subprocess.run(["adb", "connect", fake.address], capture_output=True, timeout=60).stdout
+        said = subprocess.run(["adb", "connect", address], capture_output=True, timeout=60).stdout
     except FileNotFoundError:
         pytest.skip("adb is not installed")
     try:
@@ -59,8 +59,8 @@ def adb_connected(fake: FakePhone) -> Iterator[None]:
         subprocess.run(["adb", "kill-server"], capture_output=True, timeout=60)
 
 
-def needs_probe(name: str) -> None:
-    """Skips the test where a probe is not built for devices."""
-    target = programs.TARGETS[os.uname().machine]
+def needs_probe(name: str, machine: str = os.uname().machine) -> None:
+    """Skips the test where a probe is not built for devices of a processor, by default this machine's."""
+    target = programs.TARGETS[machine]
     if not (OUT / target / name).is_file():
         pytest.skip(f"{name} is not built for {target}; run make probes-tests")

@@ -21,8 +21,9 @@ def all_owned(
     page_bytes: int | None,
 ) -> pl.DataFrame:
     """The pieces of a whole recording, all at once, with the owner columns of table io."""
-    devices = owner.telling(pieces["part_dev"], fs_events, recorded)
-    owners = owner.Owners(fs_events, tasks, block_bytes, lost, recorded, page_bytes=page_bytes, devices=devices)
+    events = fs_events.lazy()
+    devices = owner.telling(pieces["part_dev"], events, recorded)
+    owners = owner.Owners(events, tasks, block_bytes, lost, recorded, page_bytes=page_bytes, devices=devices)
     pieces, outs = owners.prepared(pieces)
-    decided = pl.concat(owners.turns(fs_events.lazy(), [outs.sort("ts_ns", maintain_order=True)]))
+    decided = pl.concat(owners.turns(events, [outs.sort("ts_ns", maintain_order=True)]))
     return owners.owned(pieces, decided if decided.height else None)

@@ -109,13 +109,13 @@ def tables(recorded: Staging, images: link.Images, *, with_filesystem_events: bo
     return {name: table.collect() for name, table in tables.items()}
 
 
-def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4") -> pl.DataFrame:
+def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4", op: str = "write") -> pl.DataFrame:
     """The truth, each row beside what table io says of its sectors at that time (columns io_…).
 
     A block of which parts are told apart has a row for each different answer; `nr_sectors` counts what it is about.
     `io_offset` is where its first sector would be in the file if all were as the one answered.
     """
-    pieces = io.filter(pl.col("op") == "write", pl.col("nr_sectors") > 0)
+    pieces = io.filter(pl.col("op") == op, pl.col("nr_sectors") > 0)
     inside = pl.int_ranges(0, "nr_sectors").alias("inside")
     sectors = (
         pieces.with_columns(inside)

@@ -18,7 +18,7 @@ from androstep_analysis.device.session import Session
 from androstep_analysis.device.session.facts import Block, Facts, facts
 from androstep_analysis.device.session.queries import query_all
 from androstep_analysis.device.transport import DeviceError, quoted
-from androstep_analysis.device.transport.parse import free_bytes, integer
+from androstep_analysis.device.transport.parse import free_bytes
 from androstep_analysis.doctor import Finding
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import record
@@ -38,7 +38,6 @@ _SKEW_S = 1.0
 _SLOW_S = 0.5
 _LOW_PERCENT = 20
 _WARM_C = 40.0
-_PAGE_BYTES = 4096
 _WORN = 9
 """Of UFS and eMMC: 1 is up to 10 % of the life that the maker promises, 11 all of it."""
 
@@ -106,7 +105,6 @@ _QUERIES = {
     **knowledge.QUERIES,
     "selinux": "getenforce",
     "context": "id -Z || cat /proc/self/attr/current",
-    "page": "getconf PAGE_SIZE || grep KernelPageSize /proc/self/smaps",
     "memory": f"df -k {' '.join(recording.MEMORY)}",
     "packages": "[ -r /data/system/packages.list ] && echo yes",
     "su": "command -v su",
@@ -126,7 +124,7 @@ def _examined(device: Session) -> Iterator[Finding]:
     yield _tools(answers["tools"])
     yield _copies(device)
     yield _scratch(device)
-    yield from _probes(device, answers["page"])
+    yield from _probes(device, known.page_bytes)
     yield _root(device, bool(answers["su"]))
     yield from _tracing(device, answers, known)
     yield _memory(answers["memory"])
@@ -189,11 +187,9 @@ def _scratch(device: Session) -> Finding:
     return Finding(room, f"{free >> 20:,} MiB free in {place}", advice)
 
 
-def _probes(device: Session, page: Sequence[str]) -> Iterator[Finding]:
+def _probes(device: Session, page_bytes: int | None) -> Iterator[Finding]:
     """Whether our programs are built for its processor, run there, and are of this version."""
-    digits = [word for line in page for word in line.split() if word.isdigit()]
-    size = integer(digits[0]) if digits else None
-    pages = "" if size is None else f", pages of {size * 1024 if size < _PAGE_BYTES else size} bytes"
+    pages = "" if page_bytes is None else f", pages of {page_bytes} bytes"
     what = f"processor {device.abi}{pages}"
     version = importlib.metadata.version("androstep")
     try:
@@ -227,13 +223,12 @@ def _tracing(device: Session, answers: dict[str, list[str]], known: Facts) -> It
     if not device.has_root:
         yield Finding(False, "tracepoints: not looked at", "only root sees them; see above")
         return
+    if not answers["mounted"]:
+        yield from knowledge.findings(answers)
+        return
     if not answers["tracefs"]:
-        yield Finding(
-            False,
-            "no block tracepoints in /sys/kernel/tracing",
-            "nothing can be recorded; as root: mount -t tracefs nodev /sys/kernel/tracing, "
-            "or use a kernel with CONFIG_BLK_DEV_IO_TRACE",
-        )
+        advice = "nothing can be recorded; use a kernel with CONFIG_BLK_DEV_IO_TRACE"
+        yield Finding(False, f"no block tracepoints in {answers['mounted'][0]}", advice)
         return
     yield Finding(True, f"block tracepoints in {answers['tracefs'][0]}")
     there = set(answers["events"])

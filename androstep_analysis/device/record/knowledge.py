@@ -26,6 +26,7 @@ _FANOTIFY = (5, 17)
 """The Linux whose fanotify tells inodes with names."""
 
 QUERIES = {
+    "mounted": f"for d in {' '.join(TRACEFS)}; do [ -e $d/trace_clock ] && echo $d; done",
     "release": "uname -r",
     "fanotify": "[ -d /proc/sys/fs/fanotify ] && echo yes",
     "probes": f"for d in {' '.join(TRACEFS)}; do "
@@ -43,7 +44,14 @@ def examine(shell: Shell) -> list[Finding]:
 
 
 def findings(answers: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Those that the answers to `QUERIES` are."""
+    """Those that the answers to `QUERIES` are. Where tracefs is not mounted, only iotrace, which mounts it, sees it."""
+    if not answers["mounted"]:
+        yield Finding(
+            False,
+            "what a recording will tell cannot be said before it: tracefs is not mounted",
+            "iotrace mounts it for itself where it may; to see it, as root: mount -t tracefs nodev /sys/kernel/tracing",
+        )
+        return
     events, types = set(answers["telling"]), _filesystems(answers["filesystems"])
     has_probes = bool(answers["probes"])
     yield _names(answers, has_probes, types == {"f2fs"} and events.issuperset(_NAMED_BY_F2FS))

@@ -157,6 +157,10 @@ class Recording:
 
     def _start(self, name: str, words: Sequence[str]) -> None:
         program = self.device.probe(name)
+        # What the device had still to write of it would be recorded; not every device has the first, nor the second.
+        word = quoted([program])
+        written = f"fsync {word} 2>/dev/null || sync {word} 2>/dev/null || sync"
+        self.device.ensure(written, f"write {name}", root=True, timeout_s=_FINISH_S)
         self._jobs[name] = self.device.start([program, *words], root=True, directory=f"{self._directory}/{name}")
 
     def _until_recording(self) -> None:

@@ -201,13 +201,12 @@ def facts(shell: Shell) -> Facts:
     blocks = _blocks(answers["blocks"], answers["slaves"])
     properties = _properties(answers["properties"])
     battery = _colons(answers["battery"])
-    size = _last_integer(answers["page_size"])
     return Facts(
         properties=properties,
-        host=_line(answers["host"]),
+        host=_host(answers["host"]),
         kernel=_line(answers["kernel"]),
         machine=_line(answers["machine"]),
-        page_bytes=size if size is not None and 0 < size < 1 << 31 else None,
+        page_bytes=_page_bytes(answers["page_size"]),
         is_root=shell.has_root,
         mounts=tuple(_mounts(answers["mounts"])),
         blocks=blocks,
@@ -261,7 +260,7 @@ _QUERIES: dict[str, str] = {
     "host": "uname -n",
     "kernel": "uname -r",
     "machine": "uname -m",
-    "page_size": "getconf PAGE_SIZE",
+    "page_size": "getconf PAGE_SIZE || grep -m 1 KernelPageSize /proc/self/smaps",
     "mounts": "cat /proc/self/mountinfo",
     "blocks": " ".join(
         [
@@ -290,6 +289,19 @@ _QUERIES: dict[str, str] = {
 
 def _line(lines: list[str]) -> str | None:
     return lines[0].strip() if lines else None
+
+
+def _host(lines: list[str]) -> str | None:
+    """Its name; the kernel's own is that of who has got none."""
+    name = _line(lines)
+    return None if name == "(none)" else name
+
+
+def _page_bytes(lines: list[str]) -> int | None:
+    """Of getconf, in bytes, or where there is none of the kernel: ``KernelPageSize: 16 kB``."""
+    stated = re.fullmatch(r"(?:KernelPageSize:)?\s*([0-9]{1,9})( kB)?", _line(lines) or "", re.ASCII)
+    size = int(stated[1]) * (1024 if stated[2] else 1) if stated else 0
+    return size if 0 < size < 1 << 31 else None
 
 
 def _properties(lines: list[str]) -> dict[str, str]:

@@ -13,6 +13,9 @@ CACHED = "ext4_es_cache_extent"
 INSERTS = ("ext4_es_insert_extent", CACHED)
 LOOKUP = "ext4_es_lookup_extent_exit"
 FREES = "ext4_free_blocks"
+EVICTION = "ext4_evict_inode"
+OF_BLOCKS = (*INSERTS, LOOKUP, FREES, EVICTION)
+"""What `mappings` and `frees` ask."""
 
 ROOT_INODE = 2
 JOURNAL_INODE = 8
@@ -29,11 +32,11 @@ LARGEST_EXTENT = 1 << 32
 def mappings(events: pl.DataFrame) -> pl.DataFrame:
     """The events that state where blocks of a file lie, without repetitions that state nothing new.
 
-    `events` is table fs_events with columns `order` and `incarnation`.
+    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`.
     """
     event = pl.col("event")
     # A look-up repeats what is known unless the inode's map changed since the last look-up of the same extent.
-    changes = event.is_in([*INSERTS, FREES, "ext4_evict_inode"])
+    changes = event.is_in([*INSERTS, FREES, EVICTION])
     rows = events.with_columns(version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"))
     rows = _until_doubt(rows).filter(states_block())
     same = ["dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "version"]

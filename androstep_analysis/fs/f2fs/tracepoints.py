@@ -12,6 +12,8 @@ import polars as pl
 
 SUBMITS = ("f2fs_submit_page_write", "f2fs_submit_folio_write", "f2fs_submit_page_bio", "f2fs_submit_folio_bio")
 MAPS = "f2fs_map_blocks"
+OF_BLOCKS = (*SUBMITS, MAPS)
+"""What `mappings` and `frees` ask."""
 
 NODE_INODE = 1
 META_INODE = 2
@@ -32,13 +34,15 @@ LARGEST_BLOCK = 0xFFFFFFFD
 def mappings(events: pl.DataFrame) -> pl.DataFrame:
     """The events that state where blocks of a file, node blocks and blocks of the static areas lie.
 
-    `events` is table fs_events with columns `order` and `incarnation`. Node blocks and those of the static areas have
-    `block_type` metadata and no inode; `block_type` of others is null. A file that is being evicted still writes:
-    what such a row states holds until another states something else.
+    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`. Node blocks and those of the
+    static areas have `block_type` metadata and no inode; `block_type` of others is null. A file that is being evicted
+    still writes: what such a row states holds until another states something else.
     """
     kind = pl.col("status")
     mapped = (pl.col("event") == MAPS) & (pl.col("error").fill_null(0) == 0)
-    rows = events.filter((pl.col("event").is_in(SUBMITS) | mapped) & _fits("block"))
+    rows = events.filter((pl.col("event").is_in(SUBMITS) | mapped) & _fits("block")).with_columns(
+        nr_blocks=pl.when(_is_counted()).then(1).otherwise("nr_blocks")
+    )
     own = kind.is_in(["NODE", "META"]).fill_null(False) | pl.col("ino").is_in([NODE_INODE, META_INODE])
     is_node = (kind == "NODE") | (pl.col("ino") == NODE_INODE)
     return rows.with_columns(
@@ -49,6 +53,22 @@ def mappings(events: pl.DataFrame) -> pl.DataFrame:
         file_block=pl.when(~own).then("file_block"),
         nr_blocks=pl.when(mapped).then("nr_blocks").otherwise(1),
     ).filter(pl.col("nr_blocks").is_between(1, LARGEST_BLOCK) & (own | (pl.col("file_block") >= 0)))
+
+
+def _is_counted() -> pl.Expr:
+    """Whether an event tells how many blocks a direct write was given, of which only the first lies where it says.
+
+    Before it writes, F2FS asks for all blocks at once, and counts those that it got wherever they lie (Linux
+    fs/f2fs/data.c, F2FS_GET_BLOCK_PRE_DIO). It asks again for each run of them that lies together.
+    """
+    begin, count = pl.col("file_block"), pl.col("nr_blocks")
+    of_thread = ("event", "dev", "tid", "ino")
+    next_begin, next_count, third_begin = (
+        pl.col(name).shift(-after).over(of_thread)
+        for name, after in (("file_block", 1), ("nr_blocks", 1), ("file_block", 2))
+    )
+    is_again = (next_begin == begin) & (next_count < count) & (third_begin == begin + next_count)
+    return (pl.col("event") == MAPS) & is_again.fill_null(False)
 
 
 def frees(events: pl.DataFrame) -> pl.DataFrame:

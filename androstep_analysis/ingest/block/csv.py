@@ -271,7 +271,8 @@ def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
         return ()
     message = (
         f"{count} of {rows} rows ({count / rows:.1%}) repeat an earlier one within"
-        f" {repeat_ns // 1_000_000} ms, as if two tracepoints were mixed; they are kept"
+        f" {repeat_ns // 1_000_000} ms, as if two tracepoints were mixed; all count: where one"
+        " tracepoint is enough, open its rows alone"
     )
     return (Loss("repeated", count, message, ()),)
 

@@ -30,7 +30,7 @@ _DONE, _FULL, _COMPRESSED = range(3)
 _IS_FINAL, _IS_INNER = 1, 2
 _DEFLATE, _ZSTD = 50, 133
 _NOTES = 4096
-_ROWS = 1 << 17
+_ROWS = 1 << 16
 _INFLATED_BYTES = 4 << 20
 
 _NOTE = np.dtype(
@@ -120,7 +120,6 @@ def _library() -> ctypes.CDLL:
         ("perfetto_counted", text, (handle, number, ctypes.POINTER(ctypes.c_uint64))),
         ("perfetto_packets", ctypes.POINTER(ctypes.c_uint64), (handle,)),
         ("perfetto_totals", ctypes.POINTER(Totals), (handle,)),
-        ("perfetto_drop_rows", None, (handle, size)),
         ("perfetto_tasks", handle, (handle, ctypes.POINTER(size))),
     )
 
@@ -303,16 +302,13 @@ class Decoder:
         table = self.tables[name]
         times = table.column("ts_ns")
         order = np.argsort(times, kind="stable")
-        for column in table.columns:
-            values = table.column(column.name)
-            values[:] = values[order]
-        rows = len(times) if until_ns is None else int(np.searchsorted(times, until_ns))
+        rows = len(times) if until_ns is None else int(np.searchsorted(times, until_ns, sorter=order))
         if until_ns is not None and 2 * rows < table.capacity and 2 * table.rows > table.capacity:
             rows = len(times)
         if not rows:
             return None
-        taken = table.arrow().slice(0, rows)
-        _library().perfetto_drop_rows(table.address, rows)
+        taken = table.arrow(order[:rows])
+        table.keep(np.sort(order[rows:]))
         return taken
 
     # --- results -----------------------------------------------------------------------------------------------------
@@ -342,7 +338,7 @@ class Decoder:
         """What told names of threads: ts_ns, order, flags, tid (that was running), thread, comm, old_comm, step."""
         rows = np.concatenate(self._tasks) if self._tasks else np.zeros(0, _TASK)
         texts = pl.Series(self.strings.array().cast(pa.large_string()), dtype=pl.String)
-        frame = pl.DataFrame({name: np.ascontiguousarray(rows[name]) for name in _TASK.names or () if name != "unused"})
+        frame = native.frame({name: rows[name] for name in _TASK.names or () if name != "unused"})
         named = [
             texts.gather(frame[name].replace({0xFFFFFFFF: None})).alias(name) if len(texts) else frame[name]
             for name in ("comm", "old_comm")

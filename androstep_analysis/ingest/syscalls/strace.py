@@ -31,9 +31,12 @@ from androstep_analysis.ingest import tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.native import Strings, Table, declared
+from androstep_analysis.native import Strings, Table, declared, frame
 
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 1 << 20
+ROOT_BYTES = 8 << 20
+"""Where the thread of the first lines is named, if it is."""
+
 LINE_BYTES = 64 << 20
 """A longer line is no call that anybody recorded, and is not read."""
 
@@ -79,7 +82,7 @@ def _native() -> ctypes.CDLL:
     return declared(
         ("strace_new", pointer, (ctypes.c_int32, ctypes.c_int64, pointer)),
         ("strace_free", None, (pointer,)),
-        ("strace_decode", size, (pointer, ctypes.c_char_p, size, ctypes.c_bool, pointer)),
+        ("strace_decode", size, (pointer, pointer, size, ctypes.c_bool, pointer)),
         ("strace_pending", size, (pointer, size, pointer)),
         ("strace_finish", ctypes.c_bool, (pointer, pointer)),
         ("strace_counts", ctypes.POINTER(_Counts), (pointer,)),
@@ -128,7 +131,7 @@ def _root(source: Source) -> int:
 
     strace writes so to a terminal (``-f`` without ``-o``).
     """
-    first = source.read(0, PIECE_BYTES)
+    first = source.read(0, ROOT_BYTES)
     roots = set(_NAMED.findall(first))
     if roots:
         roots -= set(_CHILD.findall(first))
@@ -170,11 +173,9 @@ class _Log:
         while place < source.size:
             piece = source.read(place, size)
             is_last = place + len(piece) >= source.size
-            done = 0
+            start, done = np.frombuffer(piece, np.uint8).ctypes.data, 0
             while True:
-                rest = piece[done:] if done else piece
-                step = int(_native().strace_decode(handle, rest, len(rest), is_last, self._table.pointer))
-                done += step
+                done += _native().strace_decode(handle, start + done, len(piece) - done, is_last, self._table.pointer)
                 if done == len(piece) or self._table.capacity - self._table.rows >= _ROWS_OF_A_LINE:
                     break
                 self._flush(handle)
@@ -303,7 +304,7 @@ def _tasks(handle: int, notes: Strings) -> pl.DataFrame:
     _native().strace_tasks(handle, count, *(values.ctypes.data for values in columns.values()))
     names = pl.DataFrame({"name": notes.array().to_pylist()}, {"name": pl.String}).with_row_index("comm")
     return (
-        pl.DataFrame(columns)
+        frame(columns)
         .join(names, on="comm", how="left", maintain_order="left")
         .filter(pl.col("tid") != _NO_INT32)
         .select("tid", pl.when(pl.col("parent") != _NO_INT32).then("parent"), "kind", comm="name")

@@ -52,10 +52,10 @@ def evidence(
     snapshots = snapshots.of(sources)
     full_staging = staging
     if "tracepoint" not in sources:
-        staging = staging.with_tables(fs_events=schema.empty("fs_events"))
-    events = staging.fs_events.collect()
+        staging = staging.with_tables(fs_events=staging.fs_events.clear())
+    events = staging.fs_events
     recorded = staging.recorded or frozenset()
-    lives = tracepoints.lives(events, recorded, fs_types)
+    lives = tracepoints.lives(events, fs_types)
     last_seen = snapshots.after or snapshots.listed_after
     late_ns = 0
     if staging.realtime_offset_ns is None and last_seen is not None:
@@ -75,7 +75,7 @@ def evidence(
     )
     snapshot_extents = [extents for extents in (old, new, first, last) if extents is not None]
     lives = _typed(lives, snapshot_extents)
-    traced = tracepoints.extents(events, lives, block_bytes, recorded)
+    traced = tracepoints.extents(events, lives, block_bytes)
     imaged_devices = [image.dev for image in snapshots.placed_filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in snapshot_extents if extents.height}
@@ -90,8 +90,8 @@ def evidence(
         for dev in complete:
             parts.append(images.until_first_loss((first, old), snapshots, traced, lives, staging, dev))
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
-    bios = bio_pages.extents(events, lives, queued, recorded, fs_types, all_events=all_events, page_bytes=page_bytes)
-    bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost, recorded)])
+    bios = bio_pages.extents(events, lives, queued, fs_types, all_events=all_events, page_bytes=page_bytes)
+    bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost)])
     parts.append(images.identified_rows(unnumbered.typed_by_place(bios, snapshots.placed_filesystems)))
     in_journal = None
     if snapshots.journal is not None:
@@ -148,7 +148,7 @@ def _files(
     named += [images.numbered(listing.files, listed) for listing in snapshots.listings]
     columns = list(schema.table("files").polars)
     snapshot_files = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
-    recorded, events = staging.recorded or frozenset(), staging.fs_events.collect()
+    recorded, events = staging.recorded or frozenset(), staging.fs_events
     traced = names.files(events, lives, snapshot_files, mounts, staging.lost, recorded)
     if snapshots.names is not None:
         doubtful = names.without_births(events, recorded)

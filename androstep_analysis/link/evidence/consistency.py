@@ -31,7 +31,7 @@ contradicts nothing, and an image is refused only where a kind has more contradi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -148,7 +148,7 @@ class _Trace:
     """The events and requests of one device, and the recording they are of."""
 
     dev: int
-    events: pl.DataFrame
+    events: pl.LazyFrame
     """Without repetitions (`tracepoints.without_repetitions`)."""
     dirtied: pl.LazyFrame
     """Every event of pages that became dirty."""
@@ -167,10 +167,6 @@ class _Trace:
     def limit_ns(self) -> int:
         """How far apart two times of one event must be to contradict each other."""
         return max(self.slack_ns, CLOCK_NS) if self.clock_may_be_set else self.slack_ns
-
-    @property
-    def recorded(self) -> Collection[str]:
-        return self.staging.recorded or frozenset()
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -297,11 +293,10 @@ def _refuse(standing: Standing, one: Snapshot, trace: _Trace, stated: Stated) ->
 def _trace(
     dev: int, snapshots: Images, staging: Staging, all_events: pl.LazyFrame, requests: pl.LazyFrame, stated: Stated
 ) -> _Trace:
-    recorded = staging.recorded or frozenset()
     is_of_dev = (pl.col("dev") == dev) | (pl.col("bio_dev") == dev)
-    events = staging.fs_events.filter(is_of_dev).collect()
+    events = staging.fs_events.filter(is_of_dev)
     dirtied = all_events.filter(pl.col("event").is_in(tracepoints.DIRTIED) & is_of_dev)
-    lives = tracepoints.lives(events, recorded, stated.fs_types)
+    lives = tracepoints.lives(events, stated.fs_types)
     moved = requests.filter(
         (pl.col("part_dev") == dev) & pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0)
     ).select(
@@ -373,8 +368,8 @@ def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
 
 def _kind(one: Snapshot, trace: _Trace, stated: Stated) -> Iterator[Count]:
     family = _family(one.fs_type or "")
-    own = trace.events.filter(pl.col("dev") == trace.dev)["event"].unique().cast(pl.String)
-    other = next((event for event in own.sort() if _family(event) not in ("", family)), None)
+    own = trace.events.filter(pl.col("dev") == trace.dev).select(pl.col("event").unique().cast(pl.String)).collect()
+    other = next((event for event in own["event"].sort() if _family(event) not in ("", family)), None)
     yield Count(
         "filesystem",
         0,
@@ -434,7 +429,7 @@ def _metadata(one: Filesystem, trace: _Trace, *, is_after: bool) -> Count:
     carried = trace.events.filter((pl.col("event") == "bio_page") & (pl.col("dev") == pl.col("bio_dev")))
     if _family(one.fs_type) == "f2fs":
         carried = carried.filter(pl.col("ino") >= tracepoints_f2fs.ROOT_INODE)
-    of_files = _held(one, carried["sector"].drop_nulls().unique()).filter(images.is_fixed()).height
+    of_files = _held(one, _sectors(carried)).filter(images.is_fixed()).height
     is_fat = _family(one.fs_type) == "fat"
     places = _places(trace.moved.filter(pl.col("meta").fill_null(False)))
     contradictions = of_files
@@ -475,13 +470,18 @@ def _of_device(one: Filesystem, trace: _Trace) -> tuple[pl.Series, int]:
     """The sectors of pages of the device itself, and how many fixed places were written of which none became dirty."""
     is_own = pl.col("ino") == trace.dev
     dirty = bio_pages.touched(trace.dirtied.filter(is_own)).select(pl.col("page").unique()).collect()["page"]
-    carried = trace.events.filter((pl.col("event") == "bio_page") & is_own)["sector"].drop_nulls().unique()
+    carried = _sectors(trace.events.filter((pl.col("event") == "bio_page") & is_own))
     if dirty.is_empty() or trace.page_bytes is None:
         return carried, 0
     page = trace.page_bytes // units.SECTOR_BYTES
     written = _places(trace.moved.filter(pl.col("op") == "write"))
     fixed = written.filter(_held(one, written).select(images.is_fixed()).to_series())
     return pl.concat([dirty * page, carried]).unique(), int((~(fixed // page).is_in(dirty.implode())).sum())
+
+
+def _sectors(events: pl.LazyFrame) -> pl.Series:
+    """The sectors that the events name, each once."""
+    return events.select(pl.col("sector").drop_nulls().unique()).collect()["sector"]
 
 
 def _places(moved: pl.LazyFrame) -> pl.Series:
@@ -515,7 +515,8 @@ def _commits(one: Snapshot, trace: _Trace) -> pl.DataFrame | None:
     """
     if not isinstance(one, Filesystem) or one.version is None or one.commits is None:
         return None
-    events = trace.events.filter(pl.col("transaction").is_not_null())
+    told = trace.events.filter(pl.col("transaction").is_not_null(), pl.col("event").is_in(tracepoints.COMMITS))
+    events = told.select("ts_ns", "event", "transaction").collect()
     ends = events.filter(pl.col("event") == "jbd2_end_commit").group_by("transaction").agg(end="ts_ns")
     starts = events.filter(pl.col("event") == "jbd2_start_commit").group_by("transaction").agg(start="ts_ns")
     rows = ends.with_columns(pl.col("end").list.last()).join(
@@ -630,7 +631,7 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     Where a file `stays` where it is, later changes explain that some places differ, and not that all do. Where the
     snapshot `is_later`, of the same filesystem, files that it lacks were deleted since.
     """
-    stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, trace.recorded)
+    stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes})
     stated = images.identified_rows(stated)
     points = _standing_alone(stated, is_after=is_after)
     f2fs = _family(one.fs_type or "") == "f2fs"

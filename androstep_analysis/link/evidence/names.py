@@ -32,10 +32,19 @@ _PATH_EVENTS = ("name_open", "name_unlink", "name_rename")
 _BY_KERNEL = ("path", "lookup")
 """Kinds of statement that are the kernel's own word."""
 _DENTRY = ("name_found", "name_moved")
+_OF_NAMES = (
+    *(*_PATH_EVENTS, *_DENTRY, *tracepoints.NAMED_IO, *tracepoints.BIRTHS, "bio_page"),
+    *("ext4_unlink_enter", "f2fs_lookup_end", "f2fs_unlink_enter", "f2fs_evict_inode"),
+)
+_TOLD = (
+    *("ts_ns", "event", "dev", "ino", "incarnation", "tid", "pid", "parent", "mode", "nlink", "error", "bio_dev"),
+    *("name", "new_name"),
+)
+"""What events tell of names."""
 
 
 def files(
-    fs_events: pl.DataFrame,
+    fs_events: pl.LazyFrame,
     lives: pl.DataFrame,
     snapshot_files: pl.DataFrame,
     mounts: Mapping[int, str],
@@ -51,15 +60,14 @@ def files(
     inodes are new (`recorded`: see `tracepoints.numbered`), only a file of a single name has one, and a directory
     proves nothing. A file of which the trace proves a name but no directory has no path.
     """
-    events = tracepoints.numbered(fs_events, recorded).with_row_index("order")
+    events = fs_events.filter(pl.col("event").is_in(_OF_NAMES)).select(_TOLD).collect().with_row_index("order")
     program_paths = _program_paths(events)
-    statements = pl.concat(
-        [_by_filesystem(events), _by_thread(events, program_paths), _by_process(events, program_paths)], how="diagonal"
-    )
+    by_process = _by_process(fs_events, program_paths)
+    statements = pl.concat([_by_filesystem(events), _by_thread(events, program_paths), by_process], how="diagonal")
     statements = statements.filter(_is_name(pl.col("name")) & pl.all_horizontal(pl.col(*_KEY).is_not_null()))
     if statements.is_empty():
         return schema.empty("files")
-    statements = statements.join(roots(events), on="dev", how="left", maintain_order="left")
+    statements = statements.join(roots(fs_events), on="dev", how="left", maintain_order="left")
     prefixes = _prefixes(statements, snapshot_files, mounts)
     statements = _in_filesystem(statements, prefixes)
     directories = _directories(statements, snapshot_files)
@@ -73,7 +81,7 @@ def files(
     is_alone = ((pl.col("name").n_unique() == 1) & (places <= 1)).over(_KEY)
     is_certain = (pl.col("kind").is_in(_BY_KERNEL) | agrees) & is_alone
     is_lost = pl.lit(_is_lost(statements, lost or Losses()))
-    is_doubtful = is_lost | pl.col("dev").is_in(without_births(events, recorded))
+    is_doubtful = is_lost | pl.col("dev").is_in(without_births(fs_events, recorded))
     is_proven = pl.when(is_doubtful).then(is_certain).otherwise(is_proven)
     proven = statements.filter(is_proven)
     path = pl.coalesce(
@@ -129,11 +137,12 @@ def _plain(path: pl.Expr) -> pl.Expr:
     return pl.when(is_plain).then(path.str.replace_all("/+", "/"))
 
 
-def roots(events: pl.DataFrame) -> pl.DataFrame:
+def roots(events: pl.LazyFrame) -> pl.DataFrame:
     """dev and root, the inode of its root directory, of the filesystems that show by their events which they are."""
     numbers = {"ext4": tracepoints_ext4.ROOT_INODE, "f2fs": tracepoints_f2fs.ROOT_INODE}
     prefix = pl.col("event").cast(pl.String).str.head(4)
-    rows = events.filter(pl.col("dev").is_not_null()).select("dev", "event").unique().select("dev", prefix).unique()
+    rows = events.filter(pl.col("dev").is_not_null()).select("dev", "event").unique().collect()
+    rows = rows.select("dev", prefix).unique()
     rows = rows.select("dev", root=pl.col("event").replace_strict(numbers, default=None, return_dtype=pl.Int64))
     return rows.drop_nulls("root").unique("dev", keep="none")
 
@@ -190,11 +199,12 @@ def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: lis
     return followers.drop_nulls("at").unique("at", keep="first", maintain_order=True)
 
 
-def without_births(events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
+def without_births(events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose filesystem has events of its own, but none that tells which inodes are new."""
-    devices = events.with_columns(tracepoints.kinds(events, {})).filter("has_events").group_by("dev")
+    devices = tracepoints.with_kinds(events, {}).filter("has_events").group_by("dev")
     has_births = tracepoints.births() | tracepoints.is_recorded(tracepoints.BIRTHS, recorded)
-    return devices.agg(has_births=has_births.any()).filter(~pl.col("has_births"))["dev"].drop_nulls().to_list()
+    without = devices.agg(has_births=has_births.any()).filter(~pl.col("has_births"))
+    return without.collect()["dev"].drop_nulls().to_list()
 
 
 def _by_thread(events: pl.DataFrame, program_paths: pl.DataFrame) -> pl.DataFrame:
@@ -215,7 +225,7 @@ def _by_thread(events: pl.DataFrame, program_paths: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _by_process(events: pl.DataFrame, program_paths: pl.DataFrame) -> pl.DataFrame:
+def _by_process(events: pl.LazyFrame, program_paths: pl.DataFrame) -> pl.DataFrame:
     """What follows from the only path of a name that a process opened which then used the file's pages.
 
     For filesystems without events that tell of creation (FAT): `name` is that of the file's first bio. Where several
@@ -223,9 +233,13 @@ def _by_process(events: pl.DataFrame, program_paths: pl.DataFrame) -> pl.DataFra
     """
     is_page = (pl.col("event") == "bio_page") & (pl.col("dev") == pl.col("bio_dev"))
     used = pl.col("event").is_in([*tracepoints.DIRTIED, tracepoints.CACHED])
-    pages = events.filter(is_page).group_by(_KEY, maintain_order=True).agg(pl.col("name", "ts_ns").first())
+    pages = events.filter(is_page).select(*_KEY, "name", "ts_ns").collect()
+    pages = pages.group_by(_KEY, maintain_order=True).agg(pl.col("name", "ts_ns").first())
     users = (
         events.filter(used)
+        .select(*_KEY, "pid", "tid", "ts_ns")
+        .join(pages.lazy(), on=_KEY, how="semi", maintain_order="left")
+        .collect()
         .group_by(*_KEY, process=pl.coalesce("pid", -pl.col("tid")), maintain_order=True)
         .agg(used_ns=pl.col("ts_ns").first())
     )

@@ -18,7 +18,7 @@ run of bios that together are the page, or from what an earlier bio told of the 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -38,14 +38,18 @@ LARGEST_ORDER = 17
 """Folios are at most 512 MiB (arm64 with pages of 64 KiB)."""
 
 _PAGE = ["dev", "ino", "page"]
+_OF_BIOS = (
+    *("ts_ns", "tid", *_PAGE, "incarnation", "bio_dev", "sector", "nr_bytes", "offset_bytes"),
+    *("has_events", "fs_type"),
+)
+"""What the probe tells, and of which filesystem it is."""
 _SHOWN = ["part_dev", "tid", "shown_ns"]
 
 
 def extents(
-    fs_events: pl.DataFrame,
+    fs_events: pl.LazyFrame,
     lives: pl.DataFrame,
     queued: pl.LazyFrame,
-    recorded: Collection[str] = (),
     fs_types: Mapping[int, str] | None = None,
     *,
     all_events: pl.LazyFrame,
@@ -56,14 +60,13 @@ def extents(
     Source `context` where proven: such a row holds for the bio it was made with, which is the first that its thread
     queues (`queued`: ts_ns, tid) afterwards. Source `inferred` for all pages of files: these rows hold until the next
     bio of the place. Rows of block_type `metadata` are pages of the device itself; which metadata, or directory, only
-    an image tells. `lives` (`tracepoints.lives`) tells directories from files (`recorded`: see `tracepoints.numbered`;
-    `fs_types`: see `tracepoints.filesystems`). `all_events` are those of which `fs_events` may lack
+    an image tells. `lives` (`tracepoints.lives`) tells directories from files (`fs_types`: see
+    `tracepoints.filesystems`). `all_events` are those of which `fs_events` (`tracepoints.numbered`) may lack
     repetitions (`tracepoints.without_repetitions`). Where it is unknown how large pages are (`page_bytes`), only the
     pages of devices are told: those of files lie nobody knows where.
     """
-    events = tracepoints.numbered(fs_events, recorded).with_row_index("order")
-    events = events.with_columns(tracepoints.kinds(fs_events, tracepoints.filesystems(fs_events, fs_types or {})))
-    bios = events.filter((pl.col("event") == "bio_page") & _fits())
+    events = tracepoints.with_kinds(fs_events, fs_types or {})
+    bios = events.filter((pl.col("event") == "bio_page") & _fits()).select(_OF_BIOS).collect().with_row_index("order")
     if page_bytes is None:
         bios, page_bytes = bios.filter(is_of_device()), pagesize.SIZES[0]
     bios = _placed(bios, page_bytes)
@@ -100,8 +103,9 @@ class Shown:
     direct write follows the pages of its place, which it first writes out. `devices` are those that the probe sees.
     """
 
-    def __init__(self, fs_events: pl.DataFrame) -> None:
-        probed = fs_events.filter(pl.col("event") == "bio_page")
+    def __init__(self, fs_events: pl.LazyFrame) -> None:
+        told = ("ts_ns", "tid", "dev", "ino", "bio_dev", "sector", "nr_bytes")
+        probed = fs_events.filter(pl.col("event") == "bio_page").select(told).collect()
         self.devices = probed["bio_dev"].unique()
         is_own = (pl.col("dev") == pl.col("bio_dev")) | is_of_device()
         shown = probed.filter(is_own & _fits()).select(

@@ -13,12 +13,9 @@ these bios the sum is right. (Nothing else is missing in it: a write leaves no h
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import polars as pl
 
 from androstep_analysis import schema, units
-from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import bio_pages
 from androstep_analysis.link.requests import rwbs
 from androstep_analysis.losses import Losses
@@ -29,15 +26,13 @@ QUEUED_ASYNC = -529
 _LARGEST_OFFSET = 1 << 62
 
 
-def extents(
-    fs_events: pl.DataFrame, block: pl.LazyFrame, lost: Losses | None = None, recorded: Collection[str] = ()
-) -> pl.DataFrame:
+def extents(fs_events: pl.LazyFrame, block: pl.LazyFrame, lost: Losses | None = None) -> pl.DataFrame:
     """Table `extents` of the bios of direct calls: source `context`, each row for the one bio it was made with.
 
-    `fs_events` and `block` (table `block_events`) are in the order of time. Devices without `bio_page` events are left
-    out, and so are the calls during which events may be `lost` (`recorded`: see `tracepoints.numbered`).
+    `fs_events` (`tracepoints.numbered`) and `block` (table `block_events`) are in the order of time. Devices without
+    `bio_page` events are left out, and so are the calls during which events may be `lost`.
     """
-    calls = _calls(fs_events, recorded)
+    calls = _calls(fs_events)
     if lost is not None:
         tables = ("fs_events", "block_events")
         calls = calls.filter(~lost.between(calls["begin_ns"], calls["end_ns"], calls["dev"], *tables))
@@ -59,15 +54,16 @@ def extents(
     return schema.conform(rows, "extents")
 
 
-def _calls(fs_events: pl.DataFrame, recorded: Collection[str]) -> pl.DataFrame:
+def _calls(fs_events: pl.LazyFrame) -> pl.DataFrame:
     """The calls whose begin and end are the next to each other among those of their thread.
 
     Columns tid, begin_ns, end_ns, call, dev, ino, incarnation, offset_bytes, total_bytes (what the bios are to be
     together).
     """
     event = pl.col("event")
-    probed = fs_events.filter(event == "bio_page")["bio_dev"].unique()
-    events = tracepoints.numbered(fs_events, recorded).filter(event.is_in(["direct_begin", "direct_end"]))
+    probed = fs_events.filter(event == "bio_page").select(pl.col("bio_dev").unique()).collect()["bio_dev"]
+    told = ("ts_ns", "event", "tid", "dev", "ino", "incarnation", "offset_bytes", "nr_bytes")
+    events = fs_events.filter(event.is_in(["direct_begin", "direct_end"])).select(told).collect()
     following = {
         name: pl.col(column).shift(-1).over("tid")
         for name, column in {"next": "event", "end_ns": "ts_ns", "moved": "nr_bytes"}.items()
@@ -116,14 +112,16 @@ def _bios(block: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
     )
 
 
-def _without_metadata(bios: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
+def _without_metadata(bios: pl.DataFrame, fs_events: pl.LazyFrame) -> pl.DataFrame:
     """The bios but for those of pages of the device, with is_page, whether they carry one of the filesystem's files.
 
     The probe fires immediately before the bio is queued, with the same place and length.
     """
     is_page = (pl.col("event") == "bio_page") & (pl.col("nr_bytes") > 0)
-    pages = fs_events.filter(is_page).select(
-        "ts_ns", "tid", "sector", "ino", page_dev="dev", nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES
+    pages = (
+        fs_events.filter(is_page)
+        .select("ts_ns", "tid", "sector", "ino", page_dev="dev", nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES)
+        .collect()
     )
     place = ["tid", "sector", "nr_sectors"]
     following = bios.select("ts_ns", *place, "bio", "dev")

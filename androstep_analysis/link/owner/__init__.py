@@ -15,6 +15,7 @@ import polars as pl
 
 from androstep_analysis import schema, units
 from androstep_analysis.fs import tracepoints
+from androstep_analysis.ingest.spool import batches
 from androstep_analysis.link.extents import bio_pages
 from androstep_analysis.link.owner import authorship, direct_writes, handles, processes, turns
 from androstep_analysis.losses import Losses
@@ -50,7 +51,7 @@ class Owners:
 
     def __init__(
         self,
-        fs_events: pl.DataFrame,
+        fs_events: pl.LazyFrame,
         tasks: pl.DataFrame,
         block_bytes: Mapping[int, int],
         lost: Losses | None = None,
@@ -64,10 +65,13 @@ class Owners:
         self._lost = lost or Losses()
         self._devices = devices
         self._page_bytes = page_bytes
-        whole = _of_whole_blocks(block_bytes, fs_events)
+        self._telling = tracepoints.devices(fs_events, tracepoints.is_own())
+        # Filesystems that write whole blocks: FAT and exFAT write single sectors of a page.
+        whole = {dev: size for dev, size in block_bytes.items() if dev in self._telling}
         self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
         self._transactions = handles.transactions(fs_events, tasks)
         self._shown = bio_pages.Shown(fs_events)
+        self._callers = direct_writes.callers(fs_events)
         observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
         self._observed = observed._replace(shown=self._shown.devices.drop_nulls().to_list())
         self._unplaced_parts: list[pl.DataFrame] = []
@@ -93,8 +97,8 @@ class Owners:
         read = _spans(pieces.filter((pl.col("op") == "read") & _is_of_file()), is_read=True)
         handed_on = pieces.filter(_is_written() & self._is_observed() & _is_handed_on())
         met = handed_on.with_columns(time="queue_ns", at=_MET - pl.col("at"))
-        outs = pl.concat([written, direct_writes.of_callers(read, self._fs_events)])
-        self._accesses.append(direct_writes.of_callers(outs, self._fs_events))
+        outs = pl.concat([written, direct_writes.of_callers(read, self._callers)])
+        self._accesses.append(direct_writes.of_callers(outs, self._callers))
         return pieces, pl.concat([outs, _spans(met, is_read=True)])
 
     def turns(self, fs_events: pl.LazyFrame, outs: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -103,7 +107,7 @@ class Owners:
         `fs_events` is the table with all its rows, `outs` what `prepared` said, in order of time.
         """
         taking = turns.Turns(self._told_of_devices(), self._page_bytes, self._tasks)
-        told = taking.told(fs_events).collect_batches(maintain_order=True, chunk_size=BATCH)
+        told = batches(taking.told(fs_events), BATCH)
         nothing = taking.told(schema.empty("fs_events").lazy()).collect()
         for events, written in _in_step(told, nothing, outs):
             yield self._without_reads(taking.follow(events, written))
@@ -175,8 +179,7 @@ class Owners:
     @functools.cached_property
     def _of_calls(self) -> pl.Series:
         """The files that any thread called for direct I/O on."""
-        calls = self._fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT))
-        return calls.select(pl.struct("dev", "ino")).to_series().unique()
+        return self._callers.select(pl.struct("dev", "ino").unique()).to_series()
 
     @functools.cached_property
     def _changed_later(self) -> pl.DataFrame:
@@ -207,7 +210,6 @@ class Owners:
         a thread of the kernel submits comes from the cache, if it is the thread that called (`_is_of_caller`).
         """
         observed = self._observed
-        own = self._fs_events.filter(tracepoints.is_own())["dev"].unique()
         probed = pl.col("dev").is_in(self._shown.devices.implode())
         is_called = pl.col("dev").is_in(list(observed.direct)) & pl.col("dev").is_in(list(observed.dirtied))
         is_called &= ~pl.col("dev").is_in(list(observed.unsized))
@@ -215,7 +217,7 @@ class Owners:
         rule = (
             pl.when(has_page)
             .then(False)
-            .when(probed & ~pl.col("dev").is_in(own.implode()))
+            .when(probed & ~pl.col("dev").is_in(self._telling))
             .then("is_pageless")
             .when(is_called)
             .then("is_direct")
@@ -228,15 +230,16 @@ class Owners:
         return joined.with_columns(is_direct=is_direct).select(is_direct=rule).to_series()
 
 
-def telling(devices: pl.Series, fs_events: pl.DataFrame, recorded: Collection[str]) -> pl.Series:
+def telling(devices: pl.Series, fs_events: pl.LazyFrame, recorded: Collection[str]) -> pl.Series:
     """Those of the `devices` with requests whose trace tells who put data into pages, also where nobody did."""
     is_everywhere = not set(tracepoints.DIRTIED).isdisjoint(recorded)
     is_touch = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
-    return (devices if is_everywhere else fs_events.filter(is_touch)["dev"]).drop_nulls().unique()
+    told = devices if is_everywhere else pl.Series(tracepoints.devices(fs_events, is_touch), dtype=pl.UInt32)
+    return told.drop_nulls().unique()
 
 
 def _observed(
-    fs_events: pl.DataFrame,
+    fs_events: pl.LazyFrame,
     devices: pl.Series,
     recorded: Collection[str],
     page_bytes: int | None,
@@ -246,14 +249,13 @@ def _observed(
 
     Events about pages of unknown size tell nothing. `block_bytes` has the devices whose blocks are no single sectors.
     """
-    own = fs_events.select("dev", "event").drop_nulls("dev")
 
     def having(*names: str) -> list[int]:
         if page_bytes is None:
             return []
         if not set(names).isdisjoint(recorded):
             return devices.to_list()
-        return own.filter(pl.col("event").is_in(names))["dev"].unique().to_list()
+        return tracepoints.devices(fs_events, pl.col("event").is_in(names))
 
     absent = having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED)
     is_unsized = tracepoints.is_own("ext4") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
@@ -266,9 +268,9 @@ def _observed(
         direct=direct_writes.observed(fs_events, recorded),
         stored=having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),
-        redirty=own.filter(tracepoints.is_own("f2fs"))["dev"].unique().to_list(),
-        unsized=own.filter(is_unsized)["dev"].unique().to_list(),
-        folios=fs_events.filter(in_folios)["dev"].drop_nulls().unique().to_list(),
+        redirty=tracepoints.devices(fs_events, tracepoints.is_own("f2fs")),
+        unsized=tracepoints.devices(fs_events, is_unsized),
+        folios=tracepoints.devices(fs_events, in_folios),
         parted=[dev for dev in devices if block_bytes.get(dev, units.SECTOR_BYTES) < (page_bytes or 0)],
         shown=[],
     )
@@ -325,19 +327,13 @@ def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr) -> pl.Da
     )
 
 
-def _of_whole_blocks(block_bytes: Mapping[int, int], fs_events: pl.DataFrame) -> dict[int, int]:
-    """The block sizes of the filesystems that write whole blocks; FAT and exFAT write single sectors of a page."""
-    has_events = fs_events.filter(tracepoints.is_own())["dev"].unique()
-    return {dev: size for dev, size in block_bytes.items() if dev in has_events}
-
-
-def _forgetful(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
+def _forgetful(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose trace tells when an inode's pages are new; without own events numbers are not reused."""
     has_events = tracepoints.is_own().any()
     begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
     begins = (begins | tracepoints.is_recorded([*tracepoints.BIRTHS, *tracepoints.EVICTIONS], recorded)).any()
     by_device = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)
-    return by_device.filter("forgets")["dev"].to_list()
+    return by_device.filter("forgets").collect()["dev"].to_list()
 
 
 def _is_of_file() -> pl.Expr:

@@ -27,23 +27,27 @@ _OF_FILESYSTEM = {
 _LARGEST = 1 << 60
 
 
-def observed(fs_events: pl.DataFrame, recorded: Collection[str]) -> list[int]:
+def observed(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose trace tells every call of direct I/O on them."""
     is_covered = pl.lit(False)
     for filesystem, names in _OF_FILESYSTEM.items():
         if not set(names).isdisjoint(recorded):
             is_covered |= tracepoints.is_own(filesystem)
     is_call = pl.col("event").is_in(tracepoints.DIRECT)
-    return fs_events.filter(is_covered | is_call)["dev"].drop_nulls().unique().to_list()
+    return tracepoints.devices(fs_events, is_covered | is_call)
 
 
-def of_callers(rows: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
-    """Those of the rows (dev, ino, tid) whose thread called for direct I/O on the file at any time."""
-    calls = fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT)).select(_CALL).unique()
-    return rows.join(calls, on=_CALL, how="semi", maintain_order="left")
+def callers(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """The threads that called for direct I/O on a file at any time: dev, ino, tid."""
+    return fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT)).select(_CALL).unique().collect()
 
 
-def decided(blocks: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
+def of_callers(rows: pl.DataFrame, callers: pl.DataFrame) -> pl.DataFrame:
+    """Those of the rows (dev, ino, tid) that are of `callers`."""
+    return rows.join(callers, on=_CALL, how="semi", maintain_order="left")
+
+
+def decided(blocks: pl.DataFrame, fs_events: pl.LazyFrame) -> pl.DataFrame:
     """Which of the `blocks` were written by a call of direct I/O: at, file_block, is_direct, is_decided (true).
 
     Others certainly were not; is_direct is null where that is not clear. `blocks` that were read or written have piece,
@@ -55,10 +59,13 @@ def decided(blocks: pl.DataFrame, fs_events: pl.DataFrame) -> pl.DataFrame:
     events = fs_events.filter((is_call & fits) | pl.col("event").is_in(tracepoints.WRITES))
     limit = pl.col("offset_bytes") + pl.col("nr_bytes")
     calls = events.select(*_CALL, "ts_ns", call_ns="ts_ns", first="offset_bytes", limit=limit, is_call=is_call)
+    calls = calls.join(callers(fs_events).lazy(), on=_CALL, how="semi", maintain_order="left")
     begin = pl.max_horizontal("begin", pl.col("file_block") * pl.col("size"))
     end = pl.min_horizontal("end", (pl.col("file_block") + 1) * pl.col("size"))
     rows = blocks.with_columns(begin=begin, end=end).sort("ts_ns", maintain_order=True)
-    during = rows.join_asof(calls.sort("ts_ns"), on="ts_ns", by=_CALL, check_sortedness=False).filter("is_call")
+    during = rows.join_asof(calls.collect().sort("ts_ns"), on="ts_ns", by=_CALL, check_sortedness=False).filter(
+        "is_call"
+    )
     is_missed = (pl.col("absent_ns") < pl.col("call_ns")).fill_null(True)
     during = during.filter(~pl.col("is_read") | is_missed)
     is_inside = (pl.col("first") <= pl.col("begin")) & (pl.col("end") <= pl.col("limit"))

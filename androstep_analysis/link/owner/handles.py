@@ -26,7 +26,7 @@ class Transactions(NamedTuple):
     participants: pl.DataFrame
 
 
-def transactions(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> Transactions:
+def transactions(fs_events: pl.LazyFrame, tasks: pl.DataFrame) -> Transactions:
     """What table fs_events tells of them; tables as `commits` and `_participants` give them."""
     return Transactions(commits(fs_events), _participants(fs_events, tasks))
 
@@ -98,15 +98,17 @@ def journalled(pieces: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([pieces.filter(~may_be.fill_null(False)), journal.select(pieces.columns)])
 
 
-def commits(fs_events: pl.DataFrame) -> pl.DataFrame:
+def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
     """A row per commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns and begun_ns.
 
     `end_ns` is null where the end was not seen. A transaction cannot have begun before the commit of the one before
     did: `begun_ns`, null where that was not seen.
     """
+    told = fs_events.filter(pl.col("event").is_in(tracepoints.COMMITS))
+    events = told.select("ts_ns", "event", "dev", "tid", "transaction").collect()
     is_start = pl.col("event") == "jbd2_start_commit"
-    ends = fs_events.filter(pl.col("event") == "jbd2_end_commit").select("dev", "transaction", end_ns="ts_ns")
-    starts = fs_events.filter(is_start).select("dev", "tid", "transaction", start_ns="ts_ns").sort("start_ns")
+    ends = events.filter(~is_start).select("dev", "transaction", end_ns="ts_ns")
+    starts = events.filter(is_start).select("dev", "tid", "transaction", start_ns="ts_ns").sort("start_ns")
     both = starts.join(
         ends.unique(["dev", "transaction"]), on=["dev", "transaction"], how="left", maintain_order="left"
     )
@@ -114,11 +116,12 @@ def commits(fs_events: pl.DataFrame) -> pl.DataFrame:
     return both.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
 
 
-def _participants(fs_events: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+def _participants(fs_events: pl.LazyFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """The processes that made blocks dirty in each transaction: dev, transaction, handle_pid, handle_comm, …."""
-    stats = fs_events.filter(pl.col("event") == tracepoints.HANDLE)
+    told = ("ts_ns", "dev", "transaction", "tid", "pid", "comm", "nr_blocks")
+    stats = fs_events.filter(pl.col("event") == tracepoints.HANDLE).select(told).collect()
     stats = stats.filter(pl.col("transaction") > pl.col("transaction").min().over("dev"), pl.col("nr_blocks") > 0)
-    rows = processes.of_threads(stats.select("ts_ns", "dev", "transaction", "tid", "pid", "comm"), tasks)
+    rows = processes.of_threads(stats.drop("nr_blocks"), tasks)
     process = pl.coalesce("owner_pid", -pl.col("tid"))
     return (
         rows.filter("is_process")

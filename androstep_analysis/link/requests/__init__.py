@@ -42,11 +42,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.spool import Spool, spans
 from androstep_analysis.link.requests import linker, rwbs
 from androstep_analysis.link.requests.linker import Linker
 
-WINDOW = 1 << 17
+WINDOW = 1 << 16
 """Requests of one window."""
 
 
@@ -101,26 +101,11 @@ class Requests:
 
     def windows(self) -> Iterator[Linked]:
         """The requests in order, some at once, with their bios; at least one window."""
-        bios = self._bios.collect_batches(maintain_order=True, chunk_size=WINDOW)
-        waiting = schema.empty("bios")
         first = 0
-        for requests in self._requests.collect_batches(maintain_order=True, chunk_size=WINDOW):
-            if requests.is_empty():
-                continue
-            last = requests["request_id"][-1]
-            parts = [waiting]
-            while parts[-1].is_empty() or parts[-1]["request_id"][-1] <= last:
-                more = next(bios, None)
-                if more is None:
-                    break
-                parts.append(more)
-            waiting = pl.concat(parts)
-            end = int(waiting["request_id"].search_sorted(last, "right"))
-            yield _numbered(requests, waiting[:end], first)
-            waiting = waiting[end:]
+        for window in spans(self._requests, WINDOW, "request_id"):
+            requests = self._requests.filter(window).collect()
+            yield _numbered(requests, self._bios.filter(window).collect(), first)
             first += requests.height
-        if not first:
-            yield Linked(schema.empty("requests"), waiting)
 
     def joined(self) -> Linked:
         """All windows as one."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 import polars as pl
 
 from androstep_analysis import native, schema
-from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.spool import Spool, batches
 from androstep_analysis.link.requests import rwbs
 
-BATCH = 1 << 15
+BATCH = 1 << 17
 """Block events of one step."""
 
 REQUESTS = 1 << 15
@@ -135,7 +135,7 @@ class Linker:
     def link(self, block: pl.LazyFrame, spool: Spool) -> None:
         """Append the requests and bios of all events (table block_events) to `spool`."""
         events = block.filter(pl.col("action").is_in(STEPS)).select(_input(*column) for column in _INPUT.items())
-        for batch in events.collect_batches(maintain_order=True, chunk_size=BATCH):
+        for batch in batches(events, BATCH):
             self._link(batch.rechunk(), spool)
         while _result(_library().linker_finish(self._handle, ctypes.byref(self._linked))):
             self._put_out(spool)

@@ -1,9 +1,11 @@
-// Columns of a table as Arrow keeps them: values beside a bitmap of those that are there.
+// Columns of a table as Arrow keeps them: values beside a bitmap of those that
+// are there.
 #include <string.h>
 
 #include "core/table.h"
 
-// One bit for each row, from the least significant on. `is` is an expression of `row`.
+// One bit for each row, from the least significant on. `is` is an expression of
+// `row`.
 #define BITS(bits, rows, is)                                                                                           \
     for (size_t first = 0; first < (rows); first += 8) {                                                               \
         const size_t end = (rows) - first < 8 ? (rows) : first + 8;                                                    \
@@ -59,39 +61,58 @@ size_t table_present(const struct table *table, size_t column)
     }
 }
 
-// Copies a column: numbers as they are, codes as int32_t, bool as bits; `present` has a bit for each row with a value.
-// Where strings and codes have none it is 0, so that whoever looks up all numbers finds something.
-API void table_copy(const struct table *table, size_t column, void *to, uint8_t *present);
+// Copies `rows` rows of a column, those of the numbers in `order` or without it
+// the first: numbers as they are, codes as int32_t, bool as bits; `present` has
+// a bit for each row with a value. Where strings and codes have none it is 0,
+// so that whoever looks up all numbers finds something. Returns how many rows
+// have a value.
+API size_t table_copy(const struct table *table, size_t column, const int64_t *order, size_t rows, void *to,
+                      uint8_t *present);
 
-void table_copy(const struct table *table, size_t column, void *to, uint8_t *present)
+// `to` gets the values of the rows, which may be of a narrower type.
+#define GATHER(to, values, order, rows)                                                                                \
+    if (order) {                                                                                                       \
+        for (size_t row = 0; row < (rows); row++)                                                                      \
+            (to)[row] = (values)[(order)[row]];                                                                        \
+    } else {                                                                                                           \
+        for (size_t row = 0; row < (rows); row++)                                                                      \
+            (to)[row] = (values)[row];                                                                                 \
+    }
+
+static size_t count_bits(const uint8_t *bits, size_t rows)
 {
-    const size_t rows = table->rows;
+    size_t count = 0;
+    for (size_t byte = 0; byte < (rows + 7) / 8; byte++)
+        count += (size_t)__builtin_popcount(bits[byte]);
+    return count;
+}
+
+size_t table_copy(const struct table *table, size_t column, const int64_t *order, size_t rows, void *to,
+                  uint8_t *present)
+{
+    const void *values = table->values[column];
     const uint8_t kind = table->kinds[column];
     if (kind == KIND_INT64) {
-        const int64_t *values = table->values[column];
-        memcpy(to, values, rows * sizeof *values);
-        BITS(present, rows, values[row] != NO_INT64)
+        int64_t *numbers = to;
+        GATHER(numbers, (const int64_t *)values, order, rows)
+        BITS(present, rows, numbers[row] != NO_INT64)
     } else if (kind == KIND_BOOL) {
-        const uint8_t *values = table->values[column];
+        const uint8_t *bools = values;
         uint8_t *bits = to;
-        BITS(bits, rows, values[row] == 1)
-        BITS(present, rows, values[row] != NO_CODE)
-    } else if (kind == KIND_CODE) {
-        const uint8_t *values = table->values[column];
-        int32_t *numbers = to;
-        for (size_t row = 0; row < rows; row++)
-            numbers[row] = values[row] == NO_CODE ? 0 : values[row];
-        BITS(present, rows, values[row] != NO_CODE)
-    } else if (kind == KIND_STRING) {
-        const uint32_t *values = table->values[column];
-        uint32_t *numbers = to;
-        for (size_t row = 0; row < rows; row++)
-            numbers[row] = values[row] == NO_STRING ? 0 : values[row];
-        BITS(present, rows, values[row] != NO_STRING)
+        BITS(bits, rows, bools[order ? (size_t)order[row] : row] == 1)
+        BITS(present, rows, bools[order ? (size_t)order[row] : row] != NO_CODE)
     } else {
-        const uint32_t *values = table->values[column];
-        const uint32_t none = none_32(kind);
-        memcpy(to, values, rows * sizeof *values);
-        BITS(present, rows, values[row] != none)
+        const uint32_t none = kind == KIND_CODE ? NO_CODE : none_32(kind);
+        uint32_t *numbers = to;
+        if (kind == KIND_CODE) {
+            GATHER(numbers, (const uint8_t *)values, order, rows)
+        } else {
+            GATHER(numbers, (const uint32_t *)values, order, rows)
+        }
+        BITS(present, rows, numbers[row] != none)
+        if (kind == KIND_STRING || kind == KIND_CODE)
+            for (size_t row = 0; row < rows; row++)
+                numbers[row] = numbers[row] == none ? 0 : numbers[row];
     }
+    return count_bits(present, rows);
 }

@@ -23,26 +23,42 @@ static size_t start_of(const struct strings *strings, size_t number)
     return number ? (size_t)strings->ends[number - 1] : 0;
 }
 
-// Wang Yi's idea of mixing by one wide multiplication: eight bytes a step.
+static uint64_t word_at(const uint8_t *text)
+{
+    uint64_t word;
+
+    memcpy(&word, text, sizeof(word));
+    return word;
+}
+
+// The bytes of a text of up to eight, some of them twice.
+static uint64_t short_word(const uint8_t *text, size_t length)
+{
+    uint32_t first, last;
+
+    if (length < sizeof(first))
+        return length ? (uint64_t)text[0] | (uint64_t)text[length / 2] << 8 | (uint64_t)text[length - 1] << 16 : 0;
+    memcpy(&first, text, sizeof(first));
+    memcpy(&last, text + length - sizeof(last), sizeof(last));
+    return first | (uint64_t)last << 32;
+}
+
+static uint64_t mixed(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0xd6e8feb86659fd93u;
+    return hash ^ hash >> 32;
+}
+
+// Wang Yi's idea of mixing by one wide multiplication: eight bytes a step, the last of which may overlap those before.
 static uint32_t hash_of(const uint8_t *text, size_t length)
 {
     uint64_t hash = 0x9e3779b97f4a7c15u ^ length;
 
-    for (; length >= sizeof(uint64_t); text += sizeof(uint64_t), length -= sizeof(uint64_t)) {
-        uint64_t word;
-
-        memcpy(&word, text, sizeof(word));
-        hash = (hash ^ word) * 0xd6e8feb86659fd93u;
-        hash ^= hash >> 32;
-    }
-    if (length) {
-        uint64_t word = 0;
-
-        memcpy(&word, text, length);
-        hash = (hash ^ word) * 0xd6e8feb86659fd93u;
-        hash ^= hash >> 32;
-    }
-    return (uint32_t)hash;
+    if (length <= sizeof(uint64_t))
+        return (uint32_t)mixed(hash, short_word(text, length));
+    for (size_t at = 0; at < length - sizeof(uint64_t); at += sizeof(uint64_t))
+        hash = mixed(hash, word_at(text + at));
+    return (uint32_t)mixed(hash, word_at(text + length - sizeof(uint64_t)));
 }
 
 struct strings *strings_new(void)

@@ -262,13 +262,41 @@ static inline struct text slot_text(const struct perfetto *trace, enum slot slot
 }
 
 // A field's value for the event at hand, under its role; what is no role is left out.
-void take_value(struct perfetto *trace, uint8_t role, const struct field *field);
+static inline void take_value(struct perfetto *trace, uint8_t role, const struct field *field)
+{
+    if (role >= FIRST_COUNTER) {
+        if (field->type == WIRE_VARINT && trace->nr_samples < MAX_EVENT_FIELDS) {
+            trace->samples[trace->nr_samples].counter = role - FIRST_COUNTER;
+            trace->samples[trace->nr_samples++].value = field->value;
+        }
+        return;
+    }
+    if (role >= NR_SLOTS)
+        return;
+    while (role >= SLOT_argument0 && role < SLOT_argument5 && trace->has[role]) // a repeated field: the next of them
+        role++;
+    trace->values[role] = (struct value){field->value, field->bytes};
+    if (!trace->has[role]) {
+        trace->has[role] = true;
+        trace->used[trace->nr_used++] = role;
+    }
+}
 
 // As take_value, for a number that the event tells in another way.
-void give_value(struct perfetto *trace, enum slot slot, uint64_t number);
+static inline void give_value(struct perfetto *trace, enum slot slot, uint64_t number)
+{
+    struct field field = {.type = WIRE_VARINT, .value = number};
+
+    take_value(trace, slot, &field);
+}
 
 // Before the next event.
-void forget_values(struct perfetto *trace);
+static inline void forget_values(struct perfetto *trace)
+{
+    while (trace->nr_used)
+        trace->has[trace->used[--trace->nr_used]] = false;
+    trace->nr_samples = 0;
+}
 
 // Number of the slot's text among the strings of the tables; NO_STRING where it has none.
 uint32_t text_number(struct perfetto *trace, enum slot slot);

@@ -6,46 +6,6 @@
 
 // --- values ---
 
-void take_value(struct perfetto *trace, uint8_t role, const struct field *field)
-{
-    struct value *value;
-
-    if (role >= FIRST_COUNTER) {
-        if (field->type == WIRE_VARINT && trace->nr_samples < MAX_EVENT_FIELDS) {
-            trace->samples[trace->nr_samples].counter = role - FIRST_COUNTER;
-            trace->samples[trace->nr_samples++].value = field->value;
-        }
-        return;
-    }
-    if (role >= NR_SLOTS)
-        return;
-    while (role >= SLOT_argument0 && role < SLOT_argument5 && trace->has[role]) // a repeated field: the next of them
-        role++;
-    value = &trace->values[role];
-    value->number = field->value;
-    value->text.at = value->text.end = NULL;
-    if (field->type == WIRE_BYTES)
-        value->text = field->bytes;
-    if (!trace->has[role]) {
-        trace->has[role] = true;
-        trace->used[trace->nr_used++] = role;
-    }
-}
-
-void give_value(struct perfetto *trace, enum slot slot, uint64_t number)
-{
-    struct field field = {.type = WIRE_VARINT, .value = number};
-
-    take_value(trace, slot, &field);
-}
-
-void forget_values(struct perfetto *trace)
-{
-    while (trace->nr_used)
-        trace->has[trace->used[--trace->nr_used]] = false;
-    trace->nr_samples = 0;
-}
-
 uint32_t text_number(struct perfetto *trace, enum slot slot)
 {
     struct text text = slot_text(trace, slot);

@@ -53,11 +53,9 @@ bool take_integer(struct text *text, int64_t *value)
         base = 8;
     }
     for (digits = at; at < text->end && digit_of(*at) < base; at++) {
-        uint64_t digit = (uint64_t)digit_of(*at);
-
-        if (number > (UINT64_MAX - digit) / (uint64_t)base)
+        if (__builtin_mul_overflow(number, (uint64_t)base, &number) ||
+            __builtin_add_overflow(number, (uint64_t)digit_of(*at), &number))
             return false;
-        number = number * (uint64_t)base + digit;
     }
     if (at == digits)
         return false;
@@ -91,13 +89,17 @@ bool take_seconds(struct text *text, int64_t *value, bool *has_point)
     return true;
 }
 
+// Behind the quote that ends the string at whose opening quote `at` stands: one before which backslashes are in pairs.
 static const uint8_t *string_end(const uint8_t *at, const uint8_t *end)
 {
-    for (at++; at < end; at++) {
-        if (*at == '\\')
-            at++;
-        else if (*at == '"')
-            return at + 1;
+    for (const uint8_t *start = at + 1, *quote = start;
+         quote < end && (quote = memchr(quote, '"', (size_t)(end - quote))); quote++) {
+        const uint8_t *plain = quote;
+
+        while (plain > start && plain[-1] == '\\')
+            plain--;
+        if ((quote - plain) % 2 == 0)
+            return quote + 1;
     }
     return end;
 }
@@ -260,12 +262,12 @@ static const uint8_t *last_result(struct text text)
 
 static void split_arguments(struct text list, struct call_text *call, struct text *left)
 {
-    struct text element;
+    size_t number = 0;
+    struct text more;
 
-    call->nr_arguments = 0;
-    while (take_element(&list, &element))
-        if (call->nr_arguments < MAX_ARGUMENTS)
-            call->arguments[call->nr_arguments++] = element;
+    while (take_element(&list, number < MAX_ARGUMENTS ? &call->arguments[number] : &more))
+        number++;
+    call->nr_arguments = number < MAX_ARGUMENTS ? number : MAX_ARGUMENTS;
     *left = list;
 }
 

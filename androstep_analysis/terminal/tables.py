@@ -1,42 +1,30 @@
-"""Tables for people who read a terminal. Every cell is made visible: a file name cannot steer the terminal."""
+"""All tables of a capture, of a comparison and of a program, for people who read a terminal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from androstep_analysis import bench, measures, population, units, unrecorded, waits
-from androstep_analysis.bench.measures import telling
+from androstep_analysis import bench, headline, losses, measures, population, quantities, units, unrecorded, waits
+from androstep_analysis.bench.measures import UNITS, telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
 from androstep_analysis.replay.metrics import QUANTILES
 from androstep_analysis.replay.metrics import metrics as replay_metrics
 from androstep_analysis.replay.program import Program
+from androstep_analysis.terminal.text import table
 from androstep_analysis.waits import Waits
 
 TOP = 10
 """Rows shown of processes and of files."""
 
-NUMBER = frozenset("-0123456789")
 
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns with a rule below the header; columns of numbers are aligned to the right."""
-    cells = [[visible(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    right = [all(row[i][:1] in NUMBER or row[i] in ("", "–") for row in cells[1:]) for i in range(len(header))]
-    lines = [
-        "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)).rstrip()
-        for row in cells
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def summary(capture: Capture) -> str:
+def tables(capture: Capture) -> str:
     """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
-    told = [str(capture), *(f"lost: {visible(loss.message)}" for loss in capture.losses), *capture.compared]
+    told = [f"{'lost' if losses.is_missing(loss) else 'noted'}: {visible(loss.message)}" for loss in capture.losses]
+    told += capture.compared
     if capture.about["rows"]["requests"]:
         told.append(population.sentence(capture.population, capture.losses, capture.lost_events))
         told += [unrecorded.in_words(capture.lacking)] if capture.lacking else []
@@ -207,14 +195,14 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
         rate = found.get(("iops", *key)) or found.get(("tps", *key)) or {}
         rows.append(
             [
-                *(_dimension(name, row[name]) for name in told),
+                *("–" if row[name] is None else headline.value(name, row[name]) for name in told),
                 *(_number(rate.get(name), 1, 0) for name in ("value", "lo", "hi")),
-                *(_number(found.get((name, *key), {}).get("value"), scale, 1) for name, scale in _SHOWN.items()),
+                *(_in_unit(found.get((name, *key), {}).get("value"), name) for name in _SHOWN),
                 f"{row['n'] - row['value']:,.0f}",
                 f"{row['value']:,.0f}",
             ]
         )
-    header = [*told, "ops/s", "from", "to", "MB/s", "p50 µs", "p99 µs", "p99.9 µs", "valid", "invalid"]
+    header = [*told, "ops/s", "from", "to", "bytes", "p50", "p99", "p99.9", "valid", "invalid"]
     return "\n\n".join(
         [
             f"Median of valid repetitions with its 95 % interval (below 6: least and greatest)\n{table(header, rows)}",
@@ -223,8 +211,8 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
     )
 
 
-_SHOWN = {"bandwidth": 1e6, "latency_p50": 1e3, "latency_p99": 1e3, "latency_p99.9": 1e3}
-"""Metrics of `bench.summarise` beside the rate, and what they are divided by."""
+_SHOWN = ("bandwidth", "latency_p50", "latency_p99", "latency_p99.9")
+"""Metrics of `bench.summarise` beside the rate."""
 
 
 def _reasons(runs: pl.DataFrame) -> list[str]:
@@ -381,28 +369,21 @@ def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFr
     dims = telling(result, result.columns[1 : result.columns.index("value")])
     rows = [
         [
-            row["metric"],
-            *(_dimension(name, row[name]) for name in dims),
-            *(_number(row[side], 1, 0) for side in ("first", "second")),
-            *(_number(row[bound], 1, 3) for bound in ("value", "lo", "hi")),
+            row["metric"].removeprefix("latency_"),
+            " ".join(headline.dimension(name, row[name]) for name in dims if row[name] is not None),
+            *(_in_unit(row[side], row["metric"]) for side in ("first", "second")),
+            *(_number(row[bound], 1, 2) for bound in ("value", "lo", "hi")),
             f"{row['n_first']}, {row['n_second']}",
             row["verdict"],
         ]
         for row in result.iter_rows(named=True)
     ]
-    header = ["metric", *dims, "first", "second", "ratio", "from", "to", "n", "the second is"]
-    return f"Rates in 1/s, latencies in ns; 95 % intervals of the ratio\n{table(header, rows)}"
+    header = ["metric", "configuration", "first", "second", "ratio", "from", "to", "n", "the second is"]
+    return f"Rates, and latencies p50 and p99; 95 % intervals of the ratio\n{table(header, rows)}"
 
 
-def _dimension(name: str, value: object) -> str:
-    """A value of a configuration: sizes in the largest binary unit that they are whole numbers of."""
-    if value is None:
-        return "–"
-    if isinstance(value, int) and name.endswith("_bytes"):
-        sizes = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-        size, unit = next((pair for pair in sizes if value and value % pair[0] == 0), (1, "B"))
-        return f"{value // size:,} {unit}"
-    return str(value)
+def _in_unit(value: float | None, metric: str) -> str:
+    return "–" if value is None else quantities.in_unit(value, UNITS[metric])
 
 
 def _number(value: float | None, scale: float, digits: int) -> str:

@@ -1,0 +1,150 @@
+"""What requests answer: who, which files, what kinds, in which order, how durable, how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from androstep_analysis import measures
+from androstep_analysis.headline import unknown
+from androstep_analysis.headline.words import Amount, Grid, Headline, Part, Sentence, grid, listed, named
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+NAMED: Final = {"who": 2, "apps": 1, "files": 1}
+"""Names of those who moved most, of each direction."""
+
+KINDS: Final = 2
+"""Kinds of blocks and files of each direction."""
+
+LEAST_KIND: Final = 0.05
+"""The share of bytes from which on a kind behind the first is told."""
+
+VERBS: Final = {"write": "written", "read": "read"}
+
+_BY: Final = {"who": " by ", "apps": " in the directories of ", "files": ": "}
+
+STEPS: Final = {
+    "D2C": "from issue to completion",
+    "Q2C": "from queueing to completion",
+    "Q2D": "from queueing to issue",
+}
+"""Which latency is shown: that of the device, where it is known of any request."""
+
+QUANTILES: Final = ("p50", "p99", "p99.9", "max")
+
+Values = dict[tuple[str | None, ...], float]
+"""Values of one metric by its dimensions."""
+
+
+def results(capture: Capture) -> dict[str, pl.DataFrame]:
+    """The measures that a headline rests on, each computed once, by the names that a report has for them."""
+    requests, io = measures.counted(capture.requests), measures.counted(capture.io)
+    data = io.filter(pl.col("block_type") == "data")
+    return {
+        "mix": measures.mix(requests),
+        "block_types": measures.block_types(io),
+        "file_types": measures.file_types(io),
+        "processes": measures.volume(io, by=("owner_comm",)),
+        "apps": measures.volume(data, by=("package",)),
+        "files": measures.volume(data, by=("path",)),
+        "locality": measures.locality(requests),
+        "sync": measures.sync(io),
+        "latency": measures.latency(requests),
+    }
+
+
+def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
+    """The answers of a capture that has requests, of which these are the `results`."""
+    sync = values(found["sync"], "count_ratio", "class")
+    sentences = [
+        _most(found["processes"], "owner_comm", "who") or unknown.owners(capture),
+        _most(found["apps"], "package", "apps"),
+        _most(found["files"], "path", "files") or unknown.files(capture),
+        _kinds(found["block_types"], "block_type", "blocks"),
+        _kinds(found["file_types"], "file_type", "types"),
+        _order(found["locality"], sync),
+        unknown.sync() if sync.keys() == {("unknown",)} else None,
+        None if found["latency"].height else unknown.times(capture),
+    ]
+    return Headline(tuple(one for one in sentences if one is not None), _grid(found["mix"], found["latency"]))
+
+
+def values(table: pl.DataFrame, metric: str, *dimensions: str) -> Values:
+    """The values of one metric of a tidy table by these dimensions, without nulls."""
+    rows = table.filter(pl.col("metric").cast(pl.String) == metric, pl.col("value").is_not_null())
+    names = [pl.col(name).cast(pl.String) for name in dimensions]
+    return {tuple(key): value for *key, value in rows.select(*names, "value").iter_rows()}
+
+
+def _most(volume: pl.DataFrame, column: str, about: str) -> Sentence | None:
+    """Who or what moved most in each direction; None where no name is known."""
+    moved = values(volume, "bytes", column, "op")
+    told: list[list[Part]] = []
+    for op, verb in VERBS.items():
+        of_op = {name: size for (name, its_op), size in moved.items() if its_op == op}
+        known = sorted((item for item in of_op.items() if item[0] is not None), key=_largest_first)[: NAMED[about]]
+        if not known:
+            continue
+        # Files of no app are unknown here; that is no gap in what is known of apps.
+        is_larger = about != "apps" and of_op.get(None, 0) > known[0][1]
+        shown = [(None, of_op[None]), *known] if is_larger else known
+        told.append([f"{verb}{_BY[about]}", *listed(named(name, size, "B") for name, size in shown)])
+    return Sentence(about, tuple(listed(told, "; "))) if told else None
+
+
+def _largest_first(item: tuple[str | None, float]) -> tuple[float, str]:
+    return -item[1], item[0] or ""
+
+
+def _kinds(table: pl.DataFrame, column: str, about: str) -> Sentence | None:
+    """Which kinds of blocks or files most bytes were of; None where no kind is known."""
+    shares = values(table, "bytes_ratio", "op", column)
+    told: list[list[Part]] = []
+    for op, verb in VERBS.items():
+        of_op = {kind or "unknown": share for (its_op, kind), share in shares.items() if its_op == op}
+        if not of_op.keys() - {"unknown"}:
+            continue
+        first, *others = sorted(of_op.items(), key=_largest_first)[:KINDS]
+        shown = [first, *(item for item in others if item[1] >= LEAST_KIND)]
+        told.append([f"{verb} ", *listed(_kind(*item) for item in shown)])
+    return Sentence(about, tuple(listed(told, "; "))) if told else None
+
+
+def _kind(kind: str, share: float) -> list[Part]:
+    return [kind.replace("_", " "), " ", Amount(share, "1")]
+
+
+def _order(locality: pl.DataFrame, sync: Values) -> Sentence | None:
+    """How many requests do not follow another, and how many writes are synchronous."""
+    random = values(locality, "count_ratio", "op", "class")
+    told: list[list[Part]] = [
+        [Amount(random[op, "random"], "1"), f" of the {noun} are random"]
+        for op, noun in (("write", "writes"), ("read", "reads"))
+        if (op, "random") in random
+    ]
+    if ("sync",) in sync or ("buffered",) in sync:
+        told.append([Amount(sync.get(("sync",), 0), "1"), " of the writes synchronous"])
+    return Sentence("pattern", tuple(listed(told))) if told else None
+
+
+def _grid(mix: pl.DataFrame, latency: pl.DataFrame) -> Grid:
+    """A row for each operation: how many, how much, how long."""
+    counts, sizes = (values(mix, metric, "op") for metric in ("count", "bytes"))
+    took = values(latency, "latency", "step", "op", "quantile")
+    step = next((step for step in STEPS if any(key[0] == step for key in took)), None)
+    quantiles = QUANTILES if step else ()
+    rows = [
+        (
+            "other" if op is None else op,
+            Amount(number, "requests"),
+            Amount(sizes[(op,)], "B") if sizes.get((op,)) else None,
+            *(Amount(took[step, op, q], "ns") if (step, op, q) in took else None for q in quantiles),
+        )
+        for (op,), number in counts.items()
+    ]
+    note = f"Times are {STEPS[step]} of a request." if step else ""
+    return grid(("operation", "requests", "bytes", *quantiles), tuple(rows), note)

@@ -1,0 +1,78 @@
+"""The site (`make docs`). Its source is the whole checkout: a link from page to page, to a notebook or to the README of
+a folder is the same here and in the repository."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+
+import commands_md
+
+project = "AndroStep"
+language = "en"
+smartquotes_action = "D"
+root_doc = "docs/index"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+include_patterns = [
+    *("docs/**.md", "notebooks/**.ipynb", "datasets/*/README.md", "benchmarks/README.md", "probes/FORMAT.md"),
+    *("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+]
+exclude_patterns = ["build", ".venv", ".*", "**/.ipynb_checkpoints"]
+
+# Anchors of headings as the repository's host makes them; notebooks as they are kept.
+myst_heading_anchors = 3
+nb_execution_mode = "off"
+
+# Words in single backticks are names of the package where it has them, and else words of code.
+default_role = "py:obj"
+napoleon_google_docstring = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+pygments_dark_style = "github-dark"
+html_title = "AndroStep"
+html_copy_source = False
+html_show_copyright = False
+html_use_index = False
+html_domain_indices = False
+html_static_path = ["site.css", "site.js"]
+html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
+html_additional_pages = {"index": "redirect.html"}
+templates_path = ["."]
+
+
+def add_options(_app: Sphinx, page: str, source: list[str]) -> None:
+    """The page of the commands' options ends with what their parsers say."""
+    if page == "docs/options":
+        source[0] += commands_md.markdown()
+
+
+def link_pages(_app: Sphinx, _what: str, _name: str, _of: object, _options: object, lines: list[str]) -> None:
+    """A page that a docstring names becomes a link; the definitions have one."""
+    pages = re.compile(r"(`*)(?:docs/(\w+)\.md|schemas/(definitions)\.toml)\1")
+    lines[:] = [pages.sub(lambda found: f":doc:`/docs/{found[2] or found[3]}`", line) for line in lines]
+
+
+def name_targets(_app: Sphinx, page: nodes.document) -> None:
+    """A link that is called as the file of its page is called as the page; figures of notebooks have no name."""
+    for link in page.findall(pending_xref):
+        if re.fullmatch(r"\w+\.md", link.astext()):
+            link["refexplicit"] = False
+    for image in page.findall(nodes.image):
+        image.setdefault("alt", "The figure that the code above makes")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", add_options)
+    app.connect("doctree-read", name_targets)
+    app.connect("autodoc-process-docstring", link_pages)

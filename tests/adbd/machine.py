@@ -1,0 +1,77 @@
+"""The same adbd on a machine as it is, without faults: ``python3 -m adbd.machine PORT`` in a guest, as root.
+
+It needs nothing of this repository but the modules that it imports, and ends when a host has it reboot.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Literal
+
+from adbd.faults import Break, Faults, Way
+from adbd.models import FEATURES
+from adbd.services import offered
+from adbd.streams import Connection
+
+
+class Machine:
+    """`services.Device`: the kernel, the files and the programs of this machine."""
+
+    features = FEATURES
+    uid = 0
+
+    def __init__(self) -> None:
+        self.root_fd = os.open("/", os.O_PATH)
+
+    def start(self, command: str, errors: int) -> subprocess.Popen[bytes]:
+        """Runs a command by the shell, or a shell."""
+        words = ["/bin/sh", *(["-c", os.fsencode(command)] if command else [])]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=errors, start_new_session=True, bufsize=0)
+
+    def take_rights(self) -> None:
+        """Root has them all."""
+
+    def reboot(self) -> None:
+        """Ends adbd; who started it does the rest."""
+        os._exit(0)
+
+    def breaks(self, way: Way, so_far: int, more: int) -> Break | None:
+        """No connection breaks."""
+        return None
+
+    def snap(self, broken: Break) -> None:
+        """Nothing breaks."""
+
+    def corrupted(self, way: Literal["push", "pull"], so_far: int, data: bytes) -> bytes:
+        """The data as they are."""
+        return data
+
+    def is_running(self, process: subprocess.Popen[bytes], written: Callable[[], int]) -> None:
+        """Nothing happens to a command."""
+
+    def is_reachable(self) -> bool:
+        """Always."""
+        return True
+
+
+def main(port: int) -> None:
+    """Serves every host that connects."""
+    banner = f"device::ro.product.name=guest;features={','.join(FEATURES)}".encode()
+    service = functools.partial(offered, Machine())
+    listener = socket.create_server(("", port))
+    while True:
+        link, _ = listener.accept()
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(link, banner, Faults(), None, service)
+        threading.Thread(target=connection.serve, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,357 @@
+"""The ten lines of `androstep summary`: their numbers are those of the measures, they fit, and no name steers them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support import corpus, made, waiting
+from support.tree import ROOT
+
+from androstep_analysis import bench, capture, cli, headline, measures, quantities
+from androstep_analysis.capture import Capture
+from androstep_analysis.errors import Loss, LossWarning
+from androstep_analysis.headline import Amount, Headline, Name, Quote, Sentence, requests, unusual
+from androstep_analysis.ingest import clock
+from androstep_analysis.losses import as_json
+from androstep_analysis.replay.metrics import metrics
+from androstep_analysis.summary import summary
+from androstep_analysis.terminal.headline import shown
+from androstep_analysis.terminal.text import WIDTH, columns, shortened, wrapped
+
+DATASETS = ("demo", "bench/ext4_disk", "replay/ext4_disk", "replay/app.strace.xz")
+
+CORPUS = (
+    "androstep/ftrace_sqlite.txt",
+    "androstep/mobigen.out.twitter",
+    "androstep/result.po",
+    "bench_results/pixel_mobibench_outputs.tar.gz",
+    "blkparse_text/android_swapcache_2.txt",
+    "blkparse_text/leveldb_ram0_blk_data.txt",
+    "blktrace_bin/takeoverjp_sample.blktrace.0",
+    "block_csv/pixel6a_telegram_precond.csv.gz",
+    "block_csv/opencas_sample_trace.tar.xz",
+    "ftrace_text/novelinux_ext4-jbd2-open-write-fsync_traces.md",
+    "ftrace_text/systrace_wangzherongyao.html.zip",
+    "ftrace_text/tracecompass_atrace-test",
+    "ioshark/wl.tar",
+    "perfetto/difftest_f2fs_iostat.pb",
+    "perfetto/difftest_ufshcd_command.pb",
+    "strace/linux_multithread_strace1.log",
+)
+
+
+def opened(name: str) -> Capture:
+    return capture.open(ROOT / "datasets" / name if name in DATASETS else corpus.path(name))
+
+
+def numbers(value: object) -> Iterator[float]:
+    """Every number within a JSON value."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+def cells(table: pl.DataFrame) -> Iterator[float]:
+    for column in table.select(pl.selectors.numeric()):
+        yield from column.drop_nulls().cast(pl.Float64)
+
+
+def known(of: Capture) -> set[float]:
+    """Every number that --json has or a measure gives, and those that follow from them."""
+    found = {*numbers(summary(of)), *numbers(of.about["rows"]), 0.0}
+    for role in ("steps", "gui"):
+        found.update(numbers(of.about[role] or {}))
+    found.update([float(len(of.jumps) + 1), float(sum(of.events.values()))])
+    if of.first_ns is not None and of.last_ns is not None:
+        found.add(float(clock.continued(of.last_ns, of.jumps) - of.first_ns))
+    if of.about["rows"]["requests"]:
+        results = requests.results(of)
+        for table in results.values():
+            found.update(cells(table))
+        for name, column in (("processes", "owner_comm"), ("files", "path")):
+            both = results[name].filter(pl.col("metric") == "bytes", pl.col("op").is_in(["read", "write"]))
+            found.update(cells(both.group_by(column).agg(pl.col("value").sum())))
+            found.add(float(both["value"].sum()))
+        found.add(float(of.requests.filter(pl.col("error") != 0).select(pl.len()).collect().item()))
+        found.add(float(of.population["count"] - of.population["completed"]))
+    for table in (
+        measures.calls(of.syscalls),
+        measures.called_paths(of.syscalls),
+        measures.commands(of.commands),
+        measures.counters(of.samples),
+        measures.cpu_by_process(of.samples).with_columns(pl.col("value") * 1e9),
+        measures.busyness(of.samples),
+    ):
+        found.update(cells(table))
+    if of.lost_events:
+        found.add(of.lost_events / (of.lost_events + sum(of.events.values())))
+    if of.about["bench"]:
+        table = bench.summarise(of.bench).filter(metric="invalid_runs")
+        few = table.filter(pl.col("n") - pl.col("value") < 6).height
+        reasons = of.bench["bench_runs"].filter(~pl.col("valid"))["invalid"].value_counts()
+        found.update([float(table.height), float(few), *cells(reasons)])
+    if of.about["replay"]:
+        found.update(cells(metrics(of.replay)))
+    return found
+
+
+def amounts(told: Headline) -> Iterator[Amount]:
+    rows = told.grid.rows if told.grid else ()
+    for parts in (*(sentence.parts for sentence in told.sentences), *rows):
+        yield from (part for part in parts if isinstance(part, Amount))
+
+
+def check(told: Headline, of: Capture) -> None:
+    """What holds for every headline."""
+    numbers_known = known(of)
+    wrong = [amount for amount in amounts(told) if float(amount.value) not in numbers_known]
+    assert wrong == [], "numbers that no measure has"
+    plain = [part for sentence in told.sentences for part in sentence.parts if type(part) is str]
+    constant = re.compile(r"95 %|fewer than 6|--repeats 6|jbd2|process \d+")
+    assert [part for part in plain if re.search(r"\d", constant.sub("", part))] == [], "numbers that nothing checks"
+    assert [sentence.about for sentence in told.sentences[:2]] == ["recorded", "complete"]
+    check_text(shown(told))
+
+
+def check_text(text: str) -> None:
+    sentences, _, grid = text.partition("\n\n")
+    lines = [*sentences.splitlines(), *grid.splitlines()]
+    assert all(line.strip() for line in lines)
+    assert [line for line in lines if columns(line) > WIDTH] == []
+    assert not re.search(r"\b(nan|None|inf|NaN|True|False)\b|<Capture|Enum\(", text)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", text)
+
+
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.parametrize("name", [*DATASETS, *CORPUS])
+def test_every_number_is_that_of_a_measure_and_every_line_fits(name: str) -> None:
+    of = opened(name)
+    check(headline.of(of), of)
+
+
+@pytest.mark.parametrize("has_requests", [True, False])
+def test_waits_are_told(has_requests: bool) -> None:
+    of = waiting.capture(has_requests=has_requests)
+    told = headline.of(of)
+    (waits,) = (sentence for sentence in told.sentences if sentence.about == "waits")
+    assert str(waits).startswith("3 inputs, 2 of which led to a stable screen (by snapshots)")
+    assert (told.grid is not None and told.grid.header[0] == "action") is not has_requests
+    check_text(shown(told))
+
+
+def of_rows(rows: list[dict[str, Any]], **about: Any) -> Capture:
+    """A capture of requests and of their pieces, which the same rows say."""
+    return made.capture(rows, [{"request_id": number} | row for number, row in enumerate(rows)], **about)
+
+
+EVIL = (
+    "e\x1b[2J\x9b1m",
+    "\u202egpj.exe\u2028",
+    "全角" * 60,
+    "👩‍👩‍👧‍👦❤️" * 30,
+    "a" + "\u0301" * 500,
+    "x y " * 50,
+    "/" * 300,
+    "",
+    "-1",
+    "\ud800",
+)
+
+
+@pytest.mark.parametrize("evil", EVIL, ids=range(len(EVIL)))
+def test_no_name_steers_a_line_or_makes_it_longer(evil: str) -> None:
+    evil = evil.encode("utf-8", "backslashreplace").decode()
+    rows = [
+        {"sector": n * 8, "issue_ns": n, "complete_ns": n + 5, "op": op, "block_type": "data", "file_type": "other"}
+        | {"owner_comm": evil, "owner_via": "submitter", "path": evil, "package": evil}
+        for n, op in enumerate(("read", "write", "write"))
+    ]
+    told = headline.of(of_rows(rows, losses=[as_json(Loss("torn", 1, f"{evil}: torn"))], lost_events=1))
+    check_text(shown(told))
+    assert {part.text for one in told.sentences for part in one.parts if isinstance(part, Name)} >= {evil}
+
+
+def test_what_is_unknown_says_what_would_tell_it() -> None:
+    rows = [{"sector": 8 * n, "queue_ns": n, "sync": None} for n in range(3)]
+    told = {one.about: one for one in headline.of(made.capture(rows)).sentences}
+    for about in ("who", "files", "sync", "times"):
+        assert told[about].kind == "unknown"
+        assert "`androstep record`" in str(told[about])
+    assert "image" in str(told["files"])
+    assert not {"apps", "blocks", "types"} & told.keys()
+
+
+def test_without_requests_that_is_said() -> None:
+    of = made.capture()
+    of.about["events"] = {"sched_switch": 3}
+    (said,) = headline.of(of).sentences[2:]
+    assert said.about == "requests" and said.kind == "unknown" and "`androstep record`" in str(said)
+
+
+# -- what is unusual ---------------------------------------------------------------------------------------------------
+
+
+def ordinary(count: int = 1000, **of_each: Any) -> list[dict[str, Any]]:
+    """Requests in which nothing is unusual."""
+    return [
+        {"sector": 16 * n, "queue_ns": 10 * n, "issue_ns": 10 * n + 1, "complete_ns": 10 * n + 5 + n % 3, "error": 0}
+        | {"op": "read" if n % 3 else "write", "sync": bool(n % 2), "block_type": "data"}
+        | {"owner_comm": f"p{n % 4}", "path": f"/f{n % 5}", "owner_via": "submitter"}
+        | of_each
+        for n in range(count)
+    ]
+
+
+def altered(rows: list[dict[str, Any]], part: float, change: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of which this part is changed, the last ones."""
+    first = len(rows) - round(len(rows) * part)
+    return [row | (change if n >= first else {}) for n, row in enumerate(rows)]
+
+
+CASES: dict[str, tuple[float, float, dict[str, Any], str]] = {
+    "failed": (0, 0.001, {"error": -5}, "1 of 1,000 requests failed"),
+    "unfinished": (0.01, 0.02, {"complete_ns": None}, "20 of 1,000 requests have no completion"),
+    "unissued": (0.01, 0.02, {"issue_ns": None, "complete_ns": None}, "20 more requests (80 KiB) were queued"),
+    "process": (0.3, 0.6, {"owner_comm": "one"}, "one has 2.344 MiB of the 3.906 MiB read and written"),
+    "file": (0.3, 0.6, {"path": "/one"}, "/one has 2.344 MiB of the 3.906 MiB of data read and written"),
+    "discards": (0.05, 0.06, {"op": "discard"}, "6.0 % of the requests with data are discards"),
+    "tail": (0.0005, 0.004, {"complete_ns": 2 * 10**9, "op": "read"}, "one read in a thousand took 2 s"),
+}
+"""Of each rule the parts of the requests below and above the limit that are changed, how, and what is said then."""
+
+
+@pytest.mark.parametrize("rule", [*CASES, "sync"])
+def test_a_rule_finds_what_is_beyond_its_limit_and_nothing_else(rule: str) -> None:
+    least, most, change, words = CASES.get(rule, (0.8, 1, {"sync": True}, "100.0 % of the writes are synchronous"))
+    assert found(of_rows(altered(ordinary(3000), 0, {}))) == []
+    rows = ordinary(3000) if rule == "tail" else ordinary()
+    assert found(of_rows(altered(rows, least, change))) == []
+    (said,) = found(of_rows(altered(rows, most, change)))
+    assert said.startswith(words), said
+
+
+def found(of: Capture) -> list[str]:
+    said = [one for one in headline.of(of).sentences if one.about == "unusual"]
+    if said[0].kind == "fact":
+        assert str(said[0]).startswith("nothing") and len(said) == 1
+        return []
+    return [str(one) for one in said]
+
+
+def test_every_rule_has_a_case_and_a_line_in_the_docs() -> None:
+    assert unusual.RULES.keys() == {*CASES, "sync"}
+    page = (ROOT / "docs/summary.md").read_text("utf-8")
+    for rule in unusual.RULES.values():
+        assert f"| {rule.what} | {rule.limit:g} | {rule.least} |" in page
+
+
+def test_clocks_and_doubted_images_are_unusual_and_notes_are_not_losses() -> None:
+    losses = [Loss("clock", 1, "the clock jumps", spans=((0, 1),)), Loss("repeated", 7, "7 rows repeat", ())]
+    image = {"role": "image_after", "proven": "nothing", "agreements": 0, "contradictions": 3, "kinds": {}}
+    of = made.capture(ordinary(9), losses=[as_json(loss) for loss in losses], snapshots=[image])
+    told = headline.of(of)
+    assert [str(one)[:40] for one in told.sentences if one.about == "unusual"] == [
+        "the clock jumps",
+        "the trace does not prove that the image ",
+    ]
+    assert [str(one) for one in told.sentences if one.about == "noted"] == ["7 rows repeat"]
+    assert str(told.sentences[1]).startswith("no loss is reported")
+
+
+def test_what_is_lost_stands_in_the_second_line_with_its_share() -> None:
+    losses = [Loss("overwritten", 25, "25 events were overwritten"), *(Loss("torn", 1, f"torn {n}") for n in "abc")]
+    of = made.capture(ordinary(9), lost_events=25, losses=[as_json(loss) for loss in losses])
+    of.about["events"] = {"block_rq_issue": 75}
+    complete = headline.of(of).sentences[1]
+    assert complete.kind == "unusual"
+    assert str(complete).startswith(
+        "25 events are lost (25.0 % of all events); 25 events were overwritten; torn a; 2 more"
+    )
+
+
+def test_a_missing_cpu_is_told(tmp_path: Path) -> None:
+    for cpu in (0, 2):
+        shutil.copy(corpus.path("blktrace_bin/centos7/sda.blktrace.0"), tmp_path / f"sda.blktrace.{cpu}")
+    with pytest.warns(LossWarning, match="CPU 1"):
+        of = capture.open(tmp_path / "sda.blktrace.0")
+    assert "those of CPU 1" in str(headline.of(of).sentences[1])
+
+
+# -- the terminal ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "environment", "is_coloured"),
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {"TERM": "xterm"}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_have_them(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_terminal: bool,
+    environment: dict[str, str],
+    is_coloured: bool,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    assert cli.main(["summary", str(ROOT / "datasets/demo")]) == 0
+    text = capsys.readouterr().out
+    assert ("\x1b[" in text) is is_coloured
+    check_text(re.sub(r"\x1b\[[0-9]+m", "", text))
+
+
+def test_all_prints_the_tables_below(capsys: pytest.CaptureFixture[str]) -> None:
+    demo = str(ROOT / "datasets/demo")
+    assert cli.main(["summary", demo]) == 0
+    first = capsys.readouterr().out
+    assert len(first.splitlines()) <= 30
+    assert cli.main(["summary", demo, "--all"]) == 0
+    every = capsys.readouterr().out
+    assert every.startswith(first) and "\nLatency in ms\n" in every and "<Capture" not in every
+
+
+def test_a_line_is_broken_between_words_and_a_long_word_is_shortened() -> None:
+    assert wrapped("aa bb cc", 5) == ["aa bb", "cc"]
+    assert wrapped("a\0a bb", 5) == ["a a", "bb"]
+    assert wrapped("0123456789", 7) == ["01…6789"]
+    assert shortened("全角全角", 5) == "…全角" and columns("全角全角") == 8
+    assert columns("e\u0301") == 1 and columns("❤\ufe0f") == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, "B", "0 B"),
+        (1536, "B", "1.5 KiB"),
+        (1_500_000, "ns", "1.5 ms"),
+        (0.5, "1", "50.0 %"),
+        (0.99999, "1", "> 99.9 %"),
+        (1234, "requests", "1,234"),
+        (12.345, "1/s", "12.3/s"),
+        (123_456, "1/s", "123,456/s"),
+        (1 << 20, "B/s", "1 MiB/s"),
+    ],
+)
+def test_numbers_stand_in_units_that_suit_them(value: float, unit: str, text: str) -> None:
+    assert quantities.in_unit(value, unit) == str(Amount(value, unit)) == text
+
+
+def test_parts_stay_what_they_are() -> None:
+    said = Sentence("who", (Name("a"), " ", Amount(2048, "B"), ": ", Quote("b")))
+    assert str(said) == "a 2 KiB: b"

@@ -1,0 +1,59 @@
+"""Every command and its options in Markdown, from the parsers: docs/conf.py puts it into the page docs/options.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator
+
+from tables_md import cell
+
+from androstep_analysis import cli
+
+os.environ["COLUMNS"] = "90"  # the width of a usage, whatever terminal this runs in
+
+
+def prose(text: str) -> str:
+    """Text of a help as Markdown: options are code, pages that it names are links, nothing else is markup."""
+    return re.sub(r"(`[^`]*`)|docs/(\w+)\.md|(?<![\w-])(--?[a-z][a-z_-]*)|([\\*_<>\[\]~])", marked_up, text)
+
+
+def marked_up(match: re.Match[str]) -> str:
+    code, page, option, sign = match.groups()
+    return code or (page and f"[{page}.md]({page}.md)") or (option and f"`{option}`") or f"\\{sign}"
+
+
+def option_row(action: argparse.Action, formatter: argparse.HelpFormatter) -> str:
+    """The line of one argument: all that may be written for it, and what it does."""
+    if action.option_strings:
+        value = formatter._format_args(action, formatter._get_default_metavar_for_optional(action))
+    else:
+        value = formatter._format_args(action, formatter._get_default_metavar_for_positional(action))
+    words = [f"`{' '.join(filter(None, [word, value]))}`" for word in action.option_strings or [""]]
+    meaning = formatter._expand_help(action) if action.help else ""
+    return f"| {cell(', '.join(words))} | {cell(prose(meaning))} |"
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    [commands] = [action for action in cli._parser(name)._actions if isinstance(action, argparse._SubParsersAction)]
+    return commands.choices[name]
+
+
+def section(name: str) -> Iterator[str]:
+    """The section of one command."""
+    command = parser_of(name)
+    yield f"## {name}\n\n```text\n{command.format_usage().rstrip()}\n```\n"
+    for paragraph in (command.description or "").split("\n\n"):
+        as_it_is = paragraph.startswith("example: ") or "\n " in paragraph
+        text = paragraph.removeprefix("example: ").strip()
+        yield f"```text\n{text}\n```\n" if as_it_is else f"{prose(text)}\n"
+    rows = [option_row(action, command._get_formatter()) for action in command._actions if action.dest != "help"]
+    if rows:
+        yield "\n".join(["| argument | what it does |", "|---|---|", *rows]) + "\n"
+
+
+def markdown() -> str:
+    """A section for each command, in the order of `androstep --help`."""
+    return "\n".join(part for name in cli.COMMANDS for part in section(name))
