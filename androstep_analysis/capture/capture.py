@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -29,6 +29,9 @@ from androstep_analysis.ingest.staging import TABLES as STAGED
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.manifest import Manifest
 from androstep_analysis.markup import el, visible
+
+if TYPE_CHECKING:
+    from androstep_analysis.explore import Explorer
 
 
 class Capture:
@@ -309,6 +312,41 @@ class Capture:
         tables["samples"] = measures.clipped(self.samples, start_ns, end_ns)
         return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns))
 
+    def explore(self) -> Explorer:
+        """An explorer of the capture's requests, for JupyterLab: a timeline, lists to filter it by, and stories.
+
+        Returns
+        -------
+        androstep_analysis.explore.Explorer
+            The last line of a cell shows it; its `selection` is the part of table `io` that was chosen there.
+
+        Raises
+        ------
+        InputError
+            Where the capture has no requests.
+        ModuleNotFoundError
+            Where the packages of ``androstep[notebook]`` are not installed.
+
+        References
+        ----------
+        ``docs/explore.md``.
+
+        Examples
+        --------
+        >>> explorer = capture.explore()
+        >>> explorer.selection.height == measures.counted(capture.io).collect().height
+        True
+        """
+        from androstep_analysis.explore import Explorer
+
+        return Explorer(
+            self.tables,
+            self.title,
+            begin_ns=self.first_ns,
+            page_bytes=self.facts["page_bytes"],
+            lost=losses.Losses(self.losses, self.lost_events),
+        )
+
     def with_filesystem(
         self,
         *,
@@ -415,7 +453,9 @@ class Capture:
                 yield name, f"{rows[table]:,}"
         if not any(rows.get(table) for table in (*named.values(), "samples")) and rows:
             yield "events", f"{sum(self.events.values()):,}, none of them block I/O"
-        yield "lost", losses.in_words(self.losses) or "0 events"
+        yield "lost", losses.in_words(loss for loss in self.losses if loss.tables != ()) or "0 events"
+        if noted := losses.in_words(loss for loss in self.losses if loss.tables == ()):
+            yield "noted", noted
         for one in self.about.get("snapshots", ()):
             if one["proven"] != "content":
                 yield one["role"].replace("_", " "), "not proven to belong to the trace"

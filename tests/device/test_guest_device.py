@@ -32,7 +32,7 @@ echo instances; ls instances
 for f in current_tracer tracing_on set_event dynamic_events kprobe_events; do echo $f; cat $f; done
 cd /; umount /sys/kernel/tracing
 cat /proc/mounts
-readlink /proc/[0-9]*/exe
+for program in /proc/[0-9]*/exe; do readlink $program; done
 find / '(' -path /proc -o -path /sys ')' -prune -o -print
 """
 
@@ -52,7 +52,7 @@ def likened(line: str) -> str:
 
 def state(device: Device) -> list[str]:
     """Every file of the guest, its mounts, the programs that run, and what of tracing is on."""
-    return device.checked(STATE, "look around", timeout_s=120).decode().splitlines()
+    return sorted(device.checked(STATE, "look around", timeout_s=120).decode().splitlines())
 
 
 def check_record(device: Device, disk: Path, contents: dict[str, bytes]) -> None:

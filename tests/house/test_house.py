@@ -132,7 +132,7 @@ LAYERS = (
     {"ingest"},
     {"bench", "fs", "perceived"},
     {"link", "unrecorded"},
-    {"most", "replay"},
+    {"explore", "most", "replay"},
     {"whatif"},
     {"capture"},
     {"compare", "datasets", "device.transport", "export", "runs", "waits"},

@@ -32,6 +32,7 @@ FAMILIES = {
     "dependencies of a replay": ("descriptor or all_pairs or anything", "tests/replay/test_replay_dependencies.py"),
     "linking": ("garbage or damaged or at_once", "tests/link/test_requests.py"),
     "owners": ("", "tests/link/test_turns.py"),
+    "explorer": ("not jupyterlab", "tests/explore/test_explorer.py"),
     "log-structured layer": ("plainest or reads_back or cleaning or mebibyte", "tests/whatif/test_whatif_layer.py"),
     "queue of a device": ("plainest_queue", "tests/whatif/test_whatif_predict.py"),
     "cleaning of calls": ("not truth and not right_file and not same_again", "tests/replay/test_replay_clean.py"),

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 import polars as pl
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
-from support.needs import needs
+from playwright.sync_api import expect
+from support.lab import browser_page, lab, run_cell
 
 from androstep_analysis import bench, capture, device
 from androstep_analysis.device import connect
 from androstep_analysis.panel import Panel, Settings, results
 from androstep_analysis.panel.measuring import Stopped
 from androstep_analysis.panel.settings import FILE_TESTS, JOURNAL_MODES, SQLITE_TESTS, SYNC_MODES, SYNCHRONOUS
-
-CHROMIUM = shutil.which("chromium")
-PATIENCE_S = 180
-"""How long anything may take on a machine that is busy with other tests."""
-
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
 SMALL = {"file_kib": 64, "transactions": 4, "repeats": 1}
 
@@ -188,119 +175,55 @@ def test_history_leaves_out_what_is_no_result(tmp_path: Path) -> None:
 # -- with one ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[str]:
-    """Address of a JupyterLab with a notebook panel.ipynb; it and its kernels are gone afterwards."""
-    root = tmp_path / "lab"
-    root.mkdir()
+def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
     cell = (
         "from androstep_analysis.panel import Panel, Settings\n"
         f"Panel({str(tmp_path / 'home')!r}, devices=['local'], settings=Settings(directory={str(tmp_path)!r},"
         " file_kib=64, transactions=4, repeats=1))"
     )
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)], metadata=kernel)
-    nbformat.write(notebook, root / "panel.ipynb")
-    homes = {name: str(tmp_path / name) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
-    server = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
-            *("--ServerApp.port=0", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"),
-            *("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
-        ],
-        env={**os.environ, **homes, "HOME": str(tmp_path), "MPLBACKEND": "agg"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield f"{address(server, Path(homes['JUPYTER_RUNTIME_DIR']))}"
-    finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(PATIENCE_S)
-        finally:
-            if server.poll() is None:
-                os.killpg(server.pid, signal.SIGKILL)
+    with lab(tmp_path, cell) as address, browser_page() as page:
+        run_cell(page, address)
 
+        def tab(title: str) -> None:
+            page.get_by_role("tab", name=title).click()
 
-def address(server: subprocess.Popen[bytes], runtime: Path) -> str:
-    """Where the server says that it listens, once it does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline and server.poll() is None:
-        for path in runtime.glob("jpserver-*.json"):
-            try:
-                told = json.loads(path.read_text())
-            except ValueError:  # being written
-                continue
-            return f"{told['url']}lab/tree/panel.ipynb?token={told['token']}"
-        time.sleep(0.2)
-    raise AssertionError("JupyterLab did not start")
+        # Measure: a choice of one's own, with the settings of the third tab.
+        tab("Settings")
+        page.get_by_label("File sync mode").select_option("fdatasync")
+        page.get_by_label("SQLite journal mode").select_option("WAL")
+        tab("Measure")
+        page.get_by_role("button", name="SQLite", exact=True).click()
+        expect(page.get_by_text("done; kept in")).to_be_visible()
+        expect(page.get_by_role("cell", name="insert")).to_be_visible()
+        page.get_by_label("Custom").select_option(["Random write", "Sequential read"])
+        page.get_by_role("button", name="Custom", exact=True).click()
+        expect(page.get_by_role("cell", name="rand write")).to_be_visible()
+        expect(page.get_by_role("cell", name="seq read")).to_be_visible()
 
+        # Stop: the measurement ends, and nothing of it is kept.
+        tab("Settings")
+        page.get_by_label("Repetitions").fill("1000")
+        page.get_by_label("Repetitions").press("Enter")
+        tab("Measure")
+        page.get_by_role("button", name="All", exact=True).click()
+        page.get_by_role("button", name="Stop", exact=True).click()
+        expect(page.get_by_text("stopped; what was being measured is not kept")).to_be_visible()
 
-@pytest.fixture
-@needs("browser")
-def page() -> Iterator[Page]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        page = browser.new_page(viewport={"width": 1280, "height": 1400})
-        page.set_default_timeout(PATIENCE_S * 1000)
-        expect.set_options(timeout=PATIENCE_S * 1000)
-        yield page
-        browser.close()
+        # History: both are there with their settings, and are compared.
+        tab("History")
+        names = sorted(path.name for path in (tmp_path / "home").iterdir())
+        assert len(names) == 2
+        page.screenshot(path=tmp_path / "panel.png")
+        listed = page.locator("select[multiple]:visible")
+        listed.select_option(index=0)
+        expect(page.get_by_role("cell", name="rand write").last).to_be_visible()
+        listed.select_option(index=[0, 1])
+        expect(page.get_by_text(f"{names[0]} and {names[1]}")).to_be_visible()
+        expect(page.get_by_role("cell", name="only in the first").first).to_be_visible()
 
-
-def test_clicked_through_in_jupyterlab(lab: str, page: Page, tmp_path: Path) -> None:
-    page.goto(lab)
-    # On a busy machine JupyterLab may not know its kernels in time, and asks for one.
-    page.add_locator_handler(page.get_by_role("button", name="Select Kernel"), lambda button: button.click())
-    cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content")
-    cell.click()
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
-    cell.press("Shift+Enter")
-
-    def tab(title: str) -> None:
-        page.get_by_role("tab", name=title).click()
-
-    # Measure: a choice of one's own, with the settings of the third tab.
-    tab("Settings")
-    page.get_by_label("File sync mode").select_option("fdatasync")
-    page.get_by_label("SQLite journal mode").select_option("WAL")
-    tab("Measure")
-    page.get_by_role("button", name="SQLite", exact=True).click()
-    expect(page.get_by_text("done; kept in")).to_be_visible()
-    expect(page.get_by_role("cell", name="insert")).to_be_visible()
-    page.get_by_label("Custom").select_option(["Random write", "Sequential read"])
-    page.get_by_role("button", name="Custom", exact=True).click()
-    expect(page.get_by_role("cell", name="rand write")).to_be_visible()
-    expect(page.get_by_role("cell", name="seq read")).to_be_visible()
-
-    # Stop: the measurement ends, and nothing of it is kept.
-    tab("Settings")
-    page.get_by_label("Repetitions").fill("1000")
-    page.get_by_label("Repetitions").press("Enter")
-    tab("Measure")
-    page.get_by_role("button", name="All", exact=True).click()
-    page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.get_by_text("stopped; what was being measured is not kept")).to_be_visible()
-
-    # History: both are there with their settings, and are compared.
-    tab("History")
-    names = sorted(path.name for path in (tmp_path / "home").iterdir())
-    assert len(names) == 2
-    page.screenshot(path=tmp_path / "panel.png")
-    listed = page.locator("select[multiple]:visible")
-    listed.select_option(index=0)
-    expect(page.get_by_role("cell", name="rand write").last).to_be_visible()
-    listed.select_option(index=[0, 1])
-    expect(page.get_by_text(f"{names[0]} and {names[1]}")).to_be_visible()
-    expect(page.get_by_role("cell", name="only in the first").first).to_be_visible()
-
-    # What was clicked is what was measured.
-    of_statements, of_files = (capture.open(tmp_path / "home" / name).bench["bench_runs"] for name in names)
-    assert set(of_statements["journal_mode"].str.to_uppercase()) == {"WAL"} and of_statements.height == 3
-    assert set(of_files["test"].cast(str)) == {"rand_write", "seq_read"}
-    assert set(of_files.filter(test="rand_write")["sync_mode"].cast(str)) == {"fdatasync"}
-    assert bench.read(tmp_path / "home" / names[1]).tables["bench_runs"].height == of_files.height
+        # What was clicked is what was measured.
+        of_statements, of_files = (capture.open(tmp_path / "home" / name).bench["bench_runs"] for name in names)
+        assert set(of_statements["journal_mode"].str.to_uppercase()) == {"WAL"} and of_statements.height == 3
+        assert set(of_files["test"].cast(str)) == {"rand_write", "seq_read"}
+        assert set(of_files.filter(test="rand_write")["sync_mode"].cast(str)) == {"fdatasync"}
+        assert bench.read(tmp_path / "home" / names[1]).tables["bench_runs"].height == of_files.height

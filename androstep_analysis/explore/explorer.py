@@ -1,0 +1,273 @@
+"""The explorer of a notebook: what the page asks of Python, and what Python answers. The page itself is explorer.js."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import anywidget
+import numpy as np
+import polars as pl
+
+from androstep_analysis.errors import InputError
+from androstep_analysis.explore import words
+from androstep_analysis.explore.files import Entry
+from androstep_analysis.explore.pieces import NO_GROUP, PLANES, Counts, Pieces, View, shown
+from androstep_analysis.explore.story import Stories
+from androstep_analysis.losses import Losses
+from androstep_analysis.markup import visible
+
+_HERE = Path(__file__).parent
+
+POINTS: Final = 3000
+"""So many pieces are drawn one by one; of more there is a picture of how many fall where."""
+
+LISTED: Final = 100
+"""Entries of a list, or of a directory, that are shown: those with most requests."""
+
+_NAMES = 12
+"""Names of files beside a picture."""
+
+
+class _Page(anywidget.AnyWidget):
+    """The page; all that it shows comes by messages."""
+
+    _esm = _HERE / "explorer.js"
+    _css = _HERE / "explorer.css"
+
+
+class Explorer:
+    """A capture's requests to look through: a timeline, lists to filter it by, and the story of each request.
+
+    The last line of a cell shows it. `widget` is the page for a layout of one's own. `tables` are those of a capture:
+    requests, io and fs_events. Times are shown since `begin_ns`; `page_bytes` is the size of the kernel's pages, where it
+    was reported, and `lost` what the recording lost. Raises `InputError` where there are no requests.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, pl.LazyFrame],
+        title: str,
+        *,
+        begin_ns: int | None = None,
+        page_bytes: int | None = None,
+        lost: Losses | None = None,
+    ) -> None:
+        self._io = tables["io"]
+        self._pieces = Pieces(self._io)
+        if not len(self._pieces):
+            raise InputError(f"{title}: no requests to explore")
+        self._title = title
+        self._begin_ns = int(self._pieces.begin_ns[0]) if begin_ns is None else begin_ns
+        self._stories = Stories(tables, page_bytes, self._begin_ns, Losses() if lost is None else lost)
+        self.widget = _Page()
+        self.widget.on_msg(lambda _, message, __: self._answer(message))
+
+    def _repr_mimebundle_(self, **asked: Any) -> Any:
+        return self.widget._repr_mimebundle_(**asked)
+
+    @property
+    def selection(self) -> pl.DataFrame:
+        """The rows of table `io` that no brush excludes, in its order: all that are counted, where nothing is brushed.
+
+        Returns
+        -------
+        polars.DataFrame
+            With the columns of table `io`: a row for each piece.
+        """
+        return shown(self._io).filter(self._pieces.selected).collect()
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        """Does what the page asks for; `from` tells which page, where the explorer is shown several times."""
+        told, buffers = getattr(self, f"_on_{message['kind']}")(message)
+        self.widget.send({"kind": message["kind"], "from": message["from"], **told}, buffers)
+
+    def _on_about(self, _: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """What there is to be seen, and what is brushed already."""
+        pieces = self._pieces
+        last = int(pieces.begin_ns[-1]), int(np.nanmax(pieces.begin_ns[-1000:] + np.nan_to_num(pieces.took_ns[-1000:])))
+        told = {
+            "title": visible(self._title),
+            "begin": int(pieces.begin_ns[0]) - self._begin_ns,
+            "end": max(*last, int(pieces.begin_ns[0]) + 1) - self._begin_ns,
+            "axes": pieces.axes,
+            "devices": [device._asdict() for device in pieces.devices],
+            "dimensions": [{"name": one.name, "absent": one.absent} for one in pieces.dimensions.values()],
+            "planes": PLANES,
+        }
+        return told | self._brushed(), []
+
+    def _brushed(self) -> dict[str, Any]:
+        box = self._pieces.box
+        shown_box = None if box is None else box._asdict() | {
+            "begin_ns": box.begin_ns - self._begin_ns, "end_ns": box.end_ns - self._begin_ns
+        }  # fmt: skip
+        return {"chosen": self._pieces.chosen, "box": shown_box}
+
+    def _view(self, asked: Mapping[str, Any]) -> View:
+        begin, end = (round(asked[name]) + self._begin_ns for name in ("begin_ns", "end_ns"))
+        return View(asked["of"], begin, max(end, begin + 1), float(asked["low"]), float(asked["high"]))
+
+    def _on_picture(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """How many pieces fall where, or each of them where they are few."""
+        view = self._view(message["view"])
+        told = {"view": message["view"], "names": self._names(view)}
+        rows, is_all = self._pieces.rows(view, POINTS)
+        if is_all:
+            return told | {"rows": len(rows)}, self._points(view, rows)
+        width, height = int(message["width"]), int(message["height"])
+        cells, without = self._pieces.cells(view, width, height)
+        most = int(cells.max())
+        planes = [plane for plane in range(len(PLANES)) if cells[plane].any()]
+        scale = 255 / np.log1p(most, dtype=np.float32) if most else 0
+        buffers = [
+            np.ceil(np.log1p(cells[plane], dtype=np.float32) * scale).astype(np.uint8).tobytes() for plane in planes
+        ]
+        told |= {"width": width, "height": height, "planes": planes, "most": most, "without": without}
+        return told, buffers
+
+    def _points(self, view: View, rows: Any) -> list[bytes]:
+        """Begin and length (ns, NaN where unknown), value, sectors and plane of each piece."""
+        pieces = self._pieces
+        begin = (pieces.begin_ns[rows] - self._begin_ns).astype(np.float64)
+        columns = (
+            begin,
+            pieces.took_ns[rows].astype(np.float64),
+            pieces.values(view.of)[rows].astype(np.float64),
+            pieces.sectors[rows],
+            pieces.plane[rows],
+        )
+        return [column.tobytes() for column in columns]
+
+    def _names(self, view: View) -> list[tuple[float, str]]:
+        """Names of files that stand where the view shows them, where it is of files."""
+        if view.of != "file":
+            return []
+        first, last = max(int(np.ceil(view.low)), 0), min(int(view.high), len(self._pieces.files))
+        step = max(-(-(last - first) // _NAMES), 1)
+        return [(number + 0.5, self._pieces.files.name(number)) for number in range(first, last, step)]
+
+    def _on_brush(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        ranges = [(int(first), int(last)) for first, last in message["ranges"]]
+        self._pieces.choose(message["dimension"], ranges)
+        return self._brushed(), []
+
+    def _on_box(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        self._pieces.choose_box(None if message["view"] is None else self._view(message["view"]))
+        return self._brushed(), []
+
+    def _on_clear(self, _: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        for name in self._pieces.chosen:
+            self._pieces.choose(name, [])
+        self._pieces.choose_box(None)
+        return self._brushed(), []
+
+    def _on_lists(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """What there is of each file, process and so on: in the box, or else in the time that is shown."""
+        view = self._pieces.box or self._view(message["view"])
+        opened = {(int(first), int(last)) for first, last in message["open"]}
+        lists = {
+            one.name: list(self._tree(view, opened) if one.name == "file" else self._list(one.name, view))
+            for one in self._pieces.dimensions.values()
+            if not one.absent
+        }
+        requests, nr_bytes = self._pieces.total(view)
+        chosen, chosen_bytes = self._pieces.total()
+        told = {
+            "lists": lists,
+            "shown": f"{requests:,} requests, {words.size(nr_bytes)}",
+            "selected": f"{chosen:,} requests, {words.size(chosen_bytes)}",
+            "is_brushed": bool(self._pieces.box or any(self._pieces.chosen.values())),
+        }
+        return told, []
+
+    def _list(self, name: str, view: View) -> Iterator[dict[str, Any]]:
+        one, counts = self._pieces.dimensions[name], self._pieces.counts(name, view)
+        kept = {first for first, _ in self._pieces.chosen.get(name, ())}
+        present = np.flatnonzero(counts.requests)
+        order = (
+            present
+            if name == "size"
+            else present[np.argsort(-counts.requests[present].astype(np.int64), kind="stable")]
+        )
+        codes = [*order[:LISTED].tolist(), *sorted(kept - {*order[:LISTED].tolist()})]
+        for code in codes:
+            yield _row(Entry(code, code + 1, one.labels[code], 0, False), counts, code)
+        if len(order) > LISTED:
+            yield {"more": len(order) - LISTED, "depth": 0}
+
+    def _tree(self, view: View, opened: set[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+        """The tree of files, with what lies in the directories that are open. Each level is counted by itself."""
+        files = self._pieces.files
+        weights = self._pieces.counts("file", view).requests
+        weights = np.concatenate([weights, np.zeros(len(files) - len(weights), np.uint32)])
+
+        def below(level: list[tuple[Entry | None, list[Entry], int]]) -> dict[Entry | None, list[dict[str, Any]]]:
+            """The rows of each directory of a level and of those below it."""
+            entries = [entry for _, found, _ in level for entry in found]
+            if not entries:
+                return {}
+            groups = np.full(len(files), NO_GROUP, np.uint32)
+            for number, entry in enumerate(entries):
+                groups[entry.first : entry.last] = number
+            counts = self._pieces.counts("file", view, groups)
+            numbers = {entry: number for number, entry in enumerate(entries)}
+            is_open = [entry for entry in entries if entry.is_directory and (entry.first, entry.last) in opened]
+            inner = below([(entry, *files.children(entry, weights, LISTED)) for entry in is_open])
+            rows: dict[Entry | None, list[dict[str, Any]]] = {}
+            for directory, found, more in level:
+                told = rows[directory] = []
+                for entry in sorted(found, key=lambda one: -int(counts.requests[numbers[one]])):
+                    told.append(_row(entry, counts, numbers[entry]) | {"is_open": entry in is_open})
+                    told += inner.get(entry, ())
+                if more:
+                    told.append({"more": more, "depth": found[0].depth})
+            return rows
+
+        yield from below([(None, *files.top(weights, LISTED))])[None]
+
+    def _on_story(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """The story of the piece in the middle of a small view, or of the `by`-th behind the piece `row`."""
+        row = self._pieces.nearest(self._view(message["view"])) if "view" in message else self._step(message)
+        if row is None:
+            return {"row": None}, []
+        at = self._piece_at(row)
+        mark = {
+            "row": row,
+            "begin_ns": int(self._pieces.begin_ns[row]) - self._begin_ns,
+            "values": {name: float(self._pieces.values(name)[row]) for name in self._pieces.axes},
+        }
+        sections = self._stories.tell(*at)
+        return {"mark": mark, "row": row, "sections": [section._asdict() for section in sections]}, []
+
+    def _step(self, message: Mapping[str, Any]) -> int | None:
+        """The next piece that no filter excludes, or the one before, seen from another one or from a time."""
+        start = message["row"]
+        if start is None:
+            time_ns = round(message["begin_ns"]) + self._begin_ns
+            start = int(np.searchsorted(self._pieces.begin_ns, time_ns)) - 1
+        return self._pieces.neighbour(start, int(message["by"]))
+
+    def _piece_at(self, row: int) -> tuple[int, int]:
+        """Request and piece of a row."""
+        number = int(self._pieces.row[row])
+        found = shown(self._io).select("request_id", "piece").slice(number, 1).collect()
+        request_id, piece = found.row(0)
+        return int(request_id), int(piece)
+
+
+def _row(entry: Entry, counts: Counts, number: int) -> dict[str, Any]:
+    """A row of a list."""
+    requests, nr_bytes = int(counts.requests[number]), int(counts.bytes[number])
+    return {
+        "first": entry.first,
+        "last": entry.last,
+        "name": entry.name,
+        "depth": entry.depth,
+        "is_directory": entry.is_directory,
+        "requests": requests,
+        "size": words.size(nr_bytes),
+    }

@@ -1,0 +1,115 @@
+"""Files as a tree in which a directory is a range of numbers: those of what lies below it follow each other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis.markup import visible
+
+NO_FILE = 0
+"""The number of all pieces of which no file is known."""
+
+
+class Entry(NamedTuple):
+    """A file, or a directory of those with numbers ``[first, last)``: its name, and how deep in the tree it lies."""
+
+    first: int
+    last: int
+    name: str
+    depth: int
+    is_directory: bool
+
+
+class Files:
+    """The files of table io, numbered: 0 is none, then come inodes without a known path, then paths in order.
+
+    `numbers` has the number of each of its rows.
+    """
+
+    def __init__(self, io: pl.LazyFrame) -> None:
+        known = io.select("dev", "ino", "path")
+        paths = known.select(pl.col("path").drop_nulls().unique()).collect()["path"]
+        # A directory's name ends where others go on, so that no file stands between those of a directory.
+        self._paths = paths.gather(paths.str.replace_all("/", "\0", literal=True).arg_sort())
+        is_unnamed = pl.col("path").is_null() & pl.col("ino").is_not_null()
+        unnamed = known.filter(is_unnamed).select("dev", "ino").unique().sort("dev", "ino").collect()
+        self._unnamed = unnamed.with_row_index("number", offset=1).with_columns(path=pl.lit(None, pl.String))
+        path_number = pl.col("path").cast(pl.Enum(self._paths)).to_physical() + 1 + unnamed.height
+        numbers = known.select("dev", pl.when(is_unnamed).then("ino").alias("ino"), path=path_number)
+        if unnamed.height:
+            numbers = numbers.join(
+                self._unnamed.lazy().select("dev", "ino", "number"), on=["dev", "ino"], how="left",
+                maintain_order="left",
+            )  # fmt: skip
+            numbers = numbers.select(path=pl.coalesce("path", "number"))
+        self.numbers: npt.NDArray[np.uint32] = (
+            numbers.select(pl.col("path").fill_null(NO_FILE).cast(pl.UInt32)).collect()["path"].to_numpy()
+        )
+
+    def __len__(self) -> int:
+        return self._first_path + len(self._paths)
+
+    @property
+    def _first_path(self) -> int:
+        return 1 + self._unnamed.height
+
+    def name(self, number: int) -> str:
+        """The file's path, or what stands for it."""
+        if number == NO_FILE:
+            return "no file known"
+        if number < self._first_path:
+            return f"inode {self._unnamed['ino'][number - 1]}"
+        return visible(self._paths[number - self._first_path])
+
+    def top(self, weights: npt.NDArray[np.uint32], most: int) -> tuple[list[Entry], int]:
+        """What stands at the root of the tree, as `children` gives it."""
+        entries = [Entry(NO_FILE, NO_FILE + 1, self.name(NO_FILE), 0, False)]
+        if self._unnamed.height:
+            entries.append(Entry(1, self._first_path, "inodes without a known path", 0, True))
+        below, more = self._below(self._first_path, len(self), [], 0, weights, most)
+        return [*entries, *below], more
+
+    def children(self, directory: Entry, weights: npt.NDArray[np.uint32], most: int) -> tuple[list[Entry], int]:
+        """What lies in a directory of this tree, the `most` entries with most weight, and how many others there are.
+
+        `weights` has one for each number of a file.
+        """
+        first, last, depth = directory.first, directory.last, directory.depth + 1
+        if last > self._first_path:
+            return self._below(first, last, self._common(first, last), depth, weights, most)
+        heaviest = np.sort(first + np.argsort(-weights[first:last].astype(np.int64), kind="stable")[:most])
+        return [Entry(at, at + 1, self.name(at), depth, False) for at in heaviest.tolist()], max(last - first - most, 0)
+
+    def _parts(self, number: int) -> list[str]:
+        return str(self._paths[number - self._first_path]).split("/")
+
+    def _common(self, first: int, last: int) -> list[str]:
+        """The parts of the path that the files with these numbers share: in order, those of the first and the last."""
+        one, other = self._parts(first), self._parts(last - 1)
+        same = next(
+            (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        )
+        return one[:same]
+
+    def _below(
+        self, first: int, last: int, above: list[str], depth: int, weights: npt.NDArray[np.uint32], most: int
+    ) -> tuple[list[Entry], int]:
+        """The entries of a directory with the path `above`; one that only holds another one is shown with it."""
+        if first == last:
+            return [], 0
+        paths = self._paths.slice(first - self._first_path, last - first)
+        runs = paths.str.split("/").list.get(len(above), null_on_oob=True).rle()
+        lengths = runs.struct.field("len").to_numpy().astype(np.int64)
+        begins = first + np.cumsum(lengths) - lengths
+        weight = np.add.reduceat(weights[first:last].astype(np.int64), begins - first)
+        entries = []
+        for at in np.sort(np.argsort(-weight, kind="stable")[:most]):
+            begin, end = int(begins[at]), int(begins[at] + lengths[at])
+            name, is_directory = visible("/".join(self._common(begin, end)[len(above) :])), end > begin + 1
+            shown = f"{name}/" if is_directory else name or "(the directory itself)"
+            entries.append(Entry(begin, end, shown, depth, is_directory))
+        return entries, len(lengths) - len(entries)

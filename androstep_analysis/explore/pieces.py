@@ -1,0 +1,357 @@
+"""The pieces of a capture in order of time, in columns so narrow that five million are looked through at once."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis import measures, native, schema, units
+from androstep_analysis.explore import words
+from androstep_analysis.explore.files import Files
+from androstep_analysis.markup import visible
+
+Column = npt.NDArray[Any]
+
+PLANES: Final = ("read", "write", "other")
+"""What is told apart in a picture."""
+
+NEAREST: Final = 1 << 16
+"""Among so many pieces the nearest one is looked for."""
+
+NO_GROUP: Final = np.iinfo(np.uint32).max
+"""The group of codes that are in none."""
+
+_TYPES: Final = {np.dtype(name): number for number, name in enumerate(("u1", "u2", "u4", "i8", "f4"))}
+"""Numbers of types of columns in native/explore/pieces.c."""
+
+
+class _CPieces(ctypes.Structure):
+    """``struct pieces`` of native/explore/pieces.c."""
+
+    _fields_ = (
+        ("rows", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("begin_ns", "took_ns", "request", "sectors", "plane", "excluded")),
+    )
+
+
+class _CView(ctypes.Structure):
+    """``struct view`` of native/explore/pieces.c."""
+
+    _fields_ = (
+        ("begin_ns", ctypes.c_int64),
+        ("end_ns", ctypes.c_int64),
+        ("low", ctypes.c_double),
+        ("high", ctypes.c_double),
+        ("values", ctypes.c_void_p),
+        ("type", ctypes.c_uint32),
+        ("by", ctypes.c_uint8),
+    )
+
+
+class View(NamedTuple):
+    """A rectangle: from one time to another (ns), and of column `of` from one value to another (`Pieces.axes`)."""
+
+    of: str
+    begin_ns: int
+    end_ns: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A property by which pieces are filtered: the code of each piece, and what each code means (none for files).
+
+    `absent` says why there is nothing to choose from, where that is so.
+    """
+
+    name: str
+    codes: Column
+    labels: Sequence[str]
+    absent: str = ""
+
+
+class Counts(NamedTuple):
+    """Requests and bytes of each code, or of each group of codes."""
+
+    requests: npt.NDArray[np.uint32]
+    bytes: npt.NDArray[np.uint64]
+
+
+class Device(NamedTuple):
+    """A device whose sectors begin at `base` on the axis of places."""
+
+    name: str
+    base: int
+    end: int
+
+
+def shown(io: pl.LazyFrame) -> pl.LazyFrame:
+    """The rows of table `io` that an explorer shows: those that every measure counts, but for any without a time."""
+    return measures.counted(io).filter(measures.order_ns().is_not_null())
+
+
+class Pieces:
+    """The pieces of table `io` that are `shown`, in order of time.
+
+    A piece begins at its request's issue, else queueing, else completion; what it took is from issue to completion.
+    `row` is its number among those `shown`, `axes` the columns that a view can be of with their range, `bits`
+    the bit of each filter: one for each of `dimensions`, and ``box``.
+    """
+
+    def __init__(self, io: pl.LazyFrame) -> None:
+        counted = shown(io)
+        # One column after the other, so that no two of them are there as wide as they are in the table.
+        request = _column(counted, pl.col("request_id").rank("dense").cast(pl.UInt32))
+        begin = _column(counted, measures.order_ns().min().over("request_id"))
+        self.row = np.lexsort((request, begin)).astype(np.uint32)
+        self.begin_ns = begin[self.row]
+        self.request = request[self.row]
+        del begin, request
+        took = pl.col("complete_ns") - pl.col("issue_ns")
+        self.took_ns = self._ordered(counted, pl.when(took >= 0).then(took).cast(pl.Float32).fill_null(np.nan))
+        self.sectors = self._ordered(counted, pl.col("nr_sectors").cast(pl.UInt32))
+        self.devices, place = _places(counted)
+        self.place = self._ordered(counted, place)
+        with np.errstate(divide="ignore"):
+            self.latency = np.log10(self.took_ns, where=self.took_ns > 0, out=np.full(len(self), np.nan, np.float32))
+        self.files = Files(counted)
+        self.dimensions = {one.name: one for one in self._dimensions(counted)}
+        self.bits = {name: 1 << number for number, name in enumerate((*self.dimensions, "box"))}
+        self.plane = np.minimum(self.dimensions["operation"].codes, len(PLANES) - 1)
+        self.excluded = np.zeros(len(self), np.uint8)
+        self.chosen: dict[str, list[tuple[int, int]]] = {}
+        self.box: View | None = None
+        self._longest_ns = int(np.nanmax(self.took_ns, initial=0))
+        self.axes = self._axes()
+        self._c = _CPieces(
+            len(self),
+            *(
+                column.ctypes.data
+                for column in (self.begin_ns, self.took_ns, self.request, self.sectors, self.plane, self.excluded)
+            ),
+        )
+        self._library = _library()
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def nr_bytes(self) -> int:
+        """Bytes of memory that all columns take."""
+        shared = (self.row, self.begin_ns, self.request, self.took_ns, self.sectors, self.place, self.latency)
+        codes = (one.codes for one in self.dimensions.values())
+        return sum(column.nbytes for column in (*shared, self.plane, self.excluded, *codes))
+
+    # -- what they are made of -----------------------------------------------------------------------------------------
+
+    def _ordered(self, io: pl.LazyFrame, value: pl.Expr) -> Column:
+        return _column(io, value)[self.row]
+
+    def _dimensions(self, io: pl.LazyFrame) -> Iterable[Dimension]:
+        absent = "" if len(self.files) > 1 else "Files: no event and no image tells of which file these blocks are."
+        yield Dimension("file", _narrow(self.files.numbers, len(self.files))[self.row], (), absent)
+        yield self._named(io, "app", ["owner_package"], "Apps: no owner's Android package is known.")
+        yield self._named(io, "process", ["owner_comm", "owner_pid"], "Processes: no owner of any piece is known.")
+        for name, column in (("block type", "block_type"), ("operation", "op")):
+            kinds = schema.table("io").column(column).values
+            codes = self._ordered(io, pl.col(column).to_physical().cast(pl.UInt8).fill_null(len(kinds)))
+            is_untold = name == "block type" and not np.isin(codes, _codes(kinds, ("unknown",)), invert=True).any()
+            absent = "Block types: nothing tells what these blocks hold." if is_untold else ""
+            yield Dimension(name, codes, (*(word.replace("_", " ") for word in kinds), "no blocks"), absent)
+        size = (pl.col("nr_sectors").sum().over("request_id") - 1).cast(pl.Float64)
+        power = pl.when(size < 0).then(0).when(size < 1).then(1).otherwise(size.log(2).floor() + 2)
+        sizes = self._ordered(io, power.cast(pl.UInt8))
+        labels = [words.size(units.SECTOR_BYTES << power) for power in range(max(int(sizes.max(initial=0)), 1))]
+        yield Dimension("size", sizes, ("no data", *(f"≤ {label}" for label in labels)))
+
+    def _named(self, io: pl.LazyFrame, name: str, columns: list[str], absent: str) -> Dimension:
+        """A dimension of what rows have in `columns`; code 0 is nothing."""
+        is_known = pl.any_horizontal(pl.col(columns).is_not_null())
+        found = io.select(columns).filter(is_known).unique().sort(columns, nulls_last=True).collect()
+        found = found.with_row_index("code", offset=1)
+        if found.is_empty():
+            return Dimension(name, np.zeros(len(self), np.uint8), ("unknown",), absent)
+        codes = io.select(columns).join(found.lazy(), on=columns, how="left", nulls_equal=True, maintain_order="left")
+        numbers = _narrow(_column(codes, pl.col("code").fill_null(0)), found.height + 1)[self.row]
+        return Dimension(name, numbers, ("unknown", *(_called(*row) for row in found.select(columns).iter_rows())))
+
+    def _axes(self) -> dict[str, tuple[float, float]]:
+        """Columns that a picture can be of, and from where to where they go."""
+        axes = {}
+        if self.devices:
+            axes["sector"] = (float(self.devices[0].base), float(self.devices[-1].end))
+        if not self.dimensions["file"].absent:
+            axes["file"] = (0.0, float(len(self.files)))
+        if np.isfinite(self.latency).any():
+            axes["latency"] = (float(np.floor(np.nanmin(self.latency))), float(np.ceil(np.nanmax(self.latency) + 0.01)))
+        return axes
+
+    def values(self, of: str) -> Column:
+        """The column that an axis is of."""
+        return {"sector": self.place, "latency": self.latency, "file": self.dimensions["file"].codes}[of]
+
+    # -- what is chosen ------------------------------------------------------------------------------------------------
+
+    def choose(self, name: str, ranges: Collection[tuple[int, int]]) -> None:
+        """Keep only pieces with codes of dimension `name` in one of the `ranges` (begin, end); of none, all."""
+        codes = self.dimensions[name].codes
+        self.chosen[name] = sorted(ranges)
+        is_out = np.full(int(codes.max(initial=0)) + 1, bool(ranges))
+        for first, last in ranges:
+            is_out[first:last] = False
+        self._exclude(self.bits[name], is_out[codes])
+
+    def choose_box(self, box: View | None) -> None:
+        """Keep only pieces that begin in the box."""
+        self.box = box
+        if box is None:
+            self._exclude(self.bits["box"], np.zeros(len(self), bool))
+            return
+        first, last = self._within(box)
+        values = self.values(box.of)[first:last]
+        is_out = np.ones(len(self), bool)
+        is_out[first:last] = ~((values >= box.low) & (values < box.high))
+        self._exclude(self.bits["box"], is_out)
+
+    def _exclude(self, bit: int, is_out: npt.NDArray[np.bool_]) -> None:
+        self.excluded &= np.uint8(0xFF ^ bit)
+        np.bitwise_or(self.excluded, np.uint8(bit), out=self.excluded, where=is_out)
+
+    @property
+    def selected(self) -> pl.Series:
+        """For each row that is `shown` whether no filter excludes it."""
+        is_chosen = np.zeros(len(self), bool)
+        is_chosen[self.row] = self.excluded == 0
+        return pl.Series("selected", is_chosen)
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def _within(self, view: View) -> tuple[int, int]:
+        first, last = np.searchsorted(self.begin_ns, [view.begin_ns, view.end_ns])
+        return int(first), int(last)
+
+    def _seen(self, view: View, without: str | None) -> Any:
+        """The view for C, by all filters but one."""
+        values = self.values(view.of)
+        by = 0xFF if without is None else 0xFF ^ self.bits[without]
+        place = view.begin_ns, view.end_ns, view.low, view.high
+        return ctypes.byref(_CView(*place, values.ctypes.data, _TYPES[values.dtype], by))
+
+    def cells(self, view: View, width: int, height: int) -> tuple[npt.NDArray[np.uint32], int]:
+        """How many pieces fall into each cell of a picture, and how many of its time have no value.
+
+        Shape (planes, height, width), from the lowest value on. The box excludes nothing here: it is drawn.
+        """
+        cells = np.zeros((len(PLANES), height, width), np.uint32)
+        first, last = self._within(view)
+        seen = self._seen(view, "box")
+        without = self._library.pieces_cells(ctypes.byref(self._c), seen, first, last, width, height, cells.ctypes.data)
+        return cells, int(without)
+
+    def rows(self, view: View, most: int) -> tuple[npt.NDArray[np.uint32], bool]:
+        """At most `most` pieces that are under way in the view, whatever the box, and whether they are all of them."""
+        first = int(np.searchsorted(self.begin_ns, view.begin_ns - self._longest_ns))
+        rows = np.empty(most, np.uint32)
+        seen, last = self._seen(view, "box"), self._within(view)[1]
+        count = self._library.pieces_rows(ctypes.byref(self._c), seen, first, last, rows.ctypes.data, most)
+        return rows[:count], count <= most
+
+    def nearest(self, view: View) -> int | None:
+        """The piece nearest to the middle of the view, of those in it."""
+        found, is_all = self.rows(view, NEAREST)
+        while not is_all and view.end_ns - view.begin_ns > 8:  # look at the inner half
+            across, up = (view.end_ns - view.begin_ns) // 4, (view.high - view.low) / 4
+            view = View(view.of, view.begin_ns + across, view.end_ns - across, view.low + up, view.high - up)
+            found, is_all = self.rows(view, NEAREST)
+        if not found.size:
+            return None
+        begin = self.begin_ns[found] - (view.begin_ns + view.end_ns) / 2
+        across_ns = begin + np.clip(-begin, 0, np.nan_to_num(self.took_ns[found]))  # 0 while it is under way
+        up_by = self.values(view.of)[found] - (view.low + view.high) / 2
+        distance = np.hypot(across_ns / (view.end_ns - view.begin_ns), up_by / (view.high - view.low))
+        return int(found[np.argmin(distance)])
+
+    def neighbour(self, row: int, by: int) -> int | None:
+        """The next row that no filter excludes, behind this one (`by` is 1) or before it (-1)."""
+        rest = self.excluded[row + 1 :] if by > 0 else self.excluded[: max(row, 0)][::-1]
+        is_in = rest == 0
+        at = int(is_in.argmax()) if is_in.size else 0
+        return (row + (at + 1) * by) if is_in.size and is_in[at] else None
+
+    def counts(self, name: str, view: View, groups: npt.NDArray[np.uint32] | None = None) -> Counts:
+        """What each code of a dimension has of what no other filter than its own excludes, within the view's time.
+
+        Of codes in groups, what each group has: `groups` has that of each code, `NO_GROUP` for none.
+        """
+        codes = self.dimensions[name].codes
+        size = (
+            int(codes.max(initial=0)) + 1
+            if groups is None
+            else int(groups.max(where=groups != NO_GROUP, initial=0)) + 1
+        )
+        return self._count(codes, size, 0xFF ^ self.bits[name], view, groups)
+
+    def total(self, view: View | None = None) -> tuple[int, int]:
+        """How many requests and bytes no filter excludes, within the view's time if one is given."""
+        counts = self._count(self.plane, len(PLANES), 0xFF, view, None)  # a request has one operation
+        return int(counts.requests.sum()), int(counts.bytes.sum())
+
+    def _count(
+        self, codes: Column, size: int, by: int, view: View | None, groups: npt.NDArray[np.uint32] | None
+    ) -> Counts:
+        first, last = (0, len(self)) if view is None else self._within(view)
+        latest = np.full(size, np.iinfo(np.uint32).max, np.uint32)
+        requests, sectors = np.zeros(size, np.uint32), np.zeros(size, np.uint64)
+        self._library.pieces_count(
+            ctypes.byref(self._c), codes.ctypes.data, _TYPES[codes.dtype],
+            None if groups is None else groups.ctypes.data, by, first, last,
+            latest.ctypes.data, requests.ctypes.data, sectors.ctypes.data,
+        )  # fmt: skip
+        return Counts(requests, sectors * np.uint64(units.SECTOR_BYTES))
+
+
+def _column(io: pl.LazyFrame, value: pl.Expr) -> Column:
+    return io.select(value.alias("value")).collect()["value"].to_numpy()
+
+
+def _narrow(codes: Column, count: int) -> Column:
+    """The codes in the narrowest type that holds `count` of them."""
+    return codes.astype(np.min_scalar_type(max(count - 1, 0)), copy=False)
+
+
+def _codes(words: Sequence[str], chosen: Collection[str]) -> list[int]:
+    """The codes of words of an enum, and of null."""
+    return [*(words.index(word) for word in chosen), len(words)]
+
+
+def _places(io: pl.LazyFrame) -> tuple[list[Device], pl.Expr]:
+    """The devices one after the other, and where a piece lies; -1 where it lies nowhere."""
+    end = (pl.col("sector") + pl.col("nr_sectors")).max()
+    ends = io.filter(pl.col("sector").is_not_null()).group_by("dev").agg(end=end).sort("dev").collect()
+    devices, base, place = [], 0, pl.lit(None, pl.Int64)
+    for dev, end_sector in ends.iter_rows():
+        devices.append(Device(units.format_dev(dev), base, base + end_sector))
+        place = pl.when(pl.col("dev") == dev).then(pl.col("sector") + base).otherwise(place)
+        base += end_sector
+    return devices, place.fill_null(-1)
+
+
+def _called(name: str | None, pid: int | None = None) -> str:
+    called = visible(name) if name else "a process without a known name"
+    return called if pid is None else f"{called} ({pid})"
+
+
+def _library() -> Any:
+    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
+    return native.declared(
+        ("pieces_cells", ctypes.c_uint64, (pointer, pointer, size, size, number, number, pointer)),
+        ("pieces_rows", size, (pointer, pointer, size, size, pointer, size)),
+        ("pieces_count", None, (pointer, pointer, number, pointer, ctypes.c_uint8, size, size, *[pointer] * 3)),
+    )

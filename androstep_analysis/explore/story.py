@@ -1,0 +1,254 @@
+"""The story of a piece: what the tables tell of its request, of whose it is, and of what was before it was queued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from androstep_analysis import units
+from androstep_analysis.explore.words import duration, size
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.extents import pagesize
+from androstep_analysis.link.owner import handles
+from androstep_analysis.losses import Losses
+from androstep_analysis.markup import visible
+
+_STEPS = ("queue", "insert", "issue", "complete")
+
+_VIA = {
+    "write_begin": "wrote to the page since it was last written out",
+    "dirty_folio": "made the page dirty since it was last written out",
+    "submitter": "submitted the request",
+    "handle": "had a handle of the journal's transaction",
+    "filesystem": "a thread of the filesystem's own; for whom is unknown",
+    "inferred": "inferred, not proven",
+    "unknown": "nothing proves one",
+}
+
+_TURNS = (*tracepoints.BIRTHS, *tracepoints.DELETIONS)
+_OF_FILES = (*tracepoints.PAGES, *_TURNS)
+
+_NAMED = 3
+"""Processes that are named; of more, it is told how many they are."""
+
+
+class Section(NamedTuple):
+    """A part of a story: a title, and lines of what is told and what is known of it."""
+
+    title: str
+    lines: list[tuple[str, str]]
+
+
+class Stories:
+    """Tells of single pieces, from the tables of a capture.
+
+    `page_bytes` is the size of a page of the kernel's, where it was reported, `begin_ns` the time that all others are
+    counted from, `lost` what the recording lost.
+    """
+
+    def __init__(self, tables: Mapping[str, pl.LazyFrame], page_bytes: int | None, begin_ns: int, lost: Losses) -> None:
+        self._requests, self._io = tables["requests"], tables["io"]
+        self._begin_ns, self._lost = begin_ns, lost
+        events = tables["fs_events"]
+        self._is_empty = events.head(1).collect().is_empty()
+        self._has_journal = bool(events.select((pl.col("event") == "jbd2_start_commit").any()).collect().item())
+        self._page_bytes = None if self._is_empty else pagesize.proven(page_bytes, events)
+        placed = tracepoints.on_filesystems(events, self._requests)
+        self._events = pagesize.counted(placed, self._page_bytes)
+
+    def tell(self, request_id: int, piece: int) -> list[Section]:
+        """The story of one piece of a request."""
+        request = self._requests.filter(pl.col("request_id") == request_id).collect().row(0, named=True)
+        pieces = self._io.filter(pl.col("request_id") == request_id).collect()
+        one = pieces.row(by_predicate=pl.col("piece") == piece, named=True)
+        asked_ns = next((one[name] for name in ("queue_ns", "issue_ns", "complete_ns") if one[name] is not None), None)
+        sections = [
+            Section(f"Request {request_id:,}", list(self._of_request(request))),
+            Section("Steps", list(self._steps(request))),
+            Section(f"Piece {piece + 1} of {pieces.height}", list(self._of_piece(one))),
+            Section("Who", list(_whose(request, one))),
+        ]
+        if one["op"] == "write" and asked_ns is not None:
+            sections.append(Section("Before it was queued", list(self._before(request, one, asked_ns))))
+            sections.append(Section("Journal", list(self._transaction(request, one, asked_ns))))
+        return sections
+
+    def _seconds(self, time_ns: int) -> str:
+        return f"{(time_ns - self._begin_ns) / 1e9:.6f} s"
+
+    def _at(self, time_ns: int) -> str:
+        return f"at {self._seconds(time_ns)}"
+
+    def _of_request(self, request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        yield "operation", f"{request['op'].replace('_', ' ')}{_flags(request)}"
+        yield "device", units.format_dev(request["dev"])
+        if request["sector"] is not None:
+            yield "place", f"sector {request['sector']:,}, {size(request['nr_sectors'] * units.SECTOR_BYTES)}"
+        error = request["error"]
+        if request["complete_ns"] is None:
+            yield "result", "unknown: its completion was not seen"
+        else:
+            yield "result", "done" if error == 0 else "unknown" if error is None else f"error {error}"
+
+    def _steps(self, request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """When it was where, and how long since the step before."""
+        before = None
+        for step in _STEPS:
+            time_ns = request[f"{step}_ns"]
+            if time_ns is None:
+                yield step, "unknown: no event" + (" (it may not have been inserted)" if step == "insert" else "")
+                continue
+            since = "" if before is None else f", {duration(time_ns - before[1])} after {before[0]}"
+            yield step, f"{self._at(time_ns)}{since}"
+            before = step, time_ns
+
+    def _of_piece(self, one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        kind = one["block_type"] or "no blocks"
+        yield "blocks", kind if one["subtype"] is None else f"{kind}, {one['subtype'].replace('_', ' ')}"
+        if one["block_type"] is not None:
+            yield "bytes", size(one["bytes"])
+            unnamed = "unknown" if one["ino"] is None else f"inode {one['ino']}, of unknown path"
+            yield "file", unnamed if one["path"] is None else f"{visible(one['path'])} (inode {one['ino']})"
+            if one["file_offset_bytes"] is not None:
+                yield "offset in it", f"{one['file_offset_bytes']:,} B"
+            yield "known from", (one["map_source"] or "nothing").replace("_", " ")
+
+    # -- before it was queued ------------------------------------------------------------------------------------------
+
+    def _before(self, request: Mapping[str, Any], one: Mapping[str, Any], asked_ns: int) -> Iterator[tuple[str, str]]:
+        """Who wrote what it carries, and when that became dirty: as far as events tell, since it was last written."""
+        if one["ino"] is None or one["file_offset_bytes"] is None:
+            yield "written by", "unknown: of which bytes of a file these blocks are is not known"
+            return
+        if self._is_empty:
+            yield "written by", "unknown: the recording has no events of a filesystem"
+            return
+        begin, end = one["file_offset_bytes"], one["file_offset_bytes"] + one["bytes"]
+        is_of_file = (pl.col("dev") == request["part_dev"]) & (pl.col("ino") == one["ino"])
+        told = self._events.filter(is_of_file, pl.col("ts_ns") <= asked_ns, pl.col("event").is_in(_OF_FILES)).collect()
+        out_ns = self._written_out(request, one, begin, end, asked_ns)
+        # Before that the number was another file's, or the file had no pages.
+        turned_ns = _latest(told.filter(pl.col("event").is_in(_TURNS)))
+        since_ns = max((time for time in (out_ns, turned_ns) if time is not None), default=None)
+        since = "" if since_ns is None or since_ns != out_ns else f" since it was written out {self._at(since_ns)}"
+        events = told.filter(pl.col("event").is_in(tracepoints.PAGES))
+        if since_ns is not None:
+            events = events.filter(pl.col("ts_ns") > since_ns)
+        if self._may_lack(since_ns, asked_ns, request["part_dev"]):
+            yield "lost", "events of the filesystem were lost meanwhile: what follows may not be all"
+        writes = events.filter(
+            pl.col("event").is_in(tracepoints.WRITES),
+            pl.col("offset_bytes") < end,
+            pl.col("offset_bytes") + pl.col("nr_bytes") > begin,
+        )
+        if writes.height:
+            last = self._at(int(writes["ts_ns"].to_numpy().max()))
+            yield "written by", f"{_names(writes)}: {writes.height:,} × write, the last {last}{since}"
+        else:
+            yield "written by", f"unknown: no event of a write to these bytes{since}"
+        yield from self._dirtied(events, begin, end, asked_ns, since)
+
+    def _may_lack(self, begin_ns: int | None, end_ns: int, dev: int) -> bool:
+        begin, end = (pl.Series([time], dtype=pl.Int64) for time in (begin_ns, end_ns))
+        return bool(self._lost.between(begin, end, pl.Series([dev], dtype=pl.UInt32), "fs_events").item())
+
+    def _written_out(
+        self, request: Mapping[str, Any], one: Mapping[str, Any], begin: int, end: int, asked_ns: int
+    ) -> int | None:
+        """When some of these bytes were last queued to be written before."""
+        is_same = (pl.col("dev") == one["dev"]) & (pl.col("ino") == one["ino"]) & (pl.col("op") == "write")
+        is_same &= (pl.col("file_offset_bytes") < end) & (pl.col("file_offset_bytes") + pl.col("bytes") > begin)
+        is_other = (pl.col("request_id") != request["request_id"]) & (pl.col("queue_ns") < asked_ns)
+        found: int | None = self._io.filter(is_same & is_other).select(pl.col("queue_ns").max()).collect().item()
+        return found
+
+    def _dirtied(
+        self, events: pl.DataFrame, begin: int, end: int, asked_ns: int, since: str
+    ) -> Iterator[tuple[str, str]]:
+        """When its pages became dirty. A folio of several pages is told by its first one."""
+        if self._page_bytes is None:
+            yield "became dirty", "unknown: how large the kernel's pages are is not known"
+            return
+        first, last = begin // self._page_bytes, (end - 1) // self._page_bytes
+        cached = events.filter(event=tracepoints.CACHED).select("page", "ts_ns", order="page_order").sort("ts_ns")
+        dirtied = events.filter(pl.col("event").is_in(tracepoints.DIRTIED), pl.col("page").is_not_null())
+        dirtied = dirtied.sort("ts_ns").join_asof(cached, on="ts_ns", by="page", check_sortedness=False)
+        length = 2 ** pl.coalesce("page_order", "order", pl.lit(0))
+        dirtied = dirtied.filter(pl.col("page") <= last, pl.col("page") + length > first)
+        if dirtied.is_empty():
+            yield "became dirty", f"unknown: no event of it{since}"
+            return
+        first_ns, last_ns = int(dirtied["ts_ns"].to_numpy().min()), int(dirtied["ts_ns"].to_numpy().max())
+        is_of_these = pl.col("page").is_between(first, last) & (pl.col("event") == tracepoints.UNCACHED)
+        if events.filter(is_of_these, pl.col("ts_ns") > last_ns).height:
+            yield "became dirty", f"unknown: its pages left the cache after they last became dirty{since}"
+            return
+        when = self._at(first_ns) + ("" if first_ns == last_ns else f" to {self._seconds(last_ns)}")
+        yield "became dirty", f"{when}, by {_names(dirtied)}"
+        yield "waited in the cache", f"{duration(asked_ns - first_ns)} until it was queued"
+
+    def _transaction(
+        self, request: Mapping[str, Any], one: Mapping[str, Any], asked_ns: int
+    ) -> Iterator[tuple[str, str]]:
+        """The transaction that a block of the journal is of; of others, which was being committed meanwhile."""
+        if not self._has_journal:
+            yield "transaction", "unknown: the recording has no events of a journal"
+            return
+        of_journal = ("jbd2_start_commit", "jbd2_end_commit", tracepoints.HANDLE)
+        is_here = (pl.col("dev") == request["part_dev"]) & pl.col("event").is_in(of_journal)
+        events = self._events.filter(is_here).collect()
+        running = handles.commits(events).filter(
+            pl.col("start_ns") <= asked_ns, (pl.col("end_ns") >= asked_ns).fill_null(True)
+        )
+        is_journal = one["block_type"] == "journal"
+        if running.is_empty():
+            told = "unknown: no commit of the filesystem's journal" if is_journal else "none"
+            yield ("transaction" if is_journal else "being committed meanwhile"), f"{told} was under way"
+            return
+        commit = running.row(-1, named=True)
+        end = "end not seen" if commit["end_ns"] is None else f"to {self._seconds(commit['end_ns'])}"
+        number = f"transaction {commit['transaction']:,}, {self._at(commit['start_ns'])} {end}"
+        yield ("transaction" if is_journal else "being committed meanwhile"), number
+        changes = events.filter(
+            pl.col("event") == tracepoints.HANDLE,
+            pl.col("transaction") == commit["transaction"],
+            pl.col("nr_blocks") > 0,
+        )
+        yield "changed in it by", _names(changes) if changes.height else "unknown: no event of its handles"
+
+
+def _whose(request: Mapping[str, Any], one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    submitter = _process(request["submit_comm"], request["submit_pid"] or request["submit_tid"])
+    yield "submitted by", submitter or "unknown"
+    owner = _process(one["owner_comm"], one["owner_pid"])
+    yield "owner", f"{owner or 'unknown'}: {_VIA[one['owner_via']]}"
+    if one["owner_package"] is not None:
+        yield "app", visible(one["owner_package"])
+    if one["owner_count"] is not None and one["owner_count"] > 1:
+        yield "shared by", f"{one['owner_count']} processes, of which this is the last"
+
+
+def _latest(events: pl.DataFrame) -> int | None:
+    return int(events["ts_ns"].to_numpy().max()) if events.height else None
+
+
+def _names(events: pl.DataFrame) -> str:
+    """The processes of the events, the latest first."""
+    rows = events.sort("ts_ns", descending=True).select("comm", pl.coalesce("pid", "tid")).unique(maintain_order=True)
+    named = [_process(*row) or "a thread without a known name" for row in rows.head(_NAMED).iter_rows()]
+    more = rows.height - len(named)
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+
+
+def _process(comm: str | None, number: int | None) -> str:
+    if comm is None:
+        return "" if number is None else f"process {number}"
+    return visible(comm) if number is None else f"{visible(comm)} ({number})"
+
+
+def _flags(request: Mapping[str, Any]) -> str:
+    names = ("sync", "meta", "fua", "preflush", "readahead", "prio", "swap")
+    flags = [name for name in names if request[name]]
+    return f" ({', '.join(flags)})" if flags else ""

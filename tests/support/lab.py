@@ -1,0 +1,97 @@
+"""JupyterLab with a notebook of one cell, and a browser that runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from support.needs import needs
+
+CHROMIUM = shutil.which("chromium")
+PATIENCE_S = 180
+"""How long anything may take on a machine that is busy with other tests."""
+
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
+
+@contextmanager
+def lab(home: Path, cell: str) -> Iterator[str]:
+    """Address of a JupyterLab in `home` with a notebook of this cell; it and its kernels are gone afterwards."""
+    root = home / "lab"
+    root.mkdir()
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)], metadata=kernel)
+    nbformat.write(notebook, root / "one.ipynb")
+    homes = {name: str(home / name) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
+    server = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
+            *("--ServerApp.port=0", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"),
+            *("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
+        ],
+        env={**os.environ, **homes, "HOME": str(home), "MPLBACKEND": "agg"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield _address(server, Path(homes["JUPYTER_RUNTIME_DIR"]))
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(PATIENCE_S)
+        finally:
+            if server.poll() is None:
+                os.killpg(server.pid, signal.SIGKILL)
+
+
+def _address(server: subprocess.Popen[bytes], runtime: Path) -> str:
+    """Where the server says that it listens, once it does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline and server.poll() is None:
+        for path in runtime.glob("jpserver-*.json"):
+            try:
+                told = json.loads(path.read_text())
+            except ValueError:  # being written
+                continue
+            return f"{told['url']}lab/tree/one.ipynb?token={told['token']}"
+        time.sleep(0.2)
+    raise AssertionError("JupyterLab did not start")
+
+
+@contextmanager
+@needs("browser")
+def browser_page() -> Iterator[Page]:
+    """A page of a browser without a window."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        page = browser.new_page(viewport={"width": 1280, "height": 1400})
+        page.set_default_timeout(PATIENCE_S * 1000)
+        expect.set_options(timeout=PATIENCE_S * 1000)
+        yield page
+        browser.close()
+
+
+def run_cell(page: Page, address: str) -> None:
+    """Opens the notebook and runs its first cell."""
+    page.goto(address)
+    # On a busy machine JupyterLab may not know its kernels in time, and asks for one.
+    page.add_locator_handler(page.get_by_role("button", name="Select Kernel"), lambda button: button.click())
+    cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content").first
+    cell.click()
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+    cell.press("Shift+Enter")
