@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LEADERS: Final = 5
 """Names of a list of who moved most."""
 
-_NAME: Final = 44
+_NAME: Final = 30
 """Characters of a name in such a list: of a path, the end tells most (`text.elide`)."""
 
 _MINUTES: Final = 5
