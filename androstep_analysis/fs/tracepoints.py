@@ -18,7 +18,7 @@ import polars as pl
 from androstep_analysis import schema, units
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
-from androstep_analysis.ingest.spool import batches
+from androstep_analysis.ingest.spool import batches, on_disk
 
 WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
@@ -71,7 +71,7 @@ OF_NUMBERS = ("event", "dev", "ino", "nlink", "error")
 _OF_LIVES = ("ts_ns", *OF_NUMBERS, "incarnation", "parent", "mode", "fs_type")
 """What events tell of the lives of inodes, beside whether they have a name."""
 _OF_EXTENTS = (
-    *("ts_ns", "event", "dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "old_block", "status"),
+    *("ts_ns", "event", "dev", "ino", "tid", "incarnation", "file_block", "block", "nr_blocks", "old_block", "status"),
     "error",
 )
 """What events tell of blocks."""
@@ -104,8 +104,19 @@ def on_filesystems(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> pl.LazyFr
         is_told = (told_ino == pl.col("ino")) & told_dev.is_in(devs)
         own = pl.lit(devs[0], pl.Int64) if len(devs) == 1 else pl.when(is_told).then(told_dev)
         placed = pl.when(is_dirtying & (dev == disk)).then(own).otherwise(placed)
-    known = fs_events.with_columns(dev=placed.cast(pl.UInt32))
+    is_told_before = any(len(devs) > 1 for devs in parts["parts"])
+    placed = placed.cast(pl.UInt32)
+    known = on_disk(_following(fs_events, placed)) if is_told_before else fs_events.with_columns(dev=placed)
     return _on_only_filesystem(known.filter(~is_dirtying | dev.is_not_null()))
+
+
+def _following(fs_events: pl.LazyFrame, dev: pl.Expr) -> Iterator[pl.DataFrame]:
+    """The events with this `dev`, which follows from what their thread told before, in parts and in order."""
+    told = fs_events.head(0).collect()
+    for events in batches(fs_events, _BATCH):
+        rows = pl.concat([told, events])
+        yield rows.with_columns(dev=dev)[told.height :]
+        told = rows.filter(~pl.col("event").is_in(DIRTIED)).unique("tid", keep="last", maintain_order=True)
 
 
 def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:

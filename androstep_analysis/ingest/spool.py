@@ -9,16 +9,17 @@ Tables that begin with another number than a time, as requests do, are made in t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +116,34 @@ def spans(table: pl.LazyFrame, rows: int, order: str = "ts_ns") -> list[pl.Expr]
 def batches(table: pl.LazyFrame, rows: int) -> Iterator[pl.DataFrame]:
     """The rows of a table that is in order of `ts_ns`, in order, some `rows` at once (`spans`); one batch at least."""
     return (table.filter(part).collect() for part in spans(table, rows))
+
+
+ON_DISK_ROWS = 1 << 18
+"""Rows of a file of `on_disk` at least, but for the last one."""
+
+
+def on_disk(parts: Iterable[pl.DataFrame]) -> pl.LazyFrame:
+    """The rows of the parts (one at least), in order, in files that go away with the last LazyFrame that reads them.
+
+    Few rows stay in memory.
+    """
+    files: list[IO[bytes]] = []
+    with contextlib.ExitStack() as stack:
+        waiting: list[pl.DataFrame] = []
+        for part in parts:
+            waiting.append(part)
+            if sum(rows.height for rows in waiting) >= ON_DISK_ROWS:
+                files.append(stack.enter_context(tempfile.TemporaryFile()))
+                pl.concat(waiting).write_parquet(files[-1], compression="zstd", compression_level=1)
+                waiting = [part.clear()]
+        rest = pl.concat(waiting)
+        if not files:
+            return rest.lazy()
+        files.append(stack.enter_context(tempfile.TemporaryFile()))
+        rest.write_parquet(files[-1])
+        for file in files:
+            file.seek(0)
+        return pl.scan_parquet(files)  # has them open for itself
 
 
 class _Writer:

@@ -12,7 +12,7 @@ from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest import clock
-from androstep_analysis.ingest.spool import Spool, batches
+from androstep_analysis.ingest.spool import Spool, batches, on_disk
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import evidence, extents, owner
 from androstep_analysis.link.evidence import consistency, filetype
@@ -21,7 +21,7 @@ from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import blocksize, pagesize
 from androstep_analysis.link.owner import handles
 from androstep_analysis.link.requests import Requests, rwbs
-from androstep_analysis.link.shelf import Shelf, on_disk
+from androstep_analysis.link.shelf import Shelf
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
 
@@ -56,8 +56,7 @@ def tables(
     taken from the images and listings, whatever `sources` says; else the events may prove them
     (`tracepoints.filesystems`, `blocksize`).
 
-    In memory are the filesystem's events but for those about pages, and what they prove; of pages what is known of
-    those that were in the cache at one time.
+    In memory is what the filesystem's events prove; of pages what is known of those that were in the cache at one time.
     """
     recorded = staging.recorded or frozenset()
     all_events = tracepoints.on_filesystems(staging.fs_events, linked.requests)

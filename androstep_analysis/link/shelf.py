@@ -1,45 +1,15 @@
-"""Where rows wait on disk between two passes over a recording: in numbered parts, or as one table."""
+"""Where rows wait on disk between two passes over a recording, in numbered parts."""
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
 
 import polars as pl
 
 from androstep_analysis.scratch import Scratch
-
-_ROWS = 1 << 18
-"""Rows of a file of `on_disk` at least, but for the last one."""
-
-
-def on_disk(parts: Iterable[pl.DataFrame]) -> pl.LazyFrame:
-    """The rows of the parts (one at least), in order, in files that go away with the last LazyFrame that reads them.
-
-    Few rows stay in memory.
-    """
-    files: list[IO[bytes]] = []
-    with contextlib.ExitStack() as stack:
-        waiting: list[pl.DataFrame] = []
-        for part in parts:
-            waiting.append(part)
-            if sum(rows.height for rows in waiting) >= _ROWS:
-                files.append(stack.enter_context(tempfile.TemporaryFile()))
-                pl.concat(waiting).write_parquet(files[-1], compression="zstd", compression_level=1)
-                waiting = [part.clear()]
-        rest = pl.concat(waiting)
-        if not files:
-            return rest.lazy()
-        files.append(stack.enter_context(tempfile.TemporaryFile()))
-        rest.write_parquet(files[-1])
-        for file in files:
-            file.seek(0)
-        return pl.scan_parquet(files)  # has them open for itself
 
 
 class Shelf:

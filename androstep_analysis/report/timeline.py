@@ -48,12 +48,12 @@ def data(capture: Capture, device: int, waits: Sequence[tuple[int, int]]) -> Ele
     first = capture.first_ns
     span = clock.continued(capture.last_ns or first, capture.jumps) - first
     names: dict[str, int] = {}
-    is_of_device = pl.col("dev") == device
+    timed_there, pieces_there = (table.filter(pl.col("dev") == device) for table in (timed, pieces))
     told = {
         "span": span,
         "waits": [[clock.continued(time, capture.jumps) - first for time in wait] for wait in waits],
         "rate": _rate(timed, pieces, first, bin_length(0, span, BINS), names),
-        "requests": _requests(timed.filter(is_of_device), pieces.filter(is_of_device), first, names),
+        "requests": _requests(timed_there, pieces_there, first, names),
     }
     return island(told | {"names": list(names)}, "timeline")
 

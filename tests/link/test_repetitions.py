@@ -14,7 +14,8 @@ from support import built
 import androstep_analysis as androstep
 from androstep_analysis import link, schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link import owner, requests, shelf
+from androstep_analysis.ingest import spool
+from androstep_analysis.link import owner, requests
 from androstep_analysis.link.owner import handles
 
 TYPES = schema.table("fs_events").polars
@@ -91,7 +92,7 @@ def test_tables_are_the_same_in_windows_of_any_length(
     monkeypatch.setattr(requests, "WINDOW", rows)
     monkeypatch.setattr(owner, "BATCH", rows)
     monkeypatch.setattr(tracepoints, "_BATCH", rows)
-    monkeypatch.setattr(shelf, "_ROWS", rows)
+    monkeypatch.setattr(spool, "ON_DISK_ROWS", rows)
     monkeypatch.setattr(link, "_PART_SECTORS", rows)
     parts = androstep.open(tmp_path / "parts")
     for name, table in whole.tables.items():

@@ -307,8 +307,10 @@ DISK, FIRST_PART, SECOND_PART = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
     ],
     ids=["one", "one, and the table of partitions", "the whole disk", "several"],
 )
-def test_what_writeback_tells_of_a_disk_is_of_a_filesystem_on_it(parts, dirtied_on):
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
+def test_what_writeback_tells_of_a_disk_is_of_a_filesystem_on_it(monkeypatch, at_once, parts, dirtied_on):
     """Of several it is the one of whose inode the same thread spoke right before."""
+    monkeypatch.setattr(tracepoints, "_BATCH", at_once)
     dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK, "tid": 7}
     wrote = "ext4_da_write_begin", {"ino": 12, "dev": SECOND_PART, "offset_bytes": 0, "nr_bytes": 4096, "tid": 7}
     by_other = dirtied[0], dirtied[1] | {"tid": 8}

@@ -10,7 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from androstep_analysis import schema
-from androstep_analysis.link import shelf
+from androstep_analysis.ingest import spool
 
 pytestmark = pytest.mark.unit
 
@@ -23,9 +23,9 @@ def frame(times: range) -> pl.DataFrame:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_rows_come_back_in_order_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(shelf, "_ROWS", size)
+    monkeypatch.setattr(spool, "ON_DISK_ROWS", size)
     parts = [frame(range(first, first + length)) for first, length in ((0, 5), (5, 0), (5, 20), (25, 1))]
-    table = shelf.on_disk(iter(parts))
+    table = spool.on_disk(iter(parts))
     for _ in range(2):
         assert_frame_equal(table.collect(), pl.concat(parts))
         assert_frame_equal(
