@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from androstep_analysis import losses, population, unrecorded
+from androstep_analysis import losses, unrecorded
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells, requests, section
 from androstep_analysis.report.cells import Column
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 def elements(context: Context, *, of_requests: bool) -> list[Element]:
     """What is missing, and with `of_requests` how much of the I/O the report can speak of, in words."""
     capture = context.capture
-    counted = population.sentence(capture.population, capture.losses, capture.lost_events)
     said = [*capture.compared, *([unrecorded.in_words(capture.lacking)] if of_requests and capture.lacking else [])]
     compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in said]
     lost = [el("li", f"{loss.message} ({loss.count:,}{losses.hurts(loss, ', of ')})") for loss in capture.losses]
@@ -25,7 +24,7 @@ def elements(context: Context, *, of_requests: bool) -> list[Element]:
         lost.insert(
             0, el("li", f"The recorder lost {capture.lost_events:,} events: what they would have told is missing.")
         )
-    of_numbers = [el("p", counted), *_coverage(capture), *context.glossary.fold(("coverage", "counted"))]
+    of_numbers = [*_coverage(capture), *context.glossary.fold(("coverage", "counted"))]
     return [
         *(of_numbers if of_requests else []),
         *([el("ul", *compared)] if compared else []),

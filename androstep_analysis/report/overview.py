@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from androstep_analysis import population
 from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element, el
 from androstep_analysis.plot import text
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _LEADERS: Final = 5
 """Names of a list of who moved most."""
 
-_NAME: Final = 44
+_NAME: Final = 30
 """Characters of a name in such a list: of a path, the end tells most (`text.elide`)."""
 
 _MINUTES: Final = 5
@@ -127,16 +128,16 @@ def completeness(capture: Capture) -> list[Element]:
                     el("td", *missing, class_="number"),
                 )
             )
-    if not rows:
-        return []
     head = el("tr", *(el("th", title, scope="col") for title in ("Known, of the bytes", "Share", "Missing")))
+    table = el("table", el("thead", head), el("tbody", *rows), class_="complete", aria_label="How complete it is")
     lost = [text.elide(loss.message, _MESSAGE) for loss in capture.losses if loss.tables != ()]
     more = [f"{len(lost) - _LOSSES:,} more losses are listed."] if len(lost) > _LOSSES else []
     return [
         el(
             "div",
             el("h2", "How complete is it?"),
-            el("table", el("thead", head), el("tbody", *rows), class_="complete", aria_label="How complete it is"),
+            *([table] if rows else []),
+            el("p", population.sentence(capture.population, capture.losses, capture.lost_events)),
             *(el("p", line, class_="note") for line in [*lost[:_LOSSES], *more]),
             el("p", el("a", "What was lost or is unknown", href="#trust")),
         )

@@ -26,8 +26,8 @@ BINS: Final = 1000
 MOST_REQUESTS: Final = 15_000
 """As many requests are drawn one by one; of more, those of a cell together. A page of them is 1 MB."""
 
-_COLUMNS: Final = 300
-_ROWS: Final = 100
+_COLUMNS: Final = 200
+_ROWS: Final = 60
 """Cells of the time and of the places, where requests are too many."""
 
 _NAMED: Final = {"file": "path", "process": "owner_comm"}
