@@ -107,7 +107,7 @@ def _tails(latency: pl.DataFrame) -> Iterator[list[Part]]:
     """Operations of which a few requests took far longer than most, at the device."""
     of_device = latency.filter(pl.col("step").cast(pl.String) == "D2C")
     took = values(of_device, "latency", "op", "quantile")
-    number = dict(of_device.select(pl.col("op").cast(pl.String), "n").unique().iter_rows())
+    number = dict(of_device.select(pl.col("op").cast(pl.String), "n").unique(maintain_order=True).iter_rows())
     for op, count in number.items():
         middle, tail = (took.get((op, name), 0) for name in ("p50", "p99.9"))
         if middle and _is("tail", tail / middle, count):

@@ -84,7 +84,7 @@ def test_record_for_a_time_with_samples(
     assert captured.facts["workload"] == "nothing; reboot"
     assert captured.facts["device"] == PIXEL.properties["ro.product.model"]
     assert captured.about["rows"]["samples"]
-    assert "Counters" in capsys.readouterr().out
+    assert "readings of counters" in capsys.readouterr().out
 
 
 def test_recover_where_nothing_is_left(
@@ -99,7 +99,7 @@ def test_monitor(tmp_path: Path, fake: FakePhone, capsys: pytest.CaptureFixture[
     needs_probe("procmon")
     words = ["--hz", "20", "--time", "1", "-o", str(tmp_path / "capture")]
     assert cli.main(["monitor", "--on", fake.address, *words]) == 0
-    assert "Counters" in capsys.readouterr().out
+    assert "readings of counters" in capsys.readouterr().out
     assert androstep.open(tmp_path / "capture").about["rows"]["samples"]
 
 

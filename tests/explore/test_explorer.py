@@ -427,7 +427,7 @@ explorer
 
         all_of_it = drawn()
         status = explorer.get_by_role("status")
-        expect(status).to_contain_text("4,593 requests")
+        expect(status).to_contain_text(f"{capture.open(DEMO).requests.collect().height:,} requests")
         expect(explorer.get_by_text(visible(HOSTILE[0]), exact=True)).to_be_visible()
 
         # As in Perfetto: w and s, a and d, and the wheel; JupyterLab takes none of these keys.
