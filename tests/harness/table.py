@@ -37,11 +37,10 @@ outside: the disk logs what it gets, and the content says of which file, place a
 
 Each cell is *right / inferred and right / inferred and wrong / unknown*, in percent of the sectors, with all evidence:
 the trace with its probes, the image before and the image after. Here are the writes; below are the reads, and what is
-known without an image. On this machine (ext2 to ext4 but for quota and
-casefold) there are no kprobes: names of deleted files are told by fanotify alone, elsewhere by probes. *Wrong facts*
-counts the sectors for which a wrong answer was given as a fact, with each of the {runs} combinations of evidence
-(`judge.RUNS`). *Open* are the blocks of which the truth itself is not known: zeros, content that several files had,
-compressed blocks.
+known without an image. On this machine (ext2 to ext4 but for quota and casefold) there are no kprobes: names of
+deleted files are told by fanotify alone, elsewhere by probes. *Wrong facts* counts the sectors for which a wrong
+answer was given as a fact, with each of the {runs} combinations of evidence (`judge.RUNS`). *Open* are the blocks of
+which the truth itself is not known: zeros, content that several files had, compressed blocks.
 
 """
 READS = """
