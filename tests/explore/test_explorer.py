@@ -396,11 +396,12 @@ from androstep_analysis.explore import Explorer
 capture = androstep.open({str(DEMO)!r})
 names = {list(HOSTILE)!r}
 hostile = "/hostile/" + pl.col("ino").replace_strict(dict(enumerate(names, 30)), default=None, return_dtype=pl.String)
-comm = pl.when(pl.col("owner_pid") == 21817).then(pl.lit(names[1])).otherwise("owner_comm")
+comm = pl.when(pl.col("owner_comm") == ".example.mail").then(pl.lit(names[1])).otherwise("owner_comm")
 io = capture.io.with_columns(path=pl.coalesce(hostile, "path"), owner_comm=comm)
 explorer = Explorer(capture.tables | {{"io": io}}, names[0], begin_ns=capture.first_ns)
 explorer
 """
+    mail = capture.open(DEMO).io.filter(owner_comm=".example.mail").select("owner_pid").unique().collect().item()
     with lab(tmp_path, made.strip()) as address, browser_page() as page:
         failures: list[str] = []
         page.on("pageerror", lambda error: failures.append(str(error)) if "explorer" in str(error.stack) else None)
@@ -473,7 +474,7 @@ explorer
         code.click()
         code.type("rows = explorer.selection; 'chosen', rows['request_id'].n_unique(), set(rows['owner_pid'])")
         code.press("Shift+Enter")
-        expect(page.get_by_text(f"('chosen', {selected[1].replace(',', '')}, {{21817}})")).to_be_visible()
+        expect(page.get_by_text(f"('chosen', {selected[1].replace(',', '')}, {{{mail}}})")).to_be_visible()
 
         # Names are text, in the tree too.
         canvas.press("Escape")

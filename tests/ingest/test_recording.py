@@ -112,7 +112,7 @@ def test_the_command_line_takes_a_recording(
 ) -> None:
     out = str(tmp_path / "capture")
     assert cli.main(["ingest", str(recorded[0]), "--extents", "tracepoint,fiemap", "-o", out]) == 0
-    assert cli.main(["summary", out]) == 0
+    assert cli.main(["summary", out, "--all"]) == 0
     assert "What the block types rest on" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
         cli.main(["ingest", str(recorded[0]), "--extents", "guess", "-o", out])
