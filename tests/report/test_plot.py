@@ -750,7 +750,7 @@ def empty() -> dict[str, Axes]:
 
 def test_an_empty_table_gives_axes_that_say_so() -> None:
     figures = empty()
-    assert set(figures) == set(plot.__all__) - {"save", "png", "style"}
+    assert set(figures) == set(plot.__all__) - {"save", "png", "svg", "style"}
     for name, ax in figures.items():
         assert [words.get_text() for words in ax.texts] == ["no data"], name
         assert plot.png(ax)
