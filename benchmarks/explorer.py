@@ -15,14 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from playwright.sync_api import Page
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from androstep_analysis import schema
 
-from playwright.sync_api import Page  # noqa: E402
-from support.lab import browser_page, lab, run_cell  # noqa: E402
-
-from androstep_analysis import schema  # noqa: E402
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from support.lab import browser_page, lab, run_cell
 
 FILES, PROCESSES, TURNS = 100_000, 300, 50
 

@@ -11,7 +11,7 @@ import io
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OWN = {"demo": ROOT / "datasets" / "demo", "benchmark": ROOT / "datasets" / "bench" / "ext4_disk" / "modes.rec.xz"}
 
 WIDE, NARROW, A4 = ({"width": width, "height": height} for width, height in ((1400, 900), (400, 800), (794, 1123)))
-VIEWS: dict[str, tuple[dict[str, Any], str]] = {
+VIEWS: dict[str, tuple[dict[str, Any], Literal["screen", "print"]]] = {
     "wide": ({"viewport": WIDE}, "screen"),
     "narrow": ({"viewport": NARROW}, "screen"),
     "dark": ({"viewport": WIDE, "color_scheme": "dark"}, "screen"),
@@ -54,7 +54,7 @@ def taken(browser: Browser, page: Path, view: str) -> bytes:
     context = browser.new_context(**options)
     opened = context.new_page()
     opened.goto(page.as_uri())
-    opened.emulate_media(media=media)  # type: ignore[arg-type]
+    opened.emulate_media(media=media)
     image = Image.open(io.BytesIO(opened.screenshot())).convert("RGB").quantize(256)
     context.close()
     file = io.BytesIO()
