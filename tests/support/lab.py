@@ -82,12 +82,17 @@ def browser_page() -> Iterator[Page]:
         page = browser.new_page(viewport={"width": 1280, "height": 1400})
         page.set_default_timeout(PATIENCE_S * 1000)
         expect.set_options(timeout=PATIENCE_S * 1000)
-        yield page
-        browser.close()
+        try:
+            yield page
+        except Exception as error:
+            error.add_note(f"The page shows: {page.locator('body').inner_text()[-2000:]}")
+            raise
+        finally:
+            browser.close()
 
 
 def run_cell(page: Page, address: str) -> None:
-    """Opens the notebook and runs its first cell."""
+    """Opens the notebook and runs its first cell, until it has an output."""
     page.goto(address)
     # On a busy machine JupyterLab may not know its kernels in time, and asks for one.
     page.add_locator_handler(page.get_by_role("button", name="Select Kernel"), lambda button: button.click())
@@ -95,3 +100,5 @@ def run_cell(page: Page, address: str) -> None:
     cell.click()
     page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
     cell.press("Shift+Enter")
+    # An assertion sends away also what JupyterLab asks only now, as waiting for a function of the page does not.
+    expect(page.locator(".jp-Notebook .jp-OutputArea-output").first).to_be_attached()
