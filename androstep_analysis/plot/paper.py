@@ -120,8 +120,11 @@ class PaperAxes(Axes):
     pyplot would do that by keeping a list of all figures of the session; this needs no such list.
     """
 
-    def _repr_png_(self) -> bytes:
-        return png(self)
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """The picture, and how large it is shown: its letters as large as those of the text around it."""
+        picture = png(self)
+        width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
+        return picture, {"width": width * 3 // 4, "height": height * 3 // 4}
 
 
 def style() -> AbstractContextManager[None]:
