@@ -12,8 +12,7 @@ import polars as pl
 
 from androstep_analysis import quantities, schema
 from androstep_analysis.markup import Element, el
-from androstep_analysis.measures.tables import Table, frame, lazy
-from androstep_analysis.plot.paper import MEASURES
+from androstep_analysis.measures.tables import MEASURES, Table, frame, lazy
 from androstep_analysis.terminal.rows import cell
 from androstep_analysis.terminal.text import table
 
