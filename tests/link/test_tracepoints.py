@@ -294,33 +294,41 @@ def test_at_each_place_and_time_the_latest_statement_holds(seed):
     assert got == {key: value for key, value in want.items() if value is not None}
 
 
-DISK, FIRST_PART, SECOND_PART = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
+DISK, FIRST_PART, SECOND_PART, MAPPED = 8 << 20, 8 << 20 | 2, 8 << 20 | 3, 253 << 20
 
 
 @pytest.mark.parametrize(
-    ("parts", "dirtied_on"),
+    ("parts", "dirtied_on", "sharing"),
     [
-        ([FIRST_PART], [FIRST_PART] * 4),
-        ([FIRST_PART, DISK], [FIRST_PART] * 4),
-        ([DISK], [DISK] * 4),
-        ([FIRST_PART, SECOND_PART], [SECOND_PART]),
+        ([FIRST_PART], [FIRST_PART, MAPPED], set()),
+        ([FIRST_PART, DISK], [FIRST_PART, MAPPED], set()),
+        ([DISK], [DISK, MAPPED], set()),
+        ([FIRST_PART, MAPPED], [FIRST_PART, MAPPED], set()),
+        ([FIRST_PART, SECOND_PART], [MAPPED], {FIRST_PART, SECOND_PART}),
     ],
-    ids=["one", "one, and the table of partitions", "the whole disk", "several"],
+    ids=["one", "one, and the table of partitions", "the whole disk", "one, and one of device-mapper", "several"],
 )
-@pytest.mark.parametrize("at_once", [1, 2, 1000])
-def test_what_writeback_tells_of_a_disk_is_of_a_filesystem_on_it(monkeypatch, at_once, parts, dirtied_on):
-    """Of several it is the one of whose inode the same thread spoke right before."""
-    monkeypatch.setattr(tracepoints, "_BATCH", at_once)
-    dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK, "tid": 7}
-    wrote = "ext4_da_write_begin", {"ino": 12, "dev": SECOND_PART, "offset_bytes": 0, "nr_bytes": 4096, "tid": 7}
-    by_other = dirtied[0], dirtied[1] | {"tid": 8}
-    of_other = wrote[0], wrote[1] | {"ino": 13}
-    events = fs_events(dirtied, wrote, dirtied, by_other, of_other, dirtied)
-    types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
-    requests = pl.DataFrame({"dev": [DISK] * len(parts), "part_dev": parts}, schema=types)
-    told = tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()
+def test_what_writeback_tells_of_a_disk_is_of_the_only_filesystem_on_it(parts, dirtied_on, sharing):
+    dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK}
+    wrote = "ext4_da_write_begin", {"ino": 12, "dev": parts[0], "offset_bytes": 0, "nr_bytes": 4096}
+    above = dirtied[0], dirtied[1] | {"dev": MAPPED}
+    events = fs_events(wrote, dirtied, above)
+    disks = tracepoints.on_disks(events.lazy(), requests_of(parts))
+    told = tracepoints.on_filesystems(events.lazy(), disks).collect()
     assert told.filter(pl.col("event") == dirtied[0])["dev"].to_list() == dirtied_on
-    assert told.filter(pl.col("event") == wrote[0])["dev"].to_list() == [SECOND_PART] * 2
+    assert told.filter(pl.col("event") == wrote[0])["dev"].to_list() == [parts[0]]
+    assert tracepoints.sharing(disks) == sharing
+
+
+def test_a_filesystem_that_has_events_and_no_requests_may_be_on_a_disk_of_partitions():
+    events = fs_events(*[("ext4_da_write_begin", {"ino": 12, "dev": dev}) for dev in (FIRST_PART, SECOND_PART)]).lazy()
+    assert tracepoints.sharing(tracepoints.on_disks(events, requests_of([FIRST_PART]))) == {FIRST_PART, SECOND_PART}
+    assert tracepoints.sharing(tracepoints.on_disks(events, requests_of([DISK]))) == set()
+
+
+def requests_of(parts):
+    types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
+    return pl.LazyFrame({"dev": [DISK] * len(parts), "part_dev": parts}, schema=types)
 
 
 # ------------------------------------------------------------------------------------------------------------ F2FS
@@ -422,14 +430,8 @@ def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_opened_
 def test_paths_at_reads_and_writes_are_of_the_only_filesystem_they_can_be_of():
     write = ("f2fs_datawrite_start", {"ino": 12, "name": "/a", "dev": None})
     other = ("f2fs_write_begin", {"ino": 12, "dev": DEV + 1})
-    requests = schema.empty("requests")
-    assert tracepoints.on_filesystems(fs_events(born(12), write).lazy(), requests.lazy()).collect()[
-        "dev"
-    ].to_list() == [DEV, DEV]
-    assert (
-        tracepoints.on_filesystems(fs_events(born(12), write, other).lazy(), requests.lazy()).collect()["dev"][1]
-        is None
-    )
+    assert tracepoints.on_filesystems(fs_events(born(12), write).lazy(), {}).collect()["dev"].to_list() == [DEV, DEV]
+    assert tracepoints.on_filesystems(fs_events(born(12), write, other).lazy(), {}).collect()["dev"][1] is None
 
 
 # ---------------------------------------------------------------------------------------------------------- owners
@@ -491,6 +493,26 @@ def direct(block, tid, ino=12):
 
 def dirty(page, tid, ino=12):
     return "writeback_dirty_folio", {"ino": ino, "page": page, "tid": tid}
+
+
+def test_a_store_into_the_same_number_on_another_filesystem_of_the_disk_is_nobody_s_write():
+    """What a thread writes on one and stores on the other in turn, as on a real disk; another stored on the first.
+
+    Stores through a memory map are no events here, and writeback tells only the disk and the number of the inode.
+    """
+    there = {"dev": SECOND_PART}
+    on_first = [(name, row | {"dev": FIRST_PART}) for name, row in (wrote(12, 0, 7), wrote(12, 0, 7))]
+    by_other, first, of_second = ((name, row | {"dev": DISK}) for name, row in (dirty(7, 8), dirty(0, 7), dirty(7, 7)))
+    events = fs_events(by_other, on_first[0], first, on_first[1], of_second, ("jbd2_start_commit", there))
+    disks = tracepoints.on_disks(events.lazy(), requests_of([FIRST_PART, SECOND_PART]))
+    placed = tracepoints.on_filesystems(events.lazy(), disks).collect()
+    out = pieces((8000, 12, 0, 1, 0), (9000, 12, 7, 1, 0)).with_columns(part_dev=pl.lit(FIRST_PART, pl.UInt32))
+    recorded = EVENTS.difference(tracepoints.STORES)
+    got = all_owned(
+        out, placed, schema.empty("tasks"), {FIRST_PART: 4096, SECOND_PART: 4096}, None, recorded,
+        page_bytes=4096, sharing=tracepoints.sharing(disks),
+    )  # fmt: skip
+    assert answer(got) == [(8000, 0, 1, "app7", None, "inferred"), (9000, 7, 1, None, 0, "unknown")]
 
 
 def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_has_no_place():
