@@ -525,6 +525,8 @@ def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_ha
     assert answer(got) == [(9000, 0, 1, "app2", None, "write_begin")]
     got = owned(pl.concat([lost, out]), events)
     assert answer(got) == [(1500, 7, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
+    of_inode = lost.with_columns(ino=pl.lit(4, pl.Int64))
+    assert answer(owned(pl.concat([of_inode, out]), events))[1] == (9000, 0, 1, "app2", None, "write_begin")
 
 
 NOBODY, APP1, APP2 = (None, 0, "unknown"), ("app1", 1, "write_begin"), ("app2", 1, "write_begin")

@@ -352,8 +352,12 @@ def _is_written() -> pl.Expr:
 
 
 def _unplaced(pieces: pl.DataFrame) -> pl.DataFrame:
-    """When data was written of which no event says where it belongs: dev and ts_ns, in order of time."""
-    is_placed = (pl.col("map_source") != "inferred").fill_null(False) & (pl.col("block_type") != "unknown")
+    """When data was written of which no event says where it belongs: dev and ts_ns, in order of time.
+
+    What is of an inode belongs there also where nothing says what that inode is, as of the files of F2FS' quotas.
+    """
+    is_placed = (pl.col("block_type") != "unknown") | pl.col("ino").is_not_null()
+    is_placed &= (pl.col("map_source") != "inferred").fill_null(False)
     may_be_data = (pl.col("op") == "write") & ~pl.col("meta").fill_null(False) & (pl.col("nr_sectors") > 0)
     rows = pieces.filter(may_be_data & ~is_placed.fill_null(False))
     return rows.select(dev="part_dev", ts_ns="time").drop_nulls().sort("ts_ns")
