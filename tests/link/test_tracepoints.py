@@ -46,6 +46,10 @@ LINES = {
     "iomap_dio_rw_begin:   dev 7:0 ino 0x9c size 0x0 offset 0x10000 length 0x2000 done_before 0x0 flags DIRECT": {
         "ino": 156, "offset_bytes": 0x10000, "nr_bytes": 0x2000,
     },
+    "iomap_dio_complete:   dev 7:0 ino 0x9c size 0x12000 offset 0x12000 flags DIRECT|WRITE aio 1 error 0 ret -5": {
+        "ino": 156, "offset_bytes": 0x12000, "nr_bytes": -5,
+    },
+    "iomap_dio_rw_queued:  dev 7:0 ino 0x9c size 0x0 offset 0x10000 length 0x2000": {"ino": 156},
 }  # fmt: skip
 
 

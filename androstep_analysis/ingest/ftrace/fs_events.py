@@ -66,6 +66,8 @@ FIELDS: dict[str, dict[str, str]] = {
     "writeback_dirty_folio": _DIRTY,
     "writeback_dirty_page": _DIRTY,
     "iomap_dio_rw_begin": {**_INODE, "offset_bytes": "pos", "nr_bytes": "count"},
+    "iomap_dio_complete": {**_INODE, "offset_bytes": "pos", "nr_bytes": "ret"},
+    "iomap_dio_rw_queued": _INODE,
     "jbd2_start_commit": _COMMIT,
     "jbd2_end_commit": _COMMIT,
     "jbd2_handle_stats": {"dev": "dev", "transaction": "tid", "nr_blocks": "dirtied_blocks"},

@@ -70,6 +70,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "dev {dev:device} ino 0x{ino:x} size 0x{w} offset 0x{offset_bytes:x} length 0x{nr_bytes:x}",
         _DIRECT,
     ),
+    "iomap_dio_complete": (
+        "dev {dev:device} ino 0x{ino:x} size 0x{w} offset 0x{offset_bytes:x} {*w}ret {nr_bytes:s}{end}",
+    ),
+    "iomap_dio_rw_queued": ("dev {dev:device} ino 0x{ino:x}",),
     "jbd2_start_commit": (_COMMIT,),
     "jbd2_end_commit": (_COMMIT,),
     "jbd2_handle_stats": ("dev {dev:device} tid {transaction} {*w}dirtied_blocks {nr_blocks:s}",),
