@@ -665,6 +665,20 @@ def test_what_was_dropped_is_not_written_out(then, said):
     assert answer(owned(pieces((9000, 12, 0, 1, 5)), events)) == [(9000, 0, 1, *said)]
 
 
+@pytest.mark.parametrize(
+    ("address", "vias"),
+    [(None, [(0, 8, "inferred")]), (7 * 4096 + 2050, [(0, 4, "inferred"), (4, 2, "dirty_folio"), (6, 2, "inferred")])],
+    ids=["not told", "told"],
+)
+def test_where_a_page_has_several_blocks_the_address_tells_the_one_that_was_stored_to(address, vias):
+    stored = STORED[0], STORED[1] | {"offset_bytes": address}
+    events = fs_events(wrote(12, 0, 1), dirty(0, 1), CUT, ADDED, stored, dirty(0, 2))
+    no_tasks = schema.empty("tasks")
+    got = all_owned(pieces((9000, 12, 0, 1, 5)), events, no_tasks, {DEV: 1024}, None, EVENTS, page_bytes=4096)
+    assert got.sort("sector").select("sector", "nr_sectors", "owner_via").rows() == vias
+    assert set(got["owner_comm"]) == {"app2"}
+
+
 def test_nobody_is_counted_where_stores_are_not_recorded():
     events = fs_events(wrote(12, 0, 1), dirty(0, 1))
     got = owned(pieces((9000, 12, 0, 1, 5)), events, recorded=EVENTS.difference(tracepoints.STORES))

@@ -112,7 +112,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "nr_bytes": "size",
         "bio_dev": "dev",
     },
-    "page_mkwrite": {**_INODE, "page": "index"},
+    "page_mkwrite": {**_INODE, "page": "index", "offset_bytes": "within"},
     "direct_begin": {**_INODE, "offset_bytes": "pos", "nr_bytes": "count"},
     "direct_end": {"nr_bytes": "moved"},
     "name_open": {"name": "name"},
