@@ -131,24 +131,22 @@ class MeasurePage:
             return "Choose at least one test."
         free = None if self._place is None else self._place.free_bytes
         if free is not None and free < job.room_bytes:
-            return f"This needs {quantities.size(job.room_bytes)}, and {quantities.size(free)} are free there."
+            return f"This needs {_size(job.room_bytes)}, and {_size(free)} are free there."
         return None
 
     def _planned(self) -> list[Element | str]:
         """What will be done, what it costs, and what it will be good for."""
         job = self.job
         times = f"{job.repeats} times each" if job.repeats > 1 else "once each"
-        cost = (
-            f"Writes about {quantities.size(job.written_bytes)}, takes up to {quantities.size(job.room_bytes)} of room"
-        )
+        cost = f"Writes about {_size(job.written_bytes)}, takes up to {_size(job.room_bytes)} of room"
         few = (
             f"Of fewer than {RELIABLE} repetitions there is no interval of 95 %: measure {RELIABLE} times or more to "
             "compare."
         )
-        enough = f"{RELIABLE} or more repetitions are the fewest whose interval holds the median with 95 %."
+        enough = f"{RELIABLE} are the fewest whose interval holds the median with 95 %"
         return [
             *job.words(),
-            f"All {times}; {enough}" if job.repeats >= RELIABLE else el("b", few),
+            f"All {times}: {enough}." if job.repeats >= RELIABLE else el("b", few),
             f"{cost} and removes its files at the end. {self._duration(job)}",
         ]
 
@@ -206,6 +204,7 @@ class MeasurePage:
             with self._changing:
                 self._say(f"done; {kept}" if problem is None else f"{problem}; {kept}")
                 self._busy(False)
+            self._show_plan()
 
     def _say(self, words: str) -> None:
         self._status.value = str(el("p", words, role="status"))
@@ -236,7 +235,7 @@ def _fields(job: Job) -> dict[str, Any]:
 
 def _there(place: Place) -> Element:
     """What a directory lies on."""
-    room = "free space is not told" if place.free_bytes is None else f"{quantities.size(place.free_bytes)} free"
+    room = "free space is not told" if place.free_bytes is None else f"{_size(place.free_bytes)} free"
     on = ", ".join(part for part in (place.kind, place.model) if part)
     return shown.lines(
         [
@@ -253,3 +252,9 @@ def _refused(problem: str) -> Element:
 
 def _time(seconds: float) -> str:
     return f"{seconds:,.0f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
+
+
+def _size(count: int) -> str:
+    """A number of bytes of which no more is known than its first digits."""
+    divisor, unit = quantities.byte_unit(count)
+    return f"{count / divisor:,.{0 if count >= 10 * divisor else 1}f} {unit}"

@@ -33,7 +33,7 @@ STYLE: Final = """
 .androstep-panel p { margin: 2px 0; max-width: 52em; }
 .androstep-panel .bar { background: var(--jp-ui-font-color2); height: 0.8em; min-width: 1px; }
 .androstep-panel .goes-on .bar { opacity: 0.45; }
-.androstep-panel .of-bar { width: 320px; vertical-align: middle; }
+.androstep-panel .of-bar { width: 180px; vertical-align: middle; }
 .androstep-panel .refused { border-left: 4px solid #c62828; padding-left: 8px; }
 .androstep-panel .cards { display: flex; flex-wrap: wrap; gap: 16px; }
 .androstep-panel .card { width: 380px; }

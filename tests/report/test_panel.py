@@ -31,6 +31,7 @@ from androstep_analysis.panel.jobs import (
     SQLITE_TESTS,
     SYNC_MODES,
     SYNCHRONOUS,
+    TITLES,
 )
 from androstep_analysis.panel.measuring import Progress, Stopped
 
@@ -94,7 +95,7 @@ def test_what_will_be_written_is_about_what_is(tmp_path: Path) -> None:
     files = of_runs.filter(workload="file")
     laid_out = files["file_bytes"].sum()
     of_sqlite = of_runs.filter(workload="sqlite")["process_write_bytes"].sum()
-    rest = job.written_bytes - written - laid_out
+    rest = job.written_bytes - int(written) - int(laid_out)
     assert written == 2 * 2 * 32 * 4096
     assert of_sqlite / 3 < rest < of_sqlite * 3
 
@@ -257,7 +258,7 @@ def test_configurations_are_not_mixed() -> None:
     for row in rows:
         what, *_, active, waiting, _, _ = re.split(r"</td><td[^>]*>", row)
         title, mode = what.split(", ")
-        test = next(name for name, words in shown.TITLES.items() if words == title)
+        test = next(name for name, words in TITLES.items() if words == title)
         same = (pl.col("test").cast(pl.String) == test) & (pl.col("sync_mode") == mode)
         of_test = of_runs.filter("valid", same)
         sums = [int(of_test[name].sum()) for name in ("cpu_active_ns", "cpu_idle_ns", "cpu_iowait_ns")]
@@ -431,7 +432,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         # What: a job of one's own, told in words, by the keyboard.
         page.get_by_label("What to measure").select_option("A job of your own")
         page.get_by_label("Tests").select_option(["Random write", "SQLite update"])
-        for title, value in {"File size, KiB": "64", "Transactions": "4", "Seconds at most": "0"}.items():
+        for title, value in {"File size, KiB": "64", "Records at most": "16", "Transactions": "4"}.items():
             page.get_by_label(title).fill(value)
             page.get_by_label(title).press("Tab")
         expect(page.get_by_text("SQLite update: 4 transactions")).to_be_visible()
@@ -451,7 +452,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
 
         # History: named and noted, compared.
         tab("History")
-        listed = page.get_by_label("Results")
+        listed = page.get_by_label("Results", exact=True)
         listed.select_option(index=0)
         page.get_by_label("Note").fill(hostile)
         page.get_by_role("button", name="Save name and note").click()
