@@ -96,7 +96,7 @@ def panel(directory: Path) -> None:
             keep(whole.screenshot(), directory / "panel-history.png", 1150)
             page.get_by_role("tab", name="Ranking", exact=True).click()
             page.get_by_role("button", name="Rank", exact=True).click()
-            page.get_by_role("img").nth(2).wait_for()
+            page.locator(".androstep-panel figure img").nth(2).wait_for()
             keep(whole.screenshot(), directory / "panel-ranking.png")
         with shown(Path(scratch, "dark"), cell, "JupyterLab Dark") as (page, whole):
             compared(page)
@@ -106,7 +106,7 @@ def panel(directory: Path) -> None:
 def compared(page: Page) -> None:
     page.get_by_role("tab", name="History", exact=True).click()
     page.get_by_label("Results", exact=True).select_option(index=[0, 1])
-    page.get_by_role("img").nth(2).wait_for()
+    page.locator(".androstep-panel figure img").nth(2).wait_for()
 
 
 @contextlib.contextmanager

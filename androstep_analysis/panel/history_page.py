@@ -28,7 +28,7 @@ class HistoryPage:
         self._changed = changed
         self._results: dict[str, Result] = {}
         self._list = widgets.SelectMultiple(
-            rows=8, description="Results", style=_LABELS, layout=widgets.Layout(width="100%")
+            rows=8, description="Results", style=_LABELS, layout=widgets.Layout(width="auto")
         )
         self._list.observe(self._show, names="value")
         hint = "One is shown with its settings; two or more are compared (Ctrl or Shift adds one)."

@@ -26,10 +26,10 @@ class RankingPage:
         self._known: dict[str, list[Recording]] = {}
         labels = {"description_width": "11em"}
         self._own = widgets.SelectMultiple(
-            rows=6, description="Your results", style=labels, layout=widgets.Layout(width="100%")
+            rows=6, description="Your results", style=labels, layout=widgets.Layout(width="auto")
         )
         self._beside = widgets.Text(
-            _released(), description="Beside those in", style=labels, layout=widgets.Layout(width="100%")
+            _released(), description="Beside those in", style=labels, layout=widgets.Layout(width="auto")
         )
         rank = widgets.Button(description="Rank", button_style="primary")
         rank.on_click(lambda _: self._show())
@@ -42,11 +42,12 @@ class RankingPage:
         self.refresh()
 
     def refresh(self) -> None:
-        """Reads the directory again; what was chosen stays so, at first the newest."""
+        """Reads the directory again; what was chosen stays so, and what is new is chosen: at first the newest."""
+        before = {name for _, name in self._own.options}
         names = {one.directory.name: visible(one.name) for one in history.results(self._home)}
-        chosen = [name for name in self._own.value if name in names] or list(names)[:1]
+        chosen = [name for name in names if name in self._own.value or (before and name not in before)]
         self._own.options = [(title, name) for name, title in names.items()]
-        self._own.value = chosen
+        self._own.value = chosen or list(names)[:1]
 
     def _show(self) -> None:
         try:

@@ -36,9 +36,9 @@ STYLE: Final = """
 .androstep-panel .of-bar { width: 180px; vertical-align: middle; }
 .androstep-panel .refused { border-left: 4px solid #c62828; padding-left: 8px; }
 .androstep-panel .cards { display: flex; flex-wrap: wrap; gap: 16px; }
-.androstep-panel .card { width: 380px; }
+.androstep-panel .card { width: 328px; }
 .androstep-panel figure { margin: 0; }
-.androstep-panel figure img { background: white; padding: 6px; width: 368px; border-radius: 2px; }
+.androstep-panel figure img { background: white; padding: 6px; width: 316px; border-radius: 2px; }
 .androstep-panel figcaption { display: none; }
 .androstep-panel pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 2px 0; color: inherit; }
 .androstep-panel a { color: var(--jp-content-link-color); text-decoration: underline; }

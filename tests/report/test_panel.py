@@ -14,7 +14,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from adbd import PIXEL, phone
 from playwright.sync_api import Page, expect
+from support.devices import home
 from support.lab import browser_page, lab, run_cell
 from support.pages import HOSTILE
 
@@ -126,6 +128,18 @@ def test_what_is_there_is_told(tmp_path: Path) -> None:
     assert place.free_bytes is not None
     assert abs(place.free_bytes - shutil.disk_usage(tmp_path).free) < 1 << 32
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.root
+def test_a_phone_is_a_place_too(tmp_path: Path) -> None:
+    with home(tmp_path), phone(tmp_path, model=PIXEL) as fake:
+        panel = Panel(tmp_path / "home", devices=[fake.address])
+        there = panel.measure._there.value
+        assert panel.measure._directory.value == "/data/local/tmp"
+        assert "/data" in panel.measure._directory.options
+        for words in ("Pixel 6a", "f2fs on UFS", "fsync_mode=nobarrier", "free"):
+            assert words in there
+        assert not panel.measure._start.disabled
 
 
 @pytest.mark.parametrize(
@@ -459,7 +473,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         expect(page.locator("pre", has_text=hostile)).to_be_visible()
         listed.select_option(index=[0, 1])
         expect(page.get_by_role("heading", name="Comparison")).to_be_visible()
-        expect(page.get_by_role("img")).to_have_count(2)
+        expect(page.locator(".androstep-panel figure img")).to_have_count(2)
         expect(page.locator(".card").first).to_contain_text("before")
 
         # Ranking.
