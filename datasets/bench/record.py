@@ -4,7 +4,7 @@
     python datasets/bench/record.py -o DIR [--disk DIRECTORY] [--only PLACE ...]
 
 Needs root, loop devices, mkfs of each filesystem, and fio; F2FS is measured in a virtual machine without acceleration
-and needs what tests/harness/guest.py needs. Takes a quarter of an hour. DIR gets PLACE/EXPERIMENT.rec.xz, and
+and needs what tests/harness/guest.py needs. Takes ten minutes. DIR gets PLACE/EXPERIMENT.rec.xz, and
 recorded.json with the commands, the machine's load when each place was begun, and the sha256 of each file.
 
 The images of `disk` lie in DIRECTORY, and the loop device reads and writes them past the page cache; that of `memory`

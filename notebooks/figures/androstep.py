@@ -134,7 +134,7 @@ OTHERS = "others"
 
 def of_apps(io: pl.LazyFrame) -> pl.LazyFrame:
     """Table io with the demo's apps in column app: its processes bear the end of com.example.NAME, as Android's do."""
-    name = pl.col("owner_comm").str.strip_prefix(".example.")
+    name = pl.col("owner_comm").str.strip_prefix(".example.").replace("brows", "browser")
     is_app = pl.col("owner_comm").str.starts_with(".example.")
     return io.with_columns(app=pl.when(is_app).then(name).otherwise(pl.lit(OTHERS)))
 
