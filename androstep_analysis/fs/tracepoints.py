@@ -63,6 +63,8 @@ _KEY = ["dev", "ino", "incarnation"]
 PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *INVALIDATED)
 """Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
 
+PATHS = ("name_open", "name_unlink", "name_rename")
+"""A program gives a path to the kernel."""
 HANDLE = "jbd2_handle_stats"
 COMMITS = ("jbd2_start_commit", "jbd2_end_commit")
 
@@ -77,6 +79,7 @@ _OF_EXTENTS = (
 """What events tell of blocks."""
 _SAME_PAGE = ("dev", "ino", "event", "tid", "pid")
 _MAPPING = ("file_block", "block", "nr_blocks", "status")
+_SAME_PATH = ("dev", "tid", "pid", "name")
 _SAME_HANDLE = ("dev", "transaction", "tid", "pid", "comm")
 _BATCH = 1 << 18
 
@@ -139,27 +142,32 @@ def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     Of events about pages (`PAGES`), and of look-ups in the map of a file, that lie between two others of their file
     there is the first of each kind and thread, and of larger folios, or of each extent: enough to tell that a file has
     pages, who used it, where its blocks lie, what a device's trace has events of, and where a life begins. Of the
-    handles that a thread had in a transaction there is the last that changed something, and the last that did not.
+    handles that a thread had in a transaction there is the last that changed something, and the last that did not. Of
+    the paths that a thread opened there is each once, and all behind which it did something else than give another.
     The rows come in parts, in order; what a part says again of an earlier one is kept.
     """
     event = pl.col("event")
     is_page, is_lookup, is_handle = event.is_in(PAGES), event == tracepoints_ext4.LOOKUP, event == HANDLE
+    is_open = event == "name_open"
     states_block = tracepoints_ext4.states_block()
     for events in batches(fs_events, _BATCH):
         rows = events.select(
-            *dict.fromkeys((*_SAME_PAGE, *_SAME_HANDLE)),
+            *dict.fromkeys((*_SAME_PAGE, *_SAME_HANDLE, *_SAME_PATH)),
             *(pl.when(states_block).then(name).alias(name) for name in _MAPPING),
             is_large=(pl.col("page_order") > 0).fill_null(False),
             is_change=pl.col("nr_blocks") > 0,
             turn=(~(is_page | is_lookup)).cum_sum().over("dev", "ino"),
         ).with_row_index("row")
+        others = rows.filter(~(is_page | is_lookup | is_handle))
+        is_followed = ~event.shift(-1).over("tid").is_in(PATHS).fill_null(False)
         kept = [
-            rows.filter(~(is_page | is_lookup | is_handle))["row"],
+            others.filter(~is_open | is_followed)["row"],
+            others.filter(is_open).unique(_SAME_PATH, keep="first")["row"],
             rows.filter(is_page).unique([*_SAME_PAGE, "is_large", "turn"], keep="first")["row"],
             rows.filter(is_lookup).unique(["dev", "ino", *_MAPPING, "turn"], keep="first")["row"],
             rows.filter(is_handle).unique([*_SAME_HANDLE, "is_change"], keep="last")["row"],
         ]
-        yield events[pl.concat(kept).sort()]
+        yield events[pl.concat(kept).unique().sort()]
 
 
 def filesystems(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> dict[int, str]:

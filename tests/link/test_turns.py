@@ -165,7 +165,7 @@ def decided(given: Recording, draw: random.Random) -> pl.DataFrame:
         )
         for dev in DEVICES
     }
-    taking = turns.Turns(told_of, PAGE, schema.empty("tasks"))
+    taking = turns.Turns(told_of, PAGE, processes.Processes(schema.empty("tasks")))
     told = taking.told(given.fs_events.lazy()).collect()
     outs, parts = given.outs, []
     while told.height:
@@ -182,9 +182,8 @@ def decided(given: Recording, draw: random.Random) -> pl.DataFrame:
 def by_oracle(given: Recording) -> pl.DataFrame:
     lived = authorship_oracle.lives(given.fs_events)
     touched = authorship_oracle.touched(lived, given.sizes, given.observed.folios, PAGE)
-    threads = processes.of_threads(
-        touched.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], keep="first"),
-        schema.empty("tasks"),
+    threads = processes.Processes(schema.empty("tasks")).of_threads(
+        touched.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], keep="first")
     )
     born = lived.filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
     rows = given.outs.join_asof(born, on="ts_ns", by=["dev", "ino"], check_sortedness=False)

@@ -61,7 +61,7 @@ class Owners:
         devices: pl.Series,
     ) -> None:
         self._fs_events = fs_events
-        self._tasks = tasks
+        self._processes = processes.Processes(tasks)
         self._lost = lost or Losses()
         self._devices = devices
         self._page_bytes = page_bytes
@@ -69,7 +69,7 @@ class Owners:
         # Filesystems that write whole blocks: FAT and exFAT write single sectors of a page.
         whole = {dev: size for dev, size in block_bytes.items() if dev in self._telling}
         self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
-        self._transactions = handles.transactions(fs_events, tasks)
+        self._transactions = handles.transactions(fs_events, self._processes)
         self._shown = bio_pages.Shown(fs_events)
         self._callers = direct_writes.callers(fs_events)
         observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
@@ -87,7 +87,7 @@ class Owners:
         zero (`_MET`) what was handed on from a device above, at the time at which the device below got it.
         """
         pieces = pieces.sort("request_id", maintain_order=True)
-        pieces = pl.concat([pieces, _submitters(pieces, self._tasks)], how="horizontal")
+        pieces = pl.concat([pieces, _submitters(pieces, self._processes)], how="horizontal")
         number = pl.int_range(self._pieces, self._pieces + pieces.height, dtype=pl.Int64, eager=True)
         pieces = pieces.with_columns(at=number)
         self._pieces += pieces.height
@@ -106,7 +106,7 @@ class Owners:
 
         `fs_events` is the table with all its rows, `outs` what `prepared` said, in order of time.
         """
-        taking = turns.Turns(self._told_of_devices(), self._page_bytes, self._tasks)
+        taking = turns.Turns(self._told_of_devices(), self._page_bytes, self._processes)
         told = batches(taking.told(fs_events), BATCH)
         nothing = taking.told(schema.empty("fs_events").lazy()).collect()
         for events, written in _in_step(told, nothing, outs):
@@ -132,7 +132,7 @@ class Owners:
             blocks = blocks.with_columns(self._is_direct(blocks), self._is_late(blocks))
             authors = authorship.authors(blocks, self._unplaced, self._observed, self._lost)
             others = pieces.filter(~is_decided)
-            pieces = pl.concat([others, _cut(written, processes.of_threads(authors, self._tasks))], how="diagonal")
+            pieces = pl.concat([others, _cut(written, self._processes.of_threads(authors))], how="diagonal")
         pieces = pieces.drop("at", "is_pageless")
         if self._lost.touching("fs_events"):
             pieces = _doubted(pieces, self._devices, self._lost)
@@ -356,10 +356,10 @@ def _unplaced(pieces: pl.DataFrame) -> pl.DataFrame:
     return rows.select(dev="part_dev", ts_ns="time").drop_nulls().sort("ts_ns")
 
 
-def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+def _submitters(pieces: pl.DataFrame, tasks: processes.Processes) -> pl.DataFrame:
     """Owner columns by the thread that queued each piece, in the order of `pieces`; without submitter no owner."""
     threads = pieces.select(ts_ns="time", tid="submit_tid", pid="submit_pid", comm="submit_comm")
-    identified = processes.of_threads(threads, tasks)
+    identified = tasks.of_threads(threads)
     own = pl.col("is_filesystem")
     return identified.select(
         "owner_pid",
