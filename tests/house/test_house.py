@@ -159,7 +159,8 @@ LAYERS = (
     {"device.workloads"},
     {"device.record"},
     {"device", "plot", "summary", "terminal"},
-    {"panel", "report", "wide"},
+    {"report", "wide"},
+    {"panel"},
     {"commands"},
     {"cli"},
 )
