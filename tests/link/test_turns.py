@@ -84,6 +84,8 @@ def event(draw: random.Random, names: list[str]) -> dict[str, Any]:
         row |= {"page": page, "offset_bytes": draw.choice([0, PAGE // 2]), "nr_bytes": draw.choice([PAGE // 2, PAGE])}
     elif name != "ext4_evict_inode":
         row |= {"page": page, "page_order": draw.choice([None, 0, 0, 1]) if name.startswith("mm_") else None}
+    if name == "page_mkwrite" and draw.random() < 0.6:
+        row["offset_bytes"] = draw.randrange(1 << 16)
     return row
 
 

@@ -45,8 +45,9 @@ class Owners:
     `fs_events` and `tasks` are the tables of those names, the first perhaps without repetitions
     (`tracepoints.without_repetitions`); `block_bytes` is the block size of the filesystem on each device, where it is
     known; `devices` are those whose trace tells who put data into pages (`telling`); `recorded` names the events that
-    were recorded, as far as the recorder says. Where events may be `lost`, see `_doubted`, `authorship.authors` and
-    `handles.owned`. Where it is unknown how large a page is (`page_bytes`), so is what an event about pages is about.
+    were recorded, as far as the recorder says; on those `sharing` a disk it is not told of which of them a page becomes
+    dirty. Where events may be `lost`, see `_doubted`, `authorship.authors` and `handles.owned`. Where it is unknown how
+    large a page is (`page_bytes`), so is what an event about pages is about.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Owners:
         *,
         page_bytes: int | None,
         devices: pl.Series,
+        sharing: Collection[int] = (),
     ) -> None:
         self._fs_events = fs_events
         self._processes = processes.Processes(tasks)
@@ -73,7 +75,8 @@ class Owners:
         self._shown = bio_pages.Shown(fs_events)
         self._callers = direct_writes.callers(fs_events)
         observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
-        self._observed = observed._replace(shown=self._shown.devices.drop_nulls().to_list())
+        dirtied = [dev for dev in observed.dirtied if dev not in sharing]
+        self._observed = observed._replace(dirtied=dirtied, shown=self._shown.devices.drop_nulls().to_list())
         self._unplaced_parts: list[pl.DataFrame] = []
         self._accesses: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
@@ -349,8 +352,12 @@ def _is_written() -> pl.Expr:
 
 
 def _unplaced(pieces: pl.DataFrame) -> pl.DataFrame:
-    """When data was written of which no event says where it belongs: dev and ts_ns, in order of time."""
-    is_placed = (pl.col("map_source") != "inferred").fill_null(False) & (pl.col("block_type") != "unknown")
+    """When data was written of which no event says where it belongs: dev and ts_ns, in order of time.
+
+    What is of an inode belongs there also where nothing says what that inode is, as of the files of F2FS' quotas.
+    """
+    is_placed = (pl.col("block_type") != "unknown") | pl.col("ino").is_not_null()
+    is_placed &= (pl.col("map_source") != "inferred").fill_null(False)
     may_be_data = (pl.col("op") == "write") & ~pl.col("meta").fill_null(False) & (pl.col("nr_sectors") > 0)
     rows = pieces.filter(may_be_data & ~is_placed.fill_null(False))
     return rows.select(dev="part_dev", ts_ns="time").drop_nulls().sort("ts_ns")
