@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from androstep_analysis.headline import beside, recorded, requests, results, unknown, unusual
+from androstep_analysis.headline.requests import RESULTS
 from androstep_analysis.headline.results import configuration
 from androstep_analysis.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from androstep_analysis.capture import Capture
 
-__all__ = ["Amount", "Grid", "Headline", "Kind", "Name", "Part", "Quote", "Sentence", "configuration", "of"]
+__all__ = ["RESULTS", "Amount", "Grid", "Headline", "Kind", "Name", "Part", "Quote", "Sentence", "configuration", "of"]
 
 
 def of(capture: Capture, found: Mapping[str, pl.DataFrame] | None = None) -> Headline:

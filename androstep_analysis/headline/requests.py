@@ -33,8 +33,12 @@ Values = dict[tuple[str | None, ...], float]
 """Values of one metric by its dimensions."""
 
 
+RESULTS: Final = ("mix", "block_types", "file_types", "processes", "apps", "files", "locality", "sync", "latency")
+"""The measures that a headline rests on, by the names that a report has for them."""
+
+
 def results(capture: Capture) -> dict[str, pl.DataFrame]:
-    """The measures that a headline rests on, each computed once, by the names that a report has for them."""
+    """Each of `RESULTS`, computed once."""
     requests, io = measures.counted(capture.requests), measures.counted(capture.io)
     data = io.filter(pl.col("block_type") == "data")
     return {

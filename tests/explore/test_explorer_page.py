@@ -2,85 +2,33 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
+from support.explorer_page import Answer, settled, show
 from support.lab import browser_page
 
-from androstep_analysis import capture, explore
+from androstep_analysis import capture
 from androstep_analysis.explore import Explorer
 
 DEMO = Path(__file__).parents[2] / "datasets" / "demo"
-SITE = "http://explorer.test/"
-PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="explorer.css">
-<button>before</button><div id="here"></div>
-<script type="module">
-  import explorer from "./explorer.js";
-  const handlers = new Set();
-  const bytes = (text) => new DataView(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer);
-  const model = {
-    on: (_, handler) => handlers.add(handler),
-    off: (_, handler) => handlers.delete(handler),
-    send: async (message) => {
-      document.body.dataset.asked = message.kind;
-      for (const [content, buffers] of JSON.parse(await toPython(JSON.stringify(message))))
-        for (const handler of handlers) handler(content, buffers.map(bytes));
-    },
-  };
-  explorer.render({ model, el: document.getElementById("here") });
-</script>"""
 
-Answer = Callable[[dict[str, Any]], None]
+
+@contextmanager
+def shown(explorer: Explorer, answer: Answer | None = None) -> Iterator[Page]:
+    with browser_page() as page:
+        show(page, explorer, answer)
+        yield page
 
 
 @pytest.fixture
 def explorer() -> Explorer:
     return capture.open(DEMO).explore()
-
-
-@contextmanager
-def shown(explorer: Explorer, answer: Answer | None = None) -> Iterator[Page]:
-    """The page of an explorer; `answer` stands in for what Python does with a message."""
-    sent: list[tuple[dict[str, Any], list[str]]] = []
-    explorer.widget.send = lambda content, buffers=None: sent.append(
-        (content, [base64.b64encode(one).decode() for one in buffers or ()])
-    )
-
-    def to_python(text: str) -> str:
-        sent.clear()
-        with suppress(ZeroDivisionError):  # ipywidgets writes it into its log
-            (answer or explorer._answer)(json.loads(text))
-        return json.dumps(sent)
-
-    def serve(route: Route) -> None:
-        name = route.request.url.removeprefix(SITE)
-        root = Path(explore.__file__).parent
-        text = (root / name).read_text("utf-8") if name in ("explorer.js", "explorer.css") else PAGE
-        kinds = {"explorer.js": "text/javascript", "explorer.css": "text/css"}
-        route.fulfill(body=text, content_type=kinds.get(name, "text/html"))
-
-    with browser_page() as page:
-        page.clock.install()
-        page.expose_function("toPython", to_python)
-        page.route(f"{SITE}**", serve)
-        page.goto(SITE)
-        expect(page.locator("strong")).not_to_be_empty()
-        yield page
-
-
-def settled(page: Page) -> dict[str, Any]:
-    """What the canvas shows once nothing is on its way."""
-    page.clock.run_for(500)
-    handle = page.wait_for_function("document.querySelector('canvas').dataset.shown")
-    view: dict[str, Any] = json.loads(handle.json_value())
-    return view
 
 
 def test_a_search_filters_as_a_brush_does(explorer: Explorer) -> None:
