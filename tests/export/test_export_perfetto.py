@@ -272,8 +272,10 @@ def test_perfetto_has_every_slice_counter_and_arrow_on_its_track(tmp_path: Path)
     def told(query: str) -> list[tuple[str, ...]]:
         script = ROOT / "benchmarks/trace_processor.mjs"
         words = ["node", str(script), str(PEER), str(tmp_path / "x"), query.replace("\n", " ")]
-        printed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600).stdout
-        return [tuple(line.split("\t")) for line in printed.splitlines()]
+        with (tmp_path / "told").open("w+") as printed:  # node ends before all is in a pipe
+            subprocess.run(words, stdout=printed, stderr=subprocess.DEVNULL, check=True, timeout=600)
+            printed.seek(0)
+            return [tuple(line.split("\t")) for line in printed.read().splitlines()]
 
     def of_slice(one: Slice) -> tuple[str, ...]:
         assert one.end is not None
