@@ -1,7 +1,7 @@
 """What recording costs: iotrace against no tracing and against recorders that do as trace-cmd's.
 
-``python benchmarks/iotrace.py [--repeats N] [--seconds S] [--guest]``. Needs root, loop devices, tracefs, gcc and
-`make probes`; ``--guest`` what the truth harness's guests need, and trace-cmd.
+``python benchmarks/iotrace.py [--repeats N] [--seconds S] [--guest | --names]``. Needs root, loop devices, tracefs, gcc
+and `make probes`; ``--guest`` what the truth harness's guests need, and trace-cmd; ``--names`` fanotify.
 
 All take the same events with the same filters, in instances of their own, of an ext4 on a loop device over a file in
 memory, one after the other in turn, in every round in another order. CPU time is that of the workload, of the tracer
@@ -15,6 +15,9 @@ not allowed: one process for each CPU that splices trace_pipe_raw to a file, blo
 Two tables have a device as slow as a phone's, about 2,000 fsync/s. No kernel at hand has a block device with a delay
 below a millisecond, and a limit on the rate would hide what tracing takes in its waiting; so the program itself waits
 after each fsync, for as long as makes 0.5 ms of it.
+
+``--names`` measures what names by fanotify cost a program that makes, renames and deletes files: iotrace as it is, and
+where it gets no fanotify, as no user of this machine does during such a run (fs.fanotify.max_user_groups).
 """
 
 from __future__ import annotations
@@ -124,6 +127,9 @@ def workloads(load: Path, top: Path) -> dict[str, Workload]:
         "sqlite": Workload(
             "SQLite inserts, a transaction each", lambda nr, ns: [*own, str(nr), str(ns)], SQLITE_FSYNCS
         ),
+        "files": Workload(
+            "files of 4 KiB that are made, renamed and deleted", lambda nr, _: [load, "files", top, str(nr)], 0
+        ),
         "burst": Workload(
             "buffered 4 KiB writes", lambda nr, _: [load, "burst", top, str(nr), str(BURST_PROCESSES)], 0
         ),
@@ -178,14 +184,19 @@ def run_ns(pids: list[int]) -> dict[int, int]:
     return times
 
 
-def kernel_threads() -> list[int]:
-    """All threads that have no program: their command line is empty."""
+def processes(is_wanted: Callable[[bytes], bool]) -> list[int]:
+    """Those whose command line is wanted."""
     pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if not path.read_bytes():
+            if is_wanted(path.read_bytes()):
                 pids.append(int(path.parent.name))
     return pids
+
+
+def kernel_threads() -> list[int]:
+    """All threads that have no program."""
+    return processes(lambda command: not command)
 
 
 def spent_s(before: Mapping[int, int], after: Mapping[int, int]) -> float:
@@ -271,11 +282,20 @@ class Bench:
         while not (out / "before.rec").exists() or record.read(out / "before.rec").losses:
             time.sleep(0.1)
         time.sleep(0.2)
-        work([recorder.pid])
+        work(processes(lambda line: line.startswith(bytes(IOTRACE)) and bytes(out) in line))
         recorder.terminate()
         recorder.wait()
         recording = json.loads((out / "recording.json").read_text())
         return sum(cpu["events"] for cpu in recording["cpus"]), recording["lost_events"]
+
+    def iotrace_without_names(self, work: Work) -> tuple[int, int]:
+        most = Path("/proc/sys/fs/fanotify/max_user_groups")
+        before = most.read_text()
+        most.write_text("0")
+        try:
+            return self.iotrace(work)
+        finally:
+            most.write_text(before)
 
     def per_cpu_recorder(self, work: Work) -> tuple[int, int]:
         instance = Instance(self.tracefs, self.events)
@@ -316,8 +336,8 @@ class Bench:
         return Cost(*cost[0], events, lost)
 
     def rounds(self, run: Callable[[], None], repeats: int) -> dict[str, list[Cost]]:
-        costs: dict[str, list[Cost]] = {name: [] for name in self.tracers}
         names = list(self.tracers)
+        costs: dict[str, list[Cost]] = {name: [] for name in names}
         for number in range(repeats):
             turn = number % len(names)
             for name in names[turn:] + names[:turn]:
@@ -334,12 +354,12 @@ def per_cent(free: list[float], traced: list[float]) -> str:
     return more if lo is None or hi is None else f"{more} ({100 * (lo - 1):+.1f}..{100 * (hi - 1):+.1f})"
 
 
-def show(title: str, costs: dict[str, list[Cost]]) -> None:
-    """A line for each tracer: medians over the rounds; differences paired by round (`exact`), with 95 % intervals."""
+def show(title: str, costs: dict[str, list[Cost]], base: str = "none") -> None:
+    """A line for each tracer: medians over the rounds; differences from `base` by round (`exact`), 95 % intervals."""
     print(f"\n{title}")
     heads = f"{'':17}{'wall s':>9}{'wall +%':>22}{'CPU s':>8}{'CPU +%':>22}{'% of a CPU':>12}"
     print(f"{heads}{'events':>10}{'events/s':>10}{'us CPU/event':>24}{'lost':>8}")
-    free = costs["none"]
+    free = costs[base]
     for name, runs in costs.items():
         is_free = runs is free
         walls, cpus = [run.wall_s for run in runs], [run.cpu_s for run in runs]
@@ -434,12 +454,24 @@ def counted(trace: Path) -> tuple[int, int]:
     return sum(census.per_cpu.values()), census.lost
 
 
+def by_names(bench: Bench, files: Workload, repeats: int, seconds: float) -> None:
+    """Print what recording costs with and without fanotify, and what fanotify alone adds to it."""
+    bench.tracers = {"none": bench.untraced, "no names": bench.iotrace_without_names, "names": bench.iotrace}
+    nr = max(1, int(seconds / files.per_step()))
+    costs = bench.rounds(partial(files.run, nr), repeats)
+    show(f"{files.title} ({nr} times)", costs)
+    del costs["none"]
+    show("the same, what fanotify adds", costs, "no names")
+
+
 def main() -> None:
     """Print a table for each workload."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--repeats", type=int, default=7, help="rounds of each table (default 7; intervals need 6)")
     parser.add_argument("--seconds", type=float, default=3.0, help="about how long a run takes (default 3)")
-    parser.add_argument("--guest", action="store_true", help="measure in a virtual machine, with the real trace-cmd")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--guest", action="store_true", help="measure in a virtual machine, with the real trace-cmd")
+    kind.add_argument("--names", action="store_true", help="measure what names by fanotify cost")
     options = parser.parse_args()
     if options.guest:
         with tempfile.TemporaryDirectory(prefix="androstep-bench-") as name:
@@ -458,6 +490,9 @@ def main() -> None:
             f"Linux {os.uname().release}, medians of {options.repeats} rounds, differences by round (95 % interval)"
         )
         kinds = workloads(load, top)
+        if options.names:
+            by_names(bench, kinds["files"], options.repeats, options.seconds)
+            return
         for kind, slow in (("random", False), ("sqlite", False), ("burst", False), ("random", True), ("sqlite", True)):
             workload = kinds[kind]
             step_s = workload.per_step()

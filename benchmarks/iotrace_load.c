@@ -3,6 +3,7 @@
  *
  *   iotrace_load random FILE NR WAIT_NS       NR times: 4 KiB at a random place of FILE, fsync, wait
  *   iotrace_load burst DIR NR PROCESSES       each process writes NR pages of 4 KiB, in turn to 16 files of its own
+ *   iotrace_load files DIR NR                 NR times: makes a file of a page in DIR, renames it, deletes it
  *   iotrace_load recorder TRACE_PIPE_RAW OUT  splices one CPU's pages to OUT until SIGUSR1, as trace-cmd's recorders do
  */
 #define _GNU_SOURCE
@@ -65,6 +66,22 @@ static void write_files(const char *directory, long nr, long process)
     }
     for (long i = 0; i < nr; i++)
         write_page(files[i % FILES], i / FILES % FILE_PAGES);
+}
+
+static void make_files(const char *directory, long nr)
+{
+    char first[4096], second[4096];
+    while (nr-- > 0) {
+        snprintf(first, sizeof first, "%s/made%ld", directory, nr);
+        snprintf(second, sizeof second, "%s/renamed%ld", directory, nr);
+        int fd = open(first, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0)
+            fail(first);
+        write_page(fd, 0);
+        close(fd);
+        if (rename(first, second) < 0 || unlink(second) < 0)
+            fail(second);
+    }
 }
 
 static void burst(const char *directory, long nr, long processes)
@@ -132,6 +149,8 @@ int main(int argc, char **argv)
         random_writes(argv[2], atol(argv[3]), atol(argv[4]));
     else if (argc == 5 && strcmp(argv[1], "burst") == 0)
         burst(argv[2], atol(argv[3]), atol(argv[4]));
+    else if (argc == 4 && strcmp(argv[1], "files") == 0)
+        make_files(argv[2], atol(argv[3]));
     else if (argc == 4 && strcmp(argv[1], "recorder") == 0)
         recorder(argv[2], argv[3]);
     else

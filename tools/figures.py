@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -32,17 +33,28 @@ PATIENCE_S = 600
 LIST_BEGINS = "<!-- Written by `make tables` from notebooks/figures/*.toml; do not edit below. -->\n"
 
 _STYLE = """\
-body { font-family: sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-img { max-width: 28rem; display: block }
-section { border-top: 1px solid #ddd; padding: 0.5rem 0 }
-.source { color: #555 }
+:root { color-scheme: light dark; --line: #ddd; --soft: #555; --page: #fff }
+@media (prefers-color-scheme: dark) { :root { --line: #444; --soft: #aaa; --page: #16181c } body { color: #ddd } }
+body { font: 1rem/1.45 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; background: var(--page) }
+h2 { border-top: 2px solid var(--line); padding-top: 1rem; margin-top: 3rem }
+section { border-top: 1px solid var(--line); padding: 0.5rem 0 1rem }
+img { background: #fff; display: block; max-width: 100% }
+section img { width: 32rem }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; font-size: 0.9rem }
+th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.7rem 0.25rem 0; text-align: left }
+td { vertical-align: top }
+.right { text-align: right }
+.contents td:nth-child(2) { width: 9rem } .contents img { width: 8rem }
+.says { font-weight: bold } .source { color: var(--soft) }
+@media (max-width: 40rem) { .contents td:nth-child(2) { display: none } }
 """
 
 
 def run(paper: Paper, out: Path) -> None:
     """Executes a paper's notebook; its figures replace those in `out`/PAPER."""
     for item in paper.items:
-        for suffix in papers.SUFFIXES:
+        for suffix in item.suffixes:
             (out / paper.name / f"{item.stem}{suffix}").unlink(missing_ok=True)
     path = paper.path.with_suffix(".ipynb")
     notebook = nbformat.read(path, as_version=4)
@@ -63,7 +75,7 @@ def problems(paper: Paper, out: Path) -> list[str]:
         if item.missing:
             continue
         if item.here:
-            expected |= {item.stem + suffix for suffix in papers.SUFFIXES}
+            expected |= {item.stem + suffix for suffix in item.suffixes}
             found += [f"{paper.name}: {item.title}: {words}" for words in _problems_of(paper, item, out / paper.name)]
         elif not item.needs_corpus:
             found.append(f"{paper.name}: {item.title}: its data {', '.join(item.lacking)} is not in the tree")
@@ -74,7 +86,7 @@ def problems(paper: Paper, out: Path) -> list[str]:
 
 def _problems_of(paper: Paper, item: Item, directory: Path) -> Iterable[str]:
     """What is wrong with the files of one figure."""
-    files = [directory / (item.stem + suffix) for suffix in papers.SUFFIXES]
+    files = [directory / (item.stem + suffix) for suffix in item.suffixes]
     absent = [path.name for path in files if not path.is_file() or not path.stat().st_size]
     if absent:
         yield f"was not made ({', '.join(absent)}); make it in {paper.name}.ipynb or list why it is missing"
@@ -95,8 +107,24 @@ def _problems_of(paper: Paper, item: Item, directory: Path) -> Iterable[str]:
 
 
 def markdown(selected: Sequence[Paper]) -> str:
-    """The list: figure of the paper, file, data, or why there is none."""
-    return "\n".join(_section_markdown(paper) for paper in selected)
+    """The list: contents, and by paper each figure, its files, its data, or why there is none."""
+    contents = "\n".join(
+        f"- [{paper.title}](#{_slug(paper.title)}): {_count(paper)}; "
+        f"[its notebook](../notebooks/figures/{paper.name}.ipynb)"
+        for paper in selected
+    )
+    return "\n".join([f"{contents}\n", *(_section_markdown(paper) for paper in selected)])
+
+
+def _count(paper: Paper) -> str:
+    made = sum(not item.missing for item in paper.items)
+    missing = len(paper.items) - made
+    return f"{made} figures and tables" + (f", {missing} not made" if missing else "")
+
+
+def _slug(heading: str) -> str:
+    """The anchor of a heading, as Markdown's renderers make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _section_markdown(paper: Paper) -> str:
@@ -117,27 +145,95 @@ def _cell(text: str) -> str:
 
 
 def html(selected: Sequence[Paper], out: Path) -> str:
-    """A page with every figure that was made, and why the others were not."""
-    body: list[Element] = [el("h1", "The figures of the papers")]
+    """A page with contents, every figure and table that was made, and why the others were not."""
+    body: list[Element] = [
+        el("h1", "The figures of the papers"),
+        el(
+            "p",
+            "What five papers print, made again from our data. Nothing was measured on a phone, but where it says so.",
+        ),
+        el("ul", *(el("li", el("a", paper.title, href=f"#{paper.name}"), f": {_count(paper)}") for paper in selected)),
+    ]
     for paper in selected:
-        body += [el("h2", paper.title), el("p", paper.cite)]
+        body += [el("h2", paper.title, id=paper.name), el("p", paper.cite), _contents(paper, out)]
         body += [_section_html(paper, item, out) for item in paper.items]
-    head = el("head", el("meta", charset="utf-8"), el("title", "Figures · AndroStep"), el("style", _STYLE))
+    metas = el("meta", charset="utf-8"), el("meta", name="viewport", content="width=device-width")
+    head = el("head", *metas, el("title", "Figures · AndroStep"), el("style", _STYLE))
     return f"<!DOCTYPE html>\n{el('html', head, el('body', *body), lang='en')}\n"
 
 
-def _section_html(paper: Paper, item: Item, out: Path) -> Element:
-    parts = [el("h3", item.title), el("p", item.shows)]
-    stem = f"{paper.name}/{item.stem}"
+def _contents(paper: Paper, out: Path) -> Element:
+    """A row for each figure: its name, a small picture, and what it says in one sentence."""
+    rows = [el("tr", *(el("th", name, scope="col") for name in ("figure", "", "what it says")))]
+    for item in paper.items:
+        link = el("a", item.title, href=f"#{_anchor(paper, item)}")
+        picture: Element | str = ""
+        if _is_made(paper, item, out) and not item.table:
+            image = el("img", src=f"{paper.name}/{item.stem}.png", alt="", loading="lazy")
+            picture = el("a", image, href=f"#{_anchor(paper, item)}", tabindex="-1", aria_hidden="true")
+        rows.append(el("tr", el("td", link), el("td", picture), el("td", _says(paper, item, out))))
+    return el("div", el("table", *rows, class_="contents"), class_="wide")
+
+
+def _says(paper: Paper, item: Item, out: Path) -> str:
     if item.missing:
-        parts.append(el("p", f"Not made: {item.missing}.", class_="source"))
-    elif not (out / f"{stem}.png").is_file():
-        parts.append(el("p", f"Not made here: its data ({', '.join(item.data)}) is not here.", class_="source"))
+        return f"Not made: {item.missing}."
+    if not _is_made(paper, item, out):
+        return f"Not made here: its data ({', '.join(item.data)}) is not here."
+    return str(_origin(paper, item, out)["says"])
+
+
+def _anchor(paper: Paper, item: Item) -> str:
+    return f"{paper.name}-{item.stem}"
+
+
+def _is_made(paper: Paper, item: Item, out: Path) -> bool:
+    return (out / paper.name / f"{item.stem}.json").is_file()
+
+
+def _origin(paper: Paper, item: Item, out: Path) -> dict[str, Any]:
+    known: dict[str, Any] = json.loads((out / paper.name / f"{item.stem}.json").read_text("utf-8"))
+    return known
+
+
+def _section_html(paper: Paper, item: Item, out: Path) -> Element:
+    parts: list[Element] = [el("h3", item.title, id=_anchor(paper, item))]
+    says = _says(paper, item, out)
+    if item.missing or not _is_made(paper, item, out):
+        return el("section", *parts, el("p", f"The paper: {item.shows}."), el("p", says, class_="source"))
+    stem, known = f"{paper.name}/{item.stem}", _origin(paper, item, out)
+    parts.append(el("p", says, class_="says"))
+    if item.table:
+        parts.append(_table(known["cells"], known["right"]))
     else:
-        links = [el("a", suffix[1:], href=stem + suffix) for suffix in papers.SUFFIXES]
-        parts.append(el("img", src=f"{stem}.png", alt=item.shows))
-        parts.append(el("p", f"Data: {item.source}. ", *_spaced(links), class_="source"))
+        parts.append(el("a", el("img", src=f"{stem}.png", alt=says, loading="lazy"), href=f"{stem}.pdf"))
+    words = f"The paper: {item.shows}. Here: {known['source']}. {known['note']}"
+    links = [el("a", suffix[1:], href=stem + suffix) for suffix in item.suffixes]
+    parts.append(el("p", words, " ", *_spaced(links), class_="source"))
+    if known["published"]:
+        head = ["number", "unit", "of", "where the paper states it", "its words"]
+        rows = [
+            [f"{row['value']:,.10g}", row["unit"], _of(row), row["place"], row["printed"]] for row in known["published"]
+        ]
+        table = _table([head, *rows], [True, False, False, False, False])
+        summary = f"The paper's numbers in it ({paper.published_path.name})"
+        parts.append(el("details", el("summary", summary), table))
     return el("section", *parts)
+
+
+def _of(row: dict[str, Any]) -> str:
+    """What a published number is of."""
+    return ", ".join(part for part in (row["metric"], row["condition"], row["device"]) if part)
+
+
+def _table(cells: Sequence[Sequence[str]], right: Sequence[bool]) -> Element:
+    """A table whose first row is its head; `right` are the columns of numbers."""
+    looks = [{"class_": "right"} if is_right else {} for is_right in right]
+    head, *rows = [
+        el("tr", *(el("td" if number else "th", cell, **look) for cell, look in zip(row, looks, strict=True)))
+        for number, row in enumerate(cells)
+    ]
+    return el("div", el("table", head, *rows), class_="wide")
 
 
 def _spaced(links: Sequence[Element]) -> list[Element | str]:
@@ -170,7 +266,6 @@ def make(selected: Sequence[Paper], out: Path) -> list[str]:
         else:
             found += problems(paper, out)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "figures.md").write_text(markdown(selected), encoding="utf-8")
     (out / "index.html").write_text(html(selected, out), encoding="utf-8")
     return found
 

@@ -1,27 +1,32 @@
-"""Pictures for the docs, taken in Chromium: reports wide, narrow, dark, printed; the explorer with and without brushes.
+"""Pictures for the docs, taken in Chromium: reports wide, narrow, dark, printed; the explorer; the panel.
 
 python tools/screenshots.py                          of the datasets that come with the project, into docs/pictures/
 python tools/screenshots.py --corpus DIR             of recordings of others, too
 python tools/screenshots.py -o DIR RECORDING ...     of these recordings, into DIR/
+python tools/screenshots.py --panel                  of the panel, which measures this machine meanwhile
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
+import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from androstep_analysis import capture, report
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from support import explorer_page
+from support.lab import browser_page, lab, run_cell
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = {"demo": ROOT / "datasets" / "demo", "benchmark": ROOT / "datasets" / "bench" / "ext4_disk" / "modes.rec.xz"}
@@ -40,9 +45,13 @@ def main() -> None:
     parser.add_argument("recordings", nargs="*", metavar="RECORDING", type=Path)
     parser.add_argument("-o", dest="directory", metavar="DIR", type=Path, default=ROOT / "docs" / "pictures")
     parser.add_argument("--corpus", metavar="DIR", type=Path, help="recordings of others, as the tests have them")
+    parser.add_argument("--panel", action="store_true", help="of the panel")
     arguments = parser.parse_args()
     found = {path.name.split(".")[0]: path for path in arguments.recordings} or OWN
     arguments.directory.mkdir(parents=True, exist_ok=True)
+    if arguments.panel:
+        panel(arguments.directory)
+        return
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as scratch:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         if arguments.corpus:
@@ -53,7 +62,7 @@ def main() -> None:
             page = Path(scratch, f"{name}.html")
             report.write(capture.open(path), page)
             for view in VIEWS:
-                save(taken(browser, page, view), arguments.directory / f"report-{name}-{view}.png")
+                keep(taken(browser, page, view), arguments.directory / f"report-{name}-{view}.png")
 
 
 def of_others(corpus: Path, scratch: Path) -> dict[str, Path]:
@@ -70,7 +79,7 @@ def explored(browser: Browser, path: Path, directory: Path) -> None:
     opened = browser.new_page(viewport={"width": 1400, "height": 1000})
     explorer_page.show(opened, capture.open(path).explore())
     explorer_page.settled(opened)
-    save(opened.screenshot(), directory / "explore.png")
+    keep(opened.screenshot(), directory / "explore.png")
     canvas = opened.locator("canvas")
     place = canvas.bounding_box()
     assert place is not None
@@ -84,14 +93,8 @@ def explored(browser: Browser, path: Path, directory: Path) -> None:
     canvas.press(".")
     opened.locator(".story h3").first.wait_for()
     explorer_page.settled(opened)
-    save(opened.screenshot(), directory / "explore-brushed.png")
+    keep(opened.screenshot(), directory / "explore-brushed.png")
     opened.close()
-
-
-def save(picture: bytes, path: Path) -> None:
-    """A PNG of 256 colours."""
-    Image.open(io.BytesIO(picture)).convert("RGB").quantize(256).save(path, "PNG", optimize=True)
-    print(f"{path}: {path.stat().st_size:,} bytes")
 
 
 def taken(browser: Browser, page: Path, view: str) -> bytes:
@@ -104,6 +107,58 @@ def taken(browser: Browser, page: Path, view: str) -> bytes:
     picture = opened.screenshot()
     context.close()
     return picture
+
+
+def keep(picture: bytes, path: Path, height: int = 2000) -> None:
+    """Keeps a picture, or so many pixels of its height, as a PNG of 256 colours."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    image.crop((0, 0, image.width, min(height, image.height))).quantize(256).save(path, "PNG", optimize=True)
+    print(f"{path}: {path.stat().st_size:,} bytes")
+
+
+def panel(directory: Path) -> None:
+    """The panel's pages: while it measures, with two results compared (light and dark), and ranked."""
+    with tempfile.TemporaryDirectory() as scratch:
+        home, place = Path(scratch, "results"), Path(scratch, "measured")
+        place.mkdir()
+        cell = f"from androstep_analysis.panel import Panel\nPanel({str(home)!r}, directory={str(place)!r})"
+        with shown(Path(scratch, "light"), cell) as (page, whole):
+            page.get_by_label("What to measure").select_option("SQLite")
+            for name in ("Before", "After"):
+                page.get_by_label("Name").first.fill(name)
+                page.get_by_role("button", name="Start", exact=True).click()
+                if name == "After":
+                    page.get_by_text("SQLite update, repetition 4").wait_for()
+                    keep(whole.screenshot(), directory / "panel-measure.png")
+                expect(page.locator(".jp-OutputArea h3", has_text=name)).to_be_visible()
+            compared(page)
+            keep(whole.screenshot(), directory / "panel-history.png", 1150)
+            page.get_by_role("tab", name="Ranking", exact=True).click()
+            page.get_by_role("button", name="Rank", exact=True).click()
+            page.locator(".androstep-panel figure img").nth(2).wait_for()
+            keep(whole.screenshot(), directory / "panel-ranking.png")
+        with shown(Path(scratch, "dark"), cell, "JupyterLab Dark") as (page, whole):
+            compared(page)
+            keep(whole.screenshot(), directory / "panel-history-dark.png", 1150)
+
+
+def compared(page: Page) -> None:
+    page.get_by_role("tab", name="History", exact=True).click()
+    page.get_by_label("Results", exact=True).select_option(index=[0, 1])
+    page.locator(".androstep-panel figure img").nth(2).wait_for()
+
+
+@contextlib.contextmanager
+def shown(home: Path, cell: str, theme: str = "JupyterLab Light") -> Iterator[tuple[Page, Locator]]:
+    """JupyterLab in a window 900 pixels wide, and the panel in it."""
+    settings = home / "JUPYTER_CONFIG_DIR" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
+    with lab(home, cell) as address, browser_page() as page:
+        page.set_viewport_size({"width": 900, "height": 2400})
+        run_cell(page, address)
+        page.keyboard.press("Control+b")  # without the files
+        yield page, page.locator(".androstep-panel")
 
 
 if __name__ == "__main__":

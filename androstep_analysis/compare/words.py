@@ -30,6 +30,7 @@ METRICS: Final = {
     "count_ratio": "share of requests",
     "bytes_ratio": "share of bytes",
     "iops": "operations",
+    "tps": "transactions",
     "io_time": "I/O time",
 }
 """What metrics are called in sentences and figures; the others by their names."""

@@ -55,7 +55,7 @@ class Stories:
         self._is_empty = events.head(1).collect().is_empty()
         self._has_journal = bool(events.select((pl.col("event") == "jbd2_start_commit").any()).collect().item())
         self._page_bytes = None if self._is_empty else pagesize.proven(page_bytes, events)
-        placed = tracepoints.on_filesystems(events, self._requests)
+        placed = tracepoints.on_filesystems(events, tracepoints.on_disks(events, self._requests))
         self._events = pagesize.counted(placed, self._page_bytes)
 
     def tell(self, request_id: int, piece: int) -> list[Section]:

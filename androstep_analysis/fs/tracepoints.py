@@ -18,7 +18,7 @@ import polars as pl
 from androstep_analysis import schema, units
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
-from androstep_analysis.ingest.spool import batches, on_disk
+from androstep_analysis.ingest.spool import batches
 
 WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
@@ -63,6 +63,8 @@ _KEY = ["dev", "ino", "incarnation"]
 PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *INVALIDATED)
 """Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
 
+PATHS = ("name_open", "name_unlink", "name_rename")
+"""A program gives a path to the kernel."""
 HANDLE = "jbd2_handle_stats"
 COMMITS = ("jbd2_start_commit", "jbd2_end_commit")
 
@@ -77,46 +79,46 @@ _OF_EXTENTS = (
 """What events tell of blocks."""
 _SAME_PAGE = ("dev", "ino", "event", "tid", "pid")
 _MAPPING = ("file_block", "block", "nr_blocks", "status")
+_SAME_PATH = ("dev", "tid", "pid", "name")
 _SAME_HANDLE = ("dev", "transaction", "tid", "pid", "comm")
 _BATCH = 1 << 18
 
 
-def on_filesystems(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> pl.LazyFrame:
-    """The events with those that do not tell the filesystem's device on that device.
+def on_disks(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> dict[int, list[int]]:
+    """For each disk of table requests the filesystems that writeback calls by its number: those on its partitions.
 
-    Writeback knows only the whole disk (its bdi), on which a phone has several filesystems. Its event is of that of
-    which the same thread told something of the same inode right before, as a write does; else of the only one on the
-    disk, and left out where there are several. `requests` is table requests, which tells what lies on which disk.
-    Events of reads and writes that tell a path tell no device: they are of the one that has such events at all.
+    A device of device-mapper has its own. A filesystem that has events and no requests may be on any disk of several.
     """
     places = requests.select("dev", "part_dev").unique().collect(engine="streaming")
+    called = devices(fs_events, pl.col("event").is_in(DIRTIED))
+    part = pl.col("part_dev")
+    unplaced = sorted({*devices(fs_events, is_own())} - {*places["part_dev"]})
     # Who reads a table of partitions reads no filesystem: one on the whole disk leaves no room for others.
-    is_part = (pl.col("part_dev") != pl.col("dev")) | (pl.len().over("dev") == 1)
-    parts = places.filter(is_part).group_by("dev").agg(parts="part_dev")
+    is_part = pl.when(part == pl.col("dev")).then(pl.len().over("dev") == 1).otherwise(~part.is_in(called))
+    parts = places.filter(is_part).sort("part_dev").group_by("dev").agg("part_dev")
+    return {disk: found if found == [disk] else [*found, *unplaced] for disk, found in parts.iter_rows()}
+
+
+def sharing(disks: Mapping[int, list[int]]) -> set[int]:
+    """The devices of filesystems that have no disk to themselves (`on_disks`): which page becomes dirty is not told."""
+    return {dev for devs in disks.values() if len(devs) > 1 for dev in devs}
+
+
+def on_filesystems(fs_events: pl.LazyFrame, disks: Mapping[int, list[int]]) -> pl.LazyFrame:
+    """The events with those that do not tell the filesystem's device on that device.
+
+    Writeback knows only the whole disk (its bdi): its event is of the only filesystem on it (`on_disks`), and left out
+    where there are several. What the same thread did right before does not tell it: a store through a memory map into
+    a file of that number on another of them may be no event at all.
+    Events of reads and writes that tell a path tell no device: they are of the one that has such events at all.
+    """
     is_dirtying, dev = pl.col("event").is_in(DIRTIED), pl.col("dev")
-    told_dev, told_ino = (
-        pl.when(~is_dirtying).then(pl.col(name).fill_null(-1).cast(pl.Int64)).forward_fill().over("tid")
-        for name in ("dev", "ino")
-    )
-    placed = dev.cast(pl.Int64)
+    placed = dev
     # (A mapping, replace_strict, would have polars read all of it at once.)
-    for disk, devs in parts.iter_rows():
-        is_told = (told_ino == pl.col("ino")) & told_dev.is_in(devs)
-        own = pl.lit(devs[0], pl.Int64) if len(devs) == 1 else pl.when(is_told).then(told_dev)
+    for disk, devs in disks.items():
+        own = pl.lit(devs[0] if len(devs) == 1 else None, pl.UInt32)
         placed = pl.when(is_dirtying & (dev == disk)).then(own).otherwise(placed)
-    is_told_before = any(len(devs) > 1 for devs in parts["parts"])
-    placed = placed.cast(pl.UInt32)
-    known = on_disk(_following(fs_events, placed)) if is_told_before else fs_events.with_columns(dev=placed)
-    return _on_only_filesystem(known.filter(~is_dirtying | dev.is_not_null()))
-
-
-def _following(fs_events: pl.LazyFrame, dev: pl.Expr) -> Iterator[pl.DataFrame]:
-    """The events with this `dev`, which follows from what their thread told before, in parts and in order."""
-    told = fs_events.head(0).collect()
-    for events in batches(fs_events, _BATCH):
-        rows = pl.concat([told, events])
-        yield rows.with_columns(dev=dev)[told.height :]
-        told = rows.filter(~pl.col("event").is_in(DIRTIED)).unique("tid", keep="last", maintain_order=True)
+    return _on_only_filesystem(fs_events.with_columns(dev=placed).filter(~is_dirtying | dev.is_not_null()))
 
 
 def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
@@ -139,27 +141,32 @@ def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     Of events about pages (`PAGES`), and of look-ups in the map of a file, that lie between two others of their file
     there is the first of each kind and thread, and of larger folios, or of each extent: enough to tell that a file has
     pages, who used it, where its blocks lie, what a device's trace has events of, and where a life begins. Of the
-    handles that a thread had in a transaction there is the last that changed something, and the last that did not.
+    handles that a thread had in a transaction there is the last that changed something, and the last that did not. Of
+    the paths that a thread opened there is each once, and all behind which it did something else than give another.
     The rows come in parts, in order; what a part says again of an earlier one is kept.
     """
     event = pl.col("event")
     is_page, is_lookup, is_handle = event.is_in(PAGES), event == tracepoints_ext4.LOOKUP, event == HANDLE
+    is_open = event == "name_open"
     states_block = tracepoints_ext4.states_block()
     for events in batches(fs_events, _BATCH):
         rows = events.select(
-            *dict.fromkeys((*_SAME_PAGE, *_SAME_HANDLE)),
+            *dict.fromkeys((*_SAME_PAGE, *_SAME_HANDLE, *_SAME_PATH)),
             *(pl.when(states_block).then(name).alias(name) for name in _MAPPING),
             is_large=(pl.col("page_order") > 0).fill_null(False),
             is_change=pl.col("nr_blocks") > 0,
             turn=(~(is_page | is_lookup)).cum_sum().over("dev", "ino"),
         ).with_row_index("row")
+        others = rows.filter(~(is_page | is_lookup | is_handle))
+        is_followed = ~event.shift(-1).over("tid").is_in(PATHS).fill_null(False)
         kept = [
-            rows.filter(~(is_page | is_lookup | is_handle))["row"],
+            others.filter(~is_open | is_followed)["row"],
+            others.filter(is_open).unique(_SAME_PATH, keep="first")["row"],
             rows.filter(is_page).unique([*_SAME_PAGE, "is_large", "turn"], keep="first")["row"],
             rows.filter(is_lookup).unique(["dev", "ino", *_MAPPING, "turn"], keep="first")["row"],
             rows.filter(is_handle).unique([*_SAME_HANDLE, "is_change"], keep="last")["row"],
         ]
-        yield events[pl.concat(kept).sort()]
+        yield events[pl.concat(kept).unique().sort()]
 
 
 def filesystems(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> dict[int, str]:

@@ -59,7 +59,8 @@ def tables(
     In memory is what the filesystem's events prove; of pages what is known of those that were in the cache at one time.
     """
     recorded = staging.recorded or frozenset()
-    all_events = tracepoints.on_filesystems(staging.fs_events, linked.requests)
+    disks = tracepoints.on_disks(staging.fs_events, linked.requests)
+    all_events = tracepoints.on_filesystems(staging.fs_events, disks)
     if clock.is_mixed(staging.losses):  # events in no order prove nothing
         all_events = schema.empty("fs_events").lazy()
     page_bytes = pagesize.proven(staging.facts.get("page_bytes"), all_events)
@@ -74,7 +75,12 @@ def tables(
     mapping = evidence.evidence(snapshots, staging, all_events, sizes, sources, mounts, fs_types, page_bytes=page_bytes)
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     devices = owner.telling(_devices(linked), fs_events, recorded)
-    owners = owner.Owners(fs_events, tasks, sizes, staging.lost, recorded, page_bytes=page_bytes, devices=devices)
+    owners = owner.Owners(
+        *(fs_events, tasks, sizes, staging.lost, recorded),
+        page_bytes=page_bytes,
+        devices=devices,
+        sharing=tracepoints.sharing(disks),
+    )
     for pieces in _owned(_mapped(linked, mapping, fs_events, sources, staging, spool), owners, all_events):
         pieces = pieces if "sync" in staging.flags else extents.without_sync(pieces)
         spool.append("io", extents.table(pieces.with_columns(_within_one_segment(staging, ("queue_ns",)))))

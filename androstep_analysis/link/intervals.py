@@ -73,7 +73,10 @@ def stab(queries: Queries, rows: Rows) -> Pieces:
     parts = []
     for space in np.unique(queries.space):
         query_at = np.flatnonzero(queries.space == space)
-        row_at = np.flatnonzero((rows.space == space) & (rows.length > 0))
+        times = queries.time[query_at]
+        # Of a window of a long recording most rows are of another time.
+        is_met = (rows.valid_from <= times.max()) & (rows.valid_to > times.min())
+        row_at = np.flatnonzero((rows.space == space) & (rows.length > 0) & is_met)
         query, row, start, length = _stab_one_space(queries.take(query_at), rows.take(row_at))
         parts.append((query_at[query], np.where(row >= 0, np.append(row_at, -1)[row], -1), start, length))
     if not parts:

@@ -1,4 +1,4 @@
-"""A panel to measure storage from a notebook: Measure, History and Settings, as Mobibench's app had them.
+"""A panel to measure storage from a notebook: Measure, History and Ranking, as Mobibench's app had them.
 
 >>> from androstep_analysis.panel import Panel
 >>> Panel("results")
@@ -12,6 +12,6 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"the panel needs the Python package {error.name}; `pip install 'androstep[notebook]'`", name=error.name
     ) from None
-from androstep_analysis.panel.settings import Settings
+from androstep_analysis.panel.jobs import Job
 
-__all__ = ["Panel", "Settings"]
+__all__ = ["Job", "Panel"]

@@ -2,43 +2,66 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from androstep_analysis import device, probe
 from androstep_analysis.bench.records import PROBE
-from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
+from androstep_analysis.panel import history
+from androstep_analysis.panel.jobs import Job
 from androstep_analysis.runs import bench as run_bench
+from androstep_analysis.runs import workload
+
+_PROGRESS = re.compile(r"point (\d+)/\d+ repeat (\d+)/\d+ (\d+) ops/s(, done)?")
 
 
 class Stopped(Exception):
     """The user ended the measurement."""
 
 
-class Measuring(threading.Thread):
-    """Runs iobench on the device `where` once for each of `runs`, and keeps each result in a capture in `home`.
+@dataclass
+class Progress:
+    """How far a measurement is: the share that is done (0 to 1), what it does, and what repetitions came to.
 
-    Calls `moved` with the share that is done (0 to 1) and with words, and at the end, whatever came, `ended` with the
-    captures made and with what went wrong, if anything did. Both are called in this thread.
+    `rates` has the operations per second of every repetition of each test; that of the last one may not be at its end,
+    which `is_running` says.
+    """
+
+    share: float = 0
+    words: str = ""
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    is_running: bool = False
+
+
+class Measuring(threading.Thread):
+    """Runs iobench for `job` in a directory of the device `where`, and keeps the results in a capture in `home`.
+
+    Calls `moved` with the progress, and at the end, whatever came, `ended` with the capture's directory, if one was
+    made, and with what went wrong, if anything did. Both are called in this thread.
     """
 
     def __init__(
         self,
         where: str,
-        runs: Sequence[Sequence[str]],
+        directory: str,
+        job: Job,
         home: Path,
-        moved: Callable[[float, str], None],
-        ended: Callable[[list[Capture], str | None], None],
+        moved: Callable[[Progress], None],
+        ended: Callable[[Path | None, str | None], None],
     ) -> None:
         super().__init__(name="androstep-panel", daemon=True)
         self._where = where
-        self._runs = runs
+        self._job = job
+        self._options = job.options(directory)
         self._home = home
         self._moved = moved
         self._ended = ended
+        self._progress = Progress()
+        self._said = "not every repetition is valid"
         self._is_unwanted = threading.Event()
 
     def stop(self) -> None:
@@ -47,10 +70,10 @@ class Measuring(threading.Thread):
 
     def run(self) -> None:
         """What the thread does."""
-        made: list[Capture] = []
+        made: Path | None = None
         problem: str | None = "the program failed; the notebook's log tells how"
         try:
-            problem = self._measured(made)
+            made, problem = self._measured()
         except Stopped:
             problem = "stopped; what was being measured is not kept"
         except (InputError, OSError) as error:
@@ -58,49 +81,53 @@ class Measuring(threading.Thread):
         finally:
             self._ended(made, problem)
 
-    def _measured(self, made: list[Capture]) -> str | None:
-        """Adds the captures of all runs to `made`; what went wrong with their repetitions, if anything did."""
-        problem = None
+    def _measured(self) -> tuple[Path | None, str | None]:
+        """The capture of all runs, and what went wrong with their repetitions, if anything did."""
         self._go_on()
         with device.connect(self._where) as target:
-            known = target.facts()
-            for number, options in enumerate(self._runs):
-                self._go_on()
-                facts = known | {"workload": " ".join([PROBE, *options])}
-                done = run_bench(options, self._place(), runner=self._watched(target, number), facts=facts)
-                if done.capture is not None:
-                    made.append(done.capture)
-                if done.status:
-                    problem = f"iobench ended with status {done.status}: {self._said}"
-        return problem
+            facts = target.facts() | {"workload": " ".join([PROBE, *workload(self._options)])}
+            out = history.new_directory(self._home)
+            done = run_bench(self._options, out, runner=self._watched(target), facts=facts)
+        problem = f"iobench ended with status {done.status}: {self._said}" if done.status else None
+        return (None if done.capture is None else out), problem
 
     def _go_on(self) -> None:
         """Raises `Stopped` where the user wants no more of it."""
         if self._is_unwanted.is_set():
             raise Stopped
 
-    _said = "not every repetition is valid"
-
-    def _place(self) -> Path:
-        """A directory for a capture that is not there yet."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        stem = f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        names = (stem, *(f"{stem}-{number}" for number in range(2, 1000)))
-        return next(self._home / name for name in names if not (self._home / name).exists())
-
-    def _watched(self, target: device.Device, number: int) -> probe.Runner:
-        """iobench on the device, its progress shown; it ends when the user wants no more of it."""
+    def _watched(self, target: device.Device) -> probe.Runner:
+        """iobench on the device, its progress told; it ends when the user wants no more of it."""
         runner = target.runner(PROBE, meanwhile=self._go_on)
+        of_runs = list(self._job.of_runs().values())
+        parts = [len(tests) for tests in of_runs]
+        begun: list[Sequence[str]] = []
 
         def watched(options: Sequence[str], path: Path, line: Callable[[str], None]) -> int:
+            self._go_on()
+            tests, before = of_runs[len(begun)], sum(parts[: len(begun)])
+            begun.append(tests)
+
             def watch(text: str) -> None:
                 found = probe.progress(PROBE, text)
                 if found is None:
                     self._said = text
+                    line(text)
                 else:
-                    self._moved((number + found[0] / 100) / len(self._runs), found[1])
-                line(text)
+                    share = (before + found[0] / 100 * len(tests)) / sum(parts)
+                    self._moved(_moved(self._progress, share, found[1], tests))
 
             return runner(options, path, watch)
 
         return watched
+
+
+def _moved(progress: Progress, share: float, words: str, tests: Sequence[str]) -> Progress:
+    """The progress after iobench told of its own."""
+    progress.share = share
+    if told := _PROGRESS.fullmatch(words):
+        test, repeat = tests[int(told[1]) - 1], int(told[2])
+        progress.words = f"{test}, repetition {repeat}"
+        progress.rates[test] = [*progress.rates.get(test, [])[: repeat - 1], float(told[3])]
+        progress.is_running = told[4] is None
+    return progress

@@ -35,7 +35,6 @@ from androstep_analysis.plot.replay import replay_io_time, replay_lateness_distr
 from androstep_analysis.plot.samples import cpu, samples_over_time
 from androstep_analysis.plot.scatter import sector_over_time, size_over_time
 from androstep_analysis.plot.series import cumulative, latency_distribution, rate
-from androstep_analysis.plot.table import table
 from androstep_analysis.plot.whatif import whatif_accuracy
 
 __all__ = [
@@ -75,7 +74,6 @@ __all__ = [
     "style",
     "svg",
     "sync",
-    "table",
     "volume",
     "whatif_accuracy",
 ]

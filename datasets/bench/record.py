@@ -4,7 +4,7 @@
     python datasets/bench/record.py -o DIR [--disk DIRECTORY] [--only PLACE ...]
 
 Needs root, loop devices, mkfs of each filesystem, and fio; F2FS is measured in a virtual machine without acceleration
-and needs what tests/harness/guest.py needs. Takes a quarter of an hour. DIR gets PLACE/EXPERIMENT.rec.xz, and
+and needs what tests/harness/guest.py needs. Takes ten minutes. DIR gets PLACE/EXPERIMENT.rec.xz, and
 recorded.json with the commands, the machine's load when each place was begun, and the sha256 of each file.
 
 The images of `disk` lie in DIRECTORY, and the loop device reads and writes them past the page cache; that of `memory`
@@ -31,7 +31,10 @@ from harness import guest, places
 STATIC = Path(__file__).resolve().parents[2] / "build" / "probes" / f"{os.uname().machine}-linux-musl" / "iobench"
 """The build for devices: the same program on the host and in the guest."""
 
-ALWAYS = "--repeats 5 --interval 10000 -q"
+ROUNDS = 9
+"""The fewest of which the interval of the median leaves out the least and the greatest (96 %)."""
+
+ALWAYS = f"--repeats {ROUNDS} --interval 10000 -q"
 
 EXPERIMENTS = {
     "modes": "file --size 8m --runtime 300ms --number_ios 1024 --sweep rw=write,randwrite "
@@ -55,9 +58,6 @@ PEERS = {
     "writes": "file --size 32m --sweep rw=write,randwrite --sweep mode=buffered,mmap,osync,direct -q",
 }
 """What iobench and fio are both asked for: the common modes by which Mobibench's papers compare it with IOzone."""
-
-ROUNDS = 6
-"""The fewest of which the interval of the median holds it with 95 %."""
 
 COMPARED = ("modes", "journal_modes")
 """What is measured everywhere; to measure everything everywhere would make too large a data set."""

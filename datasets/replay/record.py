@@ -38,8 +38,8 @@ STATIC = Path(__file__).resolve().parents[2] / "build" / "probes" / f"{os.uname(
 """The probes' build for devices: the same programs on the host and in guests."""
 
 ROUNDS = 8
-REPEATS = 6
-"""The fewest of which the interval of the median holds it with 95 %."""
+REPEATS = 9
+"""The fewest of which the interval of the median leaves out the least and the greatest (96 %)."""
 
 PLACES = {
     **{f"{fs_type}_disk": ("disk", fs_type) for fs_type in ("ext4", "xfs", "btrfs")},
@@ -47,7 +47,7 @@ PLACES = {
 }
 """Where the program is replayed: on a loop device over the disk, or on a disk of a guest."""
 
-FSYNC = "file --rw randwrite --size 8m --number_ios 256 --mode fsync --repeats 6 -q"
+FSYNC = f"file --rw randwrite --size 8m --number_ios 256 --mode fsync --repeats {REPEATS} -q"
 """What iobench is asked for: the paper's random writes with fsync, on a file of 8 MiB."""
 
 READ_BACK = ("app.strace.xz", "recording.tar.xz")

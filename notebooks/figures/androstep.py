@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import dots
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 from papers import Paper
 
 from androstep_analysis import bench, plot
-from androstep_analysis.stats.exact import ratio
+from androstep_analysis.plot import paper as style
 
 PLACES = {
     "ext4_disk": "ext4, disk",
@@ -37,8 +36,6 @@ WAYS = {
 
 PEERS = ("tool", "test", "sync_mode")
 
-OURS, THEIRS = "#0072B2", "#D55E00"
-
 
 def by_place(files: Sequence[Path], by: Sequence[str]) -> pl.DataFrame:
     """Medians in each place of datasets/bench, named by column `place`."""
@@ -57,106 +54,126 @@ def tools(table: pl.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 def ways(table: pl.DataFrame) -> Axes:
-    """The six ways of I/O, each with axes of its own."""
+    """The six ways of I/O, each with axes of its own; the last two, which go to the device, have another scale."""
     with plot.style():
-        figure = Figure(figsize=(3.5, 4.6), layout="constrained")
-        cells = figure.subplots(3, 2)
+        figure = Figure(figsize=(style.COLUMN, 4.8), layout="constrained")
+        cells = figure.subplots(3, 2, subplot_kw={"axes_class": style.PaperAxes})
     for ax, ((op, mode), title) in zip(cells.flat, WAYS.items(), strict=True):
         tools(table.filter(pl.col("test").is_in([f"seq_{op}", f"rand_{op}"]), sync_mode=mode), ax)
         ax.set_title(title, fontsize=7)
         ax.tick_params(labelsize=6, width=0.6, length=2)
         ax.set_ylabel("")
-        if ax is not cells[0, 0]:
-            ax.get_legend().remove()
-    figure.supylabel("Operations per second (axes differ)", fontsize=7)
-    cells[0, 0].get_legend().set_bbox_to_anchor((0.0, 1.18))
+        handles = ax.get_legend_handles_labels()
+        ax.get_legend().remove()
+    for group in (list(cells[:2].flat), list(cells[2:].flat)):
+        top = max(ax.get_ylim()[1] for ax in group)
+        for ax in group:
+            ax.set_ylim(0, top)
+    with plot.style():
+        figure.legend(*handles, loc="outside upper left", ncols=2)
+        figure.supylabel("Operations per second", fontsize=8)
     return cells[0, 0]
 
 
-# -- numbers of the text beside ours ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Stated:
-    """A number of a paper's text, or the range it gives, and ours: `value` with its interval, if there is one."""
-
-    label: str
-    published: tuple[float, float]
-    value: float
-    lo: float | None
-    hi: float | None
-    n: int
-
-
-def compared(
-    label: str,
-    published: tuple[float, float],
-    tables: dict[str, pl.DataFrame],
-    first: dict[str, str],
-    second: dict[str, str],
-) -> Stated:
-    """The rate of the runs `second` over that of the runs `first` (values of columns of bench_runs)."""
-    measured = bench.measures(tables).filter("valid", pl.col("metric").is_in(["iops", "tps"]))
-    base, other = (measured.filter(**side)["value"].to_list() for side in (first, second))
-    value, lo, hi = ratio(base, other)
-    assert value is not None, f"{label}: no runs"
-    return Stated(label, published, value, lo, hi, len(base) + len(other))
-
-
-def table_of(rows: Sequence[Stated], unit: str = "1") -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            {
-                "what": row.label,
-                "published_least": row.published[0],
-                "published_most": row.published[1],
-                "value": row.value,
-                "lo": row.lo,
-                "hi": row.hi,
-                "unit": unit,
-                "n": row.n,
-            }
-            for row in rows
-        ]
-    )
-
-
-def beside(table: pl.DataFrame, label: str, *, ratios: bool) -> Axes:
-    """Published numbers (diamonds, or the range the text gives) and ours (dots with intervals), a row each."""
-    with plot.style():
-        figure = Figure(figsize=(3.5, 0.75 + 0.3 * table.height), layout="constrained")
-        ax = figure.add_subplot()
-        at = np.arange(table.height)
-        least, most = (table[name].to_numpy() for name in ("published_least", "published_most"))
-        ax.hlines(at - 0.14, least, most, color=THEIRS, linewidth=2)
-        ends = np.where(least == most, least, np.nan)
-        ax.plot(ends, at - 0.14, "D", markersize=4, color=THEIRS, label="the paper's text")
-        ax.plot(table["value"], at + 0.14, "o", markersize=4, color=OURS, label="ours")
-        known = table.with_row_index("at").drop_nulls(["lo", "hi"])
-        ax.hlines(known["at"].to_numpy() + 0.14, known["lo"], known["hi"], color=OURS, linewidth=0.9)
-        ax.set_yticks(at, table["what"].str.replace(": ", ":\n", literal=True).to_list(), fontsize=6.5)
-        ax.set_ylim(table.height - 0.5, -0.5)
-        ax.tick_params(axis="y", length=0)
-        if ratios:
-            ax.axvline(1, color="#999999", linewidth=0.7, zorder=0)
-            ax.set_xscale("log")
-            low, high = ax.get_xlim()
-            ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= tick <= high]
-            ax.xaxis.set_major_locator(FixedLocator(ticks))
-            ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-            ax.xaxis.set_minor_formatter(NullFormatter())
-        else:
-            ax.set_xlim(0, 100)
-        ax.grid(visible=True, axis="x", color="#DDDDDD", linewidth=0.5)
-        ax.set_xlabel(label)
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 1.02), ncols=2, borderaxespad=0)
+def durable(table: pl.DataFrame) -> Axes:
+    """Rates by the way writes are made durable, named as the papers name them."""
+    ax = plot.bench_sync_modes(table)
+    names = {"fsync": "write() + fsync()", "osync": "O_SYNC", "direct": "O_DIRECT"}
+    ax.set_xticks(ax.get_xticks(), [names[label.get_text()] for label in ax.get_xticklabels()])
+    ax.set_xlabel("")
+    for label in ax.get_legend().get_texts():
+        label.set_text(label.get_text().replace("seq", "sequential").replace("rand", "random"))
     return ax
 
 
-def between(paper: Paper, least: str, most: str | None = None) -> tuple[float, float]:
-    """The published numbers with these ids, as least and most."""
-    values = paper.stated(*dict.fromkeys((least, most or least)))["value"]
-    return float(values[0]), float(values[-1])
+FILESYSTEMS = {"ext4": "ext4", "xfs": "XFS", "btrfs": "Btrfs", "nilfs2": "NILFS2", "f2fs": "F2FS"}
+"""Filesystems in the papers' order, as they are written."""
+
+
+def named(table: pl.DataFrame, column: str) -> pl.DataFrame:
+    """A table's filesystems by name and in order."""
+    order = pl.col(column).cast(pl.Enum(list(FILESYSTEMS)))
+    return (
+        table.with_columns(order)
+        .sort(column, maintain_order=True)
+        .with_columns(pl.col(column).cast(pl.String).replace(FILESYSTEMS))
+    )
+
+
+def threads(table: pl.DataFrame, saturated: float, **options: str) -> Axes:
+    """Rates by number of threads, and where the paper says that they stop to grow."""
+    ax = plot.bench_threads(table, **options)
+    with plot.style():
+        ax.axvline(saturated, color=dots.THEIRS, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+        words = f"the paper's phone\nstops growing at {saturated:.0f}"
+        ax.annotate(
+            words, (saturated, 0.04), (-3, 0), ax.get_xaxis_transform(), "offset points", fontsize=6, ha="right"
+        )
+    return ax
+
+
+TPS_LIMITS = (300, 30_000)
+"""The axis of all figures of SQLite's transactions on ext4 on the disk."""
+
+OPERATIONS = {"sqlite_insert": "insert", "sqlite_update": "update", "sqlite_delete": "delete"}
+
+
+def transactions(table: pl.DataFrame, category: str, label: str, order: Sequence[str]) -> Axes:
+    """SQLite's transactions per second by a setting, on the axis that all such figures share."""
+    rates = table.filter(metric="tps").with_columns(pl.col(category).cast(pl.String))
+    places = {name: at for at, name in enumerate(order)}
+    rates = rates.sort(pl.col(category).replace_strict(places))
+    ax = dots.rows(rates, category, "Transactions per second", series="test", names=OPERATIONS, limits=TPS_LIMITS)
+    ax.set_ylabel(label)
+    return ax
+
+
+OTHERS = "others"
+"""Who is no app: the system, and what nobody is known to have caused."""
+
+
+def of_apps(io: pl.LazyFrame) -> pl.LazyFrame:
+    """Table io with the demo's apps in column app: its processes bear the end of com.example.NAME, as Android's do."""
+    name = pl.col("owner_comm").str.strip_prefix(".example.").replace("brows", "browser")
+    is_app = pl.col("owner_comm").str.starts_with(".example.")
+    return io.with_columns(app=pl.when(is_app).then(name).otherwise(pl.lit(OTHERS)))
+
+
+def by_app(table: pl.DataFrame, dimension: str, palette: Mapping[str, str], hatches: Mapping[str, str]) -> Axes:
+    """Shares of the requests of each app (column app), reads and writes, with their numbers above.
+
+    Apps in order of their requests, `OTHERS` last.
+    """
+    counts = table.filter(pl.col("op").is_in(["read", "write"]), pl.col(dimension).is_not_null(), metric="count")
+    counts = counts.with_columns(pl.col("op", dimension).cast(pl.String))
+    totals = counts.group_by("app").agg(pl.col("value").sum())
+    apps = totals.sort(pl.col("app") == OTHERS, -pl.col("value"), "app")["app"].to_list()
+    sums = {(app, op): value for app, op, value in counts.group_by("app", "op").agg(pl.col("value").sum()).rows()}
+    bars = [(app, op) for app in apps for op in ("read", "write") if (app, op) in sums]
+    at = np.array([apps.index(app) * 2.6 + (op == "write") for app, op in bars])
+    values = {tuple(row[:3]): row[3] for row in counts.select("app", "op", dimension, "value").iter_rows()}
+    with plot.style():
+        figure = Figure(figsize=(1.9 + 1.05 * len(apps), 2.6), layout="constrained")
+        ax = figure.add_subplot(axes_class=style.PaperAxes)
+        bottom = np.zeros(len(bars))
+        for kind in style.ordered(counts[dimension], palette):
+            heights = np.array([values.get((*bar, kind), 0.0) / sums[bar] * 100 for bar in bars])
+            look = {"color": style.colour(kind, palette), "hatch": hatches.get(kind), "edgecolor": "white"}
+            ax.bar(at, heights, 0.85, bottom, label=style.words(kind), linewidth=0.3, **look)
+            bottom += heights
+        for x, bar in zip(at, bars, strict=True):
+            ax.text(x, 101, f"{sums[bar]:,.0f}", ha="center", va="bottom", fontsize=6)
+        ax.set_xticks(at, [op for _, op in bars])
+        for number, app in enumerate(apps):
+            under = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top"}
+            ax.text(number * 2.6 + 0.5, -0.12, app, fontsize=8, parse_math=False, **under)
+        ax.tick_params(axis="x", length=0)
+        ax.set_xlim(-0.8, len(apps) * 2.6 - 0.8)
+        ax.set_ylim(0, 100)
+        ax.set_ylabel("Share of requests [%]")
+        style.grid(ax, "y")
+        style.legend(ax, reverse=True)
+    return ax
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

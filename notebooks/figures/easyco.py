@@ -1,14 +1,18 @@
-"""What easyco.ipynb shows, as tables: PostMark's results, await, and the controller as predicted."""
+"""What easyco.ipynb shows: curves and tables of PostMark's results, await, and the controller as predicted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
-from androstep_analysis import bench, schema, units, whatif
+from androstep_analysis import bench, plot, schema, units, whatif
+from androstep_analysis.plot import paper as style
 from androstep_analysis.replay import device as device_replay
 
 _MIB = 1 << 20
@@ -69,9 +73,21 @@ DEVICES = {
 }
 
 
-def waits(files: Sequence[Path]) -> pl.DataFrame:
-    """await while PostMark's files are written back: mean of the worst second, and the longest one."""
-    rows = []
+def waits(files: Sequence[Path], stated: pl.DataFrame) -> pl.DataFrame:
+    """await while PostMark's files are written back: mean of the worst second, and the longest one.
+
+    The slides' bounds stand above ours.
+    """
+    rows = [
+        {
+            "device": device or "with Flash SuperCharger",
+            "condition": "the slides: " + ("less than" if "upper" in metric else "more than"),
+            "await, worst second, ms": value * {"s": 1000.0, "ms": 1.0}[unit],
+            "longest, ms": None,
+            "writes": None,
+        }
+        for device, metric, value, unit in stated.select("device", "metric", "value", "unit").iter_rows()
+    ]
     for path in files:
         requests = pl.read_parquet(path).filter(pl.col("op") == "write", pl.col("complete_ns").is_not_null())
         waited = (pl.col("complete_ns") - pl.col("queue_ns")) / 1e6
@@ -89,10 +105,72 @@ def waits(files: Sequence[Path]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def behind_controller(files: Sequence[Path], *, count: int = 64, mib: int = 32) -> pl.DataFrame:
+LIMITS = (1, 5_000)
+"""The axis of operations that all curves share."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How a curve is called and drawn."""
+
+    label: str
+    colour: str
+    marker: str = "o"
+    line: str = "-"
+
+
+TESTS = {
+    "seq_read": Curve("sequential read", "#56B4E9", "o"),
+    "rand_read": Curve("random read", "#0072B2", "s", "--"),
+    "seq_write": Curve("sequential write", "#E69F00", "D"),
+    "rand_write": Curve("random write", "#D55E00", "^", "--"),
+}
+
+
+def curves(table: pl.DataFrame, looks: Mapping[str, Curve]) -> Axes:
+    """Operations per second by size, a curve for each kind of column test; dashed ones show those that they lie on."""
+    rates = table.filter(pl.col("metric").cast(pl.String) == "iops").with_columns(pl.col("test").cast(pl.String))
+    with style.drawing(None, 2.7) as ax:
+        for test, look in looks.items():
+            line = rates.filter(test=test).sort("block_bytes")
+            options = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "label": look.label}
+            ax.plot(line["block_bytes"] / 1024, line["value"], ms=3.5, linewidth=1.1, **options)
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        sizes = [4, 16, 64, 256, 1024]
+        ax.set_xticks(sizes, ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB"])
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_ylim(*LIMITS)
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+        ax.set_xlabel("Size of an operation")
+        ax.set_ylabel("Operations per second")
+        style.grid(ax, "both")
+    return ax
+
+
+def explained(ax: Axes) -> Axes:
+    """The legend above a figure of curves, once all is drawn."""
+    with plot.style():
+        style.legend(ax, above=True, columns=2)
+    return ax
+
+
+def with_typical(ax: Axes, stated: Mapping[str, float]) -> Axes:
+    """Adds what slide 4 calls typical: rates of bytes of linear I/O, numbers of random ones, in the colours of ours."""
+    sizes = np.array([4, 1024])
+    with plot.style():
+        for test, number in stated.items():
+            at = number * 1e6 / (sizes * 1024) if test.startswith("seq") else [number, number]
+            ax.plot(sizes, at, color=TESTS[test].colour, linewidth=1.6, linestyle=":", zorder=1)
+        ax.plot([], [], color="#222222", linewidth=1.6, linestyle=":", label="the slides' typical rates")
+    return explained(ax)
+
+
+def behind_controller(files: Sequence[Path], *, count: int = 300, mib: int = 32) -> pl.DataFrame:
     """Operations per second by size with the simulated controller in front of a device of these results, predicted.
 
-    For each size `count` requests one after the other in `mib` MiB, whose pages were written before at random.
+    For each size `count` requests one after the other in `mib` MiB, whose pages were written before at random: as many
+    as the benchmark asks for in its three repetitions, or the units that are empty at first would last.
     """
     model = whatif.fit(bench.read(*files).tables)
     sizes = sorted(model.filter(access="seq_write")["block_bytes"])

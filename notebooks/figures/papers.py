@@ -8,6 +8,7 @@ An entry `[[figure]]` has
     shows     what the paper shows there, in our words
     source    what our data is, in words: it is printed under the figure
     data      the files ours is made from, from the root of the tree, * for any; those of the corpus as corpus/NAME
+    table     true where ours is a table, not a figure
     missing   instead of source and data: why there is none
 
 An entry with files of the corpus is made only where the corpus is (ANDROSTEP_CORPUS). Of a capture, name its
@@ -17,6 +18,7 @@ capture.json: it has the sha256 of the rest.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import textwrap
@@ -30,7 +32,7 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis import plot
+from androstep_analysis import csvfile, plot
 from androstep_analysis.errors import InputError
 from androstep_analysis.plot import paper as style
 
@@ -41,7 +43,8 @@ CORPUS = Path(os.environ.get("ANDROSTEP_CORPUS", ROOT.parent / "shared" / "corpu
 OUTPUT = Path(os.environ.get("ANDROSTEP_FIGURES", ROOT / "build" / "figures"))
 """Where figures go: a directory for each paper."""
 
-SUFFIXES = (".pdf", ".png", ".csv", ".json")
+FIGURE_SUFFIXES, TABLE_SUFFIXES = (".pdf", ".png", ".csv", ".json"), (".md", ".csv", ".json")
+"""The files of a figure and of a table."""
 
 PUBLISHED_COLUMNS = {
     **dict.fromkeys(("id", "item", "place", "device", "condition", "metric"), pl.String()),
@@ -60,7 +63,12 @@ class Item:
     part: str = ""
     source: str = ""
     data: tuple[str, ...] = field(default_factory=tuple)
+    table: bool = False
     missing: str = ""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return TABLE_SUFFIXES if self.table else FIGURE_SUFFIXES
 
     @property
     def title(self) -> str:
@@ -141,6 +149,7 @@ class Paper:
         ax: Axes,
         table: pl.DataFrame,
         *,
+        says: str,
         part: str = "",
         note: str = "",
         published: Sequence[str] = (),
@@ -148,33 +157,152 @@ class Paper:
     ) -> None:
         """Write a figure (PDF, PNG), the table behind it (CSV) and its origin (JSON), and show it with its caption.
 
-        `note` is what a reader must know beside what the list says; `published` are the ids of the paper's numbers
-        that are drawn in it. The source of the data is printed under the figure itself.
+        `says` is one sentence: what ours shows, and where it is not what the paper found. `note` is what a reader must
+        know beside that; `published` are the ids of the paper's numbers that are in it. The source of the data is
+        printed under the figure itself.
         """
         from IPython.display import Image, Markdown, display
 
+        item = self._made(name, part, table=False)
+        _print_source(ax, f"Data: {_source(item, table)}.")
+        origin_of = self._provenance(item, table, says, note, published)
+        stem = (OUTPUT if out is None else out) / self.name / item.stem
+        _, image, *_ = plot.save(ax, stem, table=table, provenance=origin_of)
+        display(Image(image.read_bytes(), retina=True))
+        display(Markdown(_caption(origin_of)))
+
+    def save_table(
+        self,
+        name: str,
+        table: pl.DataFrame,
+        *,
+        says: str,
+        part: str = "",
+        note: str = "",
+        published: Sequence[str] = (),
+        out: Path | None = None,
+    ) -> None:
+        """Write a table (Markdown, CSV) and its origin (JSON), and show it with its caption; else as `save`."""
+        from IPython.display import Markdown, display
+
+        item = self._made(name, part, table=True)
+        origin_of = self._provenance(item, table, says, note, published)
+        stem = (OUTPUT if out is None else out) / self.name / item.stem
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        shown = markdown_table(table)
+        stem.with_suffix(".md").write_text(f"{shown}\n{_caption(origin_of)}\n", encoding="utf-8")
+        csvfile.write(table, stem.with_suffix(".csv"))
+        words = json.dumps(origin_of, indent=2, sort_keys=True, ensure_ascii=False)
+        stem.with_suffix(".json").write_text(f"{words}\n", encoding="utf-8")
+        display(Markdown(shown))
+        display(Markdown(_caption(origin_of)))
+
+    def _made(self, name: str, part: str, *, table: bool) -> Item:
+        """The entry of what is about to be written."""
         item = self.item(name, part)
         if item.missing:
             raise InputError(f"{self.path.name}: {item.title} is listed as missing; list its data instead")
-        _print_source(ax, f"Data: {item.source}")
-        provenance = {
+        if item.table != table:
+            raise InputError(f"{self.path.name}: {item.title} is listed as a {'table' if item.table else 'figure'}")
+        return item
+
+    def _provenance(
+        self, item: Item, table: pl.DataFrame, says: str, note: str, published: Sequence[str]
+    ) -> dict[str, Any]:
+        """What a figure or table shows, and where that comes from; `cells` is how a table's are written."""
+        return {
             "paper": self.cite,
             "item": item.title,
             "shows": item.shows,
-            "source": item.source,
+            "says": says,
+            "source": _source(item, table),
             "data": origin(item),
             "note": note,
             "published": self.stated(*published).rows(named=True),
+            **({"cells": cells(table), "right": right(table)} if item.table else {}),
         }
-        stem = (OUTPUT if out is None else out) / self.name / item.stem
-        _, image, *_ = plot.save(ax, stem, table=table, provenance=provenance)
-        display(Image(image.read_bytes(), retina=True))
-        display(Markdown(f"*{self.caption(item, note)}*"))
 
-    def caption(self, item: Item, note: str = "") -> str:
-        """What the paper's figure shows, and what ours is made from."""
-        shows = item.shows[0].upper() + item.shows[1:]
-        return " ".join(part for part in (f"{item.title}. {shows}. Here: {item.source}.", note) if part)
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def _source(item: Item, table: pl.DataFrame) -> str:
+    """Where the data is from, and of how many repetitions."""
+    return "; ".join(part for part in (item.source, repetitions(table)) if part)
+
+
+def repetitions(table: pl.DataFrame) -> str:
+    """What the values of a table with `bench.summarise`'s intervals are, as its columns n and confidence say."""
+    if not {"n", "lo", "confidence"} <= set(table.columns):
+        return ""
+    known = table.filter(pl.col("lo").is_not_null())
+    if known.is_empty():
+        return ""
+    least, most = known.select(pl.col("n").min(), most=pl.col("n").max()).row(0)
+    number = f"{least}" if least == most else f"{least} to {most}"
+    low, high = known.select(pl.col("confidence").min(), high=pl.col("confidence").max()).row(0)
+    if high < 0.95:
+        return f"medians of {number}, least and greatest"
+    per_cent = f"{low:.0%}" if round(low, 2) == round(high, 2) else f"{low:.0%} to {high:.0%}"
+    return f"medians of {number} with {per_cent.replace('%', ' %')} intervals"
+
+
+def against(value: float, lo: float | None, hi: float | None, least: float, most: float) -> str:
+    """What our value with its interval says of the paper's, which is one number or a range."""
+    stated = f"the paper: {number(least) if least == most else f'{number(least)} to {number(most)}'}"
+    if lo is None or hi is None:
+        return stated
+    return f"{stated}, {'within' if lo <= most and least <= hi else 'outside of'} this interval"
+
+
+def number(value: float) -> str:
+    """Three digits are enough in a sentence."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _caption(origin_of: dict[str, Any]) -> str:
+    """What ours says, what the paper's figure shows, and what ours is made from; text is Markdown."""
+    words = f"{origin_of['item']}, {origin_of['shows']}. Here: {origin_of['source']}. {origin_of['note']}".strip()
+    return f"**{origin_of['says']}** *{words}*"
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def cells(table: pl.DataFrame) -> list[list[str]]:
+    """The names of a table's columns, then its rows, as they are written."""
+    return [table.columns, *([_cell(value) for value in row] for row in table.iter_rows())]
+
+
+def right(table: pl.DataFrame) -> list[bool]:
+    """Which columns hold numbers, which stand to the right."""
+    return [kind.is_numeric() for kind in table.dtypes]
+
+
+def markdown_table(table: pl.DataFrame) -> str:
+    """A table in Markdown."""
+    head, *rows = [[_escaped(cell) for cell in row] for row in cells(table)]
+    ruler = ["---:" if is_right else "---" for is_right in right(table)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ruler, *rows))
+
+
+def _cell(value: object) -> str:
+    """Numbers have four significant digits, or all before the point; null is a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _escaped(text: str) -> str:
+    """A cell as text of Markdown, whatever it holds."""
+    return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", " ".join(text.split()))
+
+
+# -- lists ------------------------------------------------------------------------------------------------------------
 
 
 def all_papers(directory: Path = HERE) -> list[Paper]:

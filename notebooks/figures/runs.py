@@ -10,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dots
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
+from papers import Paper
 
 from androstep_analysis import bench, measures, perceived, plot, whatif
 from androstep_analysis.plot import paper as style
 from androstep_analysis.replay import device as device_replay
+from androstep_analysis.stats.exact import ratio
 
 APPS = {"web": "Web", "install": "Install", "messages": "Messages"}
 DEVICES = {"disk": "disk", "memory": "memory", "card": "card (emulated)"}
@@ -270,51 +274,80 @@ def configured(files: Sequence[Path], metric: str) -> pl.DataFrame:
     return pl.concat(parts).sort(order).with_columns(pl.col("test").replace_strict(TESTS))
 
 
-def speedups(table: pl.DataFrame) -> pl.DataFrame:
-    """How many times the default's rate each configuration has, by test."""
-    base = table.filter(configuration="default").select("test", base="value")
-    ratio = pl.col("value") / pl.col("base")
-    return table.join(base, on="test", maintain_order="left").select("test", "configuration", speedup=ratio)
+# -- ours beside the papers' -------------------------------------------------------------------------------------------
+
+
+def speedups(files: Sequence[Path], paper: Paper) -> list[dots.Stated]:
+    """Luo et al., Figure 2: how many times the default's rate each configuration does, beside the paper's two phones.
+
+    `files` are WHERE-EXPERIMENT.rec.xz of datasets/apps.
+    """
+    values: dict[tuple[str, str], list[float]] = {}
+    for path in files:
+        place = path.name.split("-")[0]
+        measured = bench.measures(bench.read(path).tables).filter("valid", pl.col("metric").is_in(["iops", "tps"]))
+        for test, level, value in measured.select(pl.col("test", "synchronous").cast(pl.String), "value").iter_rows():
+            configuration = {"default": "no_sync", "no_journal": "both"}[place] if level == "OFF" else place
+            values.setdefault((test, configuration), []).append(value)
+    theirs = {"no_sync": "nosync", "no_journal": "nojournal"}
+    found = []
+    for (test, configuration), runs_of in values.items():
+        words = TESTS[test].replace(" ", "-")
+        ids = [f"fig2-{phone}-{theirs.get(configuration)}-{words}" for phone in ("gs4", "n5x")]
+        if set(ids) <= set(paper.published["id"]):
+            least, most = sorted(paper.stated(*ids)["value"])
+            value, lo, hi = ratio(values[test, "default"], runs_of)
+            assert value is not None
+            label = f"{TESTS[test]}: {CONFIGURATIONS[configuration]} / default"
+            n = len(values[test, "default"]) + len(runs_of)
+            found.append(dots.Stated(label, (least, most), value, lo, hi, n))
+    return found
+
+
+def worst_over_best(found: pl.DataFrame, app: str, label: str, published: tuple[float, float]) -> dots.Stated:
+    """Kim et al.: run time on the slowest of the devices over that on the fastest."""
+    times = found.filter(app=app).group_by("place").agg(took=pl.col("end_ns") - pl.col("start_ns"))
+    sides = sorted(times["took"].to_list(), key=lambda took: sum(took) / len(took))
+    value, lo, hi = ratio(sides[0], sides[-1])
+    assert value is not None
+    return dots.Stated(label, published, value, lo, hi, len(sides[0]) + len(sides[-1]))
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
-def panels(
-    table: pl.DataFrame, names: Mapping[str, str], label: str, divisor: float = 1, marks: pl.DataFrame | None = None
-) -> Axes:
-    """Bars by place, named by `names`, a panel for each app; `marks` (app, place, value) are points in them."""
-    apps = table["app"].unique(maintain_order=True).to_list()
+def cpu_shares(table: pl.DataFrame) -> Axes:
+    """CPU time by state in per cent, with all ticks of 10 ms above each bar: these differ too much for one axis."""
+    shares = table.filter(metric="cpu_time").with_columns(
+        metric=pl.lit("cpu_share"), whole=pl.col("value").sum().over("app", "place"), unit=pl.lit("1")
+    )
+    shares = shares.with_columns(value=pl.col("value") / pl.col("whole"))
+    ax = plot.cpu(shares.drop("whole"), bar="place", group="app", unit="share")
+    order = shares["app"].unique(maintain_order=True)
+    wholes = pl.concat(
+        shares.filter(app=app).select("app", "place", "whole").unique(maintain_order=True) for app in order
+    )
     with plot.style():
-        figure = Figure(figsize=(style.COLUMN, 1.9), layout="constrained")
-        cells = figure.subplots(1, len(apps), squeeze=False)[0]
-    for app, ax in zip(apps, cells, strict=True):
-        rows = table.filter(app=app)
-        places = [name for name in names if name in rows["place"].to_list()]
-        with style.drawing(ax) as ax:
-            for at, place in enumerate(places):
-                row = rows.filter(place=place)
-                ax.bar([at], row["value"] / divisor, 0.7, color=style.SERIES[at])
-                style.error_bars(ax, pl.Series([float(at)]).to_numpy(), row, divisor, "#222222")
-                for value in () if marks is None else marks.filter(app=app, place=place)["value"]:
-                    ax.plot([at], [value / divisor], "D", ms=4, mfc="white", mec="#222222", mew=0.8, zorder=5)
-            ax.set_xticks(range(len(places)), [names[place] for place in places], rotation=40, ha="right")
-            ax.tick_params(labelsize=6, width=0.6, length=2)
-            ax.tick_params(axis="x", length=0)
-            ax.set_ylim(bottom=0)
-            ax.set_title(APPS[app], fontsize=7)
-            style.grid(ax, "y")
-    cells[0].set_ylabel(label, fontsize=7)
-    return cells[0]
+        for x, whole in zip(ax.get_xticks(), wholes["whole"], strict=True):
+            ax.text(x, 101, f"{whole * 100:,.0f}", ha="center", va="bottom", fontsize=6)
+        ax.set_ylim(0, 108)
+        ax.legend_.set_bbox_to_anchor((0.0, 1.06))
+    return ax
 
 
 def rates(
-    tables_of: Mapping[str, pl.DataFrame], found: pl.DataFrame, dev: int, bin_ns: int
+    tables_of: Mapping[str, pl.DataFrame], found: pl.DataFrame, dev: int, bin_ns: int, burst: float
 ) -> tuple[Axes, pl.DataFrame]:
-    """Requests per second of `dev` during one run of each app, a panel each, and the table of it."""
+    """Requests per second of `dev` during one run of each app, a panel each on the same axes, and the table of it.
+
+    `burst` is the greatest rate that the paper saw.
+    """
+    longest = (found["end_ns"] - found["start_ns"]).max() / 1e6
     with plot.style():
-        figure = Figure(figsize=(style.COLUMN, 4.0), layout="constrained")
-        cells = figure.subplots(found.height, 1, squeeze=False)[:, 0]
+        figure = Figure(figsize=(style.COLUMN, 3.4), layout="constrained")
+        cells = figure.subplots(
+            found.height, 1, squeeze=False, sharex=True, sharey=True, subplot_kw={"axes_class": style.PaperAxes}
+        )[:, 0]
     parts = []
     for run, ax in zip(found.iter_rows(named=True), cells, strict=True):
         start, end = run["start_ns"], run["end_ns"]
@@ -322,14 +355,83 @@ def rates(
         # Bins begin with the run.
         rate = measures.rate(
             requests.with_columns(pl.col("queue_ns", "issue_ns", "complete_ns") - start), bin_ns=bin_ns
-        )
-        plot.rate(rate, origin_ns=0, ax=ax)
-        ax.set_title(APPS[run["app"]], fontsize=7, loc="right", pad=2)
-        ax.tick_params(labelsize=6, width=0.6, length=2)
-        ax.set_ylabel("")
-        ax.set_xlabel(ax.get_xlabel(), fontsize=6, labelpad=1)
-        if ax is not cells[0] and ax.get_legend() is not None:
-            ax.get_legend().remove()
+        ).filter(metric="iops", op="write")
+        with style.drawing(ax) as ax:
+            shown = rate.filter(pl.col("value") > 0)
+            ax.bar(
+                shown["ts_ns"] / 1e6,
+                shown["value"],
+                bin_ns / 1e6,
+                align="edge",
+                color=style.OPS["write"],
+                label="writes",
+            )
+            ax.axvspan((end - start) / 1e6, longest * 1.05, color="#EEEEEE", zorder=0, label="after the run")
+            ax.axhline(
+                burst, color="#222222", linewidth=0.9, linestyle=(0, (4, 2)), label=f"the paper's greatest, {burst:.0f}"
+            )
+            ax.set_yscale("log")
+            ax.set_ylim(8, 12_000)
+            ax.set_xlim(0, longest * 1.02)
+            ax.yaxis.set_major_locator(FixedLocator([10, 100, 1_000, 10_000]))
+            ax.yaxis.set_major_formatter("{x:,.0f}")
+            ax.set_title(f"{APPS[run['app']]}, {run['steps']} steps", fontsize=7, loc="left", pad=2)
+            style.grid(ax, "both")
         parts.append(rate.with_columns(app=pl.lit(run["app"])))
-    figure.supylabel("Requests per second (axes differ)", fontsize=7)
+    with plot.style():
+        cells[-1].set_xlabel("Time since the start of the run [ms]")
+        figure.supylabel("Requests per second", fontsize=8)
+        figure.legend(*cells[0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
     return cells[0], pl.concat(parts)
+
+
+def loads_over_time(rate: pl.DataFrame, waits: pl.DataFrame, start_ns: int, bin_ns: int) -> Axes:
+    """Writes per second as bars, and when pages were loaded (Luo et al., Figure 5)."""
+    writes = rate.filter(pl.col("value") > 0, metric="iops", op="write")
+    with style.drawing(None) as ax:
+        at = (writes["ts_ns"] - start_ns) / _NS_PER_S
+        ax.bar(at, writes["value"], bin_ns / _NS_PER_S, align="edge", color=style.OPS["read"], label="writes")
+        for number, (begin, end) in enumerate(waits.select("start_ns", "end_ns").iter_rows()):
+            window = (begin - start_ns) / _NS_PER_S, (end - start_ns) / _NS_PER_S
+            name = None if number else "a page is loaded"
+            ax.axvspan(*window, color=dots.THEIRS, alpha=0.6, linewidth=0.6, zorder=0, label=name)
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("Time [s]")
+        ax.set_ylabel("Requests per second")
+        style.grid(ax, "y")
+        style.legend(ax, above=True)
+    return ax
+
+
+def pages(io: pl.DataFrame, waits: pl.DataFrame, apps: set[str], pause_s: float) -> tuple[Axes, pl.DataFrame]:
+    """A row for each page: how long it was waited for, and when requests of `apps` were in flight from then on."""
+    owned = io.filter(pl.col("owner_comm").is_in(list(apps)), pl.col("complete_ns").is_not_null())
+    requests = owned.select("request_id", "issue_ns", "complete_ns").unique().sort("issue_ns", "request_id")
+    parts = []
+    with style.drawing(None, 0.8 + 0.17 * waits.height) as ax:
+        for number, (begin, end) in enumerate(waits.select("start_ns", "end_ns").iter_rows()):
+            ax.barh(
+                number, (end - begin) / _NS_PER_S, 0.8, color="#F2C4A0", label=None if number else "waited for the page"
+            )
+            until = begin + int(pause_s * _NS_PER_S)
+            during = requests.filter(pl.col("issue_ns").is_between(begin, until))
+            at = (during["issue_ns"] - begin) / _NS_PER_S
+            name = None if number else "a request of the browser"
+            ax.plot(at, [number] * len(at), "|", ms=7, mew=0.7, color=dots.OURS, label=name)
+            parts.append(
+                during.select(
+                    page=pl.lit(number + 1),
+                    wait_ns=pl.lit(end - begin),
+                    after_ns=pl.col("issue_ns") - begin,
+                    took_ns=pl.col("complete_ns") - pl.col("issue_ns"),
+                    waited=pl.col("issue_ns") < end,
+                )
+            )
+        ax.set_yticks(range(waits.height), [f"page {number + 1}" for number in range(waits.height)])
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(waits.height - 0.4, -0.6)
+        ax.set_xlim(0, pause_s)
+        ax.set_xlabel("Time since the page was asked for [s]")
+        style.grid(ax, "x")
+        style.legend(ax, above=True)
+    return ax, pl.concat(parts)

@@ -54,25 +54,42 @@ static double rate_since_shown(struct progress *progress, int64_t ops)
     return rate;
 }
 
+static int percent_of(const struct progress *progress, double share)
+{
+    double done = (double)(progress->repeats_before + progress->repeat) + share;
+
+    return (int)(done / (double)progress->repeats * 100);
+}
+
+static void show_line(const struct progress *progress, double rate, const char *after)
+{
+    fprintf(stderr, "iobench: %d %% point %d/%d repeat %" PRId64 "/%" PRId64 " %.0f ops/s%s", progress->shown,
+            progress->point + 1, progress->plan->nr_jobs, progress->repeat + 1,
+            progress->plan->jobs[progress->point].repeats, rate, after);
+}
+
 static void show(const struct workers_progress *now, void *context)
 {
     struct progress *progress = context;
-    double done = ((double)(progress->repeats_before + progress->repeat) + now->share) / (double)progress->repeats;
-    int percent = (int)(done * 100);
+    int percent = percent_of(progress, now->share);
 
     if (progress->plan->quiet || (!progress->terminal && percent <= progress->shown))
         return;
     progress->shown = percent;
-    fprintf(stderr, "%siobench: %d %% point %d/%d repeat %" PRId64 "/%" PRId64 " %.0f ops/s%s",
-            progress->terminal ? "\r" : "", percent, progress->point + 1, progress->plan->nr_jobs, progress->repeat + 1,
-            progress->plan->jobs[progress->point].repeats, rate_since_shown(progress, now->ops),
-            progress->terminal ? "\033[K" : "\n");
+    if (progress->terminal)
+        putc('\r', stderr);
+    show_line(progress, rate_since_shown(progress, now->ops), progress->terminal ? "\033[K" : "\n");
 }
 
-static void show_end(const struct progress *progress)
+/* A terminal's line goes; who reads lines is told what the repetition came to. */
+static void show_end(struct progress *progress, const struct bench_result *result)
 {
     if (progress->terminal && progress->shown >= 0)
         fputs("\r\033[K", stderr);
+    if (progress->terminal || progress->plan->quiet)
+        return;
+    progress->shown = percent_of(progress, 1);
+    show_line(progress, result->iops, ", done\n");
 }
 
 static int measure_once(struct progress *progress, struct bench_results *results, const char *run_id)
@@ -89,8 +106,11 @@ static int measure_once(struct progress *progress, struct bench_results *results
         progress->run = run;
         progress->shown_ns = progress->shown_ops = 0;
         failed = workers_run(run, &storage, show, progress);
-        show_end(progress);
-        if (results_add(results, run, progress->point, run_id, &storage) || *run->invalid)
+        if (results_add(results, run, progress->point, run_id, &storage))
+            failed = -1;
+        else
+            show_end(progress, &results->items[results->count - 1]);
+        if (*run->invalid)
             failed = -1;
     }
     workers_free(run);

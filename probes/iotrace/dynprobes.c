@@ -188,10 +188,14 @@ static bool define_page_mkwrite(int tracefs, const struct btf *btf)
     long file = btf ? btf_offset(btf, "vm_area_struct", "vm_file") : -1;
     if (vma < 0 || index < 0 || file < 0)
         return false;
-    char *mapped = format("+%ld(+%ld($arg1))", file, vma), *place = format("index=+%ld($arg1):u64", index);
+    long address = btf_offset(btf, "vm_fault", "real_address"); /* since Linux 5.17 */
+    char *mapped = format("+%ld(+%ld($arg1))", file, vma), *page = format("index=+%ld($arg1):u64", index);
+    /* No more of the address than its place in the largest page: the rest is a secret of the process. */
+    char *place = address < 0 ? format("%s", page) : format("%s within=+%ld($arg1):b16@0/64", page, address);
     char *arguments = file_arguments(btf, mapped, place);
     bool defined = arguments && define_kprobe(tracefs, "page_mkwrite", "ext4_page_mkwrite", arguments);
     free(mapped);
+    free(page);
     free(place);
     free(arguments);
     return defined;

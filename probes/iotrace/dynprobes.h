@@ -6,7 +6,8 @@
  *                without events for extents. Bios whose pages are not of a file (direct I/O from anonymous memory,
  *                encryption's bounce pages) are left out.
  *   page_mkwrite a process is about to store to a page of a file on ext4 through a memory map, for the first time since
- *                the page was written out: dev, ino, index. No other event tells of it where the page is dirty already.
+ *                the page was written out: dev, ino, index, and since Linux 5.17 within, the last 16 bits of the
+ *                address. No other event tells of it where the page is dirty already.
  *   iomap_dio_rw_begin  what the kernel's event of that name tells, in kernels that do not have it (before 6.5): a
  *                thread begins a direct read or write of ext4: dev, ino, pos, count
  *   direct_begin a thread begins a direct read or write of a filesystem without such events of its own: dev, ino, pos,

@@ -15,6 +15,7 @@ enum want {
     TASKS,    /* always: which thread belongs to which process */
     CACHE,    /* with filesystems: who dirties pages and who reads them in */
     DIRECT,   /* with filesystems: direct reads and writes, which no page event shows */
+    ENDED,    /* with filesystems without events of extents: until when such a call submitted bios */
     EXT4,     /* with ext4 mounted: what maps and frees blocks, and incarnations of inodes */
     UNLISTED, /* with ext4 mounted and no listing at the start: extents that existed before */
     F2FS,     /* with F2FS mounted */
@@ -46,6 +47,7 @@ static const struct choice choices[] = {
     {CACHE, BDI, "writeback", "writeback_dirty_folio writeback_dirty_page"},
     {CACHE, S_DEV, "filemap", "mm_filemap_add_to_page_cache"},
     {DIRECT, DEV, "iomap", "iomap_dio_rw_begin"},
+    {ENDED, DEV, "iomap", "iomap_dio_complete iomap_dio_rw_queued"},
     {EXT4, DEV, "ext4",
      "ext4_es_insert_extent ext4_es_cache_extent ext4_free_blocks ext4_allocate_inode ext4_free_inode "
      "ext4_evict_inode ext4_unlink_enter ext4_write_begin ext4_da_write_begin ext4_direct_IO_enter "
@@ -109,6 +111,8 @@ static bool wanted(enum want want, enum preset preset, const struct needs *needs
     case DIRECT:
     case ANDROID:
         return preset >= PRESET_FS;
+    case ENDED:
+        return preset >= PRESET_FS && traces_filesystem(needs->topology, is_without_extent_events);
     case EXT4:
         return preset >= PRESET_FS && traces_filesystem(needs->topology, is_ext);
     case UNLISTED:

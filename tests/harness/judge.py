@@ -35,6 +35,7 @@ PROBES = (
     "bio_page",
     "direct_begin",
     "direct_end",
+    "page_mkwrite",
     "name_found",
     "name_moved",
     "name_open",
@@ -228,6 +229,7 @@ class Recording:
         if run == WITHOUT_PROBES:
             ordinary = ~pl.col("event").cast(pl.String).is_in(PROBES)
             recorded = recorded.with_tables(fs_events=recorded.fs_events.filter(ordinary))
+            recorded = replace(recorded, recorded=(recorded.recorded or frozenset()).difference(PROBES))
         tables = link.tables(recorded, requests.link(recorded.block), images, Spool(), mounts=self.mounts)
         io = tables["io"].collect()
         if self.root:

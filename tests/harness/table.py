@@ -66,8 +66,13 @@ Filesystems as Android makes and mounts them (`recordings.BY_KERNEL`), in virtua
 are of the generations of Android's: on the architecture of phones, with pages of 4 and 16 KiB (of 16 KiB, *16k*, F2FS
 has blocks of 16 KiB, ext4 of 4). *f2fs-dm-crypt* lies on dm-crypt with a cipher that leaves the content as it is;
 *fscrypt* is in a directory with a policy as Android's, its blocks are decrypted (`tests/harness/encrypted.py`).
-What is inferred of owners on ext4 with pages of 16 KiB was stored through memory maps, which does not tell which blocks
-of a page it is. Linux 5.10 does not tell from where above it dm-crypt writes to the disk, so that nothing is known.
+What is inferred of owners on ext4 with pages of 16 KiB (0.9 %) was stored through memory maps into files that another
+process had changed before: the address tells in which block of a page a store begins, and nothing whether others of
+the page were stored to, which may hold what the other process left there. In compressed files F2FS makes all pages of
+a cluster dirty to write one: what is inferred (0.8 to 2.1 %) is of pages that became dirty while their thread was
+writing to another. Under Linux 5.10 nothing is known on dm-crypt: it hands on bios of its own, and only of flushes the
+kernel tells from which device above they come (405 of 405; of 2,379 bios with data none; Linux 6.12 tells of all).
+Where on the disk the target begins stands in its table, beside its key, which iotrace does not read.
 Before what is encrypted in memory is queued another process may write to its page: then no owner is named.
 
 """

@@ -140,7 +140,8 @@ LAYERS = (
     {"device.workloads"},
     {"device.record"},
     {"device", "plot", "summary", "terminal"},
-    {"panel", "report"},
+    {"report"},
+    {"panel"},
     {"commands"},
     {"cli"},
 )

@@ -105,6 +105,10 @@ FORMS = {
     "bio_page: (ffffffff814dbb80) dev=8388608 opf=0 sector=1 size=4096 ino=0 index=0 sdev=266338311 name=(fault)": {
         **{"ino": 0, "page": 0, "sector": 1, "nr_bytes": 4096, "bio_dev": 8 << 20}
     },
+    "page_mkwrite: (ext4_page_mkwrite+0x0/0x80) dev=266338311 ino=61 index=2": {"ino": 61, "page": 2},
+    "page_mkwrite: (ext4_page_mkwrite+0x0/0x80) dev=266338311 ino=61 index=2 within=65528": {
+        **{"ino": 61, "page": 2, "offset_bytes": 65528}
+    },
     "direct_begin: (__blockdev_direct_IO+0x0/0x80) dev=266338311 ino=61 pos=8192 count=4096": {
         **{"ino": 61, "offset_bytes": 8192, "nr_bytes": 4096}
     },

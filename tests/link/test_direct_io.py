@@ -49,6 +49,19 @@ def end(moved, **more):
     return "direct_end", {"nr_bytes": moved, "dev": None, **more}
 
 
+def iomap(ino, offset, count, **more):
+    return "iomap_dio_rw_begin", {"ino": ino, "offset_bytes": offset, "nr_bytes": count, **more}
+
+
+def complete(ino, offset, moved, **more):
+    """What iomap tells of the end of a call: the place is behind what was moved."""
+    return "iomap_dio_complete", {"ino": ino, "offset_bytes": offset + max(moved, 0), "nr_bytes": moved, **more}
+
+
+def queued(ino, **more):
+    return "iomap_dio_rw_queued", {"ino": ino, **more}
+
+
 def queue(sector, nr_sectors, rwbs="WS", **more):
     return "queue", {"sector": sector, "nr_sectors": nr_sectors, "rwbs": rwbs, **more}
 
@@ -68,6 +81,29 @@ PROBED = page(1, 1), queue(1, 1)
 def test_bios_of_a_call_follow_each_other_in_the_file(moved, rwbs):
     steps = begin(55, 4096, 12288), queue(800, 16, rwbs), queue(400, 8, rwbs), end(moved), queue(900, 8, rwbs)
     assert told(*PROBED, *steps) == [(800, 16, 55, 4096), (400, 8, 55, 12288)]
+
+
+@pytest.mark.parametrize("last", [complete(55, 4096, 12288), queued(55)], ids=["complete", "queued"])
+@pytest.mark.parametrize("rwbs", ["WS", "R"])
+def test_so_do_those_of_a_call_of_iomap(last, rwbs):
+    steps = iomap(55, 4096, 12288), queue(800, 16, rwbs), queue(400, 8, rwbs), last, queue(900, 8, rwbs)
+    assert told(*PROBED, *steps) == [(800, 16, 55, 4096), (400, 8, 55, 12288)]
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [complete(55, 8192, 4096), complete(56, 0, 4096), complete(55, 0, 4096, dev=DEV + 1), queued(56)],
+    ids=["place", "file", "device", "queued"],
+)
+def test_a_call_of_iomap_does_not_end_where_an_asynchronous_one_is_complete(earlier):
+    """Which any thread may tell: behind a hole one block of the call is queued, as long as what is complete."""
+    steps = iomap(55, 0, 8192), queue(800, 8, "R"), earlier, complete(55, 0, 8192)
+    assert told(*PROBED, *steps) == []
+
+
+def test_of_a_filesystem_with_events_of_extents_a_call_of_iomap_tells_nothing():
+    own = "ext4_evict_inode", {"ino": 9}
+    assert told(*PROBED, own, iomap(55, 0, 4096), queue(800, 8), complete(55, 0, 4096)) == []
 
 
 def test_what_other_threads_and_other_devices_do_meanwhile_is_not_of_the_call():
@@ -115,6 +151,8 @@ def test_the_last_sector_of_a_file_is_read_as_a_whole():
         pytest.param((begin(55, 0, 4096), queue(800, 8)), id="no end"),
         pytest.param((begin(55, 0, 4096), queue(800, 8), begin(56, 0, 4096), end(4096)), id="the end of another"),
         pytest.param((queue(800, 8), end(4096)), id="no begin"),
+        pytest.param((iomap(55, 0, 4096), queue(800, 8), end(4096)), id="an end of another kind"),
+        pytest.param((iomap(55, 0, 4096), queue(800, 8), complete(55, 0, -5)), id="an error of iomap"),
         pytest.param((begin(55, 100, 4096), queue(800, 8), end(4096)), id="no whole sectors"),
         pytest.param((begin(55, -512, 4096), queue(800, 8), end(4096)), id="before the file"),
         pytest.param((begin(55, 0, 4096, tid=None), queue(800, 8), end(4096)), id="no thread"),

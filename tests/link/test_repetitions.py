@@ -16,15 +16,20 @@ from androstep_analysis import link, schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest import spool
 from androstep_analysis.link import owner, requests
+from androstep_analysis.link.evidence import names
 from androstep_analysis.link.owner import handles
+from androstep_analysis.link.owner.processes import Processes
 
 TYPES = schema.table("fs_events").polars
 
 OTHERS = {
     "births": ("ext4_allocate_inode", "f2fs_new_inode"),
     "ends": ("ext4_evict_inode", "ext4_free_inode", "f2fs_evict_inode"),
+    "paths": (*tracepoints.PATHS, "name_open", "name_open", "ext4_unlink_enter", "bio_page", "name_found"),
     "rest": ("ext4_es_insert_extent", "ext4_free_blocks", "iomap_dio_rw_begin", "jbd2_start_commit"),
 }
+PATHS = OTHERS["paths"]
+FOLLOWING = ("ext4_allocate_inode", "ext4_unlink_enter")
 SAID_AGAIN = (*tracepoints.PAGES, "ext4_es_lookup_extent_exit", "jbd2_handle_stats")
 
 
@@ -32,10 +37,13 @@ def recording(seed: int) -> pl.DataFrame:
     """Events of a few files on two devices, most of them about pages; some traces tell no births, some no ends."""
     draw = random.Random(seed)
     told = [kind for kind in OTHERS if draw.random() < 0.7]
-    others = [name for kind in told for name in OTHERS[kind]]
+    foreign = draw.choice(["f2fs_", "f2fs_", "ext4_", "none"])
+    others = [name for kind in told for name in OTHERS[kind] if not name.startswith(foreign)]
+    again = [name for name in SAID_AGAIN if not name.startswith(foreign)]
+    share = draw.choice([0.8, 0.8, 0.3])
     rows: list[dict[str, Any]] = []
     for _ in range(draw.randrange(100)):
-        name = draw.choice(SAID_AGAIN) if draw.random() < 0.8 or not others else draw.choice(others)
+        name = draw.choice(again) if draw.random() < share or not others else draw.choice(others)
         row = {
             "event": name, "dev": draw.choice([1, 2, None]), "ino": draw.choice([2, 8, 12, 13, None]),
             "tid": draw.randrange(3), "pid": draw.choice([None, 1]), "comm": "app",
@@ -44,16 +52,26 @@ def recording(seed: int) -> pl.DataFrame:
             "mode": draw.choice([None, 0o100644, 0o40755]) if name in OTHERS["births"] else None,
             "parent": draw.choice([None, 2, 12]) if name in OTHERS["births"] else None,
             "file_block": draw.randrange(3), "block": draw.randrange(1, 4), "nr_blocks": draw.randrange(2),
+            "name": draw.choice([*["/data/a"] * 4, "/data/c", "/data/b/a", "a", None]) if name in PATHS else None,
+            "new_name": draw.choice(["/data/d", "/data/b/a", None]) if name in PATHS else None,
+            "bio_dev": draw.choice([1, 2]) if name == "bio_page" else None,
             "status": draw.choice(["W", "D", ""]), "transaction": draw.choice([None, 7, 8, 9]),
         }  # fmt: skip
+        if name in tracepoints.PATHS:  # which know no inode, as handles do not
+            row |= {"dev": None, "ino": None}
+        elif name == tracepoints.HANDLE:
+            row["ino"] = None
         rows += [{**row, "page": at} for at in range(draw.choice([1, 1, 2, 20]))]
+        if name in tracepoints.PATHS and foreign == "f2fs_" and draw.random() < 0.5:
+            follows = {"event": draw.choice(FOLLOWING), "dev": 1, "ino": draw.randrange(14, 90), "parent": 2}
+            rows.append({"tid": row["tid"], **follows})
     return pl.DataFrame([{name: row.get(name) for name in TYPES} | {"ts_ns": at} for at, row in enumerate(rows)], TYPES)
 
 
 @pytest.mark.parametrize("at_once", [7, 1 << 17])
 def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(tracepoints, "_BATCH", at_once)
-    fewer = rows = 0
+    fewer = rows = named = 0
     for seed in range(150):
         events = recording(seed)
         recorded = random.Random(seed).choice([(), ("ext4_allocate_inode", "f2fs_evict_inode")])
@@ -65,9 +83,17 @@ def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPat
         for fs_types in ({}, {1: "ext4", 2: "vfat"}):
             lives = tracepoints.lives(kept.lazy(), fs_types)
             assert lives.equals(tracepoints.lives(whole.lazy(), fs_types)), seed
+            of_kept, of_all = (
+                names.files(numbered.lazy(), lives, schema.empty("files"), {1: "/data", 2: "/data"}, None, recorded)
+                for numbered in (kept, whole)
+            )
+            named += of_all.height
+            assert of_kept.sort(pl.all().exclude("names")).equals(of_all.sort(pl.all().exclude("names"))), seed
             extents = tracepoints.extents(kept.lazy(), lives, {1: 4096, 2: 1024})
             assert extents.equals(tracepoints.extents(whole.lazy(), lives, {1: 4096, 2: 1024})), seed
-        of_all, of_kept = (handles.transactions(rows.lazy(), schema.empty("tasks")) for rows in (whole, kept))
+        of_all, of_kept = (
+            handles.transactions(rows.lazy(), Processes(schema.empty("tasks"))) for rows in (whole, kept)
+        )
         assert of_kept.commits.equals(of_all.commits), seed
         assert of_kept.participants.sort("dev", "transaction").equals(of_all.participants.sort("dev", "transaction"))
         process, is_large = pl.coalesce("pid", -pl.col("tid")), (pl.col("page_order") > 0).fill_null(False)
@@ -77,7 +103,29 @@ def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPat
                 numbered.filter(of).select("event", *told).unique().sort(pl.all()) for numbered in (whole, kept)
             )
             assert of_kept.equals(of_all), seed
-    assert fewer > rows / 3
+    assert fewer > rows / 3 and named > 50
+
+
+@pytest.mark.parametrize("at_once", [3, 1 << 17])
+def test_opens_that_tell_names_are_kept(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """Paths opened again right before the file is made, and of which pages are read later."""
+    monkeypatch.setattr(tracepoints, "_BATCH", at_once)
+    opens = [{"event": "name_open", "tid": 1, "pid": 1, "name": f"/data/{name}"} for name in ("a", "b", "a")]
+    page = {"dev": 2, "ino": 30, "tid": 1, "pid": 1, "page": 0}
+    rows = [
+        *opens,
+        {"event": "ext4_allocate_inode", "tid": 1, "dev": 1, "ino": 20, "parent": 2, "mode": 0o100644},
+        *opens[1:],
+        {"event": tracepoints.CACHED, **page},
+        {"event": "bio_page", "bio_dev": 2, "name": "b", **page},
+    ]
+    events = pl.DataFrame(
+        [{name: row.get(name) for name in TYPES} | {"ts_ns": at} for at, row in enumerate(rows)], TYPES
+    )
+    kept = tracepoints.numbered(pl.concat(tracepoints.without_repetitions(events.lazy()))).lazy()
+    lives = tracepoints.lives(kept, {2: "vfat"})
+    files = names.files(kept, lives, schema.empty("files"), {1: "/data", 2: ""})
+    assert dict(files.select("ino", "path").iter_rows()) == {20: "/a", 30: "/data/b"}
 
 
 @pytest.mark.parametrize("rows", [50, 3000])

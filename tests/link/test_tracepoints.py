@@ -46,6 +46,10 @@ LINES = {
     "iomap_dio_rw_begin:   dev 7:0 ino 0x9c size 0x0 offset 0x10000 length 0x2000 done_before 0x0 flags DIRECT": {
         "ino": 156, "offset_bytes": 0x10000, "nr_bytes": 0x2000,
     },
+    "iomap_dio_complete:   dev 7:0 ino 0x9c size 0x12000 offset 0x12000 flags DIRECT|WRITE aio 1 error 0 ret -5": {
+        "ino": 156, "offset_bytes": 0x12000, "nr_bytes": -5,
+    },
+    "iomap_dio_rw_queued:  dev 7:0 ino 0x9c size 0x0 offset 0x10000 length 0x2000": {"ino": 156},
 }  # fmt: skip
 
 
@@ -294,33 +298,41 @@ def test_at_each_place_and_time_the_latest_statement_holds(seed):
     assert got == {key: value for key, value in want.items() if value is not None}
 
 
-DISK, FIRST_PART, SECOND_PART = 8 << 20, 8 << 20 | 2, 8 << 20 | 3
+DISK, FIRST_PART, SECOND_PART, MAPPED = 8 << 20, 8 << 20 | 2, 8 << 20 | 3, 253 << 20
 
 
 @pytest.mark.parametrize(
-    ("parts", "dirtied_on"),
+    ("parts", "dirtied_on", "sharing"),
     [
-        ([FIRST_PART], [FIRST_PART] * 4),
-        ([FIRST_PART, DISK], [FIRST_PART] * 4),
-        ([DISK], [DISK] * 4),
-        ([FIRST_PART, SECOND_PART], [SECOND_PART]),
+        ([FIRST_PART], [FIRST_PART, MAPPED], set()),
+        ([FIRST_PART, DISK], [FIRST_PART, MAPPED], set()),
+        ([DISK], [DISK, MAPPED], set()),
+        ([FIRST_PART, MAPPED], [FIRST_PART, MAPPED], set()),
+        ([FIRST_PART, SECOND_PART], [MAPPED], {FIRST_PART, SECOND_PART}),
     ],
-    ids=["one", "one, and the table of partitions", "the whole disk", "several"],
+    ids=["one", "one, and the table of partitions", "the whole disk", "one, and one of device-mapper", "several"],
 )
-@pytest.mark.parametrize("at_once", [1, 2, 1000])
-def test_what_writeback_tells_of_a_disk_is_of_a_filesystem_on_it(monkeypatch, at_once, parts, dirtied_on):
-    """Of several it is the one of whose inode the same thread spoke right before."""
-    monkeypatch.setattr(tracepoints, "_BATCH", at_once)
-    dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK, "tid": 7}
-    wrote = "ext4_da_write_begin", {"ino": 12, "dev": SECOND_PART, "offset_bytes": 0, "nr_bytes": 4096, "tid": 7}
-    by_other = dirtied[0], dirtied[1] | {"tid": 8}
-    of_other = wrote[0], wrote[1] | {"ino": 13}
-    events = fs_events(dirtied, wrote, dirtied, by_other, of_other, dirtied)
-    types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
-    requests = pl.DataFrame({"dev": [DISK] * len(parts), "part_dev": parts}, schema=types)
-    told = tracepoints.on_filesystems(events.lazy(), requests.lazy()).collect()
+def test_what_writeback_tells_of_a_disk_is_of_the_only_filesystem_on_it(parts, dirtied_on, sharing):
+    dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK}
+    wrote = "ext4_da_write_begin", {"ino": 12, "dev": parts[0], "offset_bytes": 0, "nr_bytes": 4096}
+    above = dirtied[0], dirtied[1] | {"dev": MAPPED}
+    events = fs_events(wrote, dirtied, above)
+    disks = tracepoints.on_disks(events.lazy(), requests_of(parts))
+    told = tracepoints.on_filesystems(events.lazy(), disks).collect()
     assert told.filter(pl.col("event") == dirtied[0])["dev"].to_list() == dirtied_on
-    assert told.filter(pl.col("event") == wrote[0])["dev"].to_list() == [SECOND_PART] * 2
+    assert told.filter(pl.col("event") == wrote[0])["dev"].to_list() == [parts[0]]
+    assert tracepoints.sharing(disks) == sharing
+
+
+def test_a_filesystem_that_has_events_and_no_requests_may_be_on_a_disk_of_partitions():
+    events = fs_events(*[("ext4_da_write_begin", {"ino": 12, "dev": dev}) for dev in (FIRST_PART, SECOND_PART)]).lazy()
+    assert tracepoints.sharing(tracepoints.on_disks(events, requests_of([FIRST_PART]))) == {FIRST_PART, SECOND_PART}
+    assert tracepoints.sharing(tracepoints.on_disks(events, requests_of([DISK]))) == set()
+
+
+def requests_of(parts):
+    types = {"dev": pl.UInt32, "part_dev": pl.UInt32}
+    return pl.LazyFrame({"dev": [DISK] * len(parts), "part_dev": parts}, schema=types)
 
 
 # ------------------------------------------------------------------------------------------------------------ F2FS
@@ -422,14 +434,8 @@ def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_opened_
 def test_paths_at_reads_and_writes_are_of_the_only_filesystem_they_can_be_of():
     write = ("f2fs_datawrite_start", {"ino": 12, "name": "/a", "dev": None})
     other = ("f2fs_write_begin", {"ino": 12, "dev": DEV + 1})
-    requests = schema.empty("requests")
-    assert tracepoints.on_filesystems(fs_events(born(12), write).lazy(), requests.lazy()).collect()[
-        "dev"
-    ].to_list() == [DEV, DEV]
-    assert (
-        tracepoints.on_filesystems(fs_events(born(12), write, other).lazy(), requests.lazy()).collect()["dev"][1]
-        is None
-    )
+    assert tracepoints.on_filesystems(fs_events(born(12), write).lazy(), {}).collect()["dev"].to_list() == [DEV, DEV]
+    assert tracepoints.on_filesystems(fs_events(born(12), write, other).lazy(), {}).collect()["dev"][1] is None
 
 
 # ---------------------------------------------------------------------------------------------------------- owners
@@ -493,6 +499,26 @@ def dirty(page, tid, ino=12):
     return "writeback_dirty_folio", {"ino": ino, "page": page, "tid": tid}
 
 
+def test_a_store_into_the_same_number_on_another_filesystem_of_the_disk_is_nobody_s_write():
+    """What a thread writes on one and stores on the other in turn, as on a real disk; another stored on the first.
+
+    Stores through a memory map are no events here, and writeback tells only the disk and the number of the inode.
+    """
+    there = {"dev": SECOND_PART}
+    on_first = [(name, row | {"dev": FIRST_PART}) for name, row in (wrote(12, 0, 7), wrote(12, 0, 7))]
+    by_other, first, of_second = ((name, row | {"dev": DISK}) for name, row in (dirty(7, 8), dirty(0, 7), dirty(7, 7)))
+    events = fs_events(by_other, on_first[0], first, on_first[1], of_second, ("jbd2_start_commit", there))
+    disks = tracepoints.on_disks(events.lazy(), requests_of([FIRST_PART, SECOND_PART]))
+    placed = tracepoints.on_filesystems(events.lazy(), disks).collect()
+    out = pieces((8000, 12, 0, 1, 0), (9000, 12, 7, 1, 0)).with_columns(part_dev=pl.lit(FIRST_PART, pl.UInt32))
+    recorded = EVENTS.difference(tracepoints.STORES)
+    got = all_owned(
+        out, placed, schema.empty("tasks"), {FIRST_PART: 4096, SECOND_PART: 4096}, None, recorded,
+        page_bytes=4096, sharing=tracepoints.sharing(disks),
+    )  # fmt: skip
+    assert answer(got) == [(8000, 0, 1, "app7", None, "inferred"), (9000, 7, 1, None, 0, "unknown")]
+
+
 def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_has_no_place():
     events = fs_events(wrote(12, 0, 1), wrote(12, 0, 2), dirty(0, 2), ("ext4_evict_inode", {"ino": 9}))
     out = pieces((9000, 12, 0, 1, 5))
@@ -503,6 +529,8 @@ def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_ha
     assert answer(got) == [(9000, 0, 1, "app2", None, "write_begin")]
     got = owned(pl.concat([lost, out]), events)
     assert answer(got) == [(1500, 7, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
+    of_inode = lost.with_columns(ino=pl.lit(4, pl.Int64))
+    assert answer(owned(pl.concat([of_inode, out]), events))[1] == (9000, 0, 1, "app2", None, "write_begin")
 
 
 NOBODY, APP1, APP2 = (None, 0, "unknown"), ("app1", 1, "write_begin"), ("app2", 1, "write_begin")
@@ -635,6 +663,20 @@ STORED = ("page_mkwrite", {"ino": 12, "page": 0, "tid": 2})
 def test_what_was_dropped_is_not_written_out(then, said):
     events = fs_events(wrote(12, 0, 1), dirty(0, 1), *then)
     assert answer(owned(pieces((9000, 12, 0, 1, 5)), events)) == [(9000, 0, 1, *said)]
+
+
+@pytest.mark.parametrize(
+    ("address", "vias"),
+    [(None, [(0, 8, "inferred")]), (7 * 4096 + 2050, [(0, 4, "inferred"), (4, 2, "dirty_folio"), (6, 2, "inferred")])],
+    ids=["not told", "told"],
+)
+def test_where_a_page_has_several_blocks_the_address_tells_the_one_that_was_stored_to(address, vias):
+    stored = STORED[0], STORED[1] | {"offset_bytes": address}
+    events = fs_events(wrote(12, 0, 1), dirty(0, 1), CUT, ADDED, stored, dirty(0, 2))
+    no_tasks = schema.empty("tasks")
+    got = all_owned(pieces((9000, 12, 0, 1, 5)), events, no_tasks, {DEV: 1024}, None, EVENTS, page_bytes=4096)
+    assert got.sort("sector").select("sector", "nr_sectors", "owner_via").rows() == vias
+    assert set(got["owner_comm"]) == {"app2"}
 
 
 def test_nobody_is_counted_where_stores_are_not_recorded():

@@ -84,6 +84,8 @@ def event(draw: random.Random, names: list[str]) -> dict[str, Any]:
         row |= {"page": page, "offset_bytes": draw.choice([0, PAGE // 2]), "nr_bytes": draw.choice([PAGE // 2, PAGE])}
     elif name != "ext4_evict_inode":
         row |= {"page": page, "page_order": draw.choice([None, 0, 0, 1]) if name.startswith("mm_") else None}
+    if name == "page_mkwrite" and draw.random() < 0.6:
+        row["offset_bytes"] = draw.randrange(1 << 16)
     return row
 
 
@@ -165,7 +167,7 @@ def decided(given: Recording, draw: random.Random) -> pl.DataFrame:
         )
         for dev in DEVICES
     }
-    taking = turns.Turns(told_of, PAGE, schema.empty("tasks"))
+    taking = turns.Turns(told_of, PAGE, processes.Processes(schema.empty("tasks")))
     told = taking.told(given.fs_events.lazy()).collect()
     outs, parts = given.outs, []
     while told.height:
@@ -182,9 +184,8 @@ def decided(given: Recording, draw: random.Random) -> pl.DataFrame:
 def by_oracle(given: Recording) -> pl.DataFrame:
     lived = authorship_oracle.lives(given.fs_events)
     touched = authorship_oracle.touched(lived, given.sizes, given.observed.folios, PAGE)
-    threads = processes.of_threads(
-        touched.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], keep="first"),
-        schema.empty("tasks"),
+    threads = processes.Processes(schema.empty("tasks")).of_threads(
+        touched.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], keep="first")
     )
     born = lived.filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
     rows = given.outs.join_asof(born, on="ts_ns", by=["dev", "ino"], check_sortedness=False)

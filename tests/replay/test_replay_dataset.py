@@ -15,6 +15,8 @@ from androstep_analysis import bench, replay
 STORED = ROOT / "datasets" / "replay"
 RECORDED = json.loads((STORED / "recorded.json").read_text("utf-8"))
 PLACES = RECORDED["places"]
+REPEATS = int(RECORDED["fsync"].split("--repeats ")[1].split()[0])
+"""Of the replays and of the benchmark."""
 
 
 def test_every_file_is_named_and_as_it_was_recorded() -> None:
@@ -35,10 +37,10 @@ def test_every_replay_did_the_whole_program_without_a_divergence(tmp_path: Path)
         found = replay.read(*sorted((STORED / place).glob("replay-*.rec.xz")))
         assert not found.losses
         runs = found.tables["replay_runs"]
-        assert runs.height == 6 and set(runs["fs_type"]) == {place.split("_")[0]}
+        assert runs.height == REPEATS and set(runs["fs_type"]) == {place.split("_")[0]}
         assert set(runs["done"]) == {asked} and set(runs["diverged"]) == {0} and set(runs["mode"]) == {"as_recorded"}
         programs |= set(runs["program"])
-        assert replay.metrics(found.tables, program)["run_id"].n_unique() == 6
+        assert replay.metrics(found.tables, program)["run_id"].n_unique() == REPEATS
     assert len(programs) == 1
 
 
@@ -46,5 +48,5 @@ def test_every_replay_did_the_whole_program_without_a_divergence(tmp_path: Path)
 def test_the_benchmarks_are_valid(place: str) -> None:
     found = bench.read(STORED / place / "fsync.rec.xz")
     runs = found.tables["bench_runs"]
-    assert not found.losses and runs["valid"].all() and runs.height == 6
+    assert not found.losses and runs["valid"].all() and runs.height == REPEATS
     assert set(runs["sync_mode"]) == {"fsync"} and set(runs["fs_type"]) == {place.split("_")[0]}

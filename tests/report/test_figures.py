@@ -6,6 +6,7 @@ The notebooks themselves run in test_notebooks.py, which checks what they write.
 from __future__ import annotations
 
 import json
+from html.parser import HTMLParser
 from pathlib import Path
 
 import nbformat
@@ -31,10 +32,20 @@ source = "numbers made up by a test"
 data = ["datasets/published/*.csv"]
 
 [[figure]]
+name = "Table 1"
+table = true
+shows = "what there is"
+source = "more numbers made up by a test"
+data = ["datasets/published/androstep_fi2013.csv"]
+
+[[figure]]
 name = "Figure 9"
 shows = "a drawing"
 missing = "it has no data"
 """
+
+HOSTILE = "<b>a</b> | [b](c) $d$"
+ROWS = pl.DataFrame({"name": [HOSTILE, None], "count": [1234567, 8], "share": [0.123456, 25516.0]})
 
 NOTEBOOK = """\
 import sys
@@ -48,8 +59,13 @@ from androstep_analysis import plot
 
 paper = Paper("paper", Path({directory!r}))
 table = pl.DataFrame({{"metric": ["tps"], "test": ["sqlite_insert"], "device": ["this"], "value": [2.0]}})
-paper.save("Figure 8", plot.bench_devices(table, device="device"), table, published=["fig8-gs3-jb"])
+says = "This does <2> a second."
+paper.save("Figure 8", plot.bench_devices(table, device="device"), table, says=says, published=["fig8-gs3-jb"])
+paper.save_table("Table 1", table, says="There is one.")
 """
+
+
+FILES = {f"figure-08{x}" for x in papers.FIGURE_SUFFIXES} | {f"table-01{x}" for x in papers.TABLE_SUFFIXES}
 
 
 def listed(directory: Path, text: str = LIST) -> papers.Paper:
@@ -59,9 +75,11 @@ def listed(directory: Path, text: str = LIST) -> papers.Paper:
 
 
 def made(paper: papers.Paper, out: Path, published: tuple[str, ...] = ("fig8-gs3-jb",)) -> Path:
-    """Its Figure 8 in `out`; the directory of its files."""
+    """Its Figure 8 and Table 1 in `out`; the directory of their files."""
     table = pl.DataFrame({"metric": ["tps"], "test": ["sqlite_insert"], "device": ["this"], "value": [2.0]})
-    paper.save("Figure 8", plot.bench_devices(table, device="device"), table, published=published, out=out)
+    drawn = plot.bench_devices(table, device="device")
+    paper.save("Figure 8", drawn, table, says="It does <2> a second.", published=published, out=out)
+    paper.save_table("Table 1", ROWS, says="There are two.", published=["table1-sequential-write-mobibench"], out=out)
     return out / paper.name
 
 
@@ -113,9 +131,7 @@ def test_nothing_is_wrong(tmp_path: Path) -> None:
     paper = listed(tmp_path)
     directory = made(paper, tmp_path)
     assert figures.problems(paper, tmp_path) == []
-    assert sorted(path.name for path in directory.iterdir()) == [
-        f"figure-08{suffix}" for suffix in sorted(papers.SUFFIXES)
-    ]
+    assert {path.name for path in directory.iterdir()} == FILES
     told = json.loads((directory / "figure-08.json").read_text())
     assert told["source"] == "numbers made up by a test"
     assert [file["path"] for file in told["data"]] == sorted(
@@ -124,7 +140,7 @@ def test_nothing_is_wrong(tmp_path: Path) -> None:
     assert [(row["id"], row["value"]) for row in told["published"]] == [("fig8-gs3-jb", 63.0)]
 
 
-@pytest.mark.parametrize("suffix", papers.SUFFIXES)
+@pytest.mark.parametrize("suffix", papers.FIGURE_SUFFIXES)
 def test_a_file_that_was_not_made_is_told(suffix: str, tmp_path: Path) -> None:
     paper = listed(tmp_path)
     (made(paper, tmp_path) / f"figure-08{suffix}").unlink()
@@ -179,24 +195,27 @@ def test_a_published_number_of_another_figure_is_told(tmp_path: Path) -> None:
 
 def test_data_that_is_not_in_the_tree_is_told(tmp_path: Path) -> None:
     paper = listed(tmp_path, LIST.replace("published/*.csv", "published/*.parquet"))
-    assert figures.problems(paper, tmp_path) == [
+    assert figures.problems(paper, tmp_path)[0] == (
         "paper: Figure 8: its data datasets/published/*.parquet is not in the tree"
-    ]
+    )
 
 
 def test_without_the_corpus_its_figures_are_left_out(tmp_path: Path) -> None:
     paper = listed(tmp_path, LIST.replace("datasets/published/*.csv", "corpus/no such file"))
-    assert figures.problems(paper, tmp_path) == []
+    assert not any("Figure 8" in sentence for sentence in figures.problems(paper, tmp_path))
     assert "Not made here" in figures.html([paper], tmp_path)
 
 
 def test_saving_what_cannot_be_is_refused(tmp_path: Path) -> None:
     paper = listed(tmp_path)
     table = pl.DataFrame({"a": [1]})
-    with pytest.raises(InputError, match="Figure 9 is listed as missing"):
-        paper.save("Figure 9", plot.table(table), table, out=tmp_path)
-    with pytest.raises(InputError, match="no entry is called 'Figure 10'"):
-        paper.save("Figure 10", plot.table(table), table, out=tmp_path)
+    for name, message in {
+        "Figure 9": "Figure 9 is listed as missing",
+        "Figure 10": "no entry is called 'Figure 10'",
+        "Figure 8": "Figure 8 is listed as a figure",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            paper.save_table(name, table, says="", out=tmp_path)
     with pytest.raises(InputError, match="has no fig8-gs9"):
         made(paper, tmp_path, ("fig8-gs9",))
     assert not (tmp_path / "paper").exists()
@@ -227,12 +246,12 @@ def test_figures_made_twice_are_the_same(tmp_path: Path) -> None:
             }
         )
     assert files[0] == files[1]
-    assert {path.name for path in files[0]} == {"index.html", "figures.md", *(f"figure-08{x}" for x in papers.SUFFIXES)}
+    assert {path.name for path in files[0]} == {"index.html", *FILES}
     page = (tmp_path / "one" / "index.html").read_text()
     assert "inserts of &lt;phones&gt; | others" in page
-    assert '<img src="paper/figure-08.png"' in page
+    assert "This does &lt;2&gt; a second." in page
     assert "Not made: it has no data." in page
-    assert "| inserts of <phones> \\| others |" in (tmp_path / "one" / "figures.md").read_text()
+    assert "| inserts of <phones> \\| others |" in figures.markdown([paper])
 
 
 @pytest.mark.slow
@@ -253,29 +272,91 @@ def test_the_command_says_what_it_cannot_do(tmp_path: Path, capsys: pytest.Captu
     assert page.read_text() == "without a list\n"
 
 
-# -- tables as figures ------------------------------------------------------------------------------------------------
+# -- the index --------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_is_drawn_as_it_is() -> None:
-    table = pl.DataFrame(
-        {"name": ["short", "so long that it goes on below"], "n": [1234567, None], "x": [0.123456, 25516.0]}
-    )
-    ax = plot.table(table, wrap=12)
-    drawn = [text.get_text() for text in ax.texts]
-    assert drawn == [
-        *("name", "short", "so long that", "it goes on", "below"),
-        *("n", "1,234,567", "–"),
-        *("x", "0.1235", "25,516"),
+class Page(HTMLParser):
+    """The anchors, links and pictures of a page, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if name := known.get("id"):
+            self.anchors.append(name)
+        self.links += [link for link in (known.get("href"), known.get("src")) if link]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_index_has_every_figure_of_every_list(tmp_path: Path) -> None:
+    """Also of those that are not made, as here: each has its place, and a row in the contents that leads there."""
+    everything = papers.all_papers()
+    page = Page(figures.html(everything, tmp_path))
+    expected = [f"{paper.name}-{item.stem}" for paper in everything for item in paper.items]
+    assert [anchor for anchor in page.anchors if anchor not in LISTS] == expected
+    assert page.links == [
+        *(f"#{name}" for name in LISTS),
+        *(f"#{paper.name}-{item.stem}" for paper in everything for item in paper.items),
     ]
 
 
-def test_cells_of_a_table_do_not_touch() -> None:
-    table = pl.DataFrame({"WWWWWWWWWW": ["x" * 24, "y"], "a bold name": ["$a$", "b\x1b[2J"], "number": [1.5, 2.0]})
-    ax = plot.table(table)
-    figure = ax.get_figure(root=True)
-    figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in ax.texts]
-    assert "b\\x1b[2J" in [text.get_text() for text in ax.texts]
-    for number, box in enumerate(boxes):
-        for other in boxes[number + 1 :]:
-            assert not (box.x0 < other.x1 and other.x0 < box.x1 and box.y0 < other.y1 - 1 and other.y0 < box.y1 - 1)
+def test_the_index_leads_to_all_that_was_made(tmp_path: Path) -> None:
+    paper = listed(tmp_path)
+    made(paper, tmp_path)
+    page = Page(figures.html([paper], tmp_path))
+    leads = {link for link in page.links if not link.startswith("#")}
+    assert leads == {f"paper/{name}" for name in FILES}
+    assert all((tmp_path / link).is_file() for link in leads)
+    assert {link[1:] for link in page.links if link.startswith("#")} == set(page.anchors)
+    assert page.text.count("It does <2> a second.") == 2  # in the contents and above the figure
+
+
+def test_the_index_tells_where_published_numbers_are_from(tmp_path: Path) -> None:
+    paper = listed(tmp_path)
+    made(paper, tmp_path)
+    text = Page(figures.html([paper], tmp_path)).text
+    cited = paper.stated("fig8-gs3-jb", "table1-sequential-write-mobibench")
+    assert text.count("androstep_fi2013.csv") == 2
+    for row in cited.iter_rows(named=True):
+        assert f"{row['value']:g}" in text and row["place"] in text and row["printed"] in text
+
+
+def test_a_table_is_text(tmp_path: Path) -> None:
+    paper = listed(tmp_path)
+    directory = made(paper, tmp_path)
+    page = figures.html([paper], tmp_path)
+    assert "<td>&lt;b&gt;a&lt;/b&gt; | [b](c) $d$</td>" in page
+    assert [cell for cell in ("1,234,567", "0.1235", "25,516", "–") if f">{cell}</td>" not in page] == []
+    lines = (directory / "table-01.md").read_text("utf-8").splitlines()
+    assert lines[:3] == [
+        "| name | count | share |",
+        "| --- | ---: | ---: |",
+        r"| \<b\>a\</b\> \| \[b\](c) $d$ | 1,234,567 | 0.1235 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n", "confidence", "words"),
+    [
+        ([5, 5], [0.9375, 0.9375], "medians of 5, least and greatest"),
+        ([9, 9], [0.961, 0.961], "medians of 9 with 96 % intervals"),
+        ([6, 9], [0.969, 0.961], "medians of 6 to 9 with 96 % to 97 % intervals"),
+    ],
+)
+def test_the_source_says_of_how_many_repetitions(n: list[int], confidence: list[float], words: str) -> None:
+    table = pl.DataFrame({"value": [1.0, 2.0], "lo": [1.0, 2.0], "n": n, "confidence": confidence})
+    assert papers.repetitions(table) == words
+    assert papers.repetitions(table.drop("confidence")) == ""
+
+
+def test_what_the_paper_states_is_in_or_outside_of_an_interval() -> None:
+    assert papers.against(1.0, 0.9, 1.1, 1.05, 2.0) == "the paper: 1.05 to 2, within this interval"
+    assert papers.against(1.0, 0.9, 1.1, 2.0, 2.0) == "the paper: 2, outside of this interval"
+    assert papers.against(1.0, None, None, 2.0, 2.0) == "the paper: 2"

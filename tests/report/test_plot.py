@@ -738,7 +738,6 @@ def empty() -> dict[str, Axes]:
         ),
         "size_over_time": plot.size_over_time(requests),
         "sector_over_time": plot.sector_over_time(io, by="block_type"),
-        "table": plot.table(pl.DataFrame({"name": []})),
         "whatif_accuracy": plot.whatif_accuracy(
             pl.DataFrame(
                 schema={"metric": pl.String, "change": pl.String, "quantile": pl.String}

@@ -75,6 +75,7 @@ def touched(
         kind=event.replace_strict(kinds, return_dtype=KIND),
         is_in_folio=pl.when(event == tracepoints.CACHED).then(order.fill_null(0) > 0),
         is_sized=pl.col("folio_bytes").is_not_null(),
+        stored=pl.when(pl.col("offset_bytes") >= 0).then(page * size + pl.col("offset_bytes") % size),
     )  # fmt: skip
     fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(
         1, _LARGEST_FOLIO
@@ -83,8 +84,9 @@ def touched(
     touched = touched.unique(["nth", "file_block"], keep="first", maintain_order=True)
     start = pl.col("file_block") * pl.col("size")
     is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
-    # Which of a page's blocks a store is to is not told.
-    is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < size)
+    # Which of a page's blocks a store is to is not told but by its address.
+    is_there = (start <= pl.col("stored")) & (pl.col("stored") < start + pl.col("size"))
+    is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < size) & ~is_there.fill_null(False)
     kind = pl.when(is_somewhere).then(pl.lit("maybe", KIND)).otherwise("kind")
     return touched.filter(is_whole | (pl.col("kind") != "absent")).with_columns(kind=kind)
 

@@ -19,11 +19,14 @@ def all_owned(
     recorded: Collection[str] = (),
     *,
     page_bytes: int | None,
+    sharing: Collection[int] = (),
 ) -> pl.DataFrame:
     """The pieces of a whole recording, all at once, with the owner columns of table io."""
     events = fs_events.lazy()
     devices = owner.telling(pieces["part_dev"], events, recorded)
-    owners = owner.Owners(events, tasks, block_bytes, lost, recorded, page_bytes=page_bytes, devices=devices)
+    owners = owner.Owners(
+        *(events, tasks, block_bytes, lost, recorded), page_bytes=page_bytes, devices=devices, sharing=sharing
+    )
     pieces, outs = owners.prepared(pieces)
     decided = pl.concat(owners.turns(events, [outs.sort("ts_ns", maintain_order=True)]))
     return owners.owned(pieces, decided if decided.height else None)

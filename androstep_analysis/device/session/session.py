@@ -13,6 +13,7 @@ from typing import Any
 from androstep_analysis import programs
 from androstep_analysis.device.session.facts import facts
 from androstep_analysis.device.session.job import Job
+from androstep_analysis.device.session.place import Place, place
 from androstep_analysis.device.session.shell import Shell
 from androstep_analysis.device.session.transfer import Hasher, Transfer, hasher
 from androstep_analysis.device.transport import Transport
@@ -31,6 +32,10 @@ class Session(Shell):
     def facts(self) -> dict[str, Any]:
         """What is known of the device (`manifest.FACTS`)."""
         return {name: value for name, value in facts(self).manifest().items() if value is not None}
+
+    def place(self, directory: str = "") -> Place:
+        """What a directory of the device is as a place to measure (`place.place`)."""
+        return place(self, facts(self), directory)
 
     # -- files -----------------------------------------------------------------------------------------------------
 

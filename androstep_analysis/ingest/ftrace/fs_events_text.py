@@ -48,6 +48,7 @@ _CACHE = (f"{_ADDED} order={{page_order}}", _ADDED)
 _INVALIDATE = tuple(
     f"{_INODE} {index} {{page}} offset {{offset_bytes}} length {{nr_bytes}}" for index in ("folio_index", "page_index")
 )
+_STORE = "{place}dev={dev} ino={ino} index={page}"
 _DIRECT = "{place}dev={dev} ino={ino} pos={offset_bytes} count={nr_bytes}{end}"
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -70,6 +71,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "dev {dev:device} ino 0x{ino:x} size 0x{w} offset 0x{offset_bytes:x} length 0x{nr_bytes:x}",
         _DIRECT,
     ),
+    "iomap_dio_complete": (
+        "dev {dev:device} ino 0x{ino:x} size 0x{w} offset 0x{offset_bytes:x} {*w}ret {nr_bytes:s}{end}",
+    ),
+    "iomap_dio_rw_queued": ("dev {dev:device} ino 0x{ino:x}",),
     "jbd2_start_commit": (_COMMIT,),
     "jbd2_end_commit": (_COMMIT,),
     "jbd2_handle_stats": ("dev {dev:device} tid {transaction} {*w}dirtied_blocks {nr_blocks:s}",),
@@ -112,7 +117,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         f"{_BIO} vcnt={{#}} idx={{#}} done={{#}} offset={{offset_bytes}} mapping={{w}} host={{w}}{_BIO_PAGE}",
         f"{_BIO}{_BIO_PAGE}",
     ),
-    "page_mkwrite": ("{place}dev={dev} ino={ino} index={page}{end}",),
+    "page_mkwrite": (f"{_STORE} within={{offset_bytes}}{{end}}", f"{_STORE}{{end}}"),
     "direct_begin": (_DIRECT,),
     "direct_end": ("{place}moved={nr_bytes:s}{end}",),
     "name_open": _PATH,

@@ -28,12 +28,11 @@ from androstep_analysis.link.intervals import ALWAYS
 from androstep_analysis.losses import Losses
 
 _KEY = ["dev", "ino", "incarnation"]
-_PATH_EVENTS = ("name_open", "name_unlink", "name_rename")
 _BY_KERNEL = ("path", "lookup")
 """Kinds of statement that are the kernel's own word."""
 _DENTRY = ("name_found", "name_moved")
 _OF_NAMES = (
-    *(*_PATH_EVENTS, *_DENTRY, *tracepoints.NAMED_IO, *tracepoints.BIRTHS, "bio_page"),
+    *(*tracepoints.PATHS, *_DENTRY, *tracepoints.NAMED_IO, *tracepoints.BIRTHS, "bio_page"),
     *("ext4_unlink_enter", "f2fs_lookup_end", "f2fs_unlink_enter", "f2fs_evict_inode"),
 )
 _TOLD = (
@@ -116,7 +115,7 @@ def _program_paths(events: pl.DataFrame) -> pl.DataFrame:
     A path that the probe could not read (null) is one too: what follows it does not belong to the path before.
     """
     return (
-        events.filter(pl.col("event").is_in(_PATH_EVENTS))
+        events.filter(pl.col("event").is_in(tracepoints.PATHS))
         .select(
             "ts_ns",
             "order",

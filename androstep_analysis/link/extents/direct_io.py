@@ -1,9 +1,11 @@
 """Direct reads and writes: which bios one call submitted, as a source of extents for filesystems without own events.
 
 The bios of direct I/O carry the caller's memory, so no page tells the file (`bio_pages`). The call does: between its
-begin and its end (`direct_begin`, `direct_end`: probes on ``__blockdev_direct_IO``, through which FAT and exFAT go) the
-thread submits the bios of that call, in the order of the file, and beside them only bios of pages: what it reads of the
-filesystem's own blocks, and what it first writes out of the file's pages.
+begin and its end the thread submits the bios of that call, in the order of the file, and beside them only bios of
+pages: what it reads of the filesystem's own blocks, and what it first writes out of the file's pages. Of FAT, and of
+exFAT before it went over to iomap in Linux 7.2, probes on ``__blockdev_direct_IO`` tell begin and end, of others the
+events of iomap. An asynchronous call of iomap ends for its thread when it is queued; that it is complete is told by
+any thread, so an end must be of the file and the place that the thread's call is about.
 
 So a call is a proof of where its bios belong if those that the page probe does not know are of one operation and are
 as long together as what was read or written: then there was no hole and no error between them. The caller's memory may
@@ -16,9 +18,13 @@ from __future__ import annotations
 import polars as pl
 
 from androstep_analysis import schema, units
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import bio_pages
 from androstep_analysis.link.requests import rwbs
 from androstep_analysis.losses import Losses
+
+BEGINS = ("direct_begin", "iomap_dio_rw_begin")
+ENDS = ("direct_end", "iomap_dio_complete", "iomap_dio_rw_queued")
 
 QUEUED_ASYNC = -529
 """What a call returns that has submitted its bios and does not wait for them (EIOCBQUEUED, include/linux/errno.h)."""
@@ -63,17 +69,25 @@ def _calls(fs_events: pl.LazyFrame) -> pl.DataFrame:
     event = pl.col("event")
     probed = fs_events.filter(event == "bio_page").select(pl.col("bio_dev").unique()).collect()["bio_dev"]
     told = ("ts_ns", "event", "tid", "dev", "ino", "incarnation", "offset_bytes", "nr_bytes")
-    events = fs_events.filter(event.is_in(["direct_begin", "direct_end"])).select(told).collect()
+    of_own = fs_events.filter(tracepoints.is_own()).select(pl.col("dev").unique()).collect()["dev"]
+    events = fs_events.filter(event.is_in([*BEGINS, *ENDS])).select(told).collect()
     following = {
         name: pl.col(column).shift(-1).over("tid")
-        for name, column in {"next": "event", "end_ns": "ts_ns", "moved": "nr_bytes"}.items()
+        for name, column in {
+            **{"next": "event", "end_ns": "ts_ns", "moved": "nr_bytes"},
+            **{"end_dev": "dev", "end_ino": "ino", "end_offset": "offset_bytes"},
+        }.items()
     }
-    moved = pl.col("moved")
+    moved = pl.when(pl.col("next") == "iomap_dio_rw_queued").then(QUEUED_ASYNC).otherwise("moved")
     whole_sectors = -(-moved // units.SECTOR_BYTES) * units.SECTOR_BYTES
     total = pl.when(moved > 0).then(whole_sectors).when(moved == QUEUED_ASYNC).then("nr_bytes")
+    is_of_probes = (event == "direct_begin") & (pl.col("next") == "direct_end")
+    is_of_iomap = (event == "iomap_dio_rw_begin") & ~pl.col("dev").is_in(of_own.implode())
+    is_of_iomap &= (pl.col("end_dev") == pl.col("dev")) & (pl.col("end_ino") == pl.col("ino"))
+    is_whole = pl.col("end_offset") == pl.col("offset_bytes") + pl.col("moved")
+    is_of_iomap &= (pl.col("next") == "iomap_dio_rw_queued") | ((pl.col("next") == "iomap_dio_complete") & is_whole)
     calls = events.with_columns(**following).filter(
-        (event == "direct_begin")
-        & (pl.col("next") == "direct_end")
+        (is_of_probes | is_of_iomap)
         & pl.col("dev").is_in(probed.implode())
         & pl.col("offset_bytes").is_between(0, _LARGEST_OFFSET)
         & (pl.col("offset_bytes") % units.SECTOR_BYTES == 0)

@@ -45,8 +45,9 @@ class Owners:
     `fs_events` and `tasks` are the tables of those names, the first perhaps without repetitions
     (`tracepoints.without_repetitions`); `block_bytes` is the block size of the filesystem on each device, where it is
     known; `devices` are those whose trace tells who put data into pages (`telling`); `recorded` names the events that
-    were recorded, as far as the recorder says. Where events may be `lost`, see `_doubted`, `authorship.authors` and
-    `handles.owned`. Where it is unknown how large a page is (`page_bytes`), so is what an event about pages is about.
+    were recorded, as far as the recorder says; on those `sharing` a disk it is not told of which of them a page becomes
+    dirty. Where events may be `lost`, see `_doubted`, `authorship.authors` and `handles.owned`. Where it is unknown how
+    large a page is (`page_bytes`), so is what an event about pages is about.
     """
 
     def __init__(
@@ -59,9 +60,10 @@ class Owners:
         *,
         page_bytes: int | None,
         devices: pl.Series,
+        sharing: Collection[int] = (),
     ) -> None:
         self._fs_events = fs_events
-        self._tasks = tasks
+        self._processes = processes.Processes(tasks)
         self._lost = lost or Losses()
         self._devices = devices
         self._page_bytes = page_bytes
@@ -69,11 +71,12 @@ class Owners:
         # Filesystems that write whole blocks: FAT and exFAT write single sectors of a page.
         whole = {dev: size for dev, size in block_bytes.items() if dev in self._telling}
         self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
-        self._transactions = handles.transactions(fs_events, tasks)
+        self._transactions = handles.transactions(fs_events, self._processes)
         self._shown = bio_pages.Shown(fs_events)
         self._callers = direct_writes.callers(fs_events)
         observed = _observed(fs_events, devices, recorded, page_bytes, self._sizes)
-        self._observed = observed._replace(shown=self._shown.devices.drop_nulls().to_list())
+        dirtied = [dev for dev in observed.dirtied if dev not in sharing]
+        self._observed = observed._replace(dirtied=dirtied, shown=self._shown.devices.drop_nulls().to_list())
         self._unplaced_parts: list[pl.DataFrame] = []
         self._accesses: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
@@ -87,7 +90,7 @@ class Owners:
         zero (`_MET`) what was handed on from a device above, at the time at which the device below got it.
         """
         pieces = pieces.sort("request_id", maintain_order=True)
-        pieces = pl.concat([pieces, _submitters(pieces, self._tasks)], how="horizontal")
+        pieces = pl.concat([pieces, _submitters(pieces, self._processes)], how="horizontal")
         number = pl.int_range(self._pieces, self._pieces + pieces.height, dtype=pl.Int64, eager=True)
         pieces = pieces.with_columns(at=number)
         self._pieces += pieces.height
@@ -106,7 +109,7 @@ class Owners:
 
         `fs_events` is the table with all its rows, `outs` what `prepared` said, in order of time.
         """
-        taking = turns.Turns(self._told_of_devices(), self._page_bytes, self._tasks)
+        taking = turns.Turns(self._told_of_devices(), self._page_bytes, self._processes)
         told = batches(taking.told(fs_events), BATCH)
         nothing = taking.told(schema.empty("fs_events").lazy()).collect()
         for events, written in _in_step(told, nothing, outs):
@@ -132,7 +135,7 @@ class Owners:
             blocks = blocks.with_columns(self._is_direct(blocks), self._is_late(blocks))
             authors = authorship.authors(blocks, self._unplaced, self._observed, self._lost)
             others = pieces.filter(~is_decided)
-            pieces = pl.concat([others, _cut(written, processes.of_threads(authors, self._tasks))], how="diagonal")
+            pieces = pl.concat([others, _cut(written, self._processes.of_threads(authors))], how="diagonal")
         pieces = pieces.drop("at", "is_pageless")
         if self._lost.touching("fs_events"):
             pieces = _doubted(pieces, self._devices, self._lost)
@@ -349,17 +352,21 @@ def _is_written() -> pl.Expr:
 
 
 def _unplaced(pieces: pl.DataFrame) -> pl.DataFrame:
-    """When data was written of which no event says where it belongs: dev and ts_ns, in order of time."""
-    is_placed = (pl.col("map_source") != "inferred").fill_null(False) & (pl.col("block_type") != "unknown")
+    """When data was written of which no event says where it belongs: dev and ts_ns, in order of time.
+
+    What is of an inode belongs there also where nothing says what that inode is, as of the files of F2FS' quotas.
+    """
+    is_placed = (pl.col("block_type") != "unknown") | pl.col("ino").is_not_null()
+    is_placed &= (pl.col("map_source") != "inferred").fill_null(False)
     may_be_data = (pl.col("op") == "write") & ~pl.col("meta").fill_null(False) & (pl.col("nr_sectors") > 0)
     rows = pieces.filter(may_be_data & ~is_placed.fill_null(False))
     return rows.select(dev="part_dev", ts_ns="time").drop_nulls().sort("ts_ns")
 
 
-def _submitters(pieces: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+def _submitters(pieces: pl.DataFrame, tasks: processes.Processes) -> pl.DataFrame:
     """Owner columns by the thread that queued each piece, in the order of `pieces`; without submitter no owner."""
     threads = pieces.select(ts_ns="time", tid="submit_tid", pid="submit_pid", comm="submit_comm")
-    identified = processes.of_threads(threads, tasks)
+    identified = tasks.of_threads(threads)
     own = pl.col("is_filesystem")
     return identified.select(
         "owner_pid",

@@ -28,11 +28,13 @@ by a direct write. So these rules hold, each as far as the events that it needs 
   since, so that its write had come to its end.
 - What is written past the cache is its submitter's, whoever wrote to the page before (`direct_writes`).
 - Where neither additions nor drops are recorded, a page that another process made dirty after the last write may have
-  been dropped in between: the block has no owner. Where no dirtying is recorded, the owner is inferred; as it is where
-  the trace does not tell whether the submitter wrote past the cache.
+  been dropped in between: the block has no owner. Where no dirtying is recorded, or not on which of a disk's
+  filesystems (`tracepoints.sharing`), the owner is inferred; as it is where the trace does not tell whether the
+  submitter wrote past the cache.
 - Where a page has several blocks, who makes it dirty may change one of them, and another process another, which is no
-  event. Where only the event of dirtying tells who wrote, the owner is then inferred if more than one process is known
-  to have changed the file, or if another process writes the page out, as an fsync behind a write of its own does.
+  event; of a store the address tells the block that it begins in. Where else only the event of dirtying tells who
+  wrote, the owner is then inferred if more than one process is known to have changed the file, or if another process
+  writes the page out, as an fsync behind a write of its own does.
 - A block of no recorded writer may have been dirty when the recording began: it has no owner, unless it certainly was
   clean, which leaves only a direct write.
 - A store into a page that is dirty already is no event but that of the probe on page_mkwrite. Without it any number of

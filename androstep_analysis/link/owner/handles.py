@@ -13,7 +13,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link.owner import processes
+from androstep_analysis.link.owner.processes import Processes
 from androstep_analysis.losses import Losses
 
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count")
@@ -26,7 +26,7 @@ class Transactions(NamedTuple):
     participants: pl.DataFrame
 
 
-def transactions(fs_events: pl.LazyFrame, tasks: pl.DataFrame) -> Transactions:
+def transactions(fs_events: pl.LazyFrame, tasks: Processes) -> Transactions:
     """What table fs_events tells of them; tables as `commits` and `_participants` give them."""
     return Transactions(commits(fs_events), _participants(fs_events, tasks))
 
@@ -116,12 +116,12 @@ def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
     return both.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
 
 
-def _participants(fs_events: pl.LazyFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+def _participants(fs_events: pl.LazyFrame, tasks: Processes) -> pl.DataFrame:
     """The processes that made blocks dirty in each transaction: dev, transaction, handle_pid, handle_comm, …."""
     told = ("ts_ns", "dev", "transaction", "tid", "pid", "comm", "nr_blocks")
     stats = fs_events.filter(pl.col("event") == tracepoints.HANDLE).select(told).collect()
     stats = stats.filter(pl.col("transaction") > pl.col("transaction").min().over("dev"), pl.col("nr_blocks") > 0)
-    rows = processes.of_threads(stats.drop("nr_blocks"), tasks)
+    rows = tasks.of_threads(stats.drop("nr_blocks"))
     process = pl.coalesce("owner_pid", -pl.col("tid"))
     return (
         rows.filter("is_process")

@@ -13,7 +13,7 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link.owner import processes
+from androstep_analysis.link.owner.processes import Processes
 
 VIAS: Final = (None, "write_begin", "dirty_folio")
 """What tells the author of a turn, in the order of ``enum via``."""
@@ -109,10 +109,10 @@ class Turns:
     """Takes events and what is written out in order of time, and gives the turns that are decided.
 
     `devices` has for each device the size of its blocks in bytes and what its trace tells (`TELLS_DIRTY`, …);
-    `tasks` tells threads of the kernel from processes (table tasks).
+    `tasks` tells threads of the kernel from processes.
     """
 
-    def __init__(self, devices: Mapping[int, tuple[int, int]], page_bytes: int | None, tasks: pl.DataFrame) -> None:
+    def __init__(self, devices: Mapping[int, tuple[int, int]], page_bytes: int | None, tasks: Processes) -> None:
         self._handle: int = _library().owners_new(page_bytes or 0)
         if not self._handle:
             raise MemoryError
@@ -170,7 +170,7 @@ class Turns:
         none = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": _NO_UINT32}
         new = new.with_columns(pl.when(pl.col(name) != value).then(name).alias(name) for name, value in none.items())
         new = new.with_columns(pl.col("comm").cat.to(self._comm).cast(pl.String))
-        is_process = processes.of_threads(new, self._tasks)["is_process"]
+        is_process = self._tasks.of_threads(new)["is_process"]
         rows["is_mover"] = (new["comm"].is_not_null() & ~is_process).cast(pl.UInt32).to_numpy()
         process = pl.Series(rows["process"].copy())
         process = process.set(process == _NO_INT64, None)

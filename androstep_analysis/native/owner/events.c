@@ -173,6 +173,18 @@ static bool take_cached(struct owners *owners, const struct event *event, int64_
     return true;
 }
 
+// The address tells the block that a store begins in, as its place in a page; others of the page may be stored to.
+static bool store(struct owners *owners, const struct event *event, int64_t begin, int64_t end, int64_t address)
+{
+    struct maker *maker = maker_of(owners, event);
+    int64_t size = event->device->size, first = begin / size, last = (end - 1) / size;
+    int64_t at = address < 0 ? first : (begin + address % owners->page_bytes) / size;
+    uint8_t kind = size >= owners->page_bytes || address >= 0 ? TOUCH_STORE : TOUCH_MAYBE;
+
+    return touch_blocks(owners, event, maker, first, at - 1, TOUCH_MAYBE) && touch(owners, event, maker, at, kind) &&
+           touch_blocks(owners, event, maker, at + 1, last, TOUCH_MAYBE);
+}
+
 static bool take_pages(struct owners *owners, const struct event *event, const struct page_events *events, size_t row)
 {
     const struct block *block;
@@ -192,14 +204,9 @@ static bool take_pages(struct owners *owners, const struct event *event, const s
     }
     if (!fits(begin, length))
         return true;
-    if (event->kind == EVENT_STORE) {
-        // Which of a page's blocks a store is to is not told.
-        uint8_t kind = event->device->size < owners->page_bytes ? TOUCH_MAYBE : TOUCH_STORE;
-
+    if (event->kind == EVENT_STORE)
         return opens_begin(owners, event, begin, begin + length) &&
-               touch_blocks(owners, event, maker_of(owners, event), begin / event->device->size,
-                            (begin + length - 1) / event->device->size, kind);
-    }
+               store(owners, event, begin, begin + length, events->offset_bytes[row]);
     return drop_all(owners, event, begin, begin + length);
 }
 

@@ -1,0 +1,91 @@
+"""Writes anew what examples in docstrings print of results that were recorded anew (datasets/idle.py).
+
+    python tools/examples.py
+
+It changes what is expected of examples of androstep_analysis.bench and .replay that read datasets/bench or
+datasets/replay, and nothing else: read the difference before it is kept.
+"""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+import androstep_analysis as androstep
+from androstep_analysis import bench, replay
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDED = ("datasets/bench/", "datasets/replay/")
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Other(NamedTuple):
+    """An example that prints something else than its docstring says: the lines of the file that say so."""
+
+    first: int
+    count: int
+    indent: int
+    printed: str
+
+
+class _Runner(doctest.DocTestRunner):
+    """Collects what is printed instead of reporting it."""
+
+    def __init__(self) -> None:
+        super().__init__(optionflags=FLAGS)
+        self.others: list[Other] = []
+
+    def report_failure(self, _out: object, test: doctest.DocTest, example: doctest.Example, got: str) -> None:
+        assert test.lineno is not None
+        first = test.lineno + example.lineno + example.source.count("\n")
+        self.others.append(Other(first, example.want.count("\n"), example.indent, got))
+
+    def report_unexpected_exception(
+        self, _out: object, test: doctest.DocTest, example: doctest.Example, exc_info: Any
+    ) -> None:
+        sys.exit(f"{test.name}: {example.source.strip()} ends with {exc_info[1]!r}; mend the example by hand")
+
+
+def others(function: Callable[..., Any], names: Mapping[str, Any]) -> list[Other]:
+    """The examples of a function that print something else than its docstring says."""
+    (test,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=dict(names))
+    runner = _Runner()
+    runner.run(test, out=lambda _: None)
+    return runner.others
+
+
+def rewrite(functions: Iterable[Callable[..., Any]], names: Mapping[str, Any]) -> list[Path]:
+    """Puts what is printed in place of what is said; the files that were changed."""
+    found: dict[Path, list[Other]] = {}
+    for function in functions:
+        path = Path(inspect.getfile(inspect.unwrap(function)))
+        found.setdefault(path, []).extend(others(function, names))
+    for path, changes in found.items():
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        for change in sorted(changes, reverse=True):
+            printed = [f"{' ' * change.indent}{line}\n" for line in change.printed.splitlines()]
+            lines[change.first : change.first + change.count] = printed
+        path.write_text("".join(lines), encoding="utf-8")
+    return [path for path, changes in found.items() if changes]
+
+
+def main() -> None:
+    os.chdir(ROOT)
+    public = [getattr(module, name) for module in (bench, replay) for name in module.__all__]
+    functions = [
+        one for one in public if inspect.isfunction(one) and any(place in (one.__doc__ or "") for place in RECORDED)
+    ]
+    names = {"androstep": androstep, "bench": bench, "replay": replay, "pl": pl}
+    for path in rewrite(functions, names):
+        print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
