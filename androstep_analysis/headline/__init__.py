@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from androstep_analysis.headline import beside, recorded, requests, results, unknown, unusual
 from androstep_analysis.headline.requests import RESULTS
-from androstep_analysis.headline.results import configuration
+from androstep_analysis.headline.results import configuration, dimension
 from androstep_analysis.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
 
 if TYPE_CHECKING:
@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 
     from androstep_analysis.capture import Capture
 
-__all__ = ["RESULTS", "Amount", "Grid", "Headline", "Kind", "Name", "Part", "Quote", "Sentence", "configuration", "of"]
+__all__ = [
+    "RESULTS",
+    "Amount",
+    "Grid",
+    "Headline",
+    "Kind",
+    "Name",
+    "Part",
+    "Quote",
+    "Sentence",
+    "configuration",
+    "dimension",
+    "of",
+]
 
 
 def of(capture: Capture, found: Mapping[str, pl.DataFrame] | None = None) -> Headline:

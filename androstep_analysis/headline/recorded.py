@@ -125,12 +125,12 @@ def _known(capture: Capture) -> Iterator[list[Part]]:
     known = {noun: of_op for noun, of_op in known.items() if any(of_op.values())}
     told: list[list[Part]] = []
     for op, words in VERBS.items():
-        of_op = [[f"{noun} ", Amount(share[op], "1")] for noun, share in known.items() if op in share]
+        of_op: list[list[Part]] = [[f"{noun} ", Amount(share[op], "1")] for noun, share in known.items() if op in share]
         if of_op:
             told.append([f"{words}: ", *listed(of_op)])
     if told:
         yield ["proven of bytes ", *listed(told, "; ")]
-    inferred = [
+    inferred: list[list[Part]] = [
         [Amount(share, "1"), f" of bytes {words}"]
         for op, words in VERBS.items()
         if (share := shares.get("inferred", {}).get(op, 0)) > _LEAST_INFERRED
