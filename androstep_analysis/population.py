@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from androstep_analysis import quantities
 from androstep_analysis.errors import Loss
 
 _OF_EVENTS = frozenset({"missing", "dropped", "overwritten", "torn", "unreadable", "clock", "gap"})
@@ -21,9 +22,9 @@ def sentence(counts: Mapping[str, int], losses: Sequence[Loss] = (), lost_events
     if not counts["completed"]:
         said += " No completion is recorded, so no time that a device took."
     elif open_:
-        share = counts["completed"] / counts["count"]
+        share = quantities.per_cent(counts["completed"] / counts["count"])
         said += (
-            f" {_amount(counts, 'completed')} of them ({_per_cent(share)}) completed within the recording, and times"
+            f" {_amount(counts, 'completed')} of them ({share}) completed within the recording, and times"
             f" are of those; of {open_:,} no completion is recorded{_why(losses, lost_events, 'ended')}."
         )
     if counts["issued"] and unissued:
@@ -54,9 +55,4 @@ def _why(losses: Sequence[Loss], lost_events: int, edge: str) -> str:
 
 def _amount(counts: Mapping[str, int], part: str) -> str:
     number, size = counts[part or "count"], counts[f"{part}_bytes" if part else "bytes"]
-    return f"{number:,} ({size / 1024:,.0f} KiB)"
-
-
-def _per_cent(ratio: float) -> str:
-    """With one decimal; what is not all is never rounded to all."""
-    return "> 99.9 %" if 0.9995 <= ratio < 1 else f"{ratio:.1%}".replace("%", " %")
+    return f"{number:,} ({quantities.size(size)})"

@@ -1,6 +1,7 @@
-"""Pictures for the docs, taken in Chromium: of reports wide, narrow, dark and as printed, and of the panel.
+"""Pictures for the docs, taken in Chromium: reports wide, narrow, dark, printed; the explorer; the panel.
 
 python tools/screenshots.py                          of the datasets that come with the project, into docs/pictures/
+python tools/screenshots.py --corpus DIR             of recordings of others, too
 python tools/screenshots.py -o DIR RECORDING ...     of these recordings, into DIR/
 python tools/screenshots.py --panel                  of the panel, which measures this machine meanwhile
 """
@@ -24,6 +25,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from androstep_analysis import capture, report
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from support import explorer_page
 from support.lab import browser_page, lab, run_cell
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", nargs="*", metavar="RECORDING", type=Path)
     parser.add_argument("-o", dest="directory", metavar="DIR", type=Path, default=ROOT / "docs" / "pictures")
+    parser.add_argument("--corpus", metavar="DIR", type=Path, help="recordings of others, as the tests have them")
     parser.add_argument("--panel", action="store_true", help="of the panel")
     arguments = parser.parse_args()
     found = {path.name.split(".")[0]: path for path in arguments.recordings} or OWN
@@ -51,11 +54,47 @@ def main() -> None:
         return
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as scratch:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        if arguments.corpus:
+            found = found | of_others(arguments.corpus, Path(scratch))
+        if not arguments.recordings:
+            explored(browser, OWN["demo"], arguments.directory)
         for name, path in found.items():
             page = Path(scratch, f"{name}.html")
             report.write(capture.open(path), page)
             for view in VIEWS:
                 keep(taken(browser, page, view), arguments.directory / f"report-{name}-{view}.png")
+
+
+def of_others(corpus: Path, scratch: Path) -> dict[str, Path]:
+    """Two hours of a phone, and a blktrace of which a processor's file is missing."""
+    missing = scratch / "missing"
+    missing.mkdir()
+    for cpu in (0, 2):
+        shutil.copy(corpus / "blktrace_bin/centos7/sda.blktrace.0", missing / f"sda.blktrace.{cpu}")
+    return {"phone": corpus / "block_csv/pixel6a_slideshow_exec.csv.gz", "missing": missing / "sda.blktrace.0"}
+
+
+def explored(browser: Browser, path: Path, directory: Path) -> None:
+    """The explorer before and after a box, an entry of a list, and a request's story."""
+    opened = browser.new_page(viewport={"width": 1400, "height": 1000})
+    explorer_page.show(opened, capture.open(path).explore())
+    explorer_page.settled(opened)
+    keep(opened.screenshot(), directory / "explore.png")
+    canvas = opened.locator("canvas")
+    place = canvas.bounding_box()
+    assert place is not None
+    opened.mouse.move(place["x"] + 520, place["y"] + 40)
+    opened.mouse.down()
+    opened.mouse.move(place["x"] + 1100, place["y"] + 330, steps=4)
+    opened.mouse.up()
+    explorer_page.settled(opened)
+    opened.get_by_role("button", name=".example.mail").first.click()
+    explorer_page.settled(opened)
+    canvas.press(".")
+    opened.locator(".story h3").first.wait_for()
+    explorer_page.settled(opened)
+    keep(opened.screenshot(), directory / "explore-brushed.png")
+    opened.close()
 
 
 def taken(browser: Browser, page: Path, view: str) -> bytes:

@@ -8,10 +8,12 @@ const LEFT_OF_NAMES = 230;
 const STEP = 0.25; // how far a key moves the window, as a share of it
 const ZOOM = 1.3;
 const NEAR = 8; // pixels between a click and a request that it can mean
-const REST_MS = 150; // a window that stays so long is counted
+const REST_MS = 150; // a window that stays so long is counted, and a text so long is searched for
+const LOST_MS = 10000; // an answer that takes so long may never come
 const KEYS =
   "w and s zoom in and out of time, a and d move; arrows move too; + and − zoom in and out of the vertical axis; " +
-  "Home shows all; f zooms to the box; Escape removes it; . and , go to the next and the previous request.";
+  "Home shows all; f zooms to the box; Escape removes it; . and , go to the next and the previous request; " +
+  "/ goes to the search.";
 const WITHOUT = { sector: "without a place are not shown", latency: "of unknown time are not shown" };
 const AXES = { sector: "place on the device", file: "file", latency: "time from issue to completion" };
 // Okabe and Ito's hues, which stay apart in every common form of colour blindness.
@@ -21,7 +23,7 @@ const COLOURS = {
 };
 
 function render({ model, el }) {
-  const from = crypto.randomUUID();
+  const from = `${Math.random()}`; // crypto has names only where the address is https or localhost
   const page = build(el);
   const state = {
     about: null,
@@ -36,6 +38,8 @@ function render({ model, el }) {
     isStale: false, // what is on its way is of a window that is no longer shown
   };
   let resting = 0;
+  let typing = 0;
+  let lost = 0;
   let frame = 0;
 
   const send = (message) => model.send({ from, ...message });
@@ -49,6 +53,8 @@ function render({ model, el }) {
     }
     state.isAsked = true;
     state.isStale = false;
+    clearTimeout(lost);
+    lost = setTimeout(onLost, LOST_MS);
     const { width, height } = plot();
     send({ kind: "picture", view: state.view, width: Math.ceil(width / CELL), height: Math.ceil(height / CELL) });
     clearTimeout(resting);
@@ -59,13 +65,14 @@ function render({ model, el }) {
     const { kind } = message;
     if (message.from !== from) {
       // Another view of this explorer: what it brushed counts here too.
-      if (state.view && ["brush", "box", "clear"].includes(kind)) onBrushed(message);
+      if (state.view && ["brush", "box", "clear", "search"].includes(kind)) onBrushed(message);
       return;
     }
     if (kind === "about") onAbout(message);
     else if (kind === "picture") onPicture(message, buffers);
     else if (kind === "lists") onLists(message);
     else if (kind === "story") onStory(message);
+    else if (kind === "failed") onFailed(message);
     else onBrushed(message);
   }
 
@@ -91,20 +98,43 @@ function render({ model, el }) {
         page.of[name] = add(section, "ul", { "aria-label": TITLES[name] });
       }
     }
+    for (const name of ["file", "app", "process"]) page.search.disabled &&= !page.of[name];
     Object.assign(state, { chosen: message.chosen, box: message.box });
+    page.search.value = message.search;
     whole(Object.keys(message.axes)[0]);
   }
 
-  function onPicture(message, buffers) {
+  // Whatever happens to a question, the next one is asked.
+  function answered(problem) {
     state.isAsked = false;
+    clearTimeout(lost);
+    page.problem.textContent = problem;
+    if (state.isStale) ask();
+  }
+
+  function onLost() {
+    answered(
+      `No answer from Python for ${LOST_MS / 1000} s. It may be at work on another cell: then it answers later. ` +
+        "If the kernel was restarted, run this cell again.",
+    );
+  }
+
+  function onFailed({ asked, why }) {
+    const problem = `Python could not answer (${asked}): ${why}. Its log tells more; move the window to ask again.`;
+    if (asked === "picture") answered(problem);
+    else page.problem.textContent = problem;
+  }
+
+  function onPicture(message, buffers) {
     state.picture = { ...message, bitmap: message.planes ? bitmap(message, buffers) : null, points: null };
     if (message.rows !== undefined) state.picture.points = points(message, buffers);
+    answered("");
     draw();
-    if (state.isStale) ask();
   }
 
   function onBrushed(message) {
     Object.assign(state, { chosen: message.chosen, box: message.box });
+    if (document.activeElement !== page.search) page.search.value = message.search;
     ask();
   }
 
@@ -516,6 +546,7 @@ function render({ model, el }) {
       moved();
     },
     Escape: () => send({ kind: "box", view: null }),
+    "/": () => page.search.focus(),
     ".": () => step(1),
     ",": () => step(-1),
   };
@@ -537,6 +568,17 @@ function render({ model, el }) {
   page.axis.onchange = () => whole(page.axis.value);
   page.whole.onclick = () => whole(state.view.of);
   page.clear.onclick = () => send({ kind: "clear" });
+  page.search.oninput = () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => send({ kind: "search", text: page.search.value }), REST_MS);
+  };
+  page.search.onkeydown = (event) => {
+    event.stopPropagation();
+    if (event.key === "Escape" && page.search.value) {
+      page.search.value = "";
+      page.search.oninput();
+    }
+  };
   const resized = new ResizeObserver(() => state.view && moved());
   resized.observe(page.canvas);
   const themed = new MutationObserver(schedule);
@@ -546,7 +588,7 @@ function render({ model, el }) {
   send({ kind: "about" });
   return () => {
     model.off("msg:custom", onMessage);
-    clearTimeout(resting);
+    for (const timer of [resting, typing, lost]) clearTimeout(timer);
     cancelAnimationFrame(frame);
     resized.disconnect();
     themed.disconnect();
@@ -571,7 +613,11 @@ function build(el) {
   const axis = add(label, "select", {});
   const whole = add(bar, "button", {}, "Whole recording");
   const clear = add(bar, "button", { disabled: "" }, "Clear brushes");
+  const found = add(bar, "label", {}, "Search ");
+  const hint = "part of a file's, app's or process's name";
+  const search = add(found, "input", { type: "search", placeholder: hint, disabled: "" });
   const status = add(bar, "span", { class: "status", role: "status" });
+  const problem = add(root, "p", { class: "problem", role: "alert" });
   const canvas = add(root, "canvas", { tabindex: "0", role: "application" });
   canvas.setAttribute("aria-label", `Timeline of requests. ${KEYS} What it shows is told in the lists below.`);
   const legend = add(root, "div", { class: "legend" });
@@ -585,7 +631,7 @@ function build(el) {
   const lists = add(below, "div", { class: "lists" });
   const story = add(below, "aside", { class: "story", "aria-label": "Story of a request", "aria-live": "polite" });
   add(story, "p", {}, "Click on a request to read its story.");
-  return { root, title, axis, whole, clear, status, canvas, legend, density, lists, story, of: {} };
+  return { root, title, axis, whole, clear, search, status, problem, canvas, legend, density, lists, story, of: {} };
 }
 
 function add(parent, tag, attributes, text) {

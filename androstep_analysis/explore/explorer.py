@@ -26,6 +26,9 @@ POINTS: Final = 3000
 LISTED: Final = 100
 """Entries of a list, or of a directory, that are shown: those with most requests."""
 
+UNFOLDED: Final = 20
+"""So many files that a search finds are shown without opening their directories."""
+
 _NAMES = 12
 """Names of files beside a picture."""
 
@@ -82,8 +85,14 @@ class Explorer:
 
     def _answer(self, message: Mapping[str, Any]) -> None:
         """Does what the page asks for; `from` tells which page, where the explorer is shown several times."""
-        told, buffers = getattr(self, f"_on_{message['kind']}")(message)
-        self.widget.send({"kind": message["kind"], "from": message["from"], **told}, buffers)
+        kind, page = message["kind"], message["from"]
+        try:
+            told, buffers = getattr(self, f"_on_{kind}")(message)
+        except Exception as error:  # whatever it is, the page must not wait for ever
+            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            self.widget.send({"kind": "failed", "from": page, "asked": kind, "why": visible(why)})
+            raise
+        self.widget.send({"kind": kind, "from": page, **told}, buffers)
 
     def _on_about(self, _: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """What there is to be seen, and what is brushed already."""
@@ -105,7 +114,7 @@ class Explorer:
         shown_box = None if box is None else box._asdict() | {
             "begin_ns": box.begin_ns - self._begin_ns, "end_ns": box.end_ns - self._begin_ns
         }  # fmt: skip
-        return {"chosen": self._pieces.chosen, "box": shown_box}
+        return {"chosen": self._pieces.chosen, "box": shown_box, "search": self._pieces.searched}
 
     def _view(self, asked: Mapping[str, Any]) -> View:
         begin, end = (round(asked[name]) + self._begin_ns for name in ("begin_ns", "end_ns"))
@@ -163,6 +172,11 @@ class Explorer:
         for name in self._pieces.chosen:
             self._pieces.choose(name, [])
         self._pieces.choose_box(None)
+        self._pieces.search("")
+        return self._brushed(), []
+
+    def _on_search(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        self._pieces.search(message["text"])
         return self._brushed(), []
 
     def _on_lists(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
@@ -180,7 +194,7 @@ class Explorer:
             "lists": lists,
             "shown": f"{requests:,} requests, {quantities.size(nr_bytes)}",
             "selected": f"{chosen:,} requests, {quantities.size(chosen_bytes)}",
-            "is_brushed": bool(self._pieces.box or any(self._pieces.chosen.values())),
+            "is_brushed": bool(self._pieces.box or self._pieces.searched or any(self._pieces.chosen.values())),
         }
         return told, []
 
@@ -204,6 +218,7 @@ class Explorer:
         files = self._pieces.files
         weights = self._pieces.counts("file", view).requests
         chosen = self._pieces.chosen.get("file", ())
+        is_unfolded = bool(self._pieces.searched) and np.count_nonzero(weights) <= UNFOLDED
         weights = np.concatenate([weights, np.zeros(len(files) - len(weights), np.uint32)])
 
         def below(level: list[tuple[Entry | None, list[Entry], int]]) -> dict[Entry | None, list[dict[str, Any]]]:
@@ -216,7 +231,11 @@ class Explorer:
                 groups[entry.first : entry.last] = number
             counts = self._pieces.counts("file", view, groups)
             numbers = {entry: number for number, entry in enumerate(entries)}
-            is_open = [entry for entry in entries if entry.is_directory and (entry.first, entry.last) in opened]
+            is_open = [
+                entry
+                for entry in entries
+                if entry.is_directory and (is_unfolded or (entry.first, entry.last) in opened)
+            ]
             inner = below([(entry, *files.children(entry, weights, LISTED)) for entry in is_open])
             rows: dict[Entry | None, list[dict[str, Any]]] = {}
             for directory, found, more in level:

@@ -65,6 +65,11 @@ class Files:
             return f"inode {self._unnamed['ino'][number - 1]}"
         return visible(self._paths[number - self._first_path])
 
+    def holding(self, text: str) -> npt.NDArray[np.bool_]:
+        """Of each number whether its file's name holds the text, whatever its case."""
+        names = pl.concat([pl.Series(["", *(f"inode {ino}" for ino in self._unnamed["ino"])]), self._paths])
+        return names.str.to_lowercase().str.contains(text.lower(), literal=True).to_numpy()
+
     def top(self, weights: npt.NDArray[np.uint32], most: int) -> tuple[list[Entry], int]:
         """What stands at the root of the tree, as `children` gives it."""
         entries = [Entry(NO_FILE, NO_FILE + 1, self.name(NO_FILE), 0, False)]

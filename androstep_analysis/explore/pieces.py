@@ -101,7 +101,7 @@ class Pieces:
 
     A piece begins at its request's issue, else queueing, else completion; what it took is from issue to completion.
     `row` is its number among those `shown`, `axes` the columns that a view can be of with their range, `bits`
-    the bit of each filter: one for each of `dimensions`, and ``box``.
+    the bit of each filter: one for each of `dimensions`, ``box`` and ``search``.
     """
 
     def __init__(self, io: pl.LazyFrame) -> None:
@@ -122,11 +122,12 @@ class Pieces:
             self.latency = np.log10(self.took_ns, where=self.took_ns > 0, out=np.full(len(self), np.nan, np.float32))
         self.files = Files(counted)
         self.dimensions = {one.name: one for one in self._dimensions(counted)}
-        self.bits = {name: 1 << number for number, name in enumerate((*self.dimensions, "box"))}
+        self.bits = {name: 1 << number for number, name in enumerate((*self.dimensions, "box", "search"))}
         self.plane = np.minimum(self.dimensions["operation"].codes, len(PLANES) - 1)
         self.excluded = np.zeros(len(self), np.uint8)
         self.chosen: dict[str, list[tuple[int, int]]] = {}
         self.box: View | None = None
+        self.searched = ""
         self._longest_ns = int(np.nanmax(self.took_ns, initial=0))
         self.axes = self._axes()
         self._c = _CPieces(
@@ -218,6 +219,17 @@ class Pieces:
         is_out = np.ones(len(self), bool)
         is_out[first:last] = ~((values >= box.low) & (values < box.high))
         self._exclude(self.bits["box"], is_out)
+
+    def search(self, text: str) -> None:
+        """Keep only pieces of files, apps and processes whose name holds the text, whatever its case; of none, all."""
+        self.searched = text
+        is_out = np.full(len(self), bool(text))
+        if text:
+            for name in ("file", "app", "process"):
+                one = self.dimensions[name]
+                holds = self.files.holding(text) if name == "file" else _holding(one.labels, text)
+                is_out &= ~holds[one.codes]
+        self._exclude(self.bits["search"], is_out)
 
     def _exclude(self, bit: int, is_out: npt.NDArray[np.bool_]) -> None:
         self.excluded &= np.uint8(0xFF ^ bit)
@@ -340,6 +352,11 @@ def _places(io: pl.LazyFrame) -> tuple[list[Device], pl.Expr]:
         place = pl.when(pl.col("dev") == dev).then(pl.col("sector") + base).otherwise(place)
         base += end_sector
     return devices, place.fill_null(-1)
+
+
+def _holding(labels: Sequence[str], text: str) -> npt.NDArray[np.bool_]:
+    """Of each label but the first, which stands for what is unknown, whether it holds the text."""
+    return np.array([number > 0 and text.lower() in label.lower() for number, label in enumerate(labels)])
 
 
 def _called(name: str | None, pid: int | None = None) -> str:

@@ -7,26 +7,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from androstep_analysis.headline import beside, recorded, requests, results, unusual
-from androstep_analysis.headline.results import dimension, value
+from androstep_analysis.headline import beside, recorded, requests, results, unknown, unusual
+from androstep_analysis.headline.requests import RESULTS
+from androstep_analysis.headline.results import configuration, dimension
 from androstep_analysis.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    import polars as pl
 
     from androstep_analysis.capture import Capture
 
-__all__ = ["Amount", "Grid", "Headline", "Kind", "Name", "Part", "Quote", "Sentence", "dimension", "of", "value"]
+__all__ = [
+    "RESULTS",
+    "Amount",
+    "Grid",
+    "Headline",
+    "Kind",
+    "Name",
+    "Part",
+    "Quote",
+    "Sentence",
+    "configuration",
+    "dimension",
+    "of",
+]
 
 
-def of(capture: Capture) -> Headline:
-    """What a reader wants to know first of a capture; the table is of what it has most to tell of."""
-    found = requests.results(capture) if capture.about["rows"]["requests"] else None
+def of(capture: Capture, found: Mapping[str, pl.DataFrame] | None = None) -> Headline:
+    """What a reader wants to know first of a capture; the table is of what it has most to tell of.
+
+    `found` is what `requests.results` gives, where that is known already.
+    """
+    if found is None and capture.about["rows"]["requests"]:
+        found = requests.results(capture)
     parts = [*([] if found is None else [requests.headline(capture, found)]), *_beside_requests(capture)]
     said = [sentence for part in parts for sentence in part.sentences]
+    gaps = tuple(gap for part in parts for gap in part.gaps)
+    said += [unknown.sentence(gaps)] if gaps else []
     first = (recorded.recorded(capture), recorded.complete(capture))
     grid = next((part.grid for part in parts if part.grid is not None), None)
-    return Headline((*first, *said, *unusual.sentences(capture, found)), grid)
+    return Headline((*first, *said, *unusual.sentences(capture, found)), grid, gaps)
 
 
 def _beside_requests(capture: Capture) -> Iterator[Headline]:

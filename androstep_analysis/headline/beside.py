@@ -31,7 +31,7 @@ def headlines(capture: Capture) -> Iterator[Headline]:
     if has["samples"]:
         yield _sampled(capture.samples)
     if not has["requests"] and (has["syscalls"] or has["commands"] or has["samples"] or capture.events):
-        yield Headline((unknown.requests(),))
+        yield Headline((), gaps=(unknown.requests(),))
     if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")) and capture.events:
         counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
         rows = tuple((Name(name), Amount(count, "events")) for name, count in counts[:ROWS])
@@ -54,15 +54,17 @@ def _calls(syscalls: pl.LazyFrame) -> Headline:
         )
         for call, count, failed, size, ns in calls.head(ROWS).iter_rows()
     )
-    sentences = [_paths(paths) or unknown.paths()]
+    moved = _paths(paths)
+    sentences = [moved] if moved else []
+    gaps = [] if moved else [unknown.paths()]
     if calls["duration_ns"].count():
         slowest = calls.sort("duration_ns", "call", descending=[True, False], nulls_last=True).head(NAMED)
         said = listed(named(call, ns, "ns") for call, ns in slowest["call", "duration_ns"].iter_rows())
         sentences.append(Sentence("times", ("most spent in ", *said)))
     else:
-        sentences.append(unknown.call_times())
+        gaps.append(unknown.call_times())
     header = ("call", "calls", "failed", "bytes", "time")
-    return Headline(tuple(sentences), grid(header, rows, _more(calls.height, "system calls")))
+    return Headline(tuple(sentences), grid(header, rows, _more(calls.height, "system calls")), tuple(gaps))
 
 
 def _paths(paths: pl.DataFrame) -> Sentence | None:

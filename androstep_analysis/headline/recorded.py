@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from androstep_analysis import losses
-from androstep_analysis.headline.words import Amount, Name, Part, Quote, Sentence, listed
+from androstep_analysis.headline.words import VERBS, Amount, Name, Part, Quote, Sentence, listed
 from androstep_analysis.ingest import clock
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ def recorded(capture: Capture) -> Sentence:
     """How much of what, in how long, on what."""
     facts = capture.facts
     what = listed(_contents(capture)) or _events(capture)
-    told: list[list[Part]] = [[Name(str(facts["device"] or capture.title))], [Name(capture.format)]]
+    told: list[list[Part]] = [[Name(str(facts["device"] or capture.title))]]
     told += [[Name(str(facts[name]))] for name in _FACTS if facts[name] is not None]
+    told += [] if facts["device"] else [[Name(capture.format)]]
     return Sentence("recorded", (*what, *_window(capture), "; ", *listed(told)))
 
 
@@ -93,7 +94,7 @@ def complete(capture: Capture) -> Sentence:
     lost += [[Quote(loss.message)] for loss in missing[:_MESSAGES]]
     if len(missing) > _MESSAGES:
         lost.append([Amount(len(missing) - _MESSAGES, "losses"), " more in `androstep summary --all`"])
-    said: list[list[Part]] = lost or [["no loss is reported"]]
+    said: list[list[Part]] = lost or [["no loss reported"]]
     if capture.about["rows"]["requests"]:
         said += [*_seen(capture.population), *_known(capture)]
     return Sentence("complete", tuple(listed(said, "; ")), "unusual" if lost else "fact")
@@ -103,9 +104,9 @@ def _seen(counts: dict[str, int]) -> Iterator[list[Part]]:
     """Whether requests were seen from their issue to their completion."""
     count, issued, completed = (counts[name] for name in ("count", "issued", "completed"))
     if count == issued == completed:
-        yield ["every request has its issue and completion"]
+        yield ["every request has issue and completion"]
     elif not issued and not completed:
-        yield ["no issue and no completion is recorded, one time for each request"]
+        yield ["one time for each request, no issue and no completion"]
     else:
         for name, number in (("completion", completed), ("issue", issued)):
             if not number:
@@ -120,17 +121,19 @@ def _known(capture: Capture) -> Iterator[list[Part]]:
     for op, metric, value in capture.coverage.select(pl.col("op", "metric").cast(pl.String), "value").iter_rows():
         if op in ("write", "read"):
             shares.setdefault(metric, {})[op] = value
+    known = {noun: shares.get(metric, {}) for metric, noun in (("mapped", "type"), ("owned", "owner"))}
+    known = {noun: of_op for noun, of_op in known.items() if any(of_op.values())}
     told: list[list[Part]] = []
-    for metric, noun in (("mapped", "block type or file"), ("owned", "owner")):
-        of_op = shares.get(metric, {})
-        if any(of_op.values()):
-            told.append([f"{noun} of ", *listed(_share(op, of_op[op]) for op in ("write", "read") if op in of_op)])
+    for op, words in VERBS.items():
+        of_op: list[list[Part]] = [[f"{noun} ", Amount(share[op], "1")] for noun, share in known.items() if op in share]
+        if of_op:
+            told.append([f"{words}: ", *listed(of_op)])
     if told:
-        yield ["proven: ", *listed(told, ", ")]
-    inferred = [_share(op, share) for op, share in shares.get("inferred", {}).items() if share > _LEAST_INFERRED]
+        yield ["proven of bytes ", *listed(told, "; ")]
+    inferred: list[list[Part]] = [
+        [Amount(share, "1"), f" of bytes {words}"]
+        for op, words in VERBS.items()
+        if (share := shares.get("inferred", {}).get(op, 0)) > _LEAST_INFERRED
+    ]
     if inferred:
-        yield ["only likely: block type or file of ", *listed(inferred)]
-
-
-def _share(op: str, value: float) -> list[Part]:
-    return [Amount(value, "1"), " of the bytes written" if op == "write" else " read"]
+        yield ["type or file only likely of ", *listed(inferred)]

@@ -9,23 +9,16 @@ import polars as pl
 
 from androstep_analysis import measures
 from androstep_analysis.headline import unknown
-from androstep_analysis.headline.words import Amount, Grid, Headline, Part, Sentence, grid, listed, named
+from androstep_analysis.headline.words import VERBS, Amount, Grid, Headline, Part, Sentence, grid, listed, named
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
-
-NAMED: Final = {"who": 2, "apps": 1, "files": 1}
-"""Names of those who moved most, of each direction."""
 
 KINDS: Final = 2
 """Kinds of blocks and files of each direction."""
 
 LEAST_KIND: Final = 0.05
 """The share of bytes from which on a kind behind the first is told."""
-
-VERBS: Final = {"write": "written", "read": "read"}
-
-_BY: Final = {"who": " by ", "apps": " in the directories of ", "files": ": "}
 
 STEPS: Final = {
     "D2C": "from issue to completion",
@@ -40,8 +33,12 @@ Values = dict[tuple[str | None, ...], float]
 """Values of one metric by its dimensions."""
 
 
+RESULTS: Final = ("mix", "block_types", "file_types", "processes", "apps", "files", "locality", "sync", "latency")
+"""The measures that a headline rests on, by the names that a report has for them."""
+
+
 def results(capture: Capture) -> dict[str, pl.DataFrame]:
-    """The measures that a headline rests on, each computed once, by the names that a report has for them."""
+    """Each of `RESULTS`, computed once."""
     requests, io = measures.counted(capture.requests), measures.counted(capture.io)
     data = io.filter(pl.col("block_type") == "data")
     return {
@@ -60,17 +57,25 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
 def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     """The answers of a capture that has requests, of which these are the `results`."""
     sync = values(found["sync"], "count_ratio", "class")
+    who, files = _most(found["processes"], "owner_comm", "who"), _most(found["files"], "path", "files")
     sentences = [
-        _most(found["processes"], "owner_comm", "who") or unknown.owners(capture),
+        who,
         _most(found["apps"], "package", "apps"),
-        _most(found["files"], "path", "files") or unknown.files(capture),
-        _kinds(found["block_types"], "block_type", "blocks"),
-        _kinds(found["file_types"], "file_type", "types"),
+        files,
+        _kinds(found["block_types"], found["file_types"]),
         _order(found["locality"], sync),
+    ]
+    gaps = [
+        None if who else unknown.owners(capture),
+        None if files else unknown.files(capture),
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),
     ]
-    return Headline(tuple(one for one in sentences if one is not None), _grid(found["mix"], found["latency"]))
+    return Headline(
+        tuple(one for one in sentences if one is not None),
+        _grid(found["mix"], found["latency"]),
+        tuple(one for one in gaps if one is not None),
+    )
 
 
 def values(table: pl.DataFrame, metric: str, *dimensions: str) -> Values:
@@ -86,13 +91,13 @@ def _most(volume: pl.DataFrame, column: str, about: str) -> Sentence | None:
     told: list[list[Part]] = []
     for op, verb in VERBS.items():
         of_op = {name: size for (name, its_op), size in moved.items() if its_op == op}
-        known = sorted((item for item in of_op.items() if item[0] is not None), key=_largest_first)[: NAMED[about]]
+        known = sorted((item for item in of_op.items() if item[0] is not None), key=_largest_first)[:1]
         if not known:
             continue
         # Files of no app are unknown here; that is no gap in what is known of apps.
         is_larger = about != "apps" and of_op.get(None, 0) > known[0][1]
         shown = [(None, of_op[None]), *known] if is_larger else known
-        told.append([f"{verb}{_BY[about]}", *listed(named(name, size, "B") for name, size in shown)])
+        told.append([f"{verb} ", *listed(named(name, size, "B") for name, size in shown)])
     return Sentence(about, tuple(listed(told, "; "))) if told else None
 
 
@@ -100,18 +105,26 @@ def _largest_first(item: tuple[str | None, float]) -> tuple[float, str]:
     return -item[1], item[0] or ""
 
 
-def _kinds(table: pl.DataFrame, column: str, about: str) -> Sentence | None:
-    """Which kinds of blocks or files most bytes were of; None where no kind is known."""
-    shares = values(table, "bytes_ratio", "op", column)
+def _kinds(block_types: pl.DataFrame, file_types: pl.DataFrame) -> Sentence | None:
+    """Which types of blocks most bytes were of, and of data which types of files; None where no type is known."""
     told: list[list[Part]] = []
     for op, verb in VERBS.items():
-        of_op = {kind or "unknown": share for (its_op, kind), share in shares.items() if its_op == op}
-        if not of_op.keys() - {"unknown"}:
-            continue
-        first, *others = sorted(of_op.items(), key=_largest_first)[:KINDS]
-        shown = [first, *(item for item in others if item[1] >= LEAST_KIND)]
-        told.append([f"{verb} ", *listed(_kind(*item) for item in shown)])
-    return Sentence(about, tuple(listed(told, "; "))) if told else None
+        blocks, files = _shares(block_types, op, "block_type"), _shares(file_types, op, "file_type")
+        if blocks:
+            types = [" (of it ", *listed(_kind(*file) for file in files), ")"] if files else []
+            of_op = ([*_kind(*block), *(types if block[0] == "data" else [])] for block in blocks)
+            told.append([f"{verb} ", *listed(of_op)])
+    return Sentence("types", tuple(listed(told, "; "))) if told else None
+
+
+def _shares(table: pl.DataFrame, op: str, column: str) -> list[tuple[str, float]]:
+    """The first types of an operation by their share of its bytes; none where no type is known."""
+    shares = values(table, "bytes_ratio", "op", column)
+    of_op = {kind or "unknown": share for (its_op, kind), share in shares.items() if its_op == op}
+    if not of_op.keys() - {"unknown"}:
+        return []
+    first, *others = sorted(of_op.items(), key=_largest_first)[:KINDS]
+    return [first, *(item for item in others if item[1] >= LEAST_KIND)]
 
 
 def _kind(kind: str, share: float) -> list[Part]:
@@ -122,13 +135,14 @@ def _order(locality: pl.DataFrame, sync: Values) -> Sentence | None:
     """How many requests do not follow another, and how many writes are synchronous."""
     random = values(locality, "count_ratio", "op", "class")
     told: list[list[Part]] = [
-        [Amount(random[op, "random"], "1"), f" of the {noun} are random"]
+        [Amount(random[op, "random"], "1"), f" of {noun}"]
         for op, noun in (("write", "writes"), ("read", "reads"))
         if (op, "random") in random
     ]
+    told = [["random ", *listed(told)]] if told else []
     if ("sync",) in sync or ("buffered",) in sync:
-        told.append([Amount(sync.get(("sync",), 0), "1"), " of the writes synchronous"])
-    return Sentence("pattern", tuple(listed(told))) if told else None
+        told.append(["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"])
+    return Sentence("pattern", tuple(listed(told, "; "))) if told else None
 
 
 def _grid(mix: pl.DataFrame, latency: pl.DataFrame) -> Grid:

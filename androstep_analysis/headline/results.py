@@ -79,7 +79,7 @@ def _fastest(rows: list[Row], told: Mapping[str, Sequence[str]]) -> Sentence:
     """The extremes of all rates."""
     first, last = rows[0], rows[-1]
     ends = ("fastest ", first), ("slowest ", last)
-    said = ([word, *named(_words(row, told), row["value"], "1/s")] for word, row in ends)
+    said = ([word, *named(configuration(row, told), row["value"], "1/s")] for word, row in ends)
     return Sentence("rates", tuple(listed(said, "; ")))
 
 
@@ -110,7 +110,7 @@ def _configurations(
         beside = (found.get((name, *key)) for name in _BESIDE)
         cells.append(
             (
-                Name(_words(row, told)),
+                Name(configuration(row, told)),
                 Amount(row["value"], "1/s"),
                 *(None if pair is None or pair[0] is None else Amount(*pair) for pair in beside),
                 Amount(row["n"], "repetitions"),
@@ -128,7 +128,7 @@ def _configurations(
     )
 
 
-def _words(row: Row, told: Mapping[str, Sequence[str]]) -> str:
+def configuration(row: Row, told: Mapping[str, Sequence[str]]) -> str:
     """A configuration by what tells it from others of its test."""
     return " ".join(dimension(name, row[name]) for name in told[row["test"]] if row[name] is not None)
 

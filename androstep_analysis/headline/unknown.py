@@ -1,70 +1,68 @@
-"""What a recording cannot tell, and what would tell it: a line each, with the next step."""
+"""What a recording cannot tell, and what would tell it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from androstep_analysis.headline.words import Sentence
+from androstep_analysis.headline.words import Gap, Sentence
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
+_RECORD: Final = "`androstep record`"
+_STRACE: Final = "`strace -f -ttt -T -yy`"
 _IMAGE: Final = "`androstep ingest --image-after`"
 
 
-def owners(capture: Capture) -> Sentence:
+def sentence(gaps: Sequence[Gap]) -> Sentence:
+    """All that is unknown, with why, and what would tell it."""
+    by: dict[str, list[str]] = {}
+    for gap in gaps:
+        by.setdefault(gap.by, []).append(f"{gap.about} ({gap.why})")
+    said = [f"{', '.join(what)}: told by {tells}" for tells, what in by.items()]
+    said += [f"{gap.about} also by {gap.also}" for gap in gaps if gap.also]
+    return Sentence("unknown", ("; ".join(said),), "unknown")
+
+
+def owners(capture: Capture) -> Gap:
     """Why nobody is known who caused the I/O."""
-    why = (
-        "no event tells which thread queued a request (block_bio_queue)"
-        if any(kind.events == ("block_bio_queue",) for kind in capture.lacking)
-        else "the recording names no process"
-    )
-    return _unknown("who", f"{why}; `androstep record` records who")
+    unseen = any(kind.events == ("block_bio_queue",) for kind in capture.lacking)
+    return Gap("who", "no block_bio_queue" if unseen else "no process", _RECORD)
 
 
-def files(capture: Capture) -> Sentence:
+def files(capture: Capture) -> Gap:
     """Why no file is known."""
     if capture.about.get("snapshots"):
-        return _unknown("files", "no image and no listing proves whose these blocks were; `--all` says what they prove")
-    if _has_inodes(capture):
-        return _unknown("files", f"their inodes are known, and no names; an image or a listing tells them: {_IMAGE}")
+        return Gap("files", "no image or listing is proven to be of it", "one taken right after recording")
+    if capture.io.select(pl.col("ino").is_not_null().any()).collect().item():
+        return Gap("files", "inodes without names", _IMAGE)
     if capture.about["rows"]["fs_events"]:
-        return _unknown("files", f"no event names a file of these blocks; an image of the filesystem does: {_IMAGE}")
-    words = "no event of a filesystem is recorded; `androstep record` records them, or take an image: "
-    return _unknown("files", words + _IMAGE)
+        return Gap("files", "no event names one", _IMAGE)
+    return Gap("files", "no filesystem events", _RECORD, _IMAGE)
 
 
-def _has_inodes(capture: Capture) -> bool:
-    return bool(capture.io.select(pl.col("ino").is_not_null().any()).collect().item())
-
-
-def times(capture: Capture) -> Sentence:
+def times(capture: Capture) -> Gap:
     """Why it is not known how long requests took."""
-    counts = capture.population
-    lacks = "completion" if not counts["completed"] else "issue"
-    return _unknown("times", f"no {lacks} is recorded; `androstep record` records both ends of every request")
+    return Gap("times", "no issue" if capture.population["completed"] else "no completion", _RECORD)
 
 
-def sync() -> Sentence:
-    return _unknown("sync", "the recording has no flags (rwbs); `androstep record` records them")
+def sync() -> Gap:
+    return Gap("sync", "no flags (rwbs)", _RECORD)
 
 
-def requests() -> Sentence:
+def requests() -> Gap:
     """Why it is not known what reached a device."""
-    return _unknown("requests", "no event of the block layer is recorded; `androstep record` records what storage does")
+    return Gap("requests", "no block events", _RECORD)
 
 
-def call_times() -> Sentence:
+def call_times() -> Gap:
     """Why it is not known how long system calls took."""
-    return _unknown("times", "the calls have none; record with `strace -f -ttt -T -yy`")
+    return Gap("times", "the calls have none", _STRACE)
 
 
-def paths() -> Sentence:
+def paths() -> Gap:
     """Why no file of system calls is known."""
-    return _unknown("files", "no call tells its path; record with `strace -f -ttt -T -yy`")
-
-
-def _unknown(about: str, words: str) -> Sentence:
-    return Sentence(about, (f"unknown: {words}",), "unknown")
+    return Gap("files", "no call tells its path", _STRACE)

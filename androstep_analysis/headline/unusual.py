@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from androstep_analysis import losses, measures
-from androstep_analysis.headline.requests import VERBS, values
-from androstep_analysis.headline.words import Amount, Name, Part, Quote, Sentence
+from androstep_analysis.headline.requests import values
+from androstep_analysis.headline.words import VERBS, Amount, Name, Part, Quote, Sentence, listed
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -37,15 +37,15 @@ RULES: Final = {
 
 
 def sentences(capture: Capture, found: Mapping[str, pl.DataFrame] | None) -> Iterator[Sentence]:
-    """A sentence for each finding; one that says so where requests (`requests.results`) have none."""
+    """All findings, or that requests (`requests.results`) have none; and what is only noted."""
     parts = [*_doubts(capture), *(_of_requests(capture, found) if found is not None else ())]
-    for part in parts:
-        yield Sentence("unusual", tuple(part), "unusual")
-    if found is not None and not parts:
-        yield Sentence("unusual", ("nothing that the rules in docs/summary.md look for",))
+    if parts:
+        yield Sentence("unusual", tuple(listed(parts, "; ")), "unusual")
+    elif found is not None:
+        yield Sentence("unusual", ("nothing by the rules of docs/summary.md",))
     noted = [loss for loss in capture.losses if not losses.is_missing(loss) and not losses.is_of_time(loss)]
-    for loss in noted:
-        yield Sentence("noted", (Quote(loss.message),))
+    if noted:
+        yield Sentence("noted", tuple(listed([[Quote(loss.message)] for loss in noted], "; ")))
 
 
 def _doubts(capture: Capture) -> Iterator[list[Part]]:
@@ -77,7 +77,7 @@ def _of_requests(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Iterato
             Amount(queued, "requests"),
             " more requests (",
             size,
-            ") were queued and never issued; no number has them",
+            ") were queued and never issued (in no number)",
         ]
     for rule, result, column in (("process", "processes", "owner_comm"), ("file", "files", "path")):
         yield from _dominant(rule, found[result], column, number)
@@ -86,7 +86,7 @@ def _of_requests(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Iterato
         yield [Amount(sync, "1"), " of the writes are synchronous"]
     discards = values(found["mix"], "count_ratio", "op").get(("discard",), 0)
     if _is("discards", discards, number):
-        yield [Amount(discards, "1"), " of the requests with data are discards (mounted with option discard?)"]
+        yield [Amount(discards, "1"), " of the requests with data are discards (mount option discard?)"]
     yield from _tails(found["latency"])
 
 
@@ -108,10 +108,21 @@ def _tails(latency: pl.DataFrame) -> Iterator[list[Part]]:
     of_device = latency.filter(pl.col("step").cast(pl.String) == "D2C")
     took = values(of_device, "latency", "op", "quantile")
     number = dict(of_device.select(pl.col("op").cast(pl.String), "n").unique(maintain_order=True).iter_rows())
+    told: list[list[Part]] = []
     for op, count in number.items():
         middle, tail = (took.get((op, name), 0) for name in ("p50", "p99.9"))
         if middle and _is("tail", tail / middle, count):
-            yield [f"one {op} in a thousand took ", Amount(tail, "ns"), " or longer, the median ", Amount(middle, "ns")]
+            told.append(
+                [
+                    f"{op}{'es' if op == 'flush' else 's'} ",
+                    Amount(tail, "ns"),
+                    " or longer (median ",
+                    Amount(middle, "ns"),
+                    ")",
+                ]
+            )
+    if told:
+        yield ["one in a thousand took, of ", *listed(told)]
 
 
 def _is(rule: str, value: float, number: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from androstep_analysis import quantities
 
@@ -42,6 +42,9 @@ class Quote:
 
 Part = str | Amount | Name | Quote
 
+VERBS: Final = {"write": "written", "read": "read"}
+"""The operations that are told of, as sentences have them."""
+
 Kind = Literal["fact", "unknown", "unusual"]
 """What a sentence says: what was found, what cannot be known and what would tell it, what to look at first."""
 
@@ -74,11 +77,22 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[Part | None]], note: str
 
 
 @dataclass(frozen=True)
+class Gap:
+    """What a recording cannot tell: about what, why, and what would tell it (`by`), or would do too (`also`)."""
+
+    about: str
+    why: str
+    by: str
+    also: str = ""
+
+
+@dataclass(frozen=True)
 class Headline:
-    """The answers that a capture gives, the first ones first."""
+    """The answers that a capture gives, the first ones first, and what it cannot answer."""
 
     sentences: tuple[Sentence, ...]
     grid: Grid | None = None
+    gaps: tuple[Gap, ...] = ()
 
 
 def named(name: str | None, value: float, unit: str) -> list[Part]:

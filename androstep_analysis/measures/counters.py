@@ -18,8 +18,9 @@ def counters(samples: Table) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        A row for each counter and what it belongs to, in order of name. Columns: counter, scope, dev, pid, instance and
-        unit (as in `samples`), count (Int64: readings), least, greatest, last (Int64, in `unit`).
+        A row for each counter and what it belongs to, those first that change most for their size. Columns: counter,
+        scope, dev, pid, instance and unit (as in `samples`), count (Int64: readings), least, greatest, last (Int64, in
+        `unit`).
 
     References
     ----------
@@ -36,6 +37,11 @@ def counters(samples: Table) -> pl.DataFrame:
     """
     by = ("counter", "scope", "dev", "pid", "instance", "unit")
     value = pl.col("value")
+    # Of a counter that stays 0 there is no size to change by.
+    change = (
+        (pl.col("greatest") - pl.col("least"))
+        / pl.max_horizontal(pl.col("least").cast(pl.Float64).abs(), pl.col("greatest").cast(pl.Float64).abs())
+    ).fill_nan(0)
     return (
         lazy(samples)
         .group_by(by)
@@ -45,6 +51,6 @@ def counters(samples: Table) -> pl.DataFrame:
             greatest=value.max(),
             last=value.sort_by("ts_ns").last(),
         )
-        .sort(by)
+        .sort(-change, *by)
         .collect()
     )

@@ -35,7 +35,7 @@ STYLE: Final = """
 .androstep-panel .goes-on .bar { opacity: 0.45; }
 .androstep-panel .of-bar { width: 180px; vertical-align: middle; }
 .androstep-panel .refused { border-left: 4px solid #c62828; padding-left: 8px; }
-.androstep-panel .cards { display: flex; flex-wrap: wrap; gap: 16px; }
+.androstep-panel .cards { display: flex; flex-wrap: wrap; gap: 16px; align-items: flex-start; }
 .androstep-panel .card { width: 328px; }
 .androstep-panel figure { margin: 0; }
 .androstep-panel figure img { background: white; padding: 6px; width: 316px; border-radius: 2px; }

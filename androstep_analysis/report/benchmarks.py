@@ -52,7 +52,8 @@ def results(capture: Capture) -> dict[str, pl.DataFrame | pl.LazyFrame]:
     tables = capture.bench
     told = _told(tables["bench_runs"])
     return {
-        "bench": bench.summarise(tables, by=told),
+        # Where nothing else is swept the figures are by filesystem.
+        "bench": bench.summarise(tables, by=[*told, *(["fs_type"] if "fs_type" not in told else [])]),
         "bench_latencies": bench.latencies(tables, by=told).filter(pl.col("part").cast(pl.String) == "op"),
         "bench_distribution": bench.distribution(tables, by=told).filter(pl.col("part").cast(pl.String) == "op"),
         "bench_series": bench.series(tables),

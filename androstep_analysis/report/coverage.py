@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from androstep_analysis import losses, unrecorded
+from androstep_analysis import losses, population, unrecorded
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells, requests, section
 from androstep_analysis.report.cells import Column
@@ -24,7 +24,11 @@ def elements(context: Context, *, of_requests: bool) -> list[Element]:
         lost.insert(
             0, el("li", f"The recorder lost {capture.lost_events:,} events: what they would have told is missing.")
         )
-    of_numbers = [*_coverage(capture), *context.glossary.fold(("coverage", "counted"))]
+    of_numbers = [
+        el("p", population.sentence(capture.population, capture.losses, capture.lost_events)),
+        *_coverage(capture),
+        *context.glossary.fold(("coverage", "counted")),
+    ]
     return [
         *(of_numbers if of_requests else []),
         *([el("ul", *compared)] if compared else []),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from androstep_analysis import population
+from androstep_analysis import headline
+from androstep_analysis.headline import Sentence
 from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element, el
 from androstep_analysis.plot import text
@@ -25,22 +27,25 @@ _NAME: Final = 30
 _MINUTES: Final = 5
 """From so many minutes on the length of a recording is told in minutes or hours."""
 
-_LOSSES, _MESSAGE = 2, 160
-"""Losses that are told at once, and characters of each."""
-
-_TOLD: Final = ("device", "android_release", "kernel", "storage_model", "fs_type", "workload")
-"""Facts that say what a recording is of."""
+SHOWN: Final = frozenset({"complete", "who", "apps", "files", "pattern"})
+"""What of a headline with requests is shown as bars, lists and tiles."""
 
 
-_LONGEST: Final = 100
-"""Characters of a fact here; a longer one, such as a command, stands among the facts only."""
+def frames(results: Results) -> dict[str, pl.DataFrame]:
+    """The results that a headline rests on."""
+    return {name: _frame(results, name) for name in headline.RESULTS}
 
 
-def about(capture: Capture) -> Element:
-    """What was recorded, in a line."""
-    facts = [str(capture.facts[name]) for name in _TOLD if capture.facts.get(name) is not None]
-    facts = [fact for fact in facts if len(fact) <= _LONGEST]
-    return el("p", " · ".join([*facts, capture.format]), class_="about")
+def sentences(told: Iterable[Sentence]) -> Element:
+    """Sentences of a headline, each behind what it is about."""
+    rows = [(el("dt", one.about), el("dd", *_words(one), class_=one.kind)) for one in told]
+    return el("dl", *(cell for row in rows for cell in row), class_="told")
+
+
+def _words(sentence: Sentence) -> list[str | Element]:
+    """The words of a sentence; what is to be typed stands between backticks."""
+    words = str(sentence).split("`")
+    return [el("code", word) if number % 2 else word for number, word in enumerate(words)]
 
 
 def tile(title: str, value: str, *notes: str, is_bad: bool = False) -> Element:
@@ -64,7 +69,7 @@ def length(capture: Capture) -> str | None:
     return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
 
 
-def headline(capture: Capture, results: Results) -> Element:
+def numbers(capture: Capture, results: Results) -> Element:
     """The numbers that answer most; what is unknown is left out."""
     shown = []
     if (time := length(capture)) is not None:
@@ -106,7 +111,7 @@ def _of_both(title: str, values: dict[str, str]) -> list[Element]:
     return [tile(title.format(f"{op}s"), number, *notes)]
 
 
-def completeness(capture: Capture) -> list[Element]:
+def completeness(capture: Capture, told: Iterable[Sentence]) -> list[Element]:
     """A bar for each share of the reads and writes that is known; what is missing of it is red, and said in words."""
     titles = {"matched": "Issue and completion", "mapped": "File or block type", "owned": "Owner"}
     rows = []
@@ -130,15 +135,13 @@ def completeness(capture: Capture) -> list[Element]:
             )
     head = el("tr", *(el("th", title, scope="col") for title in ("Known, of the bytes", "Share", "Missing")))
     table = el("table", el("thead", head), el("tbody", *rows), class_="complete", aria_label="How complete it is")
-    lost = [text.elide(loss.message, _MESSAGE) for loss in capture.losses if loss.tables != ()]
-    more = [f"{len(lost) - _LOSSES:,} more losses are listed."] if len(lost) > _LOSSES else []
+    said = [el("p", *_words(one)) for one in told if one.about == "complete"]
     return [
         el(
             "div",
             el("h2", "How complete is it?"),
             *([table] if rows else []),
-            el("p", population.sentence(capture.population, capture.losses, capture.lost_events)),
-            *(el("p", line, class_="note") for line in [*lost[:_LOSSES], *more]),
+            *said,
             el("p", el("a", "What was lost or is unknown", href="#trust")),
         )
     ]

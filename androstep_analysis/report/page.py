@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from androstep_analysis import units, waits
+from androstep_analysis import headline, units, waits
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import (
     benchmarks,
@@ -74,21 +74,22 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
 def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> list[Element]:
     """What a reader sees before anything else."""
     capture, results = context.capture, context.results
-    about = [overview.about(capture)]
+    told = headline.of(capture, overview.frames(results) if has_requests else None).sentences
     if not has_requests:
+        about = overview.sentences(told)
         for kind in (benchmarks, replays):
             if capture.about[kind.ROLE]:
-                return [*about, *kind.first(context)]
-        return [*about, overview.headline(capture, results)]
+                return [about, *kind.first(context)]
+        return [about, overview.numbers(capture, results)]
     over_time = [
         el("div", el("h2", "Over time"), timeline.chart("rate", "Bytes per second over time", _RATE), drawn)
         if drawn is not None
         else el("div")
     ]
     return [
-        *about,
-        overview.headline(capture, results),
-        el("div", *over_time, *overview.completeness(capture), class_="columns"),
+        overview.sentences([one for one in told if one.about not in overview.SHOWN]),
+        overview.numbers(capture, results),
+        el("div", *over_time, *overview.completeness(capture, told), class_="columns"),
         overview.leaders(results),
     ]
 

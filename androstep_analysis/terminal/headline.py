@@ -63,7 +63,7 @@ def _text(part: Part) -> str:
 def _grid(grid: Grid) -> str:
     rows = [["–" if cell is None else str(cell) for cell in row] for row in grid.rows]
     note = ["", *wrapped(grid.note, WIDTH)] if grid.note else []
-    return "\n".join([table(grid.header, rows, WIDTH), *note[1:]])
+    return "\n".join([table(grid.header, rows), *note[1:]])
 
 
 def _painted(text: str, style: str, coloured: bool) -> str:

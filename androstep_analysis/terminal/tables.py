@@ -14,7 +14,7 @@ from androstep_analysis.markup import visible
 from androstep_analysis.replay.metrics import QUANTILES
 from androstep_analysis.replay.metrics import metrics as replay_metrics
 from androstep_analysis.replay.program import Program
-from androstep_analysis.terminal.text import table
+from androstep_analysis.terminal.text import WIDTH, table, wrapped
 from androstep_analysis.waits import Waits
 
 TOP = 10
@@ -32,6 +32,7 @@ def tables(capture: Capture) -> str:
     told += _replay(capture.replay) if capture.about["replay"] else []
     told += _waits(waited) if (waited := waits.of(capture)) else []
     told += [part for part in _beside_requests(capture) if part]
+    told = [part if "\n" in part else "\n".join(wrapped(part, WIDTH)) for part in told]
     if not capture.about["rows"]["requests"]:
         return "\n\n".join(told)
     requests, io = (measures.counted(table) for table in (capture.requests, capture.io))
@@ -71,18 +72,15 @@ def _beside_requests(capture: Capture) -> Iterator[str]:
 
 def _calls(result: pl.DataFrame) -> str:
     rows = [
-        [call, f"{count:,}", f"{failed:,}", "–" if size is None else _kib(size), _number(ns, 1e6, 3)]
+        [call, f"{count:,}", f"{failed:,}", _size(size), _duration(ns)]
         for call, count, failed, size, ns in result.iter_rows()
     ]
-    return _top("System calls", ["call", "calls", "failed", "KiB", "ms"], rows)
+    return _top("System calls", ["call", "calls", "failed", "bytes", "time"], rows)
 
 
 def _called_paths(result: pl.DataFrame) -> str:
-    rows = [
-        [path, f"{count:,}", *("–" if size is None else _kib(size) for size in moved)]
-        for path, count, *moved in result.iter_rows()
-    ]
-    return _top("Paths of system calls", ["path", "calls", "KiB read", "KiB written"], rows)
+    rows = [[path, f"{count:,}", *map(_size, moved)] for path, count, *moved in result.iter_rows()]
+    return _top("Paths of system calls", ["path", "calls", "read", "written"], rows)
 
 
 def _commands(result: pl.DataFrame) -> str:
@@ -91,22 +89,24 @@ def _commands(result: pl.DataFrame) -> str:
             *("–" if value is None else str(value) for value in (device, event, step)),
             "–" if opcode is None else f"0x{opcode:02x}",
             f"{count:,}",
-            "–" if size is None else _kib(size),
+            _size(size),
         ]
         for device, event, step, opcode, count, size in result.iter_rows()
     ]
-    return _top("Commands to the device", ["device", "event", "step", "opcode", "events", "KiB"], rows)
+    return _top("Commands to the device", ["device", "event", "step", "opcode", "events", "bytes"], rows)
 
 
 def _sampled(samples: pl.LazyFrame) -> Iterator[str]:
     """What the CPUs did, for whom, and how busy disks were, as far as samples tell."""
     cpu = measures.cpu(samples).pivot("metric", index="state", values="value")
     if cpu.height:
-        rows = [[state, _number(seconds, 1, 2), _percent(share)] for state, seconds, share in cpu.iter_rows()]
-        yield _top("CPU time", ["state", "s", "share"], rows)
+        rows = [[state, _duration(seconds * 1e9), _percent(share)] for state, seconds, share in cpu.iter_rows()]
+        yield _top("CPU time", ["state", "time", "share"], rows)
     users = measures.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
-    rows = [["–" if comm is None else comm, _number(s, 1, 2)] for comm, s in users.select("comm", "value").iter_rows()]
-    yield _top("CPU time of processes", ["process", "s"], rows)
+    rows = [
+        ["–" if comm is None else comm, _duration(s * 1e9)] for comm, s in users.select("comm", "value").iter_rows()
+    ]
+    yield _top("CPU time of processes", ["process", "time"], rows)
     disks = measures.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
     rows = [
         ["–" if disk is None else disk, _percent(ratio)] for disk, ratio in disks.select("disk", "value").iter_rows()
@@ -118,12 +118,13 @@ def _counters(result: pl.DataFrame) -> str:
     rows = [
         [
             row["counter"],
-            *(_whose(row["dev"], row["pid"], row["instance"]), row["unit"]),
-            *(f"{row[name]:,}" for name in ("count", "least", "greatest", "last")),
+            _whose(row["dev"], row["pid"], row["instance"]),
+            f"{row['count']:,}",
+            *(quantities.in_unit(row[name], row["unit"]) for name in ("least", "greatest", "last")),
         ]
         for row in result.iter_rows(named=True)
     ]
-    return _top("Counters", ["counter", "of", "unit", "readings", "least", "greatest", "last"], rows)
+    return _top("Counters", ["counter", "of", "readings", "least", "greatest", "last"], rows)
 
 
 def _whose(dev: int | None, pid: int | None, instance: str | None) -> str:
@@ -151,12 +152,12 @@ def _shares(title: str, result: pl.DataFrame, dimensions: list[str]) -> str:
             *("–" if row[name] is None else str(row[name]) for name in dimensions),
             f"{row['count']:,.0f}",
             _percent(row.get("count_ratio")),
-            _kib(row["bytes"]),
+            _size(row["bytes"]),
             _percent(row.get("bytes_ratio")),
         ]
         for row in wide.iter_rows(named=True)
     ]
-    return f"{title}\n{table([*dimensions, 'requests', '%', 'KiB', '%'], rows)}"
+    return f"{title}\n{table([*dimensions, 'requests', '%', 'bytes', '%'], rows)}"
 
 
 def _volume(title: str, io: pl.LazyFrame, column: str) -> str:
@@ -167,8 +168,8 @@ def _volume(title: str, io: pl.LazyFrame, column: str) -> str:
         write=pl.col("value").filter(pl.col("op") == "write").sum(),
     )
     top = wide.sort(pl.col("read") + pl.col("write"), column, descending=[True, False]).head(TOP)
-    rows = [[name or "(unknown)", _kib(read), _kib(write)] for name, read, write in top.iter_rows()]
-    return f"{title}\n{table([column, 'KiB read', 'KiB written'], rows)}" if rows else ""
+    rows = [[name or "(unknown)", _size(read), _size(write)] for name, read, write in top.iter_rows()]
+    return f"{title}\n{table([column, 'read', 'written'], rows)}" if rows else ""
 
 
 def _latency(requests: pl.LazyFrame) -> str:
@@ -179,15 +180,15 @@ def _latency(requests: pl.LazyFrame) -> str:
         "quantile", index=["step", "op", "n"], values="value", maintain_order=True
     )
     names = wide.columns[3:]
-    rows = [[row[0], row[1], f"{row[2]:,}", *(f"{value / 1e6:,.3f}" for value in row[3:])] for row in wide.iter_rows()]
-    return f"Latency in ms\n{table(['step', 'op', 'requests', *names], rows)}"
+    rows = [[row[0], row[1], f"{row[2]:,}", *map(_duration, row[3:])] for row in wide.iter_rows()]
+    return f"Latency\n{table(['step', 'op', 'requests', *names], rows)}"
 
 
 def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
     """Medians of every configuration with their intervals, and why repetitions are invalid."""
     summary = bench.summarise(tables)
     dims = summary.columns[1 : summary.columns.index("value")]
-    told = telling(summary, dims)
+    told = {test: telling(rows, dims) for (test,), rows in summary.group_by("test")}
     found = {(row["metric"], *(row[name] for name in dims)): row for row in summary.iter_rows(named=True)}
     rows = []
     for row in summary.filter(metric="invalid_runs").iter_rows(named=True):
@@ -195,14 +196,14 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
         rate = found.get(("iops", *key)) or found.get(("tps", *key)) or {}
         rows.append(
             [
-                *("–" if row[name] is None else headline.value(name, row[name]) for name in told),
+                headline.configuration(row, told),
                 *(_number(rate.get(name), 1, 0) for name in ("value", "lo", "hi")),
                 *(_in_unit(found.get((name, *key), {}).get("value"), name) for name in _SHOWN),
                 f"{row['n'] - row['value']:,.0f}",
                 f"{row['value']:,.0f}",
             ]
         )
-    header = [*told, "ops/s", "from", "to", "bytes", "p50", "p99", "p99.9", "valid", "invalid"]
+    header = ["configuration", "ops/s", "from", "to", "bytes", "p50", "p99", "p99.9", "valid", "invalid"]
     return "\n\n".join(
         [
             f"Median of valid repetitions with its 95 % interval (below 6: least and greatest)\n{table(header, rows)}",
@@ -228,8 +229,8 @@ def _replay(tables: Mapping[str, pl.DataFrame]) -> list[str]:
     measured = replay_metrics(tables)
     has_calls = not measured.filter(pl.col("call").is_not_null()).is_empty()
     return [
-        f"Replays, without inserted operations; lateness in µs\n{_replays(tables, measured)}",
-        *([f"Calls of all replays; latencies in µs\n{_replayed_calls(tables, measured)}"] if has_calls else []),
+        f"Replays, without inserted operations\n{_replays(tables, measured)}",
+        *([f"Calls of all replays\n{_replayed_calls(tables, measured)}"] if has_calls else []),
         *_replays_cut_short(tables["replay_runs"]),
     ]
 
@@ -243,15 +244,15 @@ def _replays(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
     rows = [
         [
             *(run["fs_type"] or "–", run["mode"].replace("_", " ")),
-            *(_number(found.get((run["run_id"], name, None)), 1e9, 3) for name in ("elapsed", "recorded", "io_time")),
+            *(_duration(found.get((run["run_id"], name, None))) for name in ("elapsed", "recorded", "io_time")),
             *(f"{run[name]:,}" for name in ("operations", "done", "diverged")),
-            *(_number(found.get((run["run_id"], "lateness", name)), 1e3, 0) for name in ("p50", "p99", "max")),
-            _number(found.get((run["run_id"], "lateness_own", "p99")), 1e3, 0),
+            *(_duration(found.get((run["run_id"], "lateness", name))) for name in ("p50", "p99", "max")),
+            _duration(found.get((run["run_id"], "lateness_own", "p99"))),
             _percent(found.get((run["run_id"], "cpu_ratio", None))),
         ]
         for run in tables["replay_runs"].iter_rows(named=True)
     ]
-    times = ["elapsed s", "recorded s", "I/O time s"]
+    times = ["elapsed", "recorded", "I/O time"]
     counts = ["operations", "done", "diverged"]
     return table(["on", "mode", *times, *counts, "late p50", "p99", "max", "own p99", "CPU"], rows)
 
@@ -274,15 +275,15 @@ def _replayed_calls(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) 
         [
             row["call"],
             f"{row['operations'] / runs:,.0f}",
-            _number(row["io_time"] / runs, 1e6, 3),
-            *(_number(row[name], 1e3, 1) for name in QUANTILES),
+            _duration(row["io_time"] / runs),
+            *(_duration(row[name]) for name in QUANTILES),
             f"{row['divergences']:,.0f}",
         ]
         for row in sums.join(quantiles, on="call")
         .sort("io_time", "call", descending=[True, False])
         .iter_rows(named=True)
     ]
-    return table(["call", "per replay", "ms per replay", *QUANTILES, "diverged"], rows)
+    return table(["call", "per replay", "time", *QUANTILES, "diverged"], rows)
 
 
 def _replays_cut_short(runs: pl.DataFrame) -> list[str]:
@@ -302,7 +303,7 @@ def _waits(waited: Waits) -> list[str]:
         [
             row["label"],
             *(f"{row[name]:,}" for name in ("inputs", "n")),
-            *(_number(row[name], 1e6, 0) for name in ("value", "lo", "hi")),
+            *(_duration(row[name]) for name in ("value", "lo", "hi")),
             *(f"{row[name]:,}" for name in (*classes, "unsure")),
         ]
         for row in waited.actions().iter_rows(named=True)
@@ -313,16 +314,16 @@ def _waits(waited: Waits) -> list[str]:
     rows = [
         [
             row["label"],
-            *(_number(row[name], 1e6, 0) for name in ("latency_lo_ns", "latency_hi_ns")),
+            *(_duration(row[name]) for name in ("latency_lo_ns", "latency_hi_ns")),
             *(_percent(row[name]) for name in known),
         ]
         for row in longest.iter_rows(named=True)
     ]
     limits = [*waits.CLASSES.values(), "either"]
-    ended = f"Longest waits in ms, with the share in which I/O was in flight (of {waited.windows.height:,})"
+    ended = f"Longest waits, with the share in which I/O was in flight (of {waited.windows.height:,})"
     return [
         _top(
-            f"What the user waited for, by {waited.watched}; mean in ms with its 95 % interval",
+            f"What the user waited for, by {waited.watched}; mean with its 95 % interval",
             ["action", "inputs", "stable", "mean", "from", "to", *limits],
             actions,
         ),
@@ -336,11 +337,11 @@ def program(made: Program, measured: pl.DataFrame | None, left_out: pl.DataFrame
     if measured is not None:
         parts.append(f"Recording and program\n{_cleaning(measured)}")
     rows = [
-        [reason, call, f"{count:,}", f"{_kib(size or 0)}"]
+        [reason, call, f"{count:,}", _size(size or 0)]
         for reason, call, count, size in left_out.select("reason", "call", "count", "bytes").iter_rows()
     ]
     total = f"Left out ({left_out['count'].sum():,})"
-    parts.append(f"{total}\n{table(['reason', 'call', 'count', 'KiB'], rows)}" if rows else "Nothing was left out.")
+    parts.append(f"{total}\n{table(['reason', 'call', 'count', 'bytes'], rows)}" if rows else "Nothing was left out.")
     if unknown := left_out.filter(pl.col("reason") == "unknown path")["count"].sum():
         parts.append(f"{unknown:,} calls name files by paths that were not recorded; strace records all paths")
     if conflicts:
@@ -366,20 +367,41 @@ def _cleaning(measured: pl.DataFrame) -> str:
 def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> str:
     """Rates and latencies of two sets of benchmark results (tables bench_runs and bench), and what the second is."""
     result = bench.compare(first, second).filter(pl.col("metric").is_in(["iops", "tps", "latency_p50", "latency_p99"]))
-    dims = telling(result, result.columns[1 : result.columns.index("value")])
+    dims = result.columns[1 : result.columns.index("value")]
+    is_alone = pl.col("verdict").cast(pl.String).str.starts_with("only in")
+    both = result.filter(~is_alone)
+    told = {test: telling(rows, dims) for (test,), rows in both.group_by("test")}
+    repetitions = both.select("n_first", "n_second").unique().rows()
+    is_alike = len(repetitions) == 1
+    parts = [
+        _compared(str(metric), rows, told, is_alike) for (metric,), rows in both.group_by("metric", maintain_order=True)
+    ]
+    said = [f"Medians of {repetitions[0][0]} and {repetitions[0][1]} repetitions"] if is_alike else ["Medians"]
+    said += ["ratio with its 95 % interval", "the second is –: no difference shown"]
+    alone = result.filter(is_alone).select("verdict", *dims).unique().group_by("verdict").len().sort("verdict")
+    said += [f"{count:,} configurations are {verdict}" for verdict, count in alone.iter_rows()]
+    return "\n\n".join([*parts, "\n".join(wrapped("; ".join(said), WIDTH))])
+
+
+def _compared(metric: str, result: pl.DataFrame, told: Mapping[str, list[str]], is_alike: bool) -> str:
+    """One metric of both sides; how many repetitions there are only where that is not alike."""
     rows = [
         [
-            row["metric"].removeprefix("latency_"),
-            " ".join(headline.dimension(name, row[name]) for name in dims if row[name] is not None),
-            *(_in_unit(row[side], row["metric"]) for side in ("first", "second")),
+            headline.configuration(row, told),
+            *(_in_unit(row[side], metric) for side in ("first", "second")),
             *(_number(row[bound], 1, 2) for bound in ("value", "lo", "hi")),
-            f"{row['n_first']}, {row['n_second']}",
-            row["verdict"],
+            *([] if is_alike else [f"{row['n_first']}, {row['n_second']}"]),
+            _VERDICTS.get(row["verdict"], row["verdict"]),
         ]
         for row in result.iter_rows(named=True)
     ]
-    header = ["metric", "configuration", "first", "second", "ratio", "from", "to", "n", "the second is"]
-    return f"Rates, and latencies p50 and p99; 95 % intervals of the ratio\n{table(header, rows)}"
+    header = ["configuration", "first", "second", "ratio", "from", "to", *([] if is_alike else ["n"]), "the second is"]
+    title = metric.replace("latency_", "Latency ") if metric.startswith("latency") else "Operations"
+    return f"{title}\n{table(header, rows)}"
+
+
+_VERDICTS = {"no difference shown": "–", "too few repetitions": "too few"}
+"""Short words for frequent verdicts."""
 
 
 def _in_unit(value: float | None, metric: str) -> str:
@@ -390,9 +412,13 @@ def _number(value: float | None, scale: float, digits: int) -> str:
     return "–" if value is None else f"{value / scale:,.{digits}f}"
 
 
-def _kib(value: float) -> str:
-    return f"{value / 1024:,.0f}"
+def _size(value: float | None) -> str:
+    return "–" if value is None else quantities.size(value)
+
+
+def _duration(ns: float | None) -> str:
+    return "–" if ns is None else quantities.duration(ns)
 
 
 def _percent(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.1%}"
+    return "–" if ratio is None else quantities.per_cent(ratio)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from androstep_analysis.markup import visible
 
 WIDTH = 80
-"""Columns that a summary fits in."""
+"""Columns that all that is printed fits in."""
 
 NUMBER = frozenset("-0123456789<>")
 
@@ -64,24 +64,51 @@ def wrapped(text: str, most: int) -> list[str]:
     return [line.replace(GLUE, " ") for line in lines]
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], most: int | None = None) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Aligned columns with a rule below the header; columns of numbers are aligned to the right.
 
-    With `most` it has at most so many columns of the terminal: those of names are shortened, the widest first.
+    It fits `WIDTH`: names are shortened, and where that is not enough, further columns stand below, beside the first
+    one once more.
     """
     cells = [[visible(cell) for cell in row] for row in (header, *rows)]
-    right = [all(row[i][:1] in NUMBER or row[i] in ("", "–") for row in cells[1:]) for i in range(len(header))]
     widths = [max(columns(row[i]) for row in cells) for i in range(len(header))]
-    while most is not None and sum(widths) + 2 * (len(widths) - 1) > most and (names := _names(widths, right)):
+    right = [
+        widths[i] <= _NUMBER and all(row[i][:1] in NUMBER or row[i] in ("", "–") for row in cells[1:])
+        for i in range(len(header))
+    ]
+    least = [width if is_number else min(width, _LEAST_NAME) for width, is_number in zip(widths, right, strict=True)]
+    return "\n\n".join(
+        _aligned([[row[i] for i in part] for row in cells], [widths[i] for i in part], [right[i] for i in part])
+        for part in _parts(least)
+    )
+
+
+_LEAST_NAME = 12
+"""Columns that a name keeps, at least."""
+
+_NUMBER = 24
+"""Columns of the widest number; what is wider is a name that begins like one."""
+
+
+def _parts(least: Sequence[int]) -> list[list[int]]:
+    """The columns that stand beside each other, each time with the first one."""
+    parts, width = [[0]], least[0]
+    for i in range(1, len(least)):
+        if width + 2 + least[i] > WIDTH and len(parts[-1]) > 1:
+            parts.append([0])
+            width = least[0]
+        parts[-1].append(i)
+        width += 2 + least[i]
+    return parts
+
+
+def _aligned(cells: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool]) -> str:
+    while sum(widths) + 2 * (len(widths) - 1) > WIDTH and (names := _names(widths, right)):
         widths[max(names, key=lambda i: widths[i])] -= 1
     lines = [
         "  ".join(_placed(cell, w, r) for cell, w, r in zip(row, widths, right, strict=True)).rstrip() for row in cells
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-_LEAST_NAME = 6
-"""Columns that a name keeps."""
 
 
 def _names(widths: Sequence[int], right: Sequence[bool]) -> list[int]:

@@ -22,7 +22,7 @@ from androstep_analysis.losses import as_json
 from androstep_analysis.replay.metrics import metrics
 from androstep_analysis.summary import summary
 from androstep_analysis.terminal.headline import shown
-from androstep_analysis.terminal.text import WIDTH, columns, shortened, wrapped
+from androstep_analysis.terminal.text import WIDTH, columns, shortened, table, wrapped
 
 DATASETS = ("demo", "bench/ext4_disk", "replay/ext4_disk", "replay/app.strace.xz")
 
@@ -183,19 +183,22 @@ def test_no_name_steers_a_line_or_makes_it_longer(evil: str) -> None:
 
 def test_what_is_unknown_says_what_would_tell_it() -> None:
     rows = [{"sector": 8 * n, "queue_ns": n, "sync": None} for n in range(3)]
-    told = {one.about: one for one in headline.of(made.capture(rows)).sentences}
-    for about in ("who", "files", "sync", "times"):
-        assert told[about].kind == "unknown"
-        assert "`androstep record`" in str(told[about])
-    assert "image" in str(told["files"])
-    assert not {"apps", "blocks", "types"} & told.keys()
+    told = headline.of(made.capture(rows))
+    (said,) = (one for one in told.sentences if one.kind == "unknown")
+    assert str(said) == (
+        "who (no process), files (no filesystem events), sync (no flags (rwbs)), times (no completion): told by "
+        "`androstep record`; files also by `androstep ingest --image-after`"
+    )
+    assert [gap.about for gap in told.gaps] == ["who", "files", "sync", "times"]
+    assert not {"who", "apps", "files", "types"} & {one.about for one in told.sentences}
 
 
 def test_without_requests_that_is_said() -> None:
     of = made.capture()
     of.about["events"] = {"sched_switch": 3}
     (said,) = headline.of(of).sentences[2:]
-    assert said.about == "requests" and said.kind == "unknown" and "`androstep record`" in str(said)
+    assert said.about == said.kind == "unknown"
+    assert str(said) == "requests (no block events): told by `androstep record`"
 
 
 # -- what is unusual ---------------------------------------------------------------------------------------------------
@@ -225,7 +228,7 @@ CASES: dict[str, tuple[float, float, dict[str, Any], str]] = {
     "process": (0.3, 0.6, {"owner_comm": "one"}, "one has 2.344 MiB of the 3.906 MiB read and written"),
     "file": (0.3, 0.6, {"path": "/one"}, "/one has 2.344 MiB of the 3.906 MiB of data read and written"),
     "discards": (0.05, 0.06, {"op": "discard"}, "6.0 % of the requests with data are discards"),
-    "tail": (0.0005, 0.004, {"complete_ns": 2 * 10**9, "op": "read"}, "one read in a thousand took 2 s"),
+    "tail": (0.0005, 0.004, {"complete_ns": 2 * 10**9, "op": "read"}, "one in a thousand took, of reads 2 s"),
 }
 """Of each rule the parts of the requests below and above the limit that are changed, how, and what is said then."""
 
@@ -260,12 +263,11 @@ def test_clocks_and_doubted_images_are_unusual_and_notes_are_not_losses() -> Non
     image = {"role": "image_after", "proven": "nothing", "agreements": 0, "contradictions": 3, "kinds": {}}
     of = made.capture(ordinary(9), losses=[as_json(loss) for loss in losses], snapshots=[image])
     told = headline.of(of)
-    assert [str(one)[:40] for one in told.sentences if one.about == "unusual"] == [
-        "the clock jumps",
-        "the trace does not prove that the image ",
+    assert [str(one)[:57] for one in told.sentences if one.about == "unusual"] == [
+        "the clock jumps; the trace does not prove that the image "
     ]
     assert [str(one) for one in told.sentences if one.about == "noted"] == ["7 rows repeat"]
-    assert str(told.sentences[1]).startswith("no loss is reported")
+    assert str(told.sentences[1]).startswith("no loss reported")
 
 
 def test_what_is_lost_stands_in_the_second_line_with_its_share() -> None:
@@ -320,10 +322,44 @@ def test_all_prints_the_tables_below(capsys: pytest.CaptureFixture[str]) -> None
     demo = str(ROOT / "datasets/demo")
     assert cli.main(["summary", demo]) == 0
     first = capsys.readouterr().out
-    assert len(first.splitlines()) <= 30
+    sentences, table = first.split("\n\n")
+    assert len(sentences.splitlines()) <= 14 and len(table.splitlines()) <= 7
     assert cli.main(["summary", demo, "--all"]) == 0
     every = capsys.readouterr().out
-    assert every.startswith(first) and "\nLatency in ms\n" in every and "<Capture" not in every
+    assert every.startswith(first) and "\nLatency\n" in every and "<Capture" not in every
+
+
+WIDE = (
+    ["summary", "--all", "demo"],
+    ["summary", "--all", "bench/ext4_disk"],
+    ["summary", "--all", "replay/ext4_disk"],
+    ["tables", "demo", "io"],
+    ["tables", "demo", "requests"],
+    ["tables", "demo"],
+    ["bench", "--compare", "bench/ext4_disk/modes.rec.xz", "bench/xfs_disk/modes.rec.xz"],
+)
+
+
+@pytest.mark.parametrize("words", WIDE, ids=" ".join)
+def test_everything_fits_a_terminal(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(path) if n and (path := ROOT / "datasets" / word).exists() else word for n, word in enumerate(words)]
+    assert cli.main(paths) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) > 10
+    assert [line for line in printed if columns(line) > WIDTH] == []
+
+
+def test_a_wide_table_goes_on_below_beside_its_first_column() -> None:
+    header = ["name", *(f"column {n}" for n in range(8))]
+    text = table(header, [["a" * 90, *[f"{n:,}" for n in range(10**7, 10**7 + 8)]], ["b", *["1"] * 8]])
+    first, second = (part.splitlines() for part in text.split("\n\n"))
+    assert max(map(columns, [*first, *second])) <= WIDTH
+    assert [line[0] for line in (*first, *second)] == 2 * ["n", "-", "a", "b"]
+    assert (first[0] + second[0]).count("column") == 8 and "10,000,007" in second[2]
+
+
+def test_names_that_begin_like_numbers_are_shortened() -> None:
+    assert max(map(len, table(["path", "n"], [["9" * 200, "1"]]).splitlines())) <= WIDTH
 
 
 def test_a_line_is_broken_between_words_and_a_long_word_is_shortened() -> None:

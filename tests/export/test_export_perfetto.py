@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from androstep_analysis import export, schema, units
 from androstep_analysis.capture import Capture, derivation
 
 DEMO = ROOT / "datasets/demo"
+
+PEER = Path(os.environ.get("ANDROSTEP_TRACE_PROCESSOR") or ROOT / "build/peers/trace-processor")
 
 TIMES = ("queue_ns", "issue_ns", "complete_ns")
 
@@ -236,3 +241,56 @@ def test_a_process_is_called_by_its_package(tmp_path: Path) -> None:
     (one,) = of(traced(opened, tmp_path / "x"), "io")
     assert one.track == ("7 com.example", "inode 5 on 8:0")
     assert one.name == "write data"
+
+
+# -- by Perfetto's own tables -----------------------------------------------------------------------------------------
+
+SLICES = """
+select s.ts, s.dur, s.category, s.name, extract_arg(s.arg_set_id, 'debug.request_id'),
+  extract_arg(s.arg_set_id, 'debug.path'), extract_arg(s.arg_set_id, 'debug.owner_comm'),
+  process.pid || ' ' || process.name, upper.name, parent.name, track.name
+from slice s join track on s.track_id = track.id left join track parent on parent.id = track.parent_id
+left join track upper on upper.id = parent.parent_id left join process_track on process_track.id = track.id
+left join process using (upid)"""
+DEPTHS = """
+select c.ts, cast(c.value as int), upper.name, parent.name, track.name
+from counter c join track on c.track_id = track.id join track parent on parent.id = track.parent_id
+join track upper on upper.id = parent.parent_id order by c.id"""
+FLOWS = """
+select a.category, b.category, extract_arg(a.arg_set_id, 'debug.request_id') = extract_arg(b.arg_set_id,
+  'debug.request_id'), count(*)
+from flow join slice a on a.id = flow.slice_out join slice b on b.id = flow.slice_in group by 1, 2, 3"""
+ERRORS = "select count(*) from stats where severity != 'info' and value != 0"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (benchmarks/formats_perfetto.py): set its variable")
+def test_perfetto_has_every_slice_counter_and_arrow_on_its_track(tmp_path: Path) -> None:
+    """As the viewer would show them: its trace processor's own tables of the demo."""
+    trace = traced(demo(), tmp_path / "x")
+
+    def told(query: str) -> list[tuple[str, ...]]:
+        script = ROOT / "benchmarks/trace_processor.mjs"
+        words = ["node", str(script), str(PEER), str(tmp_path / "x"), query.replace("\n", " ")]
+        with (tmp_path / "told").open("w+") as printed:  # node ends before all is in a pipe
+            subprocess.run(words, stdout=printed, stderr=subprocess.DEVNULL, check=True, timeout=600)
+            printed.seek(0)
+            return [tuple(line.split("\t")) for line in printed.read().splitlines()]
+
+    def of_slice(one: Slice) -> tuple[str, ...]:
+        assert one.end is not None
+        begin, length = str(one.begin), str(one.end - one.begin)
+        asked = (one.arguments.get(name) for name in ("request_id", "path", "owner_comm"))
+        texts = ("null" if value is None else str(value) for value in asked)
+        is_of_process = one.track[0][0].isdigit()
+        process, names = (one.track[0], one.track[1:]) if is_of_process else ("null", one.track)
+        above = ("null",) * (3 - len(names)) + names
+        return (begin, length, one.category, one.name, *texts, process, *above)
+
+    assert Counter(told(SLICES)) == Counter(map(of_slice, trace.slices))
+    (((devices, dev, name), depths),) = trace.counters.items()
+    assert name == "queue depth"
+    assert told(DEPTHS) == [(str(time), str(depth), devices, dev, name) for time, depth in depths]
+    pieces = len(of(trace, "io"))
+    assert told(FLOWS) == [("io", "requests", "1", str(pieces))] and pieces > 6000
+    assert told(ERRORS) == [("0",)]

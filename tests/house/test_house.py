@@ -206,8 +206,8 @@ def within(module: str, *parts: str) -> bool:
 
 def test_nothing_below_plot_imports_a_plotting_library() -> None:
     graph = import_graph()
-    parts = ("plot", "report", "panel", "cli", "commands")
-    above = {module for module in graph if module == PACKAGE or within(module, *parts)}
+    drawing = ("plot", "report", "panel", "cli", "commands")
+    above = {module for module in graph if module == PACKAGE or within(module, *drawing)}
     assert any(within(module, "plot") for module in above)
     forbidden = ("matplotlib", "seaborn")
     assert [

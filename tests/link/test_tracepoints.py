@@ -699,6 +699,15 @@ def test_without_events_that_tell_who_wrote_the_submitter_is_inferred():
     assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred")]
 
 
+def test_what_is_only_guessed_to_be_metadata_is_not_its_submitters():
+    metadata = pl.lit("metadata").cast(schema.enum("io", "block_type"))
+    guess = pieces((1500, 12, 0, 1, 5)).with_columns(block_type=metadata, map_source=pl.lit("inferred"))
+    assert answer(owned(guess, fs_events())) == [(1500, 0, 1, None, 0, "unknown")]
+    assert answer(owned(guess, fs_events(), recorded=())) == [(1500, 0, 1, "app5", 1, "inferred")]
+    marked = guess.with_columns(meta=pl.lit(True))
+    assert answer(owned(marked, fs_events())) == [(1500, 0, 1, "app5", 1, "submitter")]
+
+
 def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_journal():
     unknown = pl.lit("unknown").cast(schema.enum("io", "block_type"))
     own = ("subtype", "incarnation", "path", "file_type", "package")

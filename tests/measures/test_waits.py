@@ -67,9 +67,9 @@ def test_a_terminal_shows_them() -> None:
     text = terminal.tables(waiting.capture(("Go\x1b[31m", "Dialog", "Nothing")))
     assert "\x1b" not in text
     rows = [line.split() for line in text.splitlines()]
-    assert ["Go\\x1b[31m", "1", "1", "640", "–", "–", "0", "1", "0", "0", "0"] in rows
-    assert ["Go\\x1b[31m", "390", "890", "56.2%", "33.7%", "100.0%"] in rows
-    assert ["Dialog", "0", "140", "0.0%", "0.0%", "–"] in rows
+    assert ["Go\\x1b[31m", *["1", "1", "640", "ms", "–", "–", "0", "1", "0", "0"]] in rows
+    assert ["Go\\x1b[31m", *["390", "ms", "890", "ms", "56.2", "%", "33.7", "%", "100.0", "%"]] in rows
+    assert ["Dialog", *["0", "ns", "140", "ms", "0.0", "%", "0.0", "%", "–"]] in rows
 
 
 def test_without_requests_nothing_is_said_of_storage() -> None:

@@ -408,6 +408,14 @@ def test_results_are_ranked_beside_others_of_the_same_job(tmp_path: Path) -> Non
         assert f"ext4_disk: {rank}" in page
 
 
+def test_a_result_of_which_only_tests_differ_has_a_report_too(tmp_path: Path) -> None:
+    panel = panel_of(tmp_path / "home", tmp_path, replace(WRITE, tests=("Random write", "SQLite update")))
+    assert "done; kept in" in measured(panel)
+    panel.history._list.value = list(panel.history._results)
+    panel.history._offer()
+    assert re.findall(r'download="bench-[-0-9]+(\.[a-z.]+)"', panel.history._files.value) == [".tar.xz", ".html"]
+
+
 # -- with one ---------------------------------------------------------------------------------------------------------
 
 

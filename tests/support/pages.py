@@ -24,8 +24,25 @@ HOSTILE = (
 )
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "nav", "header", "main", "section", "h1", "h2", "h3", "p"} | {
-    *("ul", "ol", "li", "dl", "dt", "dd", "div", "span", "a", "b", "i", "details", "summary", "noscript", "script"),
-    *("table", "thead", "tbody", "tr", "th", "td", "figure", "img", "figcaption", "svg", "rect"),
+    *(
+        "ul",
+        "ol",
+        "li",
+        "dl",
+        "dt",
+        "dd",
+        "div",
+        "span",
+        "a",
+        "b",
+        "i",
+        "details",
+        "summary",
+        "noscript",
+        "script",
+        "code",
+    ),
+    *("script", "table", "thead", "tbody", "tr", "th", "td", "figure", "img", "figcaption", "svg", "rect"),
 }
 
 ATTRIBUTES = {"class", "id", "scope", "src", "alt", "lang", "charset", "name", "content", "http-equiv", "href"} | {

@@ -64,7 +64,7 @@ def _misplaced(nodes: np.ndarray) -> Iterator[Loss]:
             "damaged",
             int(nodes.size),
             f"{nodes.size} nodes (first: {nodes['nid'][0]}) have addresses outside of the main area, or of another"
-            " node; what hangs on them is unis_valid",
+            " node; what hangs on them is unknown",
         )
 
 

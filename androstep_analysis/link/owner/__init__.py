@@ -314,9 +314,12 @@ def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr) -> pl.Da
 
     Where no event tells who wrote (not `is_observed`) the submitter is only inferred; an fsync also submits what
     others wrote. Where events do, those pieces (`_is_written`) of which it is known which file they belong to have the
-    owner that `authorship` finds; others have none, unless a probe saw that their bio carries no page of a file.
+    owner that `authorship` finds; others have none, unless a probe saw that their bio carries no page of a file. What
+    is only guessed to be metadata may be data.
     """
-    is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
+    is_guess = (pl.col("map_source") == "inferred") & ~pl.col("meta").fill_null(False)
+    is_data = pl.col("block_type").is_in(["data", "directory", "unknown"]) | is_guess.fill_null(False)
+    is_data &= pl.col("op") == "write"
     is_submitted = (is_data & (pl.col("owner_via") == "submitter")).fill_null(False)
     is_lost = is_submitted & is_observed & ~_is_written() & ~pl.col("is_pageless")
     unless_lost = pl.when(~is_lost)
