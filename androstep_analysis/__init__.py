@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture, Description, create, open
     from androstep_analysis.collections import Collection, collection
     from androstep_analysis.errors import InputError, LossWarning
+    from androstep_analysis.wide import show
 
 __all__ = [
     "Capture",
@@ -58,6 +59,7 @@ __all__ = [
     "report",
     "runs",
     "schema",
+    "show",
     "units",
     "whatif",
 ]
@@ -66,6 +68,7 @@ _HOME = {
     **dict.fromkeys(("Capture", "Description", "create", "open"), "capture"),
     **dict.fromkeys(("Collection", "collection"), "collections"),
     **dict.fromkeys(("InputError", "LossWarning"), "errors"),
+    "show": "wide",
 }
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -19,17 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "notebooks" / "figures"))
 import papers
+import run_notebooks
 from papers import Item, Paper
 
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import Element, el
 
-PATIENCE_S = 600
 LIST_BEGINS = "<!-- Written by `make tables` from notebooks/figures/*.toml; do not edit below. -->\n"
 
 _STYLE = """\
@@ -58,13 +56,7 @@ def run(paper: Paper, out: Path) -> None:
             (out / paper.name / f"{item.stem}{suffix}").unlink(missing_ok=True)
     path = paper.path.with_suffix(".ipynb")
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(
-        notebook,
-        timeout=PATIENCE_S,
-        startup_timeout=PATIENCE_S,
-        resources={"metadata": {"path": str(path.parent)}},
-    )
-    client.execute(env={**os.environ, "ANDROSTEP_FIGURES": str(out.resolve())})
+    run_notebooks.executed(notebook, path.parent, ANDROSTEP_FIGURES=str(out.resolve()))
 
 
 def problems(paper: Paper, out: Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -14,6 +14,9 @@ from androstep_analysis.units import SECTOR_BYTES
 Table: TypeAlias = pl.LazyFrame | pl.DataFrame | Any
 """A LazyFrame, a DataFrame, or anything with `__arrow_c_stream__` (pyarrow, pandas, DuckDB)."""
 
+
+MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "confidence")
+"""Columns of a result table that are no dimensions."""
 
 _NAMES = ("requests", "io")
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
+from androstep_analysis.measures.tables import MEASURES
 from androstep_analysis.plot import intervals, paper, text
 
 Basis = Literal["count", "bytes"]
@@ -267,7 +268,7 @@ def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axe
     --------
     >>> _ = plot.volume(measures.volume(capture.io))
     """
-    names = [name for name in table.columns if name not in (*paper.MEASURES, "op")]
+    names = [name for name in table.columns if name not in (*MEASURES, "op")]
     if len(names) != 1:
         raise ValueError(f"volume takes one dimension beside op, not {len(names)}: {', '.join(names) or 'none'}")
     name = names[0]

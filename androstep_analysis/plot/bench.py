@@ -15,6 +15,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
+from androstep_analysis.measures.tables import MEASURES
 from androstep_analysis.plot import intervals, paper, text
 
 Metric = Literal["iops", "tps", "bandwidth"]
@@ -418,7 +419,7 @@ def _unique(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFra
         raise ValueError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.columns)}")
     rows = table.filter(pl.col("metric") == metric, *(pl.col(name).is_not_null() for name in (*dims, "value")))
     if rows.select(dims).is_duplicated().any():
-        others = [name for name in rows.columns if name not in (*paper.MEASURES, *dims)]
+        others = [name for name in rows.columns if name not in (*MEASURES, *dims)]
         varying = ", ".join(name for name in others if rows[name].n_unique() > 1)
         raise ValueError(f"the figure does not show {varying or 'what tells rows apart'}: keep one value of each")
     return rows.with_columns(pl.col(name).cast(pl.String) for name in dims if table[name].dtype == pl.Enum)

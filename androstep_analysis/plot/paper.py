@@ -18,7 +18,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from androstep_analysis import quantities
-from androstep_analysis.measures.tables import Table, frame
+from androstep_analysis.measures.tables import MEASURES, Table, frame
 from androstep_analysis.plot import text
 
 P = ParamSpec("P")
@@ -120,8 +120,11 @@ class PaperAxes(Axes):
     pyplot would do that by keeping a list of all figures of the session; this needs no such list.
     """
 
-    def _repr_png_(self) -> bytes:
-        return png(self)
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """The picture, and how large it is shown: its letters as large as those of the text around it."""
+        picture = png(self)
+        width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
+        return picture, {"width": width * 3 // 4, "height": height * 3 // 4}
 
 
 def style() -> AbstractContextManager[None]:
@@ -346,10 +349,6 @@ def time_unit(span_ns: float) -> tuple[int, str]:
     if span_ns > 10 * minute:
         return minute, "min"
     return quantities.largest_unit(span_ns / 2, ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s")))
-
-
-MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "confidence")
-"""Columns of a result table that are no dimensions."""
 
 
 def rows(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from androstep_analysis.markup import Element, el
-from androstep_analysis.plot import paper
+from androstep_analysis.measures.tables import MEASURES
 from androstep_analysis.report import cells
 from androstep_analysis.report.cells import Column
 
@@ -52,7 +52,7 @@ def quantiles(table: pl.DataFrame) -> list[Element]:
 
 def moved(table: pl.DataFrame) -> pl.DataFrame:
     """Bytes ``read`` and ``written`` of `measures.volume` by its one dimension, and their ``share``; most first."""
-    name = next(column for column in table.columns if column not in (*paper.MEASURES, "op"))
+    name = next(column for column in table.columns if column not in (*MEASURES, "op"))
     of_bytes = table.filter(pl.col("metric") == "bytes", pl.col("op").is_in(["read", "write"]))
     return (
         of_bytes.group_by(name)

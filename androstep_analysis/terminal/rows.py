@@ -25,7 +25,13 @@ def rows(name: str, whole: pl.LazyFrame) -> str:
     """The first rows of the table of this name, without the columns that have no value in them."""
     shown = whole.head(MOST).collect()
     kept = [column for column in schema.table(name).columns if shown[column.name].null_count() < shown.height]
-    cells = [[_cell(column, value) for column, value in zip(kept, row, strict=True)] for row in _values(shown, kept)]
+    cells = [
+        [
+            shortened(visible(cell(column.name, column.unit, value)), _TEXT)
+            for column, value in zip(kept, row, strict=True)
+        ]
+        for row in _values(shown, kept)
+    ]
     empty = [column for column in shown.columns if column not in {column.name for column in kept}]
     parts = [table([column.name for column in kept], cells)] if cells else ["no rows"]
     if cells and empty:
@@ -37,21 +43,22 @@ def _values(shown: pl.DataFrame, kept: list[schema.Column]) -> list[tuple[object
     return shown.select(column.name for column in kept).rows()
 
 
-def _cell(column: schema.Column, value: object) -> str:
+def cell(name: str, unit: str | None, value: object) -> str:
+    """A value of a column of this name and unit, for people; the empty string where there is none."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        if column.name.endswith("dev"):
+        if name.endswith("dev"):
             return units.format_dev(value)
-        if column.unit == "B":
+        if unit == "B":
             return quantities.size(value)
-        if column.unit == "ns":
-            return quantities.duration(value) if _DURATION.search(column.name) else _point(value)
+        if unit == "ns":
+            return quantities.duration(value) if _DURATION.search(name) else _point(value)
     if isinstance(value, list):
         return f"{len(value):,} values"
-    return f"{value:,.6g}" if isinstance(value, float) else shortened(visible(str(value)), _TEXT)
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
 def _point(ns: int) -> str:

@@ -18,13 +18,14 @@ from support.tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis import bench, compare, measures, perceived, plot, replay, whatif
+from androstep_analysis.wide import Shown
 
 MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot, compare, bench, replay, whatif)
 
 WITHOUT_ALL = (replay.device.program, replay.device.left_out, replay.program.read)
 """Functions for users in modules that export no names, and so have no `__all__`."""
 
-RESULTS: tuple[type, ...] = (bench.Results, replay.Cleaned, replay.Program, whatif.Changed, whatif.Prediction)
+RESULTS: tuple[type, ...] = (bench.Results, replay.Cleaned, replay.Program, whatif.Changed, whatif.Prediction, Shown)
 """What functions return where it is no table."""
 
 

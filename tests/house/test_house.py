@@ -72,11 +72,30 @@ def test_no_path_of_one_machine() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").rglob("*.ipynb")), ids=lambda path: path.name)
-def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
-    for number, cell in enumerate(json.loads(path.read_text("utf-8"))["cells"], 1):
-        assert cell.get("outputs", []) == [], f"cell {number} has outputs"
-        assert cell.get("execution_count") is None, f"cell {number} has an execution count"
+NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+
+NOTEBOOKS_BYTES = 6_000_000
+"""All notebooks together are no larger, with all that they show."""
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_is_kept_as_make_outputs_writes_it(path: Path) -> None:
+    """That it shows what it makes now is tested in tests/report/test_notebooks.py."""
+    notebook = json.loads(path.read_text("utf-8"))
+    assert notebook["metadata"].keys() <= {"kernelspec", "language_info"}
+    assert notebook["metadata"]["language_info"] == {"name": "python"}
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["execution_count"] is None and cell["metadata"].keys() <= {"tags"} for cell in cells)
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    kinds = {kind for output in outputs for kind in output.get("data", {})}
+    assert "image/png" in kinds
+    assert kinds <= {"image/png", "text/html", "text/markdown", "text/plain"}
+    assert {output.get("name", "stdout") for output in outputs} == {"stdout"}
+    assert "Axes: " not in path.read_text("utf-8")
+
+
+def test_notebooks_are_small() -> None:
+    assert sum(path.stat().st_size for path in NOTEBOOKS) <= NOTEBOOKS_BYTES
 
 
 # -- imports ----------------------------------------------------------------------------------------------------------
@@ -140,7 +159,7 @@ LAYERS = (
     {"device.workloads"},
     {"device.record"},
     {"device", "plot", "summary", "terminal"},
-    {"report"},
+    {"report", "wide"},
     {"panel"},
     {"commands"},
     {"cli"},

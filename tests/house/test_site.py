@@ -94,6 +94,8 @@ def test_the_site(tmp_path: Path) -> None:
     assert dead(pages) == []
     elsewhere = {site / "index.html", site / "search.html"}  # leads to the first page; the field on every page opens it
     assert far(pages, site / "docs" / "index.html") == elsewhere
+    notebooks = [path.relative_to(ROOT).with_suffix(".html") for path in ROOT.glob("notebooks/**/*.ipynb")]
+    assert [name for name in notebooks if not any("_images" in file for file in pages[site / name].loads)] == []
     anchors = {path.relative_to(site).as_posix(): page.anchors for path, page in pages.items()}
     assert cli.COMMANDS.keys() <= anchors["docs/options.html"]
     assert {name.replace("_", "-") for name in schema.names()} <= anchors["docs/tables.html"]

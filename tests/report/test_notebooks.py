@@ -1,34 +1,171 @@
-"""Every notebook runs from top to bottom, as a reader would run it; each asserts its own headline numbers.
+"""Every notebook runs from top to bottom as a reader would run it, and shows what it is kept with.
 
 What the notebooks of notebooks/figures write is checked as `make figures` does: it is not run once more for that.
 """
 
 from __future__ import annotations
 
-import os
+import copy
+import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+from support import corpus
 from support.figure_lists import figures, papers
+from support.tree import ROOT
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+sys.path.append(str(ROOT / "tools"))
+import run_notebooks
+
+KNOWN = {
+    "01_explore": """
+requests = dict(measures.mix(capture.requests).filter(metric="count").select("op", "value").iter_rows())
+assert requests == {"read": 817, "write": 2335, "flush": 1195, "discard": 208}, requests
+
+block_types = measures.block_types(capture.io).filter(metric="bytes", op="write")
+written = dict(block_types.select("block_type", "value").iter_rows())
+assert written["data"] == 25_030_656, written
+assert written["journal"] == 11_083_776, written
+assert sum(written.values()) == 37_240_832, written
+
+for op in ("read", "write"):
+    known = dict(capture.coverage.filter(op=op).select("metric", "value").iter_rows())
+    assert known["matched"] == 1.0, known
+    assert known["mapped"] > 0.99, known
+
+unnamed = capture.io.filter(pl.col("block_type") == "data", pl.col("path").is_null()).collect()
+assert unnamed.height == 0, unnamed
+assert 0 < gone.collect()["bytes"].sum() < written["data"]
+""",
+    "02_bench": """
+assert runs.group_by("place").len()["len"].to_list() == [90] * len(PLACES)  # 2 tests, 9 modes, 5 repetitions
+
+median = {
+    (row["place"], row["sync_mode"]): row["value"]
+    for row in everywhere("modes").filter(metric="iops", test="rand_write").iter_rows(named=True)
+}
+tps = {
+    (row["test"], row["synchronous"]): row["value"]
+    for row in bench.summarise(tables("ext4_disk", "synchronous")).filter(metric="tps").iter_rows(named=True)
+}
+for place in ("ext4", "xfs", "btrfs"):
+    assert median[place, "buffered"] > median[place, "fsync"], place
+for test in ("sqlite_insert", "sqlite_update", "sqlite_delete"):
+    assert tps[test, "OFF"] > tps[test, "FULL"], test
+""",
+    "03_replay": """
+assert kept + cleaned.left_out["count"].sum() == capture.about["rows"]["syscalls"]
+assert ours.equals(theirs)
+assert done.status == fast.status == onto.status == 0
+assert measured.filter(metric="divergences")["value"].sum() == 0
+assert summary.filter(metric="divergences")["value"].sum() == 0
+""",
+    "04_compare": """
+assert of_fsync["n"].to_list() == [5, 5, 5]
+assert set(alone["verdict"]) > {"lower"}
+assert times.height == 5 and times["repeats"].unique().to_list() == ["captures"]
+""",
+}
+"""What must hold at the end of a notebook, as a last cell: if it fails, the library says something else than it did."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("**/*.ipynb")), ids=lambda path: path.stem)
-def test_a_notebook_runs_top_to_bottom(path, tmp_path):
-    notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(
-        notebook, timeout=300, startup_timeout=300, resources={"metadata": {"path": str(path.parent)}}
-    )
-    client.execute(env={**os.environ, "ANDROSTEP_FIGURES": str(tmp_path)})
-    drawn = [
-        output for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
-    ]
-    errors = [o for cell in notebook.cells for o in cell.get("outputs", []) if o.get("name") == "stderr"]
-    assert drawn
-    assert not errors
+@pytest.mark.parametrize("path", run_notebooks.paths(), ids=lambda path: path.stem)
+def test_a_notebook_shows_what_it_is_kept_with(path: Path, tmp_path: Path) -> None:
+    stored = nbformat.read(path, as_version=4)
+    notebook = copy.deepcopy(stored)
+    notebook.cells.append(nbformat.v4.new_code_cell(KNOWN.get(path.stem, "")))
+    made = run_notebooks.executed(notebook, path.parent, ANDROSTEP_FIGURES=str(tmp_path))
+    made.cells.pop()
+    made = run_notebooks.kept(made, stored.metadata)
+    if corpus.ROOT.is_dir() or not run_notebooks.needs_corpus(path):
+        assert run_notebooks.difference(stored, made) == []
     if path.parent == papers.HERE:
         assert figures.problems(papers.Paper(path.stem), tmp_path) == []
+
+
+def test_only_what_measures_this_machine_may_differ() -> None:
+    """Cells whose outputs are others at every run are named here; the rest is the same to the byte."""
+    free = {
+        path.stem: sum(run_notebooks.OF_THIS_RUN in cell.metadata.get("tags", []) for cell in cells)
+        for path in run_notebooks.paths()
+        if (cells := nbformat.read(path, as_version=4).cells)
+    }
+    assert {stem: count for stem, count in free.items() if count} == {"03_replay": 7}
+
+
+# -- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def output(cell: str, **metadata: Any) -> Any:
+    """A notebook of one cell, run."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell, metadata=metadata)])
+    return run_notebooks.executed(notebook, ROOT)
+
+
+def test_outputs_that_change_are_not_kept() -> None:
+    cell = "from tqdm.notebook import tqdm\nprint(1)\nfor _ in tqdm([1]):\n    print(2)\n3"
+    kept = run_notebooks.kept(output(cell), {}).cells[0]
+    assert kept.execution_count is None
+    assert [(one.output_type, one.get("text"), one.get("execution_count")) for one in kept.outputs] == [
+        ("stream", "1\n2\n", None),
+        ("execute_result", None, None),
+    ]
+
+
+@pytest.mark.parametrize("cell", ["import warnings; warnings.warn('this')", "import os; print(os.getcwd())"])
+def test_a_notebook_that_warns_or_tells_where_it_ran_is_refused(cell: str) -> None:
+    with pytest.raises(ValueError, match=r"stderr.*this|has the path"):
+        run_notebooks.kept(output(cell), {})
+
+
+@pytest.mark.parametrize(("tags", "differing"), [([], 1), ([run_notebooks.OF_THIS_RUN], 0)])
+def test_another_output_is_found(tags: list[str], differing: int) -> None:
+    one, other = (output(f"print({number})", tags=tags) for number in (1, 2))
+    assert run_notebooks.difference(one, one) == []
+    assert len(run_notebooks.difference(one, other)) == differing
+    assert len(run_notebooks.difference(one, output("1", tags=tags))) == 1
+
+
+# -- recordings of others ---------------------------------------------------------------------------------------------
+
+NO_FILES = "unknown: no event of a filesystem is recorded"
+NO_OWNERS = "unknown: the recording names no process"
+NO_QUEUE = "unknown: no event tells which thread queued a request"
+NO_TIMES = "unknown: no completion is recorded"
+NO_ISSUE = "unknown: no issue is recorded"
+NO_REQUESTS = "No request is recorded: see the summary above."
+
+OF_OTHERS = {
+    "blktrace_bin/takeoverjp_sample.blktrace.0": (3, {NO_FILES, NO_OWNERS}),
+    "blkparse_text/android_candycrush_straight_1.txt": (4, {NO_FILES}),
+    "perfetto/difftest_f2fs_iostat.pb": (0, {NO_REQUESTS}),
+    "strace/linux_multithread_strace1.log": (0, {NO_REQUESTS}),
+    "block_csv/pixel6a_telegram_precond.csv.gz": (3, {NO_FILES, NO_TIMES}),
+    "block_csv/opencas_sample_trace.tar.xz": (3, {NO_FILES, NO_OWNERS, NO_ISSUE}),
+    "androstep/ftrace_sqlite.txt": (3, {NO_FILES, NO_QUEUE}),
+    "kernel/f2fs_guest_6.1/trace.dat.zst": (7, set()),
+    "bench_results/pixel_mobibench_outputs.tar.gz": (0, {NO_REQUESTS}),
+    "ftrace_text/trappy_trace_filesystem.txt": (0, {NO_REQUESTS}),
+}
+"""Recordings of very different kinds: figures that 01 draws of them, and what it says to the questions left."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_the_first_notebook_works_on_a_recording_of_others(name: str) -> None:
+    notebook = nbformat.read(run_notebooks.NOTEBOOKS / "01_explore.ipynb", as_version=4)
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    assert re.fullmatch(r'RECORDING = "[^"\n]+"', first.source)
+    first.source = f"RECORDING = {str(corpus.path(name))!r}"
+    made = run_notebooks.executed(notebook, run_notebooks.NOTEBOOKS)
+    outputs = [one for cell in made.cells for one in cell.get("outputs", [])]
+    said = {line for one in outputs for line in one.get("text", "").splitlines() if one.get("name") == "stdout"}
+    pictures = sum("image/png" in one.get("data", {}) for one in outputs)
+    sentences = {NO_FILES, NO_OWNERS, NO_QUEUE, NO_TIMES, NO_ISSUE, NO_REQUESTS}
+    found = {known for known in sentences if any(line.startswith(known) for line in said)}
+    assert (pictures, found) == OF_OTHERS[name]
+    assert all("LossWarning" in one.text for one in outputs if one.get("name") == "stderr")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -22,6 +23,7 @@ from matplotlib import _pylab_helpers
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
+from PIL import Image
 from support import made, replayed
 from support.tree import ROOT
 
@@ -801,7 +803,11 @@ def test_given_axes_are_drawn_in() -> None:
 def test_a_notebook_shows_what_a_function_returns() -> None:
     ax = plot.block_types(BLOCK_TYPES)
     assert isinstance(ax, paper.PaperAxes)
-    assert ax._repr_png_().startswith(b"\x89PNG\r\n")
+    picture, size = ax._repr_png_()
+    assert picture == plot.png(ax)
+    assert Image.open(io.BytesIO(picture)).size == pytest.approx(
+        [size[name] * 4 / 3 for name in ("width", "height")], abs=2
+    )
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
