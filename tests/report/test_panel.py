@@ -502,7 +502,9 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         page.get_by_role("button", name="Delete", exact=True).click()
         page.get_by_role("button", name="Delete for good").click()
         expect(listed.locator("option")).to_have_count(1)
-        page.locator("input[type=file]").set_input_files(tmp_path / "shared.tar.xz")
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="Open a shared file").click()
+        chooser.value.set_files(tmp_path / "shared.tar.xz")
         expect(page.get_by_text("opened, and kept in")).to_be_visible()
         expect(listed.locator("option")).to_have_count(2)
         expect(page.locator("pre", has_text=hostile)).to_be_visible()
