@@ -81,11 +81,16 @@ static void show(const struct workers_progress *now, void *context)
     show_line(progress, rate_since_shown(progress, now->ops), progress->terminal ? "\033[K" : "\n");
 }
 
-/* A terminal's line goes; who reads lines is told what the repetition came to. */
-static void show_end(struct progress *progress, const struct bench_result *result)
+/* A terminal's line goes. */
+static void show_end(const struct progress *progress)
 {
     if (progress->terminal && progress->shown >= 0)
         fputs("\r\033[K", stderr);
+}
+
+/* Who reads lines is told what a repetition came to. */
+static void show_result(struct progress *progress, const struct bench_result *result)
+{
     if (progress->terminal || progress->plan->quiet)
         return;
     progress->shown = percent_of(progress, 1);
@@ -106,12 +111,11 @@ static int measure_once(struct progress *progress, struct bench_results *results
         progress->run = run;
         progress->shown_ns = progress->shown_ops = 0;
         failed = workers_run(run, &storage, show, progress);
-        if (results_add(results, run, progress->point, run_id, &storage))
+        show_end(progress);
+        if (results_add(results, run, progress->point, run_id, &storage) || *run->invalid)
             failed = -1;
-        else
-            show_end(progress, &results->items[results->count - 1]);
-        if (*run->invalid)
-            failed = -1;
+        else if (!failed)
+            show_result(progress, &results->items[results->count - 1]);
     }
     workers_free(run);
     return failed;

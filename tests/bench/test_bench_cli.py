@@ -227,13 +227,12 @@ def test_comparing_two_runs(place: Path, tmp_path: Path, capsys: pytest.CaptureF
         assert cli.main(["bench", str(place), "-o", str(tmp_path / name), "--", *SMALL]) == 0
     capsys.readouterr()
     assert cli.main(["bench", "--compare", str(tmp_path / "a"), str(tmp_path / "b/raw/bench.rec")]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[:4] == ["metric", "configuration", "first", "second"]
-    assert [line.split()[0] for line in lines[3:]] == ["iops", "p50", "p99"]
-    assert all(line.endswith("3, 3  too few repetitions") for line in lines[3:])
+    *blocks, below = capsys.readouterr().out.split("\n\n")
+    assert [block.splitlines()[0] for block in blocks] == ["Operations", "Latency p50", "Latency p99"]
+    assert all(block.endswith("too few") for block in blocks) and "3 and 3 repetitions" in below
     tables = [bench.read(tmp_path / name).tables for name in ("a", "b")]
     medians = [bench.summarise(side).filter(metric="iops")["value"][0] for side in tables]
-    assert lines[3].split()[2:5] == [
+    assert blocks[0].splitlines()[3].split()[1:4] == [
         *(quantities.in_unit(median, "1/s") for median in medians),
         f"{medians[1] / medians[0]:.2f}",
     ]
