@@ -25,4 +25,4 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(_: argparse.Namespace) -> None:
     rows = [[where, _KINDS[where.partition(":")[0]]] for where in device.reachable()]
-    print(terminal.table(["where", "what"], rows))
+    print(terminal.table(["where", "what"], rows, is_whole=True))

@@ -34,5 +34,5 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         findings = doctor.machine() if arguments.path is None else doctor.capture(arguments.path)
     rows = [["ok" if finding.ok else "NO", finding.what, finding.advice] for finding in findings]
-    print(terminal.table(["", "what", "advice"], rows))
+    print(terminal.table(["", "what", "advice"], rows, is_whole=True))
     return int(any(finding.needed and not finding.ok for finding in findings))

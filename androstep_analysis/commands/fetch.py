@@ -28,6 +28,6 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.name is None:
         rows = [[entry.name, entry.version, entry.licence, entry.about] for entry in entries().values()]
-        print(terminal.table(["dataset", "version", "licence", "what it is"], rows))
+        print(terminal.table(["dataset", "version", "licence", "what it is"], rows, is_whole=True))
     else:
         print(visible(str(fetch(arguments.name))))

@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(rows, indent=2))
     else:
-        print(terminal.table(found.columns, [["" if v is None else str(v) for v in row.values()] for row in rows]))
+        cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+        print(terminal.table(found.columns, cells, is_whole=True))
 
 
 def _sectors(argument: str) -> list[int]:

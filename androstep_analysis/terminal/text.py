@@ -64,11 +64,11 @@ def wrapped(text: str, most: int) -> list[str]:
     return [line.replace(GLUE, " ") for line in lines]
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: bool = False) -> str:
     """Aligned columns with a rule below the header; columns of numbers are aligned to the right.
 
     It fits `WIDTH`: names are shortened, and where that is not enough, further columns stand below, beside the first
-    one once more.
+    one once more. One that `is_whole` is as wide as what it says, for sentences, and names to be copied.
     """
     cells = [[visible(cell) for cell in row] for row in (header, *rows)]
     widths = [max(columns(row[i]) for row in cells) for i in range(len(header))]
@@ -77,8 +77,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         for i in range(len(header))
     ]
     least = [width if is_number else min(width, _LEAST_NAME) for width, is_number in zip(widths, right, strict=True)]
+    if is_whole:
+        return _aligned(cells, widths, right)
     return "\n\n".join(
-        _aligned([[row[i] for i in part] for row in cells], [widths[i] for i in part], [right[i] for i in part])
+        _fitting([[row[i] for i in part] for row in cells], [widths[i] for i in part], [right[i] for i in part])
         for part in _parts(least)
     )
 
@@ -102,9 +104,13 @@ def _parts(least: Sequence[int]) -> list[list[int]]:
     return parts
 
 
-def _aligned(cells: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool]) -> str:
+def _fitting(cells: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool]) -> str:
     while sum(widths) + 2 * (len(widths) - 1) > WIDTH and (names := _names(widths, right)):
         widths[max(names, key=lambda i: widths[i])] -= 1
+    return _aligned(cells, widths, right)
+
+
+def _aligned(cells: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> str:
     lines = [
         "  ".join(_placed(cell, w, r) for cell, w, r in zip(row, widths, right, strict=True)).rstrip() for row in cells
     ]

@@ -122,7 +122,8 @@ def first():
 '''
 
 
-def test_examples_get_what_they_print(tmp_path: Path) -> None:
+def test_examples_get_what_they_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of the same second and size it would be taken for the new
     path = tmp_path / "of_this_test.py"
     path.write_text(EXAMPLES)
     module = loaded(path)
