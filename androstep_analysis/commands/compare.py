@@ -272,7 +272,8 @@ def _gates(gated: pl.DataFrame, dims: Sequence[str]) -> str:
         ]
         for row in gated.iter_rows(named=True)
     ]
-    return f"Gate\n{terminal.table(['metric', *dims, 'first', 'second', 'first is', 'second is', 'p', 'limit'], rows)}"
+    header = ["metric", *dims, "first", "second", "first is", "second is", "p", "limit"]
+    return f"Gate\n{terminal.table(header, rows, is_whole=True)}"
 
 
 def _groups(ranked: pl.DataFrame, dims: Sequence[str], by: Sequence[str]) -> str:
@@ -288,7 +289,7 @@ def _groups(ranked: pl.DataFrame, dims: Sequence[str], by: Sequence[str]) -> str
         ]
         for row in ranked.iter_rows(named=True)
     ]
-    return terminal.table(["metric", *dims, *by, "value", "from", "to", "n", "rank"], rows)
+    return terminal.table(["metric", *dims, *by, "value", "from", "to", "n", "rank"], rows, is_whole=True)
 
 
 def _comparisons(compared: pl.DataFrame, dims: Sequence[str]) -> str:
@@ -306,4 +307,4 @@ def _comparisons(compared: pl.DataFrame, dims: Sequence[str]) -> str:
         for row in compared.iter_rows(named=True)
     ]
     header = ["metric", *dims, "first", "second", "first is", "second is", "difference", "from", "to", "ratio", "p"]
-    return terminal.table([*header, "the second is"], rows)
+    return terminal.table([*header, "the second is"], rows, is_whole=True)

@@ -26,7 +26,7 @@ def tasks(*rows):
 def owners(table, *threads):
     """(owner_pid, owner_comm, owner_package) of threads (ts_ns, tid, pid, comm), in their order."""
     want = {"ts_ns": pl.Int64, "tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}
-    rows = processes.of_threads(pl.DataFrame(threads, schema=want, orient="row"), table)
+    rows = processes.Processes(table).of_threads(pl.DataFrame(threads, schema=want, orient="row"))
     assert rows.select(list(want)).rows() == list(threads)
     return rows.select("owner_pid", "owner_comm", "owner_package").rows()
 
