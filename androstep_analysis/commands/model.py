@@ -55,4 +55,5 @@ def _table(model: pl.DataFrame) -> str:
     }
     sizes = sorted({size for _, size in times})
     rows = [[f"{size / 1024:g}", *(times.get((kind, size), "–") for kind in kinds)] for size in sizes]
-    return f"Time of one request\n{terminal.table(['KiB', *(f'{kind} ms'.replace('_', ' ') for kind in kinds)], rows)}"
+    header = ["KiB", *(f"{kind} ms".replace("_", " ") for kind in kinds)]
+    return f"Time of one request\n{terminal.table(header, rows, is_whole=True)}"

@@ -85,6 +85,10 @@ class Gap:
     by: str
     also: str = ""
 
+    def __str__(self) -> str:
+        also = f", also by {self.also}" if self.also else ""
+        return f"unknown: {self.about} ({self.why}): told by {self.by}{also}"
+
 
 @dataclass(frozen=True)
 class Headline:

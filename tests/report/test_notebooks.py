@@ -132,11 +132,11 @@ def test_another_output_is_found(tags: list[str], differing: int) -> None:
 
 # -- recordings of others ---------------------------------------------------------------------------------------------
 
-NO_FILES = "unknown: no event of a filesystem is recorded"
-NO_OWNERS = "unknown: the recording names no process"
-NO_QUEUE = "unknown: no event tells which thread queued a request"
-NO_TIMES = "unknown: no completion is recorded"
-NO_ISSUE = "unknown: no issue is recorded"
+NO_FILES = "unknown: files (no filesystem events)"
+NO_OWNERS = "unknown: who (no process)"
+NO_QUEUE = "unknown: who (no block_bio_queue)"
+NO_TIMES = "unknown: times (no completion)"
+NO_ISSUE = "unknown: times (no issue)"
 NO_REQUESTS = "No request is recorded: see the summary above."
 
 OF_OTHERS = {
