@@ -398,10 +398,12 @@ class _Contents:
         if not any(block.content):
             return None
         versions = [(self._begin(v), v) for v in self._pages.get(_digest(block.content), ())]
-        earlier = [(begin, version) for begin, version in versions if version.ts_ns <= block.ts]
-        if not earlier:
-            earlier = self._parts(block)
-        found = [(begin, version) for begin, version in earlier if version.until_ns >= block.since] or earlier
+        whole = [(begin, version) for begin, version in versions if version.ts_ns <= block.ts]
+        found = self._held(whole, block)
+        if not found:
+            # A block may begin inside a page, and hold what another page held once: SQLite's vacuum moves its pages.
+            parts = self._parts(block)
+            found = self._held(parts, block) or whole or parts
         if len({(begin, version.place.key) for begin, version in found}) > 1:
             return "content of several pages"
         if block.since < block.ts and len({version.sequence for _, version in found}) > 1:
@@ -409,6 +411,11 @@ class _Contents:
         if found and found[-1][1].place.key.ino == 0:
             return "content of a file that was gone before it was identified"
         return Origin(found[-1][1].place.key, found[-1][0], found[-1][1].sequence) if found else None
+
+    @staticmethod
+    def _held(versions: list[tuple[int, _Version]], block: Block) -> list[tuple[int, _Version]]:
+        """Those that their page still held when the block came."""
+        return [(begin, version) for begin, version in versions if version.until_ns >= block.since]
 
     def _begin(self, version: _Version) -> int:
         """The byte of the file at which its page begins."""

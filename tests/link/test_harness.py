@@ -295,6 +295,19 @@ def test_content_without_cells_is_the_page_that_had_it_before():
     assert [(row["ts"], row["lblk"], row["writer_pids"]) for row in rows] == [(200, 3, [70])]
 
 
+def test_what_a_page_held_once_may_lie_across_two_later():
+    """As where SQLite's vacuum moves its pages, which are smaller than the kernel's."""
+    payload = b"".join(bytes([number]) * 512 for number in range(1, 9))
+    first = write(5, 70, 10, 20, oplog.DATA, payload)
+    moved = write(6, 71, 110, 120, oplog.DATA, payload)._replace(offset=3 * 4096 - 2048)
+    rows = known([payload, payload], [first, moved], block_sectors=4)
+    assert [(row["ts"], row["offset_bytes"], row["writer_pids"]) for row in rows] == [
+        (100, 3 * 4096, [70]),
+        (200, 3 * 4096 - 2048, [71]),
+        (200, 3 * 4096, [71]),
+    ]
+
+
 def test_of_what_was_written_twice_alike_nobody_knows_which_a_lost_bio_brought():
     """Truly the disk got the first at 100, so that the second and the third came to it with the last."""
     same, other = bytes(range(256)) * 16, bytes(range(255, -1, -1)) * 16
