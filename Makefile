@@ -4,7 +4,6 @@
 # make probes    the programs that run on devices, into build/probes/
 # make wheels    the packages androstep and androstep-probes, into build/wheels/; no compiler is needed to install them
 # make notebook  JupyterLab on notebooks/
-# make outputs   what the notebooks show, into the notebooks themselves; needs the corpus and the probes
 # make figures   the figures of the papers, into build/figures/
 # make docs      the site, into build/site/
 # make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes two hours
@@ -24,7 +23,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 FUZZ_SECONDS := 3600
 
-.PHONY: demo check test lint pytest wheels fuzz notebook outputs figures docs truth fresh lock tables setup clean
+.PHONY: demo check test lint pytest wheels fuzz notebook figures docs truth fresh lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -60,13 +59,11 @@ fuzz: setup build/.test-programs
 notebook: setup
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
-outputs: setup
-	$(BIN)/python tools/run_notebooks.py
-
 figures: setup
 	$(BIN)/python tools/figures.py
 
-docs: setup
+docs: setup $(PROBES:%=$(PROBES_OUT)/native/%)
+	$(BIN)/python tools/run_notebooks.py
 	$(BIN)/python -m sphinx -q -W --keep-going -E -b html -c docs . build/site
 	@echo 'The site is build/site/index.html.'
 

@@ -26,7 +26,7 @@ include_patterns = [
 ]
 exclude_patterns = ["build", ".venv", ".*", "**/.ipynb_checkpoints"]
 
-# Anchors of headings as the repository's host makes them; notebooks as they are kept.
+# Anchors of headings as the repository's host makes them; notebooks as `show_notebook` finds them.
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 
@@ -57,6 +57,13 @@ def add_options(_app: Sphinx, page: str, source: list[str]) -> None:
         source[0] += commands_md.markdown()
 
 
+def show_notebook(app: Sphinx, page: str, source: list[str]) -> None:
+    """A notebook's page shows what the notebook does, where it has been run (tools/run_notebooks.py)."""
+    made = Path(app.srcdir, app.config.shown_notebooks, f"{page.removeprefix('notebooks/')}.ipynb")
+    if page.startswith("notebooks/") and made.is_file():
+        source[0] = made.read_text("utf-8")
+
+
 def link_pages(_app: Sphinx, _what: str, _name: str, _of: object, _options: object, lines: list[str]) -> None:
     """A page that a docstring names becomes a link; the definitions have one."""
     pages = re.compile(r"(`*)(?:docs/(\w+)\.md|schemas/(definitions)\.toml)\1")
@@ -73,6 +80,8 @@ def name_targets(_app: Sphinx, page: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> None:
+    app.add_config_value("shown_notebooks", "build/notebooks", "env")
     app.connect("source-read", add_options)
+    app.connect("source-read", show_notebook)
     app.connect("doctree-read", name_targets)
     app.connect("autodoc-process-docstring", link_pages)

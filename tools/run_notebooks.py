@@ -1,10 +1,9 @@
-"""Runs the notebooks and keeps them with what they show, small and the same at every run.
+"""Runs the notebooks, and writes them with what they show to build/notebooks, where the site takes them from.
 
-python tools/run_notebooks.py [NOTEBOOK ...]        default: all of notebooks/
+python tools/run_notebooks.py [-o DIRECTORY] [NOTEBOOK ...]        default: all of notebooks/
 
-Kept are pictures of 64 colours, tables and text. What is different at every run is not: counts and times of execution,
-bars of progress, object addresses. A cell tagged `of-this-run` measures this machine; its numbers differ, and nothing
-else may (tests/report/test_notebooks.py). A notebook that warns, or shows a path of this machine, is not kept.
+The notebooks themselves have no outputs. Written are pictures of 64 colours, tables and text; bars of progress and
+other widgets are left out. A notebook that warns, or shows a path of this machine, is none to be shown.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 CORPUS = Path(os.environ.get("ANDROSTEP_CORPUS", ROOT.parent / "shared" / "corpus"))
 
-OF_THIS_RUN = "of-this-run"
+SHOWN = ROOT / "build" / "notebooks"
+
 PATIENCE_S = 600
 
 Notebook = Any
@@ -37,11 +37,6 @@ Notebook = Any
 def paths() -> list[Path]:
     """Every notebook."""
     return sorted(NOTEBOOKS.glob("**/*.ipynb"))
-
-
-def needs_corpus(path: Path) -> bool:
-    """Whether a notebook shows less where the corpus is not."""
-    return path.parent.name == "figures" or "ANDROSTEP_CORPUS" in path.read_text("utf-8")
 
 
 def executed(notebook: Notebook, where: Path, **environment: str) -> Notebook:
@@ -58,8 +53,8 @@ def executed(notebook: Notebook, where: Path, **environment: str) -> Notebook:
     return notebook
 
 
-def kept(notebook: Notebook, metadata: dict[str, Any]) -> Notebook:
-    """An executed notebook as it is stored; `ValueError` where it warns or tells where it ran."""
+def shown(notebook: Notebook, metadata: dict[str, Any]) -> Notebook:
+    """An executed notebook as it is shown; `ValueError` where it warns or tells where it ran."""
     notebook.metadata = metadata
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -73,26 +68,10 @@ def kept(notebook: Notebook, metadata: dict[str, Any]) -> Notebook:
 
 
 def run(path: Path, **environment: str) -> Notebook:
-    """The notebook of this file as it is when it is run now, ready to be stored."""
+    """The notebook of this file as it is when it is run now, ready to be shown."""
     notebook = nbformat.read(path, as_version=4)
     metadata = notebook.metadata.copy()
-    return kept(executed(notebook, path.parent, **environment), metadata)
-
-
-def difference(stored: Notebook, made: Notebook) -> list[str]:
-    """The cells whose outputs are others; of one `of-this-run` only the kinds of its outputs count."""
-    found = []
-    for number, (one, other) in enumerate(zip(stored.cells, made.cells, strict=True), 1):
-        if _told(one) != _told(other):
-            found.append(f"cell {number} ({one.source.splitlines()[0]})")
-    return found
-
-
-def _told(cell: Any) -> list[Any]:
-    outputs = cell.get("outputs", [])
-    if OF_THIS_RUN not in cell.metadata.get("tags", []):
-        return list(outputs)
-    return [(output.output_type, sorted(output.get("data", {}))) for output in outputs]
+    return shown(executed(notebook, path.parent, **environment), metadata)
 
 
 def _is_passing(output: Any) -> bool:
@@ -123,21 +102,21 @@ def _small(picture: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK")
+    parser.add_argument("-o", "--output", type=Path, default=SHOWN, metavar="DIRECTORY")
+    options = parser.parse_args(arguments)
     failed = False
-    for path in parser.parse_args(arguments).notebooks or paths():
-        if needs_corpus(path) and not CORPUS.is_dir():
-            print(f"{path.name}: needs the corpus to show all it can; set ANDROSTEP_CORPUS", file=sys.stderr)
-            failed = True
-            continue
+    for path in map(Path.resolve, options.notebooks or paths()):
         with tempfile.TemporaryDirectory() as figures:
             try:
                 notebook = run(path, ANDROSTEP_FIGURES=figures)
             except Exception as error:
-                print(f"{path.name}: not kept: {error}", file=sys.stderr)
+                print(f"{path.name}: {error}", file=sys.stderr)
                 failed = True
                 continue
-        nbformat.write(notebook, path)
-        print(f"{path.name}: {path.stat().st_size:,} bytes", flush=True)
+        place = options.output / path.relative_to(NOTEBOOKS)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, place)
+        print(f"{place}: {place.stat().st_size:,} bytes", flush=True)
     return int(failed)
 
 

@@ -72,30 +72,13 @@ def test_no_path_of_one_machine() -> None:
     assert found == []
 
 
-NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
-
-NOTEBOOKS_BYTES = 6_000_000
-"""All notebooks together are no larger, with all that they show."""
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_notebook_is_kept_as_make_outputs_writes_it(path: Path) -> None:
-    """That it shows what it makes now is tested in tests/report/test_notebooks.py."""
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").rglob("*.ipynb")), ids=lambda path: path.name)
+def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+    """What they show is made for the site (tools/run_notebooks.py)."""
     notebook = json.loads(path.read_text("utf-8"))
     assert notebook["metadata"].keys() <= {"kernelspec", "language_info"}
-    assert notebook["metadata"]["language_info"] == {"name": "python"}
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert all(cell["execution_count"] is None and cell["metadata"].keys() <= {"tags"} for cell in cells)
-    outputs = [output for cell in cells for output in cell["outputs"]]
-    kinds = {kind for output in outputs for kind in output.get("data", {})}
-    assert "image/png" in kinds
-    assert kinds <= {"image/png", "text/html", "text/markdown", "text/plain"}
-    assert {output.get("name", "stdout") for output in outputs} == {"stdout"}
-    assert "Axes: " not in path.read_text("utf-8")
-
-
-def test_notebooks_are_small() -> None:
-    assert sum(path.stat().st_size for path in NOTEBOOKS) <= NOTEBOOKS_BYTES
+    assert all((cell["outputs"], cell["execution_count"], cell["metadata"]) == ([], None, {}) for cell in cells)
 
 
 # -- imports ----------------------------------------------------------------------------------------------------------
