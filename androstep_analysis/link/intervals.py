@@ -7,6 +7,7 @@ rows that cover it, so that the pieces of a query always add up to the query.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,9 @@ ALWAYS = np.iinfo(np.int64).min
 """`valid_from` of a row that has held since before the capture."""
 FOREVER = np.iinfo(np.int64).max
 """`valid_to` of a row that holds until after the capture."""
+
+PART = 1 << 18
+"""How many runs of sectors are joined at once: what a join takes of memory is of one part."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,8 @@ def stab(queries: Queries, rows: Rows) -> Pieces:
 
     Of several rows that cover a place, the one with the latest `valid_from` wins, then the last in the input.
 
-    Memory is proportional to the pieces plus the rows cut at each other's edges: rows that do not overlap are not
-    cut at all.
+    Memory is proportional to the pieces, plus the rows of a part of the space (`apart`) cut at each other's edges: rows
+    that do not overlap are not cut at all.
     """
     parts = []
     for space in np.unique(queries.space):
@@ -77,12 +81,44 @@ def stab(queries: Queries, rows: Rows) -> Pieces:
         # Of a window of a long recording most rows are of another time.
         is_met = (rows.valid_from <= times.max()) & (rows.valid_to > times.min())
         row_at = np.flatnonzero((rows.space == space) & (rows.length > 0) & is_met)
-        query, row, start, length = _stab_one_space(queries.take(query_at), rows.take(row_at))
-        parts.append((query_at[query], np.where(row >= 0, np.append(row_at, -1)[row], -1), start, length))
+        for some_queries, some_rows in _met(queries, rows, query_at, row_at):
+            query, row, start, length = _coalesced(*_stab_one_space(queries.take(some_queries), rows.take(some_rows)))
+            parts.append((some_queries[query], np.where(row >= 0, np.append(some_rows, -1)[row], -1), start, length))
     if not parts:
         none = np.empty(0, np.int64)
         return Pieces(none, none, none, none)
-    return _coalesce(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    if len(parts) == 1:
+        return Pieces(*parts[0])
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return Pieces(*(column[order] for column in columns))
+
+
+def apart(start: Int64s, end: Int64s, most: int) -> list[Int64s]:
+    """The positions of the runs ``[start, end)``, in parts of which no run overlaps one of another part.
+
+    A part has the positions in ascending order. It has at most twice `most` of them where the runs allow that: runs
+    that overlap, or overlap what they overlap, stay together.
+    """
+    order = np.argsort(start, kind="stable")
+    reach = np.maximum.accumulate(end[order])
+    gaps = np.flatnonzero(start[order][1:] >= reach[:-1]) + 1
+    wanted = np.searchsorted(gaps, np.arange(most, start.size, most))
+    cuts = np.unique(gaps[wanted[wanted < gaps.size]])
+    return [np.sort(part) for part in np.split(order, cuts)]
+
+
+def _met(queries: Queries, rows: Rows, query_at: Int64s, row_at: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
+    """Queries and the rows that they can meet, of those at these positions, part by part of their space."""
+    if query_at.size + row_at.size <= PART:
+        yield query_at, row_at
+        return
+    start = np.concatenate([queries.start[query_at], rows.start[row_at]])
+    length = np.concatenate([queries.length[query_at], rows.length[row_at]])
+    for part in apart(start, start + length, PART):
+        nr_queries = int(np.searchsorted(part, query_at.size))
+        if nr_queries:
+            yield query_at[part[:nr_queries]], row_at[part[nr_queries:] - query_at.size]
 
 
 def _stab_one_space(queries: Queries, rows: Rows) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -138,13 +174,11 @@ def _expand(first: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
     return owner, np.arange(owner.size) - before[owner] + first[owner]
 
 
-def _coalesce(query: Int64s, row: Int64s, start: Int64s, length: Int64s) -> Pieces:
-    """Sort by query and start, and join neighbours that the same row (or no row) covers."""
-    order = np.lexsort((start, query))
-    query, row, start, length = query[order], row[order], start[order], length[order]
+def _coalesced(query: Int64s, row: Int64s, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Pieces in order of query and start, those joined that are neighbours and that the same row (or no row) covers."""
     begins = np.ones(query.size, np.bool_)
     begins[1:] = (query[1:] != query[:-1]) | (row[1:] != row[:-1])
     heads = np.flatnonzero(begins)
     if not heads.size:
-        return Pieces(query, row, start, length)
-    return Pieces(query[heads], row[heads], start[heads], np.add.reduceat(length, heads))
+        return query, row, start, length
+    return query[heads], row[heads], start[heads], np.add.reduceat(length, heads)

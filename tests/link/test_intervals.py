@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
+import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from androstep_analysis import schema
 from androstep_analysis.link import intervals
+from androstep_analysis.link.extents import timeline
 
 numbers = st.integers(0, 12)
 query = st.tuples(st.integers(0, 1), numbers, st.integers(1, 8), numbers)
@@ -25,11 +30,13 @@ def oracle(queries, rows, sector_query, sector):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(query, max_size=6), st.lists(row, max_size=10))
-def test_every_sector_gets_the_row_that_brute_force_finds(queries, rows):
+@given(st.lists(query, max_size=6), st.lists(row, max_size=10), st.sampled_from([1, 3, intervals.PART]))
+def test_every_sector_gets_the_row_that_brute_force_finds(queries, rows, part):
     columns = [np.array(c, np.int64) for c in zip(*queries, strict=True)] or [np.empty(0, np.int64)] * 4
     row_columns = [np.array(c, np.int64) for c in zip(*rows, strict=True)] or [np.empty(0, np.int64)] * 5
-    pieces = intervals.stab(intervals.Queries(*columns), intervals.Rows(*row_columns))
+    with mock.patch.object(intervals, "PART", part):
+        pieces = intervals.stab(intervals.Queries(*columns), intervals.Rows(*row_columns))
+    assert list(zip(pieces.query, pieces.start, strict=True)) == sorted(zip(pieces.query, pieces.start, strict=True))
     got = {
         (int(q), sector): int(r)
         for q, r, start, length in zip(pieces.query, pieces.row, pieces.start, pieces.length, strict=True)
@@ -51,3 +58,33 @@ def test_neighbouring_pieces_of_one_row_are_joined():
     pieces = intervals.stab(intervals.Queries(ones[:1], ones[:1] * 0, ones[:1] * 20, ones[:1] * 5), rows)
     assert pieces.start.tolist() == [0]
     assert pieces.length.tolist() == [20]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6)), max_size=30), st.integers(1, 5))
+def test_parts_hold_every_run_once_and_share_no_sector(runs, most):
+    start = np.array([first for first, _ in runs], np.int64)
+    end = start + np.array([length for _, length in runs], np.int64)
+    parts = intervals.apart(start, end, most)
+    assert sorted(position for part in parts for position in part) == list(range(len(runs)))
+    assert all(list(part) == sorted(part) for part in parts)
+    sectors = [{sector for at in part for sector in range(start[at], end[at])} for part in parts]
+    assert sum(map(len, sectors)) == len(set().union(*sectors))
+    if all(length <= 1 for _, length in runs) and len(set(runs)) == len(runs):
+        assert max(map(len, parts)) <= 2 * most
+
+
+statement = st.tuples(st.integers(0, 12), st.integers(1, 8), st.integers(1, 2), st.none() | st.integers(0, 15))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(statement, max_size=12))
+def test_statements_succeed_each_other_alike_in_parts_and_as_a_whole(statements):
+    rows = [
+        {"dev": 1, "sector": sector, "nr_sectors": length, "ino": ino, "valid_from_ns": time, "valid_to_ns": until}
+        | {"file_offset_bytes": 0}
+        for time, (sector, length, ino, until) in enumerate(statements)
+    ]
+    extents = pl.DataFrame(rows, schema=schema.table("extents").polars)
+    whole = timeline.succeeding(extents)
+    with mock.patch.object(intervals, "PART", 1):
+        assert timeline.succeeding(extents).equals(whole)

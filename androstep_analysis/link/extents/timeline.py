@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import units
-from androstep_analysis.link.intervals import ALWAYS, FOREVER
+from androstep_analysis.link import intervals
+from androstep_analysis.link.intervals import ALWAYS, FOREVER, Int64s
 
 _IDENTITY = ("source", "block_type", "subtype", "ino", "incarnation", "generation", "start_of_file")
 
@@ -18,13 +19,23 @@ def succeeding(extents: pl.DataFrame) -> pl.DataFrame:
     the later statement. A row ends where it says so or where another row states something else of the same place,
     whichever is first. What a row only repeats of the one before is part of that one.
     """
-    parts = [_one_device(rows) for _, rows in extents.group_by("dev", maintain_order=True)]
+    parts = [
+        _of_place(rows[at])
+        for _, rows in extents.group_by("dev", maintain_order=True)
+        for at in intervals.apart(*_places(rows), intervals.PART)
+    ]
     return pl.concat([extents.clear(), *parts]).sort("dev", "sector", "valid_from_ns", maintain_order=True)
 
 
-def _one_device(extents: pl.DataFrame) -> pl.DataFrame:
+def _places(extents: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    """First sector of each, and the first behind it."""
     start = extents["sector"].to_numpy()
-    end = start + extents["nr_sectors"].to_numpy()
+    return start, start + extents["nr_sectors"].to_numpy()
+
+
+def _of_place(extents: pl.DataFrame) -> pl.DataFrame:
+    """`succeeding` of one device."""
+    start, end = _places(extents)
     valid_from = extents["valid_from_ns"].fill_null(int(ALWAYS)).to_numpy()
     valid_to = extents["valid_to_ns"].fill_null(int(FOREVER)).to_numpy()
     start_of_file = pl.col("sector") * units.SECTOR_BYTES - pl.col("file_offset_bytes")
