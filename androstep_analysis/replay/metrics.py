@@ -74,7 +74,7 @@ def metrics(tables: Mapping[str, pl.DataFrame], program: Program | None = None) 
     >>> tables = replay.read("datasets/replay/ext4_disk/replay-0.rec.xz").tables
     >>> table = replay.metrics(tables).filter(pl.col("metric").is_in(["io_time", "bytes_written"]), call="write")
     >>> table.select("metric", "value", "unit", "n").rows()
-    [('io_time', 124405953.0, 'ns', 56), ('bytes_written', 20680.0, 'B', 56)]
+    [('io_time', 1100849.0, 'ns', 56), ('bytes_written', 20680.0, 'B', 56)]
     """
     runs, ops = tables["replay_runs"], _operations(tables)
     kinds = _kinds(ops)
@@ -125,7 +125,7 @@ def lateness_distribution(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     >>> tables = replay.read("datasets/replay/ext4_disk/replay-0.rec.xz").tables
     >>> table = replay.lateness_distribution(tables)
     >>> round(table.filter(pl.col("lateness_ns") <= 10**6, part="lateness_own")["value"].max(), 2)
-    0.92
+    1.0
     """
     due = _operations(tables).filter(pl.col("due_ns").is_not_null())
     parts = _parts()
@@ -369,7 +369,7 @@ def timeline(tables: Mapping[str, pl.DataFrame], program: Program) -> pl.DataFra
     >>> program = replay.clean(recording.syscalls, recording.tables["tasks"]).program
     >>> tables = replay.read("datasets/replay/ext4_disk/replay-0.rec.xz").tables
     >>> replay.timeline(tables, program).filter(operation=0).select("source", "call", "start_ns", "end_ns").rows()
-    [('recorded', 'mkdir', 57111000, 106852000), ('replayed', 'mkdir', 57149961, 57223130)]
+    [('recorded', 'mkdir', 57111000, 106852000), ('replayed', 'mkdir', 57181732, 57304514)]
     """
     if tables["replay_runs"].height != 1:
         raise ValueError(f"these are {tables['replay_runs'].height} replays: keep one run_id")

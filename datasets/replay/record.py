@@ -47,8 +47,9 @@ PLACES = {
 }
 """Where the program is replayed: on a loop device over the disk, or on a disk of a guest."""
 
-FSYNC = f"file --rw randwrite --size 8m --number_ios 256 --mode fsync --repeats {REPEATS} -q"
-"""What iobench is asked for: the paper's random writes with fsync, on a file of 8 MiB."""
+FSYNC = f"file --rw randwrite --size 4m --number_ios 160 --mode fsync --repeats {REPEATS} -q"
+"""What iobench is asked for: the paper's random writes with fsync. NILFS frees nothing meanwhile, so that all
+repetitions have to fit on the guest's disk."""
 
 READ_BACK = ("app.strace.xz", "recording.tar.xz")
 

@@ -40,7 +40,7 @@ assert unnamed.height == 0, unnamed
 assert 0 < gone.collect()["bytes"].sum() < written["data"]
 """,
     "02_bench": """
-assert runs.group_by("place").len()["len"].to_list() == [90] * len(PLACES)  # 2 tests, 9 modes, 5 repetitions
+assert runs.group_by("place").len()["len"].to_list() == [162] * len(PLACES)  # 2 tests, 9 modes, 9 repetitions
 
 median = {
     (row["place"], row["sync_mode"]): row["value"]
@@ -63,7 +63,7 @@ assert measured.filter(metric="divergences")["value"].sum() == 0
 assert summary.filter(metric="divergences")["value"].sum() == 0
 """,
     "04_compare": """
-assert of_fsync["n"].to_list() == [5, 5, 5]
+assert of_fsync["n"].to_list() == [9, 9, 9]
 assert set(alone["verdict"]) > {"lower"}
 assert times.height == 5 and times["repeats"].unique().to_list() == ["captures"]
 """,
