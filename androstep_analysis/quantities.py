@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def in_unit(value: float, unit: str) -> str:
-    """A value of a measure with its unit: ``B``, ``ns``, ``1`` (a ratio), ``1/s``, ``B/s``; any other is a count."""
+def in_unit(value: float | None, unit: str) -> str:
+    """A value of a measure with its unit: ``B``, ``ns``, ``s``, ``1`` (a ratio), ``1/s``, ``B/s``; else a number."""
+    if value is None:
+        return "–"
+    sign, value = "-" if value < 0 else "", abs(value)
     if unit == "1/s":
-        return f"{value:,.0f}/s" if value >= 100 else f"{value:,.3g}/s"
+        return f"{sign}{value:,.0f}/s" if value >= 100 else f"{sign}{value:,.3g}/s"
     if unit == "B/s":
-        return f"{size(value)}/s"
-    return {"B": size, "ns": duration, "1": per_cent}.get(unit, count)(value)
+        return f"{sign}{size(value)}/s"
+    if unit == "s":
+        return f"{sign}{duration(value * 1e9)}"
+    return sign + {"B": size, "ns": duration, "1": per_cent}.get(unit, _number)(value)
+
+
+def _number(value: float) -> str:
+    return count(value) if float(value).is_integer() or value >= 10_000 else f"{value:,.4g}"
 
 
 def count(value: float) -> str:

@@ -189,10 +189,10 @@ def _measured(row: dict[str, Any]) -> str:
     """The value of a row with its unit, and with its interval where it has one."""
     if row["value"] is None:
         return "–"
-    value = _in_unit(row["value"], row["unit"])
+    value = quantities.in_unit(row["value"], row["unit"])
     if row.get("lo") is None or row.get("hi") is None or row["lo"] == row["hi"]:
         return value
-    return f"{value} ({_in_unit(row['lo'], row['unit'])} to {_in_unit(row['hi'], row['unit'])})"
+    return f"{value} ({quantities.in_unit(row['lo'], row['unit'])} to {quantities.in_unit(row['hi'], row['unit'])})"
 
 
 def _beside(rows: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
@@ -213,7 +213,9 @@ def _plain(rows: pl.DataFrame) -> tuple[tuple[str, ...], tuple[tuple[str, ...], 
     names = [name for name in _with_values(rows) if not (name == "unit" and numbers)]
     texts = (
         tuple(
-            _in_unit(row[name], row["unit"]) if name in numbers and row[name] is not None else _text(name, row[name])
+            quantities.in_unit(row[name], row["unit"])
+            if name in numbers and row[name] is not None
+            else _text(name, row[name])
             for name in names
         )
         for row in rows.iter_rows(named=True)
@@ -226,14 +228,6 @@ def _with_values(rows: pl.DataFrame) -> list[str]:
     return [column.name for column in rows if column.null_count() < rows.height]
 
 
-def _in_unit(value: float, unit: str) -> str:
-    if unit == "s":
-        value, unit = value * 1e9, "ns"
-    sign = "-" if value < 0 else ""
-    whole = unit in ("B", "ns", "1", "1/s", "B/s") or float(value).is_integer()
-    return f"{sign}{quantities.in_unit(abs(value), unit)}" if whole else f"{value:,.4g}"
-
-
 def _text(name: str, value: object) -> str:
     """A value of a column that is of no metric."""
     if value is None:
@@ -241,7 +235,7 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and _unit(name) is None and name not in _columns():
         return f"{value:,}"
     if isinstance(value, float):
-        return cell(name, None, value) if _unit(name) is None else _in_unit(value, _unit(name) or "")
+        return cell(name, None, value) if _unit(name) is None else quantities.in_unit(value, _unit(name) or "")
     return cell(name, _unit(name), value)
 
 

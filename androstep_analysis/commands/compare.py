@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import compare, terminal
+from androstep_analysis import compare, quantities, terminal
 from androstep_analysis.collections import collection
 from androstep_analysis.commands.command import complete, duration, positive
 from androstep_analysis.compare import words
@@ -266,7 +266,7 @@ def _gates(gated: pl.DataFrame, dims: Sequence[str]) -> str:
             *words.key(row, dims),
             row["group_first"],
             row["group_second"],
-            *(words.in_unit(row[side], row["unit"]) for side in ("first", "second")),
+            *(quantities.in_unit(row[side], row["unit"]) for side in ("first", "second")),
             "–" if row["p_gate"] is None else f"{row['p_gate']:.2g}",
             row["gate"],
         ]
@@ -281,9 +281,9 @@ def _groups(ranked: pl.DataFrame, dims: Sequence[str], by: Sequence[str]) -> str
         [
             *words.key(row, dims),
             *(row[name] for name in by),
-            words.in_unit(row["value"], row["unit"]),
-            words.in_unit(row["lo"], row["unit"]),
-            words.in_unit(row["hi"], row["unit"]),
+            quantities.in_unit(row["value"], row["unit"]),
+            quantities.in_unit(row["lo"], row["unit"]),
+            quantities.in_unit(row["hi"], row["unit"]),
             f"{row['n']:,}",
             words.rank(row),
         ]
@@ -298,8 +298,8 @@ def _comparisons(compared: pl.DataFrame, dims: Sequence[str]) -> str:
             *words.key(row, dims),
             row["group_first"],
             row["group_second"],
-            *(words.in_unit(row[side], row["unit"]) for side in ("first", "second", "difference")),
-            *(words.in_unit(row[side], row["unit"]) for side in ("difference_lo", "difference_hi")),
+            *(quantities.in_unit(row[side], row["unit"]) for side in ("first", "second", "difference")),
+            *(quantities.in_unit(row[side], row["unit"]) for side in ("difference_lo", "difference_hi")),
             "–" if row["ratio"] is None else f"{row['ratio']:.3g}",
             "–" if row["p_adjusted"] is None else f"{row['p_adjusted']:.2g}",
             words.verdict(row),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from androstep_analysis import quantities
 from androstep_analysis.compare.comparison import TESTS
 from androstep_analysis.markup import visible
 
@@ -50,7 +51,7 @@ def _sentence(row: dict[str, Any], dims: Sequence[str]) -> str:
     of = " ".join(part for part in key(row, dims)[1:] if part != "–")
     what = ", ".join(part for part in (METRICS.get(row["metric"], row["metric"].replace("_", " ")), of) if part)
     first, second = (visible(row[f"group_{side}"]) for side in ("first", "second"))
-    values = f"{first} {in_unit(row['first'], unit)}, {second} {in_unit(row['second'], unit)}"
+    values = f"{first} {quantities.in_unit(row['first'], unit)}, {second} {quantities.in_unit(row['second'], unit)}"
     if unit == "1":
         points = 100 if row["verdict"] == "higher" else -100
         lo, hi = sorted(points * row[name] for name in ("difference_lo", "difference_hi"))
@@ -58,7 +59,7 @@ def _sentence(row: dict[str, Any], dims: Sequence[str]) -> str:
     elif row["ratio"] is not None and row["ratio_lo"] is not None:
         apart = f"{row['ratio']:.3g} times as much [{row['ratio_lo']:.3g} to {row['ratio_hi']:.3g}]"
     else:
-        apart = f"{in_unit(abs(row['difference']), unit)} {row['verdict']}"
+        apart = f"{quantities.in_unit(abs(row['difference']), unit)} {row['verdict']}"
     return f"{what}: {values}: {apart}"
 
 
@@ -87,17 +88,6 @@ def assumptions(compared: pl.DataFrame) -> list[str]:
 def key(row: dict[str, Any], dims: Sequence[str]) -> list[str]:
     """What a row is of: its metric and its value of each dimension."""
     return [row["metric"], *("–" if row[name] is None else str(row[name]) for name in dims)]
-
-
-def in_unit(value: float | None, unit: str) -> str:
-    """A value in a unit that reads well."""
-    if value is None:
-        return "–"
-    if unit == "1":
-        return f"{value:.1%}"
-    scale, name = {"ns": (1e6, " ms"), "B": (1e6, " MB"), "B/s": (1e6, " MB/s")}.get(unit, (1.0, ""))
-    in_scale = value / scale
-    return f"{in_scale:,.0f}{name}" if abs(in_scale) >= 10_000 else f"{in_scale:,.4g}{name}"
 
 
 def rank(row: dict[str, Any]) -> str:

@@ -153,11 +153,11 @@ def _outcome(
     invalid = metrics["invalid_runs"]
     return [
         _configuration(dict(zip(dims, key, strict=True))),
-        *(_in_unit(rate.get(name), "1/s") for name in ("value", "lo", "hi")),
-        _in_unit(metrics.get("bandwidth", {}).get("value"), "B/s"),
-        _in_unit(metrics.get("latency_p99", {}).get("value"), "ns"),
-        *(_in_unit(beside.get(name), "1") for name in ("cpu_active_ns", "cpu_iowait_ns")),
-        _in_unit(beside.get("switches"), ""),
+        *(quantities.in_unit(rate.get(name), "1/s") for name in ("value", "lo", "hi")),
+        quantities.in_unit(metrics.get("bandwidth", {}).get("value"), "B/s"),
+        quantities.in_unit(metrics.get("latency_p99", {}).get("value"), "ns"),
+        *(quantities.in_unit(beside.get(name), "1") for name in ("cpu_active_ns", "cpu_iowait_ns")),
+        quantities.in_unit(beside.get("switches"), ""),
         f"{invalid['value']:.0f} of {invalid['n']}",
     ]
 
@@ -167,10 +167,6 @@ def _configuration(row: Mapping[str, Any]) -> str:
     apart = {name: value for name, value in row.items() if name not in ("metric", "test") and value is not None}
     test = TITLES.get(row["test"]) or plot.paper.words(str(row["test"]))
     return ", ".join([test, *(headline.dimension(name, value) for name, value in apart.items())])
-
-
-def _in_unit(value: float | None, unit: str) -> str:
-    return "–" if value is None else quantities.in_unit(value, unit)
 
 
 # -- several ----------------------------------------------------------------------------------------------------------
@@ -226,7 +222,11 @@ def ranking(result: Compared, own: Sequence[str]) -> Element:
         title, count = _configuration(key), rows.height
         drawn = plot.compare_ranking(rows, metric=key["metric"], group=["capture"])
         places = [
-            el("p", el("b", f"{row['capture']}: {words.rank(row)}"), f" of {count}, {_in_unit(row['value'], '1/s')}")
+            el(
+                "p",
+                el("b", f"{row['capture']}: {words.rank(row)}"),
+                f" of {count}, {quantities.in_unit(row['value'], '1/s')}",
+            )
             for row in rows.filter(pl.col("capture").is_in(own)).iter_rows(named=True)
         ]
         cards.append(_card(title, section.figure_of(drawn, f"{title}: ranks and rates with 95 % intervals"), *places))
@@ -235,7 +235,7 @@ def ranking(result: Compared, own: Sequence[str]) -> Element:
             _configuration({name: row[name] for name in result.dims}),
             row["capture"],
             words.rank(row),
-            *(_in_unit(row[name], "1/s") for name in ("value", "lo", "hi")),
+            *(quantities.in_unit(row[name], "1/s") for name in ("value", "lo", "hi")),
             f"{row['n']}",
         ]
         for row in result.ranked.iter_rows(named=True)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis import bench, plot
+from androstep_analysis import bench, plot, quantities
 from androstep_analysis.bench.measures import dimensions, telling
-from androstep_analysis.compare import words
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import cells, overview, section
 from androstep_analysis.report.cells import Column
@@ -76,7 +75,7 @@ def first(context: Context) -> list[Element]:
         if of_metric.height and metric != "bandwidth":
             for row, rank in ((of_metric.row(-1, named=True), "most"), (of_metric.row(0, named=True), "least")):
                 where = ", ".join(str(row[name]) for name in told if row[name] is not None)
-                tiles.append(overview.tile(f"{title}, {rank}", words.in_unit(row["value"], row["unit"]), where))
+                tiles.append(overview.tile(f"{title}, {rank}", quantities.in_unit(row["value"], row["unit"]), where))
     return [overview.tiles(*tiles)]
 
 

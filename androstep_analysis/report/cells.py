@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from androstep_analysis import quantities, units
-from androstep_analysis.compare import words
 from androstep_analysis.markup import Element, el, island
 
 TOP: Final = 10
@@ -74,7 +73,7 @@ def unless_empty(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) 
 def in_unit(rows: pl.DataFrame, numbers: Sequence[str]) -> pl.DataFrame:
     """The rows with these numbers in the unit of each row (column unit), as text in columns said_NAME."""
     texts = {
-        f"said_{name}": [words.in_unit(value, unit) for value, unit in rows.select(name, "unit").iter_rows()]
+        f"said_{name}": [quantities.in_unit(value, unit) for value, unit in rows.select(name, "unit").iter_rows()]
         for name in numbers
     }
     return rows.with_columns(pl.Series(name, column, pl.String) for name, column in texts.items())

@@ -198,7 +198,7 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
             [
                 headline.configuration(row, told),
                 *(_number(rate.get(name), 1, 0) for name in ("value", "lo", "hi")),
-                *(_in_unit(found.get((name, *key), {}).get("value"), name) for name in _SHOWN),
+                *(quantities.in_unit(found.get((name, *key), {}).get("value"), UNITS[name]) for name in _SHOWN),
                 f"{row['n'] - row['value']:,.0f}",
                 f"{row['value']:,.0f}",
             ]
@@ -388,7 +388,7 @@ def _compared(metric: str, result: pl.DataFrame, told: Mapping[str, list[str]], 
     rows = [
         [
             headline.configuration(row, told),
-            *(_in_unit(row[side], metric) for side in ("first", "second")),
+            *(quantities.in_unit(row[side], UNITS[metric]) for side in ("first", "second")),
             *(_number(row[bound], 1, 2) for bound in ("value", "lo", "hi")),
             *([] if is_alike else [f"{row['n_first']}, {row['n_second']}"]),
             _VERDICTS.get(row["verdict"], row["verdict"]),
@@ -402,10 +402,6 @@ def _compared(metric: str, result: pl.DataFrame, told: Mapping[str, list[str]], 
 
 _VERDICTS = {"no difference shown": "–", "too few repetitions": "too few"}
 """Short words for frequent verdicts."""
-
-
-def _in_unit(value: float | None, metric: str) -> str:
-    return "–" if value is None else quantities.in_unit(value, UNITS[metric])
 
 
 def _number(value: float | None, scale: float, digits: int) -> str:

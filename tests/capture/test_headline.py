@@ -382,6 +382,9 @@ def test_a_line_is_broken_between_words_and_a_long_word_is_shortened() -> None:
         (12.345, "1/s", "12.3/s"),
         (123_456, "1/s", "123,456/s"),
         (1 << 20, "B/s", "1 MiB/s"),
+        (-2_000_000, "ns", "-2 ms"),
+        (0.25, "s", "250 ms"),
+        (2.345, "depth", "2.345"),
     ],
 )
 def test_numbers_stand_in_units_that_suit_them(value: float, unit: str, text: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from support import made
 from support.pages import HOSTILE, Page
 
-from androstep_analysis import cli, compare, markup
+from androstep_analysis import cli, compare, markup, quantities
 from androstep_analysis.compare import words
 from androstep_analysis.compare.result import Result
 from androstep_analysis.report import comparison
@@ -62,12 +62,12 @@ def test_every_row_of_the_tables_is_on_the_page(tmp_path: Path) -> None:
     for row in one.compared.iter_rows(named=True):
         key = (*words.key(row, one.dims), row["group_first"], row["group_second"], words.verdict(row))
         assert page.row(*key)[:3] == [
-            words.in_unit(row[name], row["unit"]) for name in ("first", "second", "difference")
+            quantities.in_unit(row[name], row["unit"]) for name in ("first", "second", "difference")
         ]
     for row in one.gated.iter_rows(named=True):
         assert page.row(*words.key(row, one.dims), row["group_first"], row["group_second"], row["gate"])
     for row in one.ranked.iter_rows(named=True):
-        cells = page.row(*words.key(row, one.dims), row["workload"], words.in_unit(row["value"], row["unit"]))
+        cells = page.row(*words.key(row, one.dims), row["workload"], quantities.in_unit(row["value"], row["unit"]))
         assert cells[-1] == words.rank(row)
     sentences = words.sentences(one.compared, one.dims)
     assert sentences and set(sentences) <= set(page.text)
