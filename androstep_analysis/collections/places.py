@@ -140,8 +140,12 @@ def _recordings(directory: Path) -> Iterator[Path]:
 # -- elsewhere --------------------------------------------------------------------------------------------------------
 
 
-def _remote(pattern: str) -> Iterator[Place]:
-    filesystem, top = _filesystem(pattern)
+def _remote(pattern: str) -> list[Place]:
+    with _reached(pattern) as (filesystem, top):
+        return [*_found(filesystem, top)]
+
+
+def _found(filesystem: Any, top: str) -> Iterator[Place]:
     top = top.rstrip("/")
     manifests = {*filesystem.glob(f"{top}/{manifest.FILE_NAME}"), *filesystem.glob(f"{top}/**/{manifest.FILE_NAME}")}
     for path in sorted(manifests):
@@ -161,28 +165,31 @@ def _remote(pattern: str) -> Iterator[Place]:
 @contextlib.contextmanager
 def _copied(place: Place) -> Iterator[Path]:
     """A copy of the capture, or of its files of a released dataset; gone at the end."""
-    filesystem, source = _filesystem(place.address)
     with scratch.directory("collection") as directory:
-        copy = directory / Path(source).name
-        if place.part is None:
-            filesystem.get(source, str(copy), recursive=True)
-        else:
-            for path in filesystem.glob(f"{source}/tables/*/{place.part}"):
-                target = copy / Path(path).relative_to(source)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with filesystem.open(path, "rb") as stored, target.open("wb") as kept:
-                    shutil.copyfileobj(stored, kept)
+        with _reached(place.address) as (filesystem, source):
+            copy = directory / Path(source).name
+            if place.part is None:
+                filesystem.get(source, str(copy), recursive=True)
+            else:
+                for path in filesystem.glob(f"{source}/tables/*/{place.part}"):
+                    target = copy / Path(path).relative_to(source)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with filesystem.open(path, "rb") as stored, target.open("wb") as kept:
+                        shutil.copyfileobj(stored, kept)
         yield copy
 
 
-def _filesystem(address: str) -> tuple[Any, str]:
-    """The filesystem of an address and the path in it. Raises `InputError` where it cannot be reached."""
+@contextlib.contextmanager
+def _reached(address: str) -> Iterator[tuple[Any, str]]:
+    """The filesystem of an address and the path in it. Raises `InputError` for whatever fails while it is asked."""
     try:
         import fsspec
     except ImportError:
         raise InputError(f"{address}: an address takes fsspec; install androstep[cluster]") from None
     try:
         filesystem, path = fsspec.core.url_to_fs(address)
-    except (ImportError, ValueError, OSError) as error:
-        raise InputError(f"{address}: cannot be reached ({error})") from None
-    return filesystem, str(path)
+        yield filesystem, str(path)
+    except InputError:
+        raise
+    except Exception as error:  # each filesystem raises what its own library does
+        raise InputError(f"{address}: cannot be reached ({str(error) or type(error).__name__})") from None

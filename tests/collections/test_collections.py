@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import random
 import shutil
 import signal
 from collections.abc import Iterator
@@ -15,35 +14,18 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from support.blktrace_files import WRITE, Q, Record, action
+from support.collected import ROWS, captures_of_apps, trace
 
 import androstep_analysis as androstep
 from androstep_analysis import cli, compare, datasets, measures
 from androstep_analysis.collections import Collection
 from androstep_analysis.compare.measures import Tables
 
-ROWS = 40
-
-
-def trace(path: Path, seed: int) -> Path:
-    """A CSV of a phone with some requests, each at its own time."""
-    draw = random.Random(seed)
-    rows = "".join(
-        f"app-1,8388608,{draw.choice('RW')},{8 * draw.randrange(99)},8,{at + draw.random():.3f}\n" for at in range(ROWS)
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("process,device,rw_flag,sector,size,timestamp\n" + rows)
-    return path
-
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten captures of two apps, in directories of their own."""
-    top = tmp_path_factory.mktemp("captures")
-    for seed in range(10):
-        app = ("mail", "game")[seed % 2]
-        source = trace(top.parent / "traces" / f"{seed}.csv", seed)
-        androstep.create([source], top / app / str(seed), androstep.Description(facts={"workload": app}))
-    return top
+    return captures_of_apps(tmp_path_factory.mktemp("captures"), 10)
 
 
 @pytest.fixture(scope="module")
