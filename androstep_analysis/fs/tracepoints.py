@@ -70,8 +70,6 @@ COMMITS = ("jbd2_start_commit", "jbd2_end_commit")
 
 OF_NUMBERS = ("event", "dev", "ino", "nlink", "error")
 """What events tell of which file bears a number."""
-_OF_LIVES = ("ts_ns", *OF_NUMBERS, "incarnation", "parent", "mode", "fs_type")
-"""What events tell of the lives of inodes, beside whether they have a name."""
 _OF_EXTENTS = (
     *("ts_ns", "event", "dev", "ino", "tid", "incarnation", "file_block", "block", "nr_blocks", "old_block", "status"),
     "error",
@@ -287,31 +285,37 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
     (deletion, or the next allocation where the trace has no deletion), block_type and subtype (as in table extents;
     `unknown` where no event says whether the inode is a file or a directory).
     """
-    event = pl.col("event")
+    event, ts_ns = pl.col("event"), pl.col("ts_ns")
     typed = with_kinds(fs_events, fs_types or {}).filter(pl.col("dev").is_not_null())
-    events = typed.select(*_OF_LIVES, has_name=pl.col("name").is_not_null()).collect()
-    as_pages = event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & pages_are_files())
-    table = (
-        events.with_columns(as_pages=as_pages)
-        .filter(pl.col("ino").is_not_null())
-        .group_by(_KEY)
-        .agg(
-            created_ns=pl.col("ts_ns").filter(births()).first(),
-            deleted_ns=pl.col("ts_ns").filter(_deletions()).first(),
-            gone_ns=pl.col("ts_ns").filter(_deletions()).last(),
-            mode=pl.col("mode").drop_nulls().last(),
-            has_pages=pl.col("as_pages").any(),
-            is_opened=(pl.col("has_name") | event.is_in([*DIRECT, *STORES])).any(),
-            fs_type=pl.col("fs_type").first(),
-        )
+    is_named = pl.col("name").is_not_null() | event.is_in([*DIRECT, *STORES])
+    told = typed.filter(pl.col("ino").is_not_null()).select(
+        "ts_ns",
+        *(*_KEY, "mode", "fs_type"),
+        created_ns=pl.when(births()).then(ts_ns),
+        deleted_ns=pl.when(_deletions()).then(ts_ns),
+        gone_ns=pl.when(_deletions()).then(ts_ns),
+        has_pages=event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & pages_are_files()),
+        is_opened=is_named,
     )
-    table = table.join(_parents(events, table.sort(_KEY)), on=_KEY, how="left").sort(_KEY)
+    table = _joined(pl.concat(_joined(events) for events in batches(told, _BATCH))).sort(_KEY)
+    table = table.join(_parents(typed, table), on=_KEY, how="left", maintain_order="left")
     return table.with_columns(
         *_kind(), end_ns=pl.min_horizontal("deleted_ns", pl.col("created_ns").shift(-1).over("dev", "ino"))
     ).select(*_KEY, "created_ns", "deleted_ns", "end_ns", "block_type", "subtype")
 
 
-def _parents(events: pl.DataFrame, incarnations: pl.DataFrame) -> pl.DataFrame:
+def _joined(told: pl.DataFrame) -> pl.DataFrame:
+    """What is told of each life in several rows, in order of time, in one."""
+    first, last = (pl.col("created_ns", "deleted_ns"), pl.col("gone_ns", "mode"))
+    return told.group_by(_KEY).agg(
+        first.drop_nulls().first(),
+        last.drop_nulls().last(),
+        pl.col("fs_type").first(),
+        pl.col("has_pages", "is_opened").any(),
+    )
+
+
+def _parents(fs_events: pl.LazyFrame, incarnations: pl.DataFrame) -> pl.DataFrame:
     """The inodes in which others were created or unlinked: dev, ino, incarnation at that time, is_parent.
 
     `incarnations` are in order. One begins with its birth, or where births are not recorded with the end of the
@@ -319,13 +323,15 @@ def _parents(events: pl.DataFrame, incarnations: pl.DataFrame) -> pl.DataFrame:
     """
     before_ns = pl.col("gone_ns").shift(1).over("dev", "ino")
     begins_ns = pl.when(pl.col("incarnation") > 0).then(pl.coalesce("created_ns", before_ns)).otherwise(0)
-    begun = incarnations.with_columns(begins_ns=begins_ns).drop_nulls("begins_ns").sort("begins_ns")
-    named = events.select("ts_ns", "dev", ino="parent").drop_nulls("ino")
-    at = named.join_asof(
-        begun, left_on="ts_ns", right_on="begins_ns", by=["dev", "ino"], check_sortedness=False
-    ).drop_nulls("incarnation")
-    alive = at.filter(pl.col("ts_ns") <= pl.col("deleted_ns").fill_null(pl.col("ts_ns")))
-    return alive.select(_KEY).unique().with_columns(is_parent=pl.lit(True))
+    begun = incarnations.select(*_KEY, "deleted_ns", begins_ns=begins_ns).drop_nulls("begins_ns").sort("begins_ns")
+    parts = []
+    for named in batches(fs_events.select("ts_ns", "dev", ino="parent").drop_nulls("ino"), _BATCH):
+        at = named.join_asof(
+            begun, left_on="ts_ns", right_on="begins_ns", by=["dev", "ino"], check_sortedness=False
+        ).drop_nulls("incarnation")
+        alive = at.filter(pl.col("ts_ns") <= pl.col("deleted_ns").fill_null(pl.col("ts_ns")))
+        parts.append(alive.select(_KEY).unique())
+    return pl.concat(parts).unique().with_columns(is_parent=pl.lit(True))
 
 
 def _kind() -> tuple[pl.Expr, pl.Expr]:
