@@ -37,6 +37,7 @@ COMMANDS = {
     "record": "Record on a phone, or on this machine.",
     "ingest": "Make a capture directory from traces and filesystem images.",
     "tables": "List the tables of a capture, or write one of them.",
+    "sql": "Ask the tables of a capture in SQL.",
     "summary": "Print what a capture holds and who caused what.",
     "lookup": "Say what sectors of a filesystem image hold.",
     "report": "Write a capture's figures and tables as one self-contained HTML page.",

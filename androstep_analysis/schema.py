@@ -52,13 +52,23 @@ class Column:
             return pa.list_(_SCALARS[self.dtype[5:-1]][1])
         return _SCALARS[self.dtype][1]
 
+    @property
+    def ddl(self) -> str:
+        """The column as ``CREATE TABLE`` has it; an enum is text that is one of its `values`."""
+        name = f'"{self.name}"'
+        base, is_list = self.dtype.removeprefix("list<").removesuffix(">"), self.dtype.startswith("list<")
+        kind = "VARCHAR" if self.dtype == "enum" else _SCALARS[base][2]
+        null = "" if self.nullable else " NOT NULL"
+        values = ", ".join(f"'{value}'" for value in self.values)
+        return f"{name} {kind}{'[]' if is_list else ''}{null}{f' CHECK ({name} IN ({values}))' if values else ''}"
 
-_SCALARS: dict[str, tuple[type[pl.DataType], pa.DataType]] = {
-    "int64": (pl.Int64, pa.int64()),
-    "int32": (pl.Int32, pa.int32()),
-    "uint32": (pl.UInt32, pa.uint32()),
-    "bool": (pl.Boolean, pa.bool_()),
-    "string": (pl.String, pa.string()),
+
+_SCALARS: dict[str, tuple[type[pl.DataType], pa.DataType, str]] = {
+    "int64": (pl.Int64, pa.int64(), "BIGINT"),
+    "int32": (pl.Int32, pa.int32(), "INTEGER"),
+    "uint32": (pl.UInt32, pa.uint32(), "BIGINT"),
+    "bool": (pl.Boolean, pa.bool_(), "BOOLEAN"),
+    "string": (pl.String, pa.string(), "VARCHAR"),
 }
 
 
@@ -82,6 +92,16 @@ class Table:
         return pa.schema(
             [pa.field(c.name, c.arrow, c.nullable, {"unit": c.unit or "", "meaning": c.meaning}) for c in self.columns]
         )
+
+    @property
+    def ddl(self) -> str:
+        """The table as ``CREATE TABLE`` of SQL, with what it and its columns mean as comments."""
+        lines = [f"-- {self.description}", f"CREATE TABLE {self.name} ("]
+        for column in self.columns:
+            comma = "" if column is self.columns[-1] else ","
+            unit = f"[{column.unit}] " if column.unit else ""
+            lines.append(f"  {column.ddl}{comma}  -- {unit}{column.meaning}")
+        return "\n".join([*lines, ");"])
 
     def column(self, name: str) -> Column:
         """The column called `name`; `KeyError` if there is none."""

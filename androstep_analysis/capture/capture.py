@@ -21,6 +21,7 @@ from androstep_analysis import (
     unrecorded,
 )
 from androstep_analysis.capture import cache, tool_results
+from androstep_analysis.capture import query as sql
 from androstep_analysis.capture.derivation import OF_WITNESSES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.ingest import clock
@@ -281,6 +282,35 @@ class Capture:
         if as_ == "polars":
             return rows
         return rows.collect().to_pandas() if as_ == "pandas" else rows.collect().to_arrow()
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """What a query in SQL gives over the capture's tables (docs/tables.md).
+
+        Parameters
+        ----------
+        query : str
+            A query as polars' SQL has it: joins, subqueries, window functions, ``quantile_cont``.
+
+        Returns
+        -------
+        polars.DataFrame
+            The rows of the answer.
+
+        Raises
+        ------
+        InputError
+            For what is no query, names a table or column that there is not, or reads a file.
+
+        References
+        ----------
+        polars, SQL interface. docs/sql.md has twenty questions.
+
+        Examples
+        --------
+        >>> capture.sql("select op, count(*) as requests from requests group by op order by op").rows()
+        [('discard', 208), ('flush', 1195), ('read', 817), ('write', 2335)]
+        """
+        return sql.answer(query, self.tables)
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
         """The part of the capture that was issued in ``[start_ns, end_ns)``.

@@ -11,7 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from androstep_analysis import manifest, schema, units
+import polars as pl
+
+from androstep_analysis import csvfile, manifest, schema, units
 from androstep_analysis.errors import InputError
 
 
@@ -50,6 +52,27 @@ def keep_source(arguments: argparse.Namespace) -> None:
     output, source = arguments.output, Path(arguments.path)
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise InputError(f"{output}: is the recording itself; name another file with -o")
+
+
+def add_table_output(command: argparse.ArgumentParser) -> None:
+    """Argument --output, for commands that give one table (`write_table`)."""
+    command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
+
+
+def _table_file(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".parquet", ".csv"):
+        raise argparse.ArgumentTypeError(f"{text!r} must end in .parquet or .csv")
+    return path
+
+
+def write_table(table: pl.LazyFrame, path: Path) -> None:
+    """Write all rows, their values as they are."""
+    if path.suffix == ".csv":
+        csvfile.write(table, path)
+    else:
+        with path.open("wb") as file:  # polars names a long path only in part where it cannot be opened
+            table.sink_parquet(file, compression="zstd")
 
 
 @contextlib.contextmanager

@@ -90,7 +90,7 @@ def _stage(stage: str, lines: pl.LazyFrame) -> pl.DataFrame:
         reads=(pl.col("read").is_not_null() & pl.col("failed").not_()).sum(),
     ).collect()
     values = measured.row(0, named=True)
-    units = {"run_time": "s", "lines": "lines", "threads": "threads", "written": "B", "read": "B"}
+    units = {"run_time": "s", "lines": "1", "threads": "1", "written": "B", "read": "B"}
     counts = {"written": values["writes"], "read": values["reads"]}
     return pl.DataFrame(
         {
