@@ -145,23 +145,25 @@ def shared(pieces: pl.DataFrame, changes: pl.DataFrame, by: Sequence[str]) -> pl
     )
     rows = pieces.drop(by, strict=False).join(ranges, on=place, how="left", maintain_order="left")
     rows = rows.join(causes, on="range", how="left", maintain_order="left")
-    upto, before = (pl.col("bytes") * pl.col(name) // pl.col("whole") for name in ("upto", "before"))
-    return rows.with_columns(bytes=pl.when(pl.col("whole") > 0).then(upto - before).otherwise("bytes"))
+    size = pl.col("bytes").cast(pl.Int128)  # times a weight
+    upto, before = (size * pl.col(name) // pl.col("whole") for name in ("upto", "before"))
+    share = (upto - before).cast(pl.Int64)
+    return rows.with_columns(bytes=pl.when(pl.col("whole") > 0).then(share).otherwise("bytes"))
 
 
 def periods_between(pieces: pl.DataFrame, committed: pl.DataFrame, lost: Losses) -> pl.DataFrame:
-    """The pieces (dev, before_ns, time) with the periods that were committed in between as first and last.
+    """The pieces (part_dev, before_ns, time) with the periods that were committed in between as first and last.
 
     Null where none was, where `before_ns` is null, or where not all changes of the transactions are known.
     """
-    ends = committed.drop_nulls("end_ns").sort("end_ns").select("dev", "end_ns", "period")
-    ends = ends.with_columns(period=pl.col("period").cum_max().over("dev"))
+    ends = committed.drop_nulls("end_ns").sort("end_ns").select("end_ns", "period", part_dev="dev")
+    ends = ends.with_columns(period=pl.col("period").cum_max().over("part_dev"))
     rows = pieces.with_row_index("row")
     for name, time in (("last", "time"), ("first", "before_ns")):
         known = rows.drop_nulls(time).sort(time)
-        known = known.join_asof(ends, left_on=time, right_on="end_ns", by="dev", check_sortedness=False)
+        known = known.join_asof(ends, left_on=time, right_on="end_ns", by="part_dev", check_sortedness=False)
         rows = rows.join(known.select("row", pl.col("period").alias(name)), on="row", how="left", maintain_order="left")
     rows = rows.with_columns(first=pl.when(pl.col("before_ns").is_not_null()).then(pl.col("first").fill_null(-1) + 1))
-    is_lost = pl.lit(lost.between(rows["before_ns"], rows["time"], rows["dev"], "fs_events"))
+    is_lost = pl.lit(lost.between(rows["before_ns"], rows["time"], rows["part_dev"], "fs_events"))
     is_known = (pl.col("first") > 0) & (pl.col("first") <= pl.col("last")) & ~is_lost
     return rows.with_columns(pl.when(is_known).then(name).alias(name) for name in ("first", "last")).drop("row")
