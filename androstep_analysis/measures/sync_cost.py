@@ -18,7 +18,7 @@ from androstep_analysis.measures.write_cost import PARTS
 from androstep_analysis.measures.write_shares import Told, shares, told
 
 SYNCS: Final = ("fsync", "fdatasync")
-BY: Final = ("call", *OWNER, *FILE)
+BY: Final = (*OWNER, *FILE)
 
 LOGS: Final = ("journal", "wal", "none")
 """What SQLite kept beside the database during a transaction: of modes MEMORY and OFF nothing."""
@@ -34,7 +34,7 @@ _ZEROED_BYTES: Final = 28
 def sync_cost(
     tables: Mapping[str, Table],
     *,
-    by: Sequence[str] = ("call",),
+    by: Sequence[str] = (),
     page_bytes: int | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
@@ -45,7 +45,7 @@ def sync_cost(
     tables : mapping of str to Table
         Tables `requests`, `io`, `fs_events`, `files`, `tasks` and `syscalls` of one capture (`Capture.tables`).
     by : sequence of str
-        What the calls are told by: any of call, owner_pid, owner_comm, owner_package (who called), ino, path,
+        What the calls are told by besides: any of owner_pid, owner_comm, owner_package (who called), ino, path,
         file_type, package (of the file to which the thread wrote last before it called).
     page_bytes, lost : optional
         As in `write_cost`.
@@ -53,10 +53,10 @@ def sync_cost(
     Returns
     -------
     polars.DataFrame
-        Dimensions `by` and part (Enum, as in `write_cost`). Metric cost [B]; what is on account of no call stands in
-        the row of call null, so that all of it but for discard adds up to the bytes of all write requests. Metric
-        cost_per_sync [B]: cost divided by the number of calls. `n` is the number of calls, `coverage` the share of the
-        bytes that is on account of calls. No rows where the recording has no such calls.
+        Dimensions call (String: fsync, fdatasync), `by` and part (Enum, as in `write_cost`). Metric cost [B]; what is
+        on account of no call stands in rows of call null, so that all of it but for discard adds up to the bytes of
+        all write requests. Metric cost_per_sync [B]: cost divided by the number of calls. `n` is the number of calls, `coverage` the
+        share of the bytes that is on account of calls. No rows where the recording has no such calls.
 
     Raises
     ------
@@ -88,11 +88,12 @@ def sync_cost(
     rest = rest.with_columns(pl.col("bytes") - pl.col("taken").fill_null(0), sync=pl.lit(None, pl.UInt32))
     every = pl.concat([cost, rest.select(cost.columns)]).filter(pl.col("bytes") > 0)
     whole, on_account = int(every["bytes"].sum()), int(cost["bytes"].sum())
-    every = every.join(calls.select("sync", *by), on="sync", how="left", nulls_equal=False)
-    sums = every.group_by(*by, "part").agg(value=pl.col("bytes").sum().cast(pl.Float64))
-    numbers = calls.group_by(by).agg(n=pl.len().cast(pl.Int64)) if by else calls.select(n=pl.len().cast(pl.Int64))
-    sums = sums.join(numbers, on=by, how="left", nulls_equal=True) if by else sums.join(numbers, how="cross")
-    return _with_ratio(sums, [*by, "part"], "cost_per_sync", on_account / whole if whole else None)
+    dimensions = ["call", *by]
+    every = every.join(calls.select("sync", *dimensions), on="sync", how="left")
+    sums = every.group_by(*dimensions, "part").agg(value=pl.col("bytes").sum().cast(pl.Float64))
+    numbers = calls.group_by(dimensions).agg(n=pl.len().cast(pl.Int64))
+    sums = sums.join(numbers, on=dimensions, how="left", nulls_equal=True)
+    return _with_ratio(sums, [*dimensions, "part"], "cost_per_sync", on_account / whole if whole else None)
 
 
 def sqlite_cost(
