@@ -55,8 +55,8 @@ def sync_cost(
     polars.DataFrame
         Dimensions call (String: fsync, fdatasync), `by` and part (Enum, as in `write_cost`). Metric cost [B]; what is
         on account of no call stands in rows of call null, so that all of it but for discard adds up to the bytes of
-        all write requests. Metric cost_per_sync [B]: cost divided by the number of calls. `n` is the number of calls, `coverage` the
-        share of the bytes that is on account of calls. No rows where the recording has no such calls.
+        all write requests. Metric cost_per_sync [B]: cost divided by the number of calls. `n` is the number of calls,
+        `coverage` the share of the bytes that is on account of calls. No rows where the recording has no such calls.
 
     Raises
     ------
