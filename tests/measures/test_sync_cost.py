@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support import cost_oracle
-from support.cost_tables import EXT4, F2FS, PAGE, recording, table
+from support.cost import oracle
+from support.cost.tables import EXT4, F2FS, PAGE, recording, table
 
 from androstep_analysis import measures
 from androstep_analysis.measures.sync_cost import _transactions
@@ -45,7 +45,7 @@ def by_oracle(tables: dict[str, pl.DataFrame], calls: list[Row]) -> Counter[tupl
     committing = {(row["dev"], row["tid"]) for row in events if row["event"] == "jbd2_start_commit"}
     tids = {tid for _, tid in committing}
     pieces = [{**row, "part_dev": of_request[row["request_id"]]["part_dev"], "time": row["queue_ns"]} for row in io]
-    rules = cost_oracle.Rules(pieces, events)
+    rules = oracle.Rules(pieces, events)
     found: Counter[tuple[str | None, int | None, str]] = Counter()
     for piece in pieces:
         tid, shares = of_request[piece["request_id"]]["submit_tid"], rules.of(piece)

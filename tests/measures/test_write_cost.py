@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import corpus, cost_oracle
-from support.cost_tables import EXT4, F2FS, PAGE, recording
+from support import corpus
+from support.cost import oracle
+from support.cost.tables import EXT4, F2FS, PAGE, recording
 from support.in_parts import read_in_parts
 
 import androstep_analysis as androstep
@@ -42,7 +43,7 @@ def test_costs_are_those_of_the_oracle(seeds: range, rows: int | None) -> None:
         tables = recording(seed)
         with read_in_parts(rows):
             found = measures.write_cost(tables, by=("owner_pid", "ino"), page_bytes=PAGE)
-        expected = cost_oracle.cost(*(tables[name].rows(named=True) for name in ("requests", "io", "fs_events")))
+        expected = oracle.cost(*(tables[name].rows(named=True) for name in ("requests", "io", "fs_events")))
         assert costs(found) == expected, seed
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import schema
-from support import cost_oracle
+from support.cost import oracle
 
 DISK, EXT4, F2FS = 8 << 20, (8 << 20) + 1, (8 << 20) + 2
 PAGE = 4096
@@ -23,7 +23,7 @@ def table(name: str, rows: list[Row]) -> pl.DataFrame:
 
 def thread(draw: random.Random) -> Row:
     tid = draw.choice([1, 2, 3, 9])
-    return {"tid": tid, "pid": tid, "comm": cost_oracle.MOVER if tid == 9 else f"t{tid}"}
+    return {"tid": tid, "pid": tid, "comm": oracle.MOVER if tid == 9 else f"t{tid}"}
 
 
 def events(draw: random.Random) -> list[Row]:
@@ -33,9 +33,9 @@ def events(draw: random.Random) -> list[Row]:
     for _ in range(draw.randrange(80)):
         name = draw.choice([
             *("ext4_da_write_begin", "ext4_unlink_enter", "jbd2_handle_stats", "jbd2_handle_stats", "commit", "commit"),
-            *("ext4_free_blocks", *cost_oracle.F2FS),
+            *("ext4_free_blocks", *oracle.F2FS),
         ])  # fmt: skip
-        row = {"event": name, "dev": F2FS if name in cost_oracle.F2FS else EXT4, **thread(draw)}
+        row = {"event": name, "dev": F2FS if name in oracle.F2FS else EXT4, **thread(draw)}
         row |= {"ino": draw.randrange(11, 14), "nr_blocks": draw.randrange(1, 5)}
         if name.endswith("write_begin"):
             row |= {"offset_bytes": draw.randrange(2) * PAGE, "nr_bytes": draw.choice([10, PAGE])}
