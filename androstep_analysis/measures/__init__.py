@@ -29,9 +29,11 @@ from androstep_analysis.measures.samples import (
     process_io,
 )
 from androstep_analysis.measures.sync import sync
+from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
 from androstep_analysis.measures.syscalls import called_paths, calls
 from androstep_analysis.measures.tables import counted, coverage, population
 from androstep_analysis.measures.volume import cumulative, rate, volume
+from androstep_analysis.measures.write_cost import write_cost
 
 __all__ = [
     "block_types",
@@ -62,6 +64,9 @@ __all__ = [
     "rate",
     "rwbs",
     "sizes",
+    "sqlite_cost",
     "sync",
+    "sync_cost",
     "volume",
+    "write_cost",
 ]

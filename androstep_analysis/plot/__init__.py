@@ -16,6 +16,7 @@ from androstep_analysis.plot.bars import (
     sizes,
     sync,
     volume,
+    write_cost,
 )
 from androstep_analysis.plot.bench import (
     bench_devices,
@@ -76,4 +77,5 @@ __all__ = [
     "sync",
     "volume",
     "whatif_accuracy",
+    "write_cost",
 ]

@@ -298,6 +298,63 @@ def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axe
         return ax
 
 
+@paper.of_any_table
+def write_cost(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
+    """Horizontal bars: what one byte that was written to files became on the device, by kind of block.
+
+    The one dimension beside `part` names the bars, those with most cost first. Discards write nothing and are left out,
+    as is what nobody is known for.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.write_cost`, with one dimension beside `part`.
+    top : int
+        How many bars are drawn, at most.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.write_cost(measures.write_cost(capture.tables, by=("owner_comm",)))
+    """
+    names = [name for name in table.columns if name not in (*MEASURES, "part")]
+    if len(names) != 1:
+        raise ValueError(f"write_cost takes one dimension beside part, not {len(names)}: {', '.join(names) or 'none'}")
+    name = names[0]
+    is_written = pl.col("part").cast(pl.String).is_in(list(paper.COST_PARTS))
+    cost, ratio = (
+        paper.rows(table, metric, (name, "part")).filter(is_written).drop_nulls(name)
+        for metric in ("cost", "cost_per_byte")
+    )
+    totals = cost.join(ratio.select(name).unique(), on=name).group_by(name).agg(pl.col("value").sum())
+    totals = totals.sort("value", name, descending=[True, False])
+    shown = totals.head(top)
+    with paper.drawing(ax, 0.75 + 0.17 * max(shown.height, 4)) as ax:
+        if shown.is_empty():
+            return paper.no_data(ax)
+        place, left = np.arange(shown.height), np.zeros(shown.height)
+        for part in paper.ordered(ratio["part"].cast(pl.String), paper.COST_PARTS):
+            value = dict(ratio.filter(pl.col("part") == part).select(name, "value").iter_rows())
+            widths = np.array([value.get(key, 0.0) for key in shown[name]])
+            ax.barh(place, widths, 0.72, left=left, color=paper.COST_PARTS[part], label=paper.words(part))
+            left += widths
+        ax.set_yticks(place, [text.label(str(key)) for key in shown[name]], parse_math=False, usetex=False)
+        ax.tick_params(axis="y", length=0)
+        ax.invert_yaxis()
+        ax.axvline(1, color="black", linewidth=0.6)
+        paper.grid(ax, "x")
+        ax.set_xlabel("Bytes on the device for a byte written")
+        paper.legend(ax)
+        if totals.height > top:
+            paper.note(ax, f"{top} of {totals.height:,}")
+        return ax
+
+
 def _stacked(
     table: pl.DataFrame,
     dim: str,

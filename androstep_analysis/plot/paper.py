@@ -47,6 +47,15 @@ BLOCK_TYPES: Final = {
     "free": "#DDDDDD",
     "unknown": "#777777",
 }
+COST_PARTS: Final = {
+    "data": BLOCK_TYPES["data"],
+    "rewritten": "#2E94CC",
+    "directory": "#86C5EA",
+    "journal": BLOCK_TYPES["journal"],
+    "node": "#9C4500",
+    "metadata": BLOCK_TYPES["metadata"],
+    "unknown": BLOCK_TYPES["unknown"],
+}
 FILE_TYPES: Final = {
     "sqlite_db": "#004B75",
     "sqlite_journal": "#2E94CC",

@@ -129,11 +129,13 @@ def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
 
 LAYERS = (
     {"csvfile", "errors", "markup", "quantities", "schema", "scratch", "stats", "tar", "units"},
-    {"measures", "losses", "manifest", "native", "population", "programs"},
+    {"losses", "manifest", "native", "population", "programs"},
     {"doctor", "probe", "recording", "results"},
     {"ingest"},
-    {"bench", "fs", "perceived"},
+    {"fs"},
     {"link", "unrecorded"},
+    {"measures"},
+    {"bench", "perceived"},
     {"explore", "most", "replay"},
     {"whatif"},
     {"capture"},

@@ -244,6 +244,18 @@ def test_volume_takes_one_dimension() -> None:
         plot.volume(table)
 
 
+def test_write_cost_stacks_what_a_byte_became_of_those_that_cost_most() -> None:
+    units = {"cost": 4096, "cost_per_byte": 1}
+    parts = [("a", "data", 2), ("a", "journal", 1), ("b", "data", 5), ("b", "discard", 9), ("c", "data", 1)]
+    rows = [(metric, name, part, unit * value) for metric, unit in units.items() for name, part, value in parts]
+    table = tidy(("owner_comm", "part"), *rows, ("cost", None, "data", 1 << 20), ("written", "a", "out", 4096))
+    ax = plot.write_cost(table, top=2)
+    assert tick_labels(ax.yaxis) == ["b", "a"]
+    assert widths(ax) == {"data": [(0, 5), (0, 2)], "journal": [(5, 0), (2, 1)]}
+    with pytest.raises(ValueError, match="not 0: none"):
+        plot.write_cost(tidy(("part",), ("cost", "data", 1)))
+
+
 def test_hostile_names_are_drawn_as_they_are_and_never_interpreted() -> None:
     table = tidy(("path", "op"), *(("bytes", name, "write", 100 - n) for n, name in enumerate(HOSTILE)))
     with matplotlib.rc_context({"text.usetex": True, "text.parse_math": True}):  # what a session may have set
@@ -740,6 +752,7 @@ def empty() -> dict[str, Axes]:
         ),
         "size_over_time": plot.size_over_time(requests),
         "sector_over_time": plot.sector_over_time(io, by="block_type"),
+        "write_cost": plot.write_cost(measures.write_cost({"requests": requests, "io": io}, by=("owner_comm",))),
         "whatif_accuracy": plot.whatif_accuracy(
             pl.DataFrame(
                 schema={"metric": pl.String, "change": pl.String, "quantile": pl.String}
@@ -766,7 +779,10 @@ def demo() -> Capture:
 def test_a_figure_does_not_depend_on_the_library_that_holds_the_table(name: str, demo: Capture) -> None:
     """A figure has the name of its measure, and takes its result from pandas as well."""
     of = {"cpu": demo.samples} | dict.fromkeys(("block_types", "file_types", "sync", "volume"), demo.io)
-    result = getattr(measures, name)(of.get(name, demo.requests))
+    if name == "write_cost":
+        result = measures.write_cost(demo.tables, by=("owner_comm",))
+    else:
+        result = getattr(measures, name)(of.get(name, demo.requests))
     options = {"bar": "unit"} if name == "cpu" else {}
     as_is, from_pandas = (getattr(plot, name)(held, **options) for held in (result, result.to_pandas()))
     assert plot.png(as_is, 50) == plot.png(from_pandas, 50)

@@ -1,0 +1,169 @@
+"""Who caused what is written for several: journal, checkpoints and discards, shared by what each changed.
+
+A *period* is what is written together: on ext4 a transaction of the journal, on F2FS the time from one checkpoint to
+the next. Those who changed something in it share its bytes, by how much they changed (definitions.toml, write_cost).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.owner import handles
+from androstep_analysis.link.owner.processes import Processes
+from androstep_analysis.losses import Losses
+from androstep_analysis.measures.parts import batches
+from androstep_analysis.measures.tables import Table, lazy
+
+OWNER: Final = ("owner_pid", "owner_comm", "owner_package")
+FILE: Final = ("ino", "path", "file_type", "package")
+
+CHANGE: Final[Mapping[str, type[pl.DataType]]] = {
+    "dev": pl.UInt32,
+    "ts_ns": pl.Int64,
+    "tid": pl.Int32,
+    "pid": pl.Int32,
+    "comm": pl.String,
+    "ino": pl.Int64,
+    "transaction": pl.Int64,
+    "weight": pl.Int64,
+}
+"""Columns of a table of changes: who changed how much, of which file."""
+
+_F2FS_CHANGES: Final = ("f2fs_write_begin", "f2fs_new_inode", "f2fs_unlink_enter", "f2fs_rename_start",
+                        "f2fs_vm_page_mkwrite")  # fmt: skip
+_FREES: Final = "ext4_free_blocks"
+
+
+def handle_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """The handles of ext4's journal that made blocks dirty (`CHANGE`), with how many as weight.
+
+    A handle is of the file that the event before it in its thread is about, if that is no handle.
+    """
+    is_handle = (pl.col("event") == tracepoints.HANDLE) & (pl.col("nr_blocks") > 0)
+    told = fs_events.filter(is_handle | (tracepoints.is_own("ext4") & pl.col("ino").is_not_null())).select(
+        "dev", "ts_ns", "tid", "pid", "comm", "ino", "transaction", weight=pl.when(is_handle).then("nr_blocks")
+    )
+    return pl.concat([pl.DataFrame(schema=CHANGE), *_behind_events(told)])
+
+
+def _behind_events(told: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """The rows with a weight, each with the inode of the row before of its thread and device, if that has none."""
+    last = pl.DataFrame(schema=CHANGE)
+    thread = ["dev", "tid"]
+    for batch in batches(told):
+        rows = pl.concat([last, batch.cast(pl.Schema(CHANGE))])
+        before = rows.with_columns(before=pl.col("ino").shift().over(thread), is_new=pl.int_range(pl.len()))
+        new = before.filter(pl.col("is_new") >= last.height, pl.col("weight").is_not_null())
+        yield new.with_columns(ino=pl.when(pl.col("tid").is_not_null()).then("before")).select(list(CHANGE))
+        last = rows.group_by(thread, maintain_order=True).last().select(list(CHANGE))
+
+
+def frees(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """Who freed how many blocks of which file on ext4 (`CHANGE`)."""
+    return _changes(fs_events.filter(pl.col("event") == _FREES, pl.col("nr_blocks") > 0), pl.col("nr_blocks"))
+
+
+def file_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """Who changed files of F2FS (`CHANGE`); each event counts one."""
+    return _changes(fs_events.filter(pl.col("event").is_in(_F2FS_CHANGES)), pl.lit(1))
+
+
+def _changes(events: pl.LazyFrame, weight: pl.Expr) -> pl.DataFrame:
+    rows = events.drop_nulls("dev").with_columns(transaction=pl.lit(None, pl.Int64), weight=weight.cast(pl.Int64))
+    return rows.select(list(CHANGE)).collect()
+
+
+def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """ext4's transactions that were committed: dev, transaction, start_ns and end_ns, period (their order by device).
+
+    Of the first one, period 0, not all handles are known.
+    """
+    rows = handles.commits(fs_events).sort("dev", "start_ns").unique(["dev", "transaction"], maintain_order=True)
+    period = pl.int_range(pl.len(), dtype=pl.Int64).over("dev")
+    return rows.select("dev", "transaction", "start_ns", "end_ns", period=period)
+
+
+class Causes:
+    """Who changed something, as tables `tasks` and `files` name processes and files.
+
+    `writers` (`write_fates.WRITERS`) are those who wrote to files, with `OWNER`, `FILE` and is_process.
+    """
+
+    def __init__(self, tasks: pl.DataFrame, files: Table, writers: pl.DataFrame) -> None:
+        self._processes = Processes(tasks)
+        self._files = _lives(files)
+        self.writers = self.of_files(self._processes.of_threads(writers))
+        processes = self.writers.filter("is_process")
+        self._first_writes = processes.select("dev", "ino", "ts_ns", *OWNER).sort("ts_ns")
+
+    def named(self, changes: pl.DataFrame) -> pl.DataFrame:
+        """The changes (`CHANGE`) with `OWNER` and `FILE`.
+
+        A thread that only moves what others made changes a file for the process that began last to write to it.
+        """
+        rows = self._processes.of_threads(changes)
+        moved = rows.filter(~pl.col("is_process")).drop(OWNER).sort("ts_ns", maintain_order=True)
+        moved = moved.join_asof(self._first_writes, on="ts_ns", by=["dev", "ino"], check_sortedness=False)
+        return self.of_files(pl.concat([rows.filter("is_process"), moved.select(rows.columns)]))
+
+    def of_files(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows (dev, ino, ts_ns) with path, file_type and package of the file that bore the number then."""
+        found = rows.sort("ts_ns", maintain_order=True).join_asof(
+            self._files, left_on="ts_ns", right_on="valid_from_ns", by=["dev", "ino"], check_sortedness=False
+        )
+        is_alive = (pl.col("ts_ns") < pl.col("valid_to_ns")).fill_null(True)
+        return found.with_columns(pl.when(is_alive).then(name).alias(name) for name in FILE[1:]).drop(
+            "valid_from_ns", "valid_to_ns", strict=False
+        )
+
+
+def _lives(files: Table) -> pl.DataFrame:
+    rows = lazy(files, ("files",)).select("dev", *FILE, "valid_from_ns", "valid_to_ns").collect()
+    since = pl.col("valid_from_ns").fill_null(-(1 << 62))
+    return rows.with_columns(pl.col("file_type").cast(pl.String), valid_from_ns=since).sort("valid_from_ns")
+
+
+def shared(pieces: pl.DataFrame, changes: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The pieces (bytes, part_dev, first and last: periods), each cut into shares by who made the changes in them.
+
+    `changes` have dev, period, weight and the columns `by`, which the shares get from there. Shares are whole bytes
+    that add up to the piece: what the first k of its causes have together is rounded down. A piece without periods, or
+    without a change in them, is nobody's.
+    """
+    place = ["part_dev", "first", "last"]
+    ranges = pieces.select(place).unique().drop_nulls().with_row_index("range")
+    weights = changes.group_by("dev", "period", *by).agg(pl.col("weight").sum())
+    is_within = (pl.col("dev") == pl.col("part_dev"), pl.col("period").is_between(pl.col("first"), pl.col("last")))
+    causes = ranges.join_where(weights, *is_within).group_by("range", *by).agg(pl.col("weight").sum())
+    upto = pl.col("weight").cum_sum().over("range")
+    causes = causes.sort("range", *by, nulls_last=True).with_columns(
+        upto=upto, before=upto - pl.col("weight"), whole=pl.col("weight").sum().over("range")
+    )
+    rows = pieces.drop(by, strict=False).join(ranges, on=place, how="left", maintain_order="left")
+    rows = rows.join(causes, on="range", how="left", maintain_order="left")
+    size = pl.col("bytes").cast(pl.Int128)  # times a weight
+    upto, before = (size * pl.col(name) // pl.col("whole") for name in ("upto", "before"))
+    share = (upto - before).cast(pl.Int64)
+    return rows.with_columns(bytes=pl.when(pl.col("whole") > 0).then(share).otherwise("bytes"))
+
+
+def periods_between(pieces: pl.DataFrame, committed: pl.DataFrame, lost: Losses) -> pl.DataFrame:
+    """The pieces (part_dev, before_ns, time) with the periods that were committed in between as first and last.
+
+    Null where none was, where `before_ns` is null, or where not all changes of the transactions are known.
+    """
+    ends = committed.drop_nulls("end_ns").sort("end_ns").select("end_ns", "period", part_dev="dev")
+    ends = ends.with_columns(period=pl.col("period").cum_max().over("part_dev"))
+    rows = pieces.with_row_index("row")
+    for name, time in (("last", "time"), ("first", "before_ns")):
+        known = rows.drop_nulls(time).sort(time)
+        known = known.join_asof(ends, left_on=time, right_on="end_ns", by="part_dev", check_sortedness=False)
+        rows = rows.join(known.select("row", pl.col("period").alias(name)), on="row", how="left", maintain_order="left")
+    rows = rows.with_columns(first=pl.when(pl.col("before_ns").is_not_null()).then(pl.col("first").fill_null(-1) + 1))
+    is_lost = pl.lit(lost.between(rows["before_ns"], rows["time"], rows["part_dev"], "fs_events"))
+    is_known = (pl.col("first") > 0) & (pl.col("first") <= pl.col("last")) & ~is_lost
+    return rows.with_columns(pl.when(is_known).then(name).alias(name) for name in ("first", "last")).drop("row")

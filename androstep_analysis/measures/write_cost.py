@@ -1,0 +1,117 @@
+"""What the bytes that processes write cost on the device, and what becomes of them (definitions.toml, write_cost)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.losses import Losses
+from androstep_analysis.measures import write_fates
+from androstep_analysis.measures.tables import Table, ordered
+from androstep_analysis.measures.write_causes import FILE, OWNER
+from androstep_analysis.measures.write_shares import Told, shares, told
+
+WRITTEN: Final = ("data", "rewritten", "directory", "journal", "node", "metadata", "unknown")
+"""What bytes of write requests are."""
+PARTS: Final = (*WRITTEN, "discard", *(fate for fate in write_fates.FATES if fate != "unknown"))
+
+BY: Final = ("dev", *OWNER, *FILE)
+"""The columns that costs are told by."""
+
+
+def write_cost(
+    tables: Mapping[str, Table],
+    *,
+    by: Sequence[str] = (),
+    page_bytes: int | None = None,
+    lost: Losses | None = None,
+) -> pl.DataFrame:
+    """What was written to the device, and on whose account; and what became of the bytes that were written to files.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+        Tables `requests`, `io`, `fs_events`, `files` and `tasks` of one capture (`Capture.tables`). Without the last
+        three only what `io` tells is known.
+    by : sequence of str
+        Whose, and of which files: any of dev, owner_pid, owner_comm, owner_package, ino, path, file_type, package.
+    page_bytes : int, optional
+        Size of the kernel's pages (``capture.facts["page_bytes"]``); by default what the events prove.
+    lost : Losses, optional
+        What the recording lost; by default nothing.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by` and part (Enum). Metric cost [B]: bytes of requests, by what they are: data, rewritten (data of
+        the same place of a file once more), directory, journal, node, metadata, unknown, and discard. But for discard
+        they add up to all bytes of write requests; those of which nobody, or no file, is known stand in rows with a
+        null. Metric written [B]: bytes that were written to files, where events tell, by what became of them: out,
+        overwritten, dropped, kept, unknown. Metric cost_per_byte [1]: cost of each part for a byte written, where both
+        are told. `n` is the number of requests, of `written` that of writes. `coverage` is the share of the metric's
+        bytes of which part and `by` are known.
+
+    Raises
+    ------
+    ValueError
+        For a column that costs are not told by.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, write_cost.
+
+    Examples
+    --------
+    >>> table = measures.write_cost(capture.tables)
+    >>> written = table.filter(pl.col("part") != "discard", metric="cost")["value"].sum()
+    >>> written == measures.volume(capture.io, by=()).filter(metric="bytes", op="write")["value"].item()
+    True
+    """
+    if strange := [name for name in by if name not in BY]:
+        raise ValueError(f"{', '.join(strange)}: costs are told by {', '.join(BY)}")
+    known = told(tables, page_bytes, lost)
+    groups = [*by, "part"]
+    cost = _summed(shares(known, [name for name in by if name != "dev"]), groups, "cost", "request_id")
+    written = _summed(_writes(known), groups, "written")
+    whole = written.group_by(by).agg(whole=pl.col("value").sum()) if by else written.select(whole=pl.sum("value"))
+    both = cost.join(whole, on=by, nulls_equal=True) if by else cost.join(whole, how="cross")
+    ratio = both.filter(pl.col("whole") > 0).with_columns(
+        metric=pl.lit("cost_per_byte"), value=pl.col("value") / pl.col("whole"), unit=pl.lit("1")
+    )
+    return ordered(pl.concat([cost, written, ratio.select(cost.columns)]), groups)
+
+
+def _writes(known: Told) -> pl.DataFrame:
+    """A row for each writer of a file and fate (`part`), and for direct writes: bytes, writes, and the columns `BY`."""
+    disks = known.pieces.select("part_dev", disk="dev").unique("part_dev")
+    buffered = known.causes.writers.join(disks, left_on="dev", right_on="part_dev", how="left").with_columns(
+        dev=pl.coalesce("disk", "dev")
+    )
+    rows = buffered.unpivot(
+        write_fates.FATES, index=[*BY, "writes"], variable_name="part", value_name="bytes"
+    )  # fmt: skip
+    is_told = pl.col("part_dev").is_in(known.causes.writers["dev"].implode())
+    direct = known.pieces.filter(is_told, part="data", owner_via="submitter")
+    direct = direct.with_columns(part=pl.lit("out"), writes=pl.lit(1, pl.Int64))
+    return pl.concat([rows, direct.select(rows.columns)]).filter(pl.col("bytes") > 0)
+
+
+def _summed(rows: pl.DataFrame, groups: Sequence[str], metric: str, requests: str | None = None) -> pl.DataFrame:
+    """Metric `metric` of the rows (bytes, part and the others of `groups`); `n` counts requests, else `writes`."""
+    *by, _ = groups
+    is_known = pl.all_horizontal(pl.col("part") != "unknown", *(pl.col(name).is_not_null() for name in by))
+    known, whole = rows.select(pl.col("bytes").filter(is_known).sum(), whole=pl.sum("bytes")).row(0)
+    number = pl.col("writes").sum() if requests is None else pl.col(requests).n_unique()
+    return (
+        rows.group_by(groups)
+        .agg(value=pl.col("bytes").sum().cast(pl.Float64), n=number.cast(pl.Int64))
+        .with_columns(
+            pl.col("part").cast(pl.Enum(PARTS)),
+            metric=pl.lit(metric),
+            unit=pl.lit("B"),
+            coverage=pl.lit(known / whole if whole else None, pl.Float64),
+        )
+        .select("metric", *groups, "value", "unit", "n", "coverage")
+    )

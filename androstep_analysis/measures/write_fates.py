@@ -1,0 +1,208 @@
+"""What became of the bytes that processes wrote to files, and which blocks went out more than once.
+
+The events of writing tell which bytes of a file a thread writes; the requests, which bytes of it go out to the device;
+the events of pages, which are dropped before. In between the bytes wait in the page cache, where others may take their
+place. One pass over all of it, in order of time (native/cost/fates.c).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import native
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.owner import turns
+from androstep_analysis.losses import Losses
+from androstep_analysis.measures.parts import batches
+
+FATES: Final = ("out", "overwritten", "dropped", "kept", "unknown")
+"""In the order of ``enum fate``."""
+
+_WRITE, _OUT, _DROP, _END, _LOST = range(5)
+"""``enum row_kind``."""
+
+_LARGEST_FILE, _LARGEST_WRITE = 1 << 60, 1 << 29
+
+_BEHIND = 1 << 62
+"""A time behind all others."""
+
+_NO_INT32 = native.none("int32")
+_ROW: Final = {
+    "ts_ns": pl.Int64,
+    "dev": pl.UInt32,
+    "ino": pl.Int64,
+    "begin": pl.Int64,
+    "end": pl.Int64,
+    "tid": pl.Int32,
+    "pid": pl.Int32,
+    "comm": pl.UInt32,
+    "kind": pl.UInt8,
+}
+"""Columns of ``struct fate_rows`` but for the last."""
+
+_WRITER: Final = np.dtype(
+    [
+        *((name, np.int64) for name in ("ts_ns", "ino", "life", "writes", *FATES)),
+        *(("dev", np.uint32), ("tid", np.int32), ("pid", np.int32), ("comm", np.uint32)),
+    ]
+)
+"""``struct writer``."""
+
+WRITERS: Final = {
+    "dev": pl.UInt32,
+    "ino": pl.Int64,
+    "life": pl.Int64,
+    "ts_ns": pl.Int64,
+    "tid": pl.Int32,
+    "pid": pl.Int32,
+    "comm": pl.String,
+    "writes": pl.Int64,
+    **dict.fromkeys(FATES, pl.Int64),
+}
+"""Columns of the first table of `follow`."""
+
+
+class _CRows(ctypes.Structure):
+    """``struct fate_rows``."""
+
+    _fields_ = (
+        ("rows", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in _ROW),
+        ("repeated", ctypes.c_void_p),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle = ctypes.c_void_p
+    return native.declared(
+        ("fates_new", handle, ()),
+        ("fates_free", None, (handle,)),
+        ("fates_follow", ctypes.c_bool, (handle, ctypes.POINTER(_CRows))),
+        ("fates_finish", handle, (handle, ctypes.POINTER(ctypes.c_size_t))),
+    )
+
+
+def follow(
+    fs_events: pl.LazyFrame, outs: pl.DataFrame, *, page_bytes: int | None, lost: Losses
+) -> tuple[pl.DataFrame, pl.Series]:
+    """What became of what each thread wrote to each file, and how many bytes of each of `outs` had gone out before.
+
+    `outs` (ts_ns, dev, ino, begin, end) are bytes of files that go out to the device, in order of time; a file is known
+    by device and inode. The first table (`WRITERS`) has a row for each thread and life of a file: when it first wrote,
+    with how many calls, and for each of `FATES` how many bytes; they add up to what it wrote. A byte is *out* once it
+    has gone to the device; *overwritten* or *dropped* if something else took its place, or its page or file was
+    dropped, before; *kept* if none of that happened within the recording. It is *unknown* where events may be `lost`
+    before any of that, and instead of *kept* where the trace of the device does not tell what is dropped.
+    """
+    handle = _library().fates_new()
+    if not handle:
+        raise MemoryError
+    names = pl.Categorical(pl.Categories.random())
+    keeps_numbers = pl.Series([""], dtype=names)  # without any column polars would begin anew
+    try:
+        repeated = [
+            _take(handle, part) for part in _in_step(_told(fs_events, page_bytes, names), _outs(outs), _gaps(lost))
+        ]
+        count = ctypes.c_size_t()
+        address = _library().fates_finish(handle, ctypes.byref(count))
+        writers = _writers(address, count.value, names)
+    finally:
+        _library().fates_free(handle)
+    del keeps_numbers
+    telling = tracepoints.devices(fs_events, pl.col("event").is_in([tracepoints.UNCACHED, *tracepoints.INVALIDATED]))
+    is_told = pl.col("dev").is_in(telling)
+    return (
+        writers.with_columns(
+            kept=pl.when(is_told).then("kept").otherwise(0),
+            unknown=pl.when(is_told).then("unknown").otherwise(pl.col("unknown") + pl.col("kept")),
+        ),
+        pl.concat(repeated) if repeated else pl.Series([], dtype=pl.Int64),
+    )
+
+
+def _told(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categorical) -> pl.LazyFrame:
+    """The events as rows (`_ROW`), without those that tell no place that a file can have."""
+    event, offset, length = pl.col("event"), pl.col("offset_bytes"), pl.col("nr_bytes")
+    is_cut = event.is_in(tracepoints.INVALIDATED)
+    is_page = is_cut | (event == tracepoints.UNCACHED)
+    first = pl.col("page") * pl.lit(page_bytes, pl.Int64)
+    pages = pl.lit(page_bytes, pl.Int64) * pl.lit(2, pl.Int64).pow(pl.col("page_order").fill_null(0).clip(0, 17))
+    begin = pl.when(is_cut).then(first + offset).when(is_page).then(first).otherwise(offset)
+    size = pl.when(is_page & ~is_cut).then(pages).otherwise(length)
+    kind = (
+        pl.when(event.is_in(tracepoints.WRITES))
+        .then(_WRITE)
+        .when(is_page)
+        .then(_DROP)
+        .when(turns.begins())
+        .then(_END)
+        .cast(pl.UInt8)
+    )
+    fits = (kind == _END) | (begin.is_between(0, _LARGEST_FILE) & size.is_between(1, _LARGEST_WRITE)).fill_null(False)
+    return (
+        fs_events.with_columns(kind=kind, begin=begin, end=begin + size)
+        .filter(pl.col("kind").is_not_null() & fits)
+        .drop_nulls(["dev", "ino"])
+        .select(
+            *("ts_ns", "dev", "ino"),
+            *(pl.col(name).fill_null(0) for name in ("begin", "end")),
+            *(pl.col(name).fill_null(_NO_INT32) for name in ("tid", "pid")),
+            pl.col("comm").cast(names).to_physical().cast(pl.UInt32).fill_null(native.none("uint32")),
+            "kind",
+        )
+    )
+
+
+def _outs(outs: pl.DataFrame) -> pl.DataFrame:
+    nobody = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": native.none("uint32"), "kind": _OUT}
+    rows = outs.with_columns(pl.lit(value).cast(_ROW[name]).alias(name) for name, value in nobody.items())
+    return rows.select(list(_ROW))
+
+
+def _gaps(lost: Losses) -> pl.DataFrame:
+    """A row where rows begin to be missing, and where they are there again, within the recording."""
+    spans = lost.spans("fs_events", "block_events")
+    times = sorted({begin for begin, _ in spans if begin is not None} | {end or _BEHIND for _, end in spans})
+    row = {**dict.fromkeys(_ROW, 0), "kind": _LOST}
+    return pl.DataFrame([row | {"ts_ns": time} for time in times], schema=_ROW)
+
+
+def _in_step(events: pl.LazyFrame, outs: pl.DataFrame, gaps: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """All rows in order of time, in parts. Of the same instant events come first: see owners.h."""
+    others = pl.concat([outs, gaps]).sort("ts_ns", maintain_order=True)
+    taken = 0
+    for batch in batches(events):
+        if batch.is_empty():
+            continue
+        end = int(others["ts_ns"].search_sorted(batch["ts_ns"][-1], "left"))
+        yield pl.concat([batch, others[taken:end]]).sort("ts_ns", maintain_order=True)
+        taken = max(taken, end)
+    yield others[taken:]
+
+
+def _take(handle: int, rows: pl.DataFrame) -> pl.Series:
+    """Takes the rows in, and returns for those that go out how many bytes had gone out before."""
+    arrays = [np.ascontiguousarray(rows[name].cast(dtype).rechunk().to_numpy()) for name, dtype in _ROW.items()]
+    repeated = np.zeros(rows.height, np.int64)
+    c_rows = _CRows(rows.height, *(values.ctypes.data for values in arrays), repeated.ctypes.data)
+    if not _library().fates_follow(handle, ctypes.byref(c_rows)):
+        raise MemoryError
+    return pl.Series(repeated[arrays[-1] == _OUT])
+
+
+def _writers(address: int | None, count: int, names: pl.Categorical) -> pl.DataFrame:
+    if not count or address is None:
+        return pl.DataFrame(schema=WRITERS)
+    memory: Any = (ctypes.c_char * (count * _WRITER.itemsize)).from_address(address)
+    rows = np.ndarray(count, _WRITER, memoryview(memory)).copy()
+    table = pl.DataFrame({name: rows[name] for name in rows.dtype.names or ()})
+    known = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": native.none("uint32")}
+    table = table.with_columns(pl.when(pl.col(name) != none).then(name).alias(name) for name, none in known.items())
+    return table.with_columns(pl.col("comm").cat.to(names).cast(pl.String)).select(list(WRITERS))

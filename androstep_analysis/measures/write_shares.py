@@ -1,0 +1,200 @@
+"""On whose account each byte goes that was written to the device: the pieces of requests, cut into shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.link.extents import pagesize
+from androstep_analysis.losses import Losses
+from androstep_analysis.measures import write_causes, write_fates
+from androstep_analysis.measures.tables import Table, counted, lazy
+from androstep_analysis.measures.write_causes import FILE, OWNER
+from androstep_analysis.units import SECTOR_BYTES
+
+_DISCARDS: Final = ("discard", "secure_erase")
+_OF_PAGES: Final = ("write_begin", "dirty_folio")
+
+
+class Told(NamedTuple):
+    """What the tables tell of writing: `pieces` (`_pieces`), who changed files, and what else it was made of."""
+
+    pieces: pl.DataFrame
+    causes: write_causes.Causes
+    fs_events: pl.LazyFrame
+    lost: Losses
+
+
+def told(tables: Mapping[str, Table], page_bytes: int | None, lost: Losses | None) -> Told:
+    """What `tables`, as `write_cost` takes them, tell of writing."""
+
+    def table(name: str) -> pl.LazyFrame:
+        return lazy(tables.get(name, schema.empty(name)), (name,))
+
+    lost, fs_events, pieces = lost or Losses(), table("fs_events"), _pieces(tables["requests"], tables["io"])
+    outs = _outs(pieces)
+    page_bytes = pagesize.proven(page_bytes, fs_events)
+    paged = pagesize.counted(fs_events, page_bytes)
+    writers, repeated = write_fates.follow(paged, outs, page_bytes=page_bytes, lost=lost)
+    pieces = pieces.join(outs.select("at", repeated=repeated), on="at", how="left", maintain_order="left")
+    return Told(pieces, write_causes.Causes(table("tasks").collect(), table("files"), writers), fs_events, lost)
+
+
+def _pieces(requests: Table, io: Table) -> pl.DataFrame:
+    """The pieces of what was written and discarded, in order of requests, numbered (`at`).
+
+    With the device, place and thread of the filesystem's request (part_dev, submit_tid), when it was asked for (`time`)
+    and what the piece is (`part`).
+    """
+    kind, subtype = pl.col("block_type").cast(pl.String), pl.col("subtype").cast(pl.String)
+    part = (
+        pl.when(pl.col("op") != "write")
+        .then(pl.lit("discard"))
+        .when((kind == "metadata") & (subtype == "node"))
+        .then(pl.lit("node"))
+        .when(kind.is_in(["data", "directory", "journal", "metadata"]))
+        .then(kind)
+        .otherwise(pl.lit("unknown"))
+    )
+    of_requests = lazy(requests).select("request_id", "part_dev", "submit_tid")
+    written = counted(io).filter(pl.col("op").is_in(["write", *_DISCARDS]), pl.col("bytes") > 0)
+    return (
+        written.join(of_requests, on="request_id", how="left", maintain_order="left")
+        .select(
+            *("request_id", "dev", "sector", "nr_sectors", "bytes", "submit_tid", "file_offset_bytes"),
+            *("owner_count", "owner_via", *OWNER, *FILE[:2], "package"),
+            pl.col("file_type").cast(pl.String),
+            part_dev=pl.coalesce("part_dev", "dev"),
+            subtype=subtype,
+            time=pl.coalesce("queue_ns", "issue_ns", "complete_ns"),
+            part=part,
+        )
+        .collect()
+        .with_row_index("at")
+    )
+
+
+def _outs(pieces: pl.DataFrame) -> pl.DataFrame:
+    """The data that goes out, as `write_fates.follow` takes it, with `at`: by file, else by place (inode -1)."""
+    is_placed = pl.col("ino").is_not_null() & pl.col("file_offset_bytes").is_not_null()
+    begin = pl.when(is_placed).then("file_offset_bytes").otherwise(pl.col("sector") * SECTOR_BYTES)
+    return pieces.filter(part="data").sort("time", "at", nulls_last=False).select(
+        "at",
+        ts_ns=pl.col("time").fill_null(0),
+        dev=pl.when(is_placed).then("part_dev").otherwise("dev"),
+        ino=pl.when(is_placed).then("ino").otherwise(-1),
+        begin=begin,
+        end=begin + pl.col("bytes"),
+    )  # fmt: skip
+
+
+def shares(known: Told, by: Sequence[str]) -> pl.DataFrame:
+    """The pieces cut into shares: request_id, dev, part_dev, at, time, part, bytes, and those of `OWNER` and `FILE` in
+    `by`. The shares of a piece add up to its bytes."""
+    named = [name for name in (*OWNER, *FILE) if name in by]
+    columns = ["request_id", "dev", "part_dev", "at", "time", "part", "bytes", *named]
+    together = [*_of_transactions(known), _freed(known), _of_checkpoints(known)]
+    done = pl.concat([pieces.select("at") for pieces, _ in together])
+    cut = [write_causes.shared(pieces, known.causes.named(changes), named) for pieces, changes in together]
+    own = _own(known.pieces.join(done, on="at", how="anti", maintain_order="left"))
+    return pl.concat([own.select(columns), *(part.select(columns) for part in cut)])
+
+
+def _own(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Pieces that belong to whom table io says: of several processes the one that is named has its equal share.
+
+    The filesystem's own threads are nobody. Data that had gone out before is cut off as rewritten.
+    """
+    is_own = pl.col("owner_via") != "filesystem"
+    pieces = pieces.with_columns(pl.when(is_own).then(name).alias(name) for name in OWNER)
+    repeated = pl.col("repeated").fill_null(0)
+    first, again = pl.col("bytes") - repeated, pl.lit("rewritten")
+    rows = pl.concat([pieces.with_columns(bytes=first), pieces.with_columns(bytes=repeated, part=again)])
+    own = pl.col("bytes") // pl.col("owner_count").fill_null(1).clip(lower_bound=1)
+    others = rows.with_columns(
+        *(pl.lit(None, rows.schema[name]).alias(name) for name in OWNER), bytes=pl.col("bytes") - own
+    )
+    return pl.concat([rows.with_columns(bytes=own), others]).filter(pl.col("bytes") > 0)
+
+
+# -- what is written together -----------------------------------------------------------------------------------------
+
+Together = tuple[pl.DataFrame, pl.DataFrame]
+"""Pieces with the periods (first, last) of which they carry the changes, and the changes (dev, period, weight, …)."""
+
+
+def _of_transactions(known: Told) -> list[Together]:
+    """The blocks of ext4's journal, and what is written in place of what transactions changed."""
+    committed = write_causes.commits(known.fs_events)
+    changes = write_causes.handle_changes(known.fs_events).join(
+        committed.select("dev", "transaction", "period"), on=["dev", "transaction"]
+    )
+    journal = known.pieces.filter(part="journal", owner_via="handle").drop_nulls("time").sort("time")
+    journal = journal.join_asof(
+        committed.select(part_dev="dev", time="start_ns", first="period").sort("time"),
+        on="time", by="part_dev", check_sortedness=False,
+    ).with_columns(last="first")  # fmt: skip
+    in_place = known.pieces.filter(
+        pl.col("part").is_in(["metadata", "directory"]),
+        ~pl.col("owner_via").is_in(_OF_PAGES),
+        pl.col("part_dev").is_in(changes["dev"].implode()),
+    )
+    in_place = write_causes.periods_between(_since_before(in_place), committed, known.lost).drop("before_ns")
+    return [(journal, changes), (in_place, changes)]
+
+
+def _since_before(pieces: pl.DataFrame) -> pl.DataFrame:
+    """The pieces cut where it changes when their sectors were written before (`before_ns`)."""
+    sectors = pl.int_ranges(pl.col("sector"), pl.col("sector") + pl.col("nr_sectors"))
+    places = pieces.select("at", "dev", "time", sector=sectors).explode("sector").sort("time", maintain_order=True)
+    before = places.select("at", before_ns=pl.col("time").shift().over("dev", "sector"))
+    cut = before.group_by("at", "before_ns").agg(bytes=pl.len().cast(pl.Int64) * SECTOR_BYTES)
+    return pieces.drop("bytes").join(cut, on="at", maintain_order="left").select(*pieces.columns, "before_ns")
+
+
+def _freed(known: Told) -> Together:
+    """What ext4 discards by itself once a transaction is committed: it carries what was freed in it."""
+    committed = write_causes.commits(known.fs_events).sort("start_ns").select("dev", "start_ns", "period")
+    changes = write_causes.frees(known.fs_events).sort("ts_ns").join_asof(
+        committed, left_on="ts_ns", right_on="start_ns", by="dev", strategy="forward", check_sortedness=False
+    ).drop_nulls("period")  # fmt: skip
+    freeing = changes.select(part_dev="dev", time="start_ns", first="period").unique().sort("time")
+    discards = known.pieces.filter(
+        pl.col("part") == "discard",
+        pl.col("owner_via") != "submitter",
+        pl.col("part_dev").is_in(changes["dev"].implode()),
+    )
+    discards = discards.drop_nulls("time").sort("time")
+    discards = discards.join_asof(freeing, on="time", by="part_dev", check_sortedness=False)
+    return discards.with_columns(last="first"), changes.drop("start_ns")
+
+
+def _of_checkpoints(known: Told) -> Together:
+    """What F2FS writes of its own in checkpoints; node blocks that a process writes out itself, by fsync, are its own.
+
+    What was changed before the first checkpoint of the recording is not all known: period 0.
+    """
+    changes = write_causes.file_changes(known.fs_events).sort("ts_ns")
+    metadata = known.pieces.filter(
+        pl.col("part").is_in(["node", "metadata"]), pl.col("part_dev").is_in(changes["dev"].implode())
+    )
+    metadata = metadata.drop_nulls("time").sort("part_dev", "time", maintain_order=True)
+    is_pack = pl.col("subtype") == "checkpoint"
+    ends_pack = is_pack & ~is_pack.shift(-1).over("part_dev").fill_null(False)
+    ends = metadata.filter(ends_pack).select("part_dev", "time", period=pl.int_range(pl.len()).over("part_dev"))
+    ends = ends.sort("time")
+    after = ends.select(dev="part_dev", ts_ns="time", period=pl.col("period") + 1)
+    changes = changes.join_asof(after, on="ts_ns", by="dev", check_sortedness=False)
+    changes = changes.with_columns(pl.col("period").fill_null(0))
+    is_own = (pl.col("part") == "node") & ~pl.col("owner_via").is_in(["unknown", "filesystem"])
+    rows = metadata.filter(~is_own).sort("time")
+    rows = rows.join_asof(ends.rename({"period": "first"}), on="time", by="part_dev", strategy="forward",
+                          check_sortedness=False)  # fmt: skip
+    of_last = ends.group_by("part_dev").agg(behind=pl.col("period").max() + 1)
+    rows = rows.join(of_last, on="part_dev", how="left", maintain_order="left")
+    period = pl.coalesce("first", "behind")
+    rows = rows.with_columns(first=pl.when(period > 0).then(period))
+    return rows.drop("behind").with_columns(last="first"), changes

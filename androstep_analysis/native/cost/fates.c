@@ -1,0 +1,410 @@
+// What became of the bytes that were written to files: a page cache of which only the dirty bytes are known, and who
+// wrote them last (measures/write_fates.py, which mirrors these structures).
+
+#include <string.h>
+
+#include "core/array.h"
+#include "core/map.h"
+#include "core/table.h"
+
+enum {
+    GRAIN_BYTES = 4096, // in which files are looked up here, whatever a page or block is
+    SECTOR_BYTES = 512,
+};
+
+// What a row tells: bytes are written to a file, go out to the device, or are dropped; the inode begins anew or ends,
+// so that it has no bytes; rows are missing here, so that nobody knows what became of any byte.
+enum row_kind { ROW_WRITE, ROW_OUT, ROW_DROP, ROW_END, ROW_LOST };
+
+enum fate { FATE_OUT, FATE_OVERWRITTEN, FATE_DROPPED, FATE_KEPT, FATE_UNKNOWN, NR_FATES };
+
+// Rows in order of time; see core/table.h for what holds no value.
+struct fate_rows {
+    size_t rows;
+    const int64_t *ts_ns;
+    const uint32_t *dev;
+    const int64_t *ino;
+    const int64_t *begin; // bytes of the file
+    const int64_t *end;
+    const int32_t *tid;
+    const int32_t *pid;
+    const uint32_t *comm; // number of the name
+    const uint8_t *kind;
+    int64_t *repeated; // set for ROW_OUT: bytes of it that had gone out before
+};
+
+// What a thread wrote to one life of a file, and what became of that.
+struct writer {
+    int64_t ts_ns; // of the first write
+    int64_t ino;
+    int64_t life;
+    int64_t writes;
+    int64_t bytes[NR_FATES];
+    uint32_t dev;
+    int32_t tid;
+    int32_t pid;
+    uint32_t comm;
+};
+
+struct last_write {
+    int64_t begin;
+    int64_t end;
+};
+
+struct segment {
+    uint32_t writer;
+    uint16_t begin; // in the grain
+    uint16_t end;
+};
+
+// A file as long as the inode is the same one.
+struct life {
+    int64_t nth;        // of the inode's
+    int64_t end_losses; // how often rows were missing before its end, or NO_INT64
+};
+
+struct grain {
+    struct segment *segments; // dirty bytes, in order
+    int64_t losses;           // how often rows were missing when it was last touched
+    uint32_t life;
+    uint16_t count;
+    uint16_t room;
+    uint8_t was_out; // a bit for each sector
+};
+
+struct fates {
+    struct map of_files; // number of the present life plus 1
+    struct map of_grains;
+    struct map of_writers;
+    struct life *lives;
+    size_t nr_lives, lives_room;
+    struct grain *grains;
+    size_t nr_grains, grains_room;
+    struct writer *writers;
+    size_t nr_writers, writers_room;
+    struct last_write *lasts; // of each writer
+    size_t lasts_room;
+    int64_t losses;
+};
+
+API struct fates *fates_new(void);
+API void fates_free(struct fates *fates);
+// Rows that follow what came before. False where memory is short.
+API bool fates_follow(struct fates *fates, const struct fate_rows *rows);
+// Nothing follows: returns the writers, whose bytes are all accounted for.
+API const struct writer *fates_finish(struct fates *fates, size_t *nr_writers);
+
+struct fates *fates_new(void)
+{
+    return calloc(1, sizeof(struct fates));
+}
+
+void fates_free(struct fates *fates)
+{
+    for (size_t at = 0; at < fates->nr_grains; at++)
+        free(fates->grains[at].segments);
+    free(fates->lives);
+    free(fates->grains);
+    free(fates->writers);
+    free(fates->lasts);
+    map_free(&fates->of_files);
+    map_free(&fates->of_grains);
+    map_free(&fates->of_writers);
+    free(fates);
+}
+
+// --- files, grains and writers ---------------------------------------------------------------------------------------
+
+// Begins another life of the file; false where memory is short.
+static bool life_begin(struct fates *fates, uint64_t *number)
+{
+    int64_t nth = *number ? fates->lives[*number - 1].nth + 1 : 0;
+
+    if (fates->nr_lives == fates->lives_room) {
+        struct life *grown = array_grow(fates->lives, &fates->lives_room, sizeof(*grown));
+
+        if (!grown) {
+            *number = 1; // never used: the caller gives up
+            return false;
+        }
+        fates->lives = grown;
+    }
+    fates->lives[fates->nr_lives] = (struct life){.nth = nth, .end_losses = NO_INT64};
+    *number = ++fates->nr_lives;
+    return true;
+}
+
+static void account(struct fates *fates, const struct segment *segment, uint32_t begin, uint32_t end, enum fate fate)
+{
+    fates->writers[segment->writer].bytes[fate] += (int64_t)end - begin;
+}
+
+static void account_all(struct fates *fates, struct grain *grain, enum fate fate)
+{
+    for (size_t at = 0; at < grain->count; at++)
+        account(fates, &grain->segments[at], grain->segments[at].begin, grain->segments[at].end, fate);
+    grain->count = 0;
+}
+
+static struct grain *grain_add(struct fates *fates, uint32_t life, int64_t number)
+{
+    struct grain *grain;
+    uint64_t *place;
+
+    if (fates->nr_grains == fates->grains_room) {
+        struct grain *grown = array_grow(fates->grains, &fates->grains_room, sizeof(*grown));
+
+        if (!grown)
+            return NULL;
+        fates->grains = grown;
+    }
+    place = map_add(&fates->of_grains, life, (uint64_t)number);
+    if (!place)
+        return NULL;
+    if (!*place) {
+        fates->grains[fates->nr_grains] = (struct grain){.life = life, .losses = fates->losses};
+        *place = ++fates->nr_grains;
+    }
+    grain = &fates->grains[*place - 1];
+    if (grain->losses != fates->losses)
+        account_all(fates, grain, FATE_UNKNOWN);
+    grain->losses = fates->losses;
+    return grain;
+}
+
+static bool writers_grow(struct fates *fates)
+{
+    struct writer *writers = fates->writers;
+    struct last_write *lasts = fates->lasts;
+
+    if (fates->nr_writers == fates->writers_room) {
+        writers = array_grow(writers, &fates->writers_room, sizeof(*writers));
+        if (!writers)
+            return false;
+        fates->writers = writers;
+    }
+    if (fates->nr_writers == fates->lasts_room) {
+        lasts = array_grow(lasts, &fates->lasts_room, sizeof(*lasts));
+        if (!lasts)
+            return false;
+        fates->lasts = lasts;
+    }
+    return true;
+}
+
+// The thread as a writer of that life of the file; NULL where memory is short.
+static struct writer *writer_of(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row)
+{
+    uint64_t *number;
+
+    if (!writers_grow(fates))
+        return NULL;
+    number = map_add(&fates->of_writers, life, (uint32_t)rows->tid[row]);
+    if (!number)
+        return NULL;
+    if (!*number) {
+        fates->lasts[fates->nr_writers] = (struct last_write){0};
+        fates->writers[fates->nr_writers] = (struct writer){
+            .ts_ns = rows->ts_ns[row],
+            .dev = rows->dev[row],
+            .ino = rows->ino[row],
+            .life = fates->lives[life].nth,
+            .tid = rows->tid[row],
+            .pid = rows->pid[row],
+            .comm = rows->comm[row],
+        };
+        *number = ++fates->nr_writers;
+    }
+    return &fates->writers[*number - 1];
+}
+
+// --- segments --------------------------------------------------------------------------------------------------------
+
+static bool segments_reserve(struct grain *grain, size_t count)
+{
+    struct segment *grown;
+    size_t room = grain->room ? grain->room : 2;
+
+    while (room < count)
+        room *= 2;
+    if (room == grain->room)
+        return true;
+    grown = realloc(grain->segments, room * sizeof(*grown));
+    if (!grown)
+        return false;
+    grain->segments = grown;
+    grain->room = (uint16_t)room;
+    return true;
+}
+
+// Puts `count` segments in place of those from `first` to before `limit`.
+static bool segments_replace(struct grain *grain, size_t first, size_t limit, const struct segment *by, size_t count)
+{
+    size_t after = grain->count - limit;
+
+    if (!segments_reserve(grain, first + count + after))
+        return false;
+    memmove(&grain->segments[first + count], &grain->segments[limit], after * sizeof(*by));
+    for (size_t at = 0; at < count; at++)
+        grain->segments[first + at] = by[at];
+    grain->count = (uint16_t)(first + count + after);
+    return true;
+}
+
+// The dirty bytes of [begin, end) have this fate, and `writer` wrote others in their place unless it is NULL. NR_FATES
+// is no fate: they are accounted for with those.
+static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uint32_t end, enum fate fate,
+                   const uint32_t *writer)
+{
+    struct segment left[3];
+    size_t first = 0, limit, count = 0;
+
+    while (first < grain->count && grain->segments[first].end <= begin)
+        first++;
+    for (limit = first; limit < grain->count && grain->segments[limit].begin < end; limit++) {
+        const struct segment *segment = &grain->segments[limit];
+
+        if (fate != NR_FATES)
+            account(fates, segment, segment->begin > begin ? segment->begin : begin,
+                    segment->end < end ? segment->end : end, fate);
+    }
+    if (first < limit && grain->segments[first].begin < begin) {
+        left[count] = grain->segments[first];
+        left[count++].end = (uint16_t)begin;
+    }
+    if (writer)
+        left[count++] = (struct segment){*writer, (uint16_t)begin, (uint16_t)end};
+    if (first < limit && grain->segments[limit - 1].end > end) {
+        left[count] = grain->segments[limit - 1];
+        left[count++].begin = (uint16_t)end;
+    }
+    return segments_replace(grain, first, limit, left, count);
+}
+
+// Which sectors of the grain lie in [begin, end), at least in part.
+static uint8_t sectors_of(uint32_t begin, uint32_t end)
+{
+    uint32_t first = begin / SECTOR_BYTES, limit = (end + SECTOR_BYTES - 1) / SECTOR_BYTES;
+
+    return (uint8_t)((1u << limit) - (1u << first));
+}
+
+static int64_t count_bits(uint8_t bits)
+{
+    int64_t count = 0;
+
+    for (; bits; bits &= (uint8_t)(bits - 1))
+        count++;
+    return count;
+}
+
+// --- rows ------------------------------------------------------------------------------------------------------------
+
+static bool take_grain(struct fates *fates, struct grain *grain, uint32_t begin, uint32_t end, enum row_kind kind,
+                       enum fate fate, const uint32_t *writer, int64_t *repeated)
+{
+    uint8_t sectors = sectors_of(begin, end);
+
+    if (kind == ROW_OUT) {
+        *repeated += count_bits(grain->was_out & sectors) * SECTOR_BYTES;
+        grain->was_out |= sectors;
+    }
+    return settle(fates, grain, begin, end, fate, writer);
+}
+
+static bool take_bytes(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row, enum fate fate,
+                       const uint32_t *writer)
+{
+    int64_t repeated = 0, limit = rows->end[row];
+
+    for (int64_t begin = rows->begin[row], end; begin < limit; begin = end) {
+        int64_t number = begin / GRAIN_BYTES, base = number * GRAIN_BYTES;
+        uint64_t known = map_value(&fates->of_grains, life, (uint64_t)number);
+        struct grain *grain;
+
+        end = base + GRAIN_BYTES < limit ? base + GRAIN_BYTES : limit;
+        if (!known && rows->kind[row] == ROW_DROP)
+            continue; // nothing of it is known to be dirty
+        grain = grain_add(fates, life, number);
+        if (!grain || !take_grain(fates, grain, (uint32_t)(begin - base), (uint32_t)(end - base), rows->kind[row], fate,
+                                  writer, &repeated))
+            return false;
+    }
+    if (rows->kind[row] == ROW_OUT)
+        rows->repeated[row] = repeated;
+    return true;
+}
+
+// A write that was cut short goes on behind where it was: the kernel tells each time all that is still to be written.
+static bool goes_on(const struct last_write *last, int64_t begin, int64_t end)
+{
+    return begin > last->begin && begin < last->end && end == last->end;
+}
+
+static bool take_write(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row)
+{
+    struct writer *writer = writer_of(fates, life, rows, row);
+    uint32_t number;
+    bool is_rest;
+
+    if (!writer)
+        return false;
+    number = (uint32_t)(writer - fates->writers);
+    is_rest = goes_on(&fates->lasts[number], rows->begin[row], rows->end[row]);
+    fates->lasts[number] = (struct last_write){rows->begin[row], rows->end[row]};
+    writer->writes += !is_rest;
+    return take_bytes(fates, life, rows, row, is_rest ? NR_FATES : FATE_OVERWRITTEN, &number);
+}
+
+static bool take_row(struct fates *fates, const struct fate_rows *rows, size_t row)
+{
+    uint64_t *number;
+    uint32_t life;
+
+    if (rows->kind[row] == ROW_LOST) {
+        fates->losses++;
+        return true;
+    }
+    number = map_add(&fates->of_files, rows->dev[row], (uint64_t)rows->ino[row]);
+    if (!number || (!*number && !life_begin(fates, number)))
+        return false;
+    life = (uint32_t)(*number - 1);
+    switch ((enum row_kind)rows->kind[row]) {
+    case ROW_WRITE:
+        return take_write(fates, life, rows, row);
+    case ROW_OUT:
+        return take_bytes(fates, life, rows, row, FATE_OUT, NULL);
+    case ROW_DROP:
+        return take_bytes(fates, life, rows, row, FATE_DROPPED, NULL);
+    case ROW_END:
+        fates->lives[life].end_losses = fates->losses;
+        return life_begin(fates, number);
+    case ROW_LOST:
+        break;
+    }
+    return true;
+}
+
+bool fates_follow(struct fates *fates, const struct fate_rows *rows)
+{
+    for (size_t row = 0; row < rows->rows; row++)
+        if (!take_row(fates, rows, row))
+            return false;
+    return true;
+}
+
+const struct writer *fates_finish(struct fates *fates, size_t *nr_writers)
+{
+    for (size_t at = 0; at < fates->nr_grains; at++) {
+        struct grain *grain = &fates->grains[at];
+        int64_t end = fates->lives[grain->life].end_losses;
+
+        // What was still dirty when the life ended was dropped with it.
+        if (grain->losses != (end == NO_INT64 ? fates->losses : end))
+            account_all(fates, grain, FATE_UNKNOWN);
+        else
+            account_all(fates, grain, end == NO_INT64 ? FATE_KEPT : FATE_DROPPED);
+    }
+    *nr_writers = fates->nr_writers;
+    return fates->writers;
+}
