@@ -18,6 +18,7 @@ from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.latency import latency, latency_distribution
 from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.mix import mix, rwbs, sizes
+from androstep_analysis.measures.queue import idle, queue
 from androstep_analysis.measures.samples import (
     busyness,
     clipped,
@@ -28,6 +29,7 @@ from androstep_analysis.measures.samples import (
     pressure,
     process_io,
 )
+from androstep_analysis.measures.steps import merges, seeks, steps
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.syscalls import called_paths, calls
 from androstep_analysis.measures.tables import counted, coverage, population
@@ -49,19 +51,24 @@ __all__ = [
     "cumulative",
     "evidence",
     "file_types",
+    "idle",
     "latency",
     "latency_distribution",
     "levels",
     "locality",
+    "merges",
     "metadata_fraction",
     "mix",
     "order_ns",
     "population",
     "pressure",
     "process_io",
+    "queue",
     "rate",
     "rwbs",
+    "seeks",
     "sizes",
+    "steps",
     "sync",
     "volume",
 ]
