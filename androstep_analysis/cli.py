@@ -38,6 +38,7 @@ COMMANDS = {
     "ingest": "Make a capture directory from traces and filesystem images.",
     "tables": "List the tables of a capture, or write one of them.",
     "summary": "Print what a capture holds and who caused what.",
+    "measure": "Measure a capture by app, file type or whatever its tables tell.",
     "lookup": "Say what sectors of a filesystem image hold.",
     "report": "Write a capture's figures and tables as one self-contained HTML page.",
     "compare": "Compare a measure across captures, by device, Android release, workload or any other fact.",

@@ -11,7 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from androstep_analysis import manifest, schema, units
+import polars as pl
+
+from androstep_analysis import csvfile, manifest, schema, units
 from androstep_analysis.errors import InputError
 
 
@@ -62,6 +64,23 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             if path.is_file():
                 path.unlink()
             raise
+
+
+def table_file(text: str) -> Path:
+    """An argument ``FILE.parquet`` or ``FILE.csv``."""
+    path = Path(text)
+    if path.suffix not in (".parquet", ".csv"):
+        raise argparse.ArgumentTypeError(f"{text!r} must end in .parquet or .csv")
+    return path
+
+
+def write_table(table: pl.LazyFrame, path: Path) -> None:
+    """Write the table to a `table_file`."""
+    if path.suffix == ".csv":
+        csvfile.write(table, path)
+        return
+    with path.open("wb") as file:  # polars names a long path only in part where it cannot be opened
+        table.sink_parquet(file, compression="zstd")
 
 
 def block_device(text: str) -> str:

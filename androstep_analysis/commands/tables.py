@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from pathlib import Path
 
-from androstep_analysis import bench, capture, csvfile, schema, terminal
+from androstep_analysis import bench, capture, schema, terminal
 from androstep_analysis.capture import derivation
-from androstep_analysis.commands.command import add_format, complete, keep_source
+from androstep_analysis.commands.command import add_format, complete, keep_source, table_file, write_table
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay.tables import TABLES as REPLAY_TABLES
 
@@ -33,7 +32,7 @@ def add(command: argparse.ArgumentParser) -> None:
         metavar="TABLE",
         help=", ".join(_TABLES),
     )
-    command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
+    command.add_argument("-o", "--output", metavar="FILE", type=table_file, help="FILE.parquet or FILE.csv")
 
 
 _TABLES = (*derivation.TABLES, *bench.TABLES, *REPLAY_TABLES)
@@ -58,15 +57,5 @@ def run(arguments: argparse.Namespace) -> None:
         print(terminal.table(["table", "rows", "one row is"], rows))
     elif arguments.output is None:
         print(terminal.rows(arguments.table, opened.tables[arguments.table]))
-    elif arguments.output.suffix == ".csv":
-        csvfile.write(opened.tables[arguments.table], arguments.output)
     else:
-        with arguments.output.open("wb") as file:  # polars names a long path only in part where it cannot be opened
-            opened.tables[arguments.table].sink_parquet(file, compression="zstd")
-
-
-def _table_file(text: str) -> Path:
-    path = Path(text)
-    if path.suffix not in (".parquet", ".csv"):
-        raise argparse.ArgumentTypeError(f"{text!r} must end in .parquet or .csv")
-    return path
+        write_table(opened.tables[arguments.table], arguments.output)

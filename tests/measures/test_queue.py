@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import made
+from support import corpus, made
 from support.in_parts import read_in_parts
 
-from androstep_analysis import measures
+from androstep_analysis import capture, compare, measures
+from androstep_analysis.errors import InputError
 
 TIMES = st.one_of(st.none(), st.integers(0, 30))
 REQUESTS = st.lists(st.tuples(st.sampled_from([made.DEV, made.DEV + 16]), TIMES, TIMES), max_size=30)
@@ -39,7 +41,7 @@ def nanoseconds(table: pl.DataFrame, lost: list[tuple[int | None, int | None]]) 
         until = min((begin for begin, end in rows if end is None and begin is not None), default=1000)
         depths = []
         edges = sorted({time for request in both for time in request})
-        for begin, end in zip(edges, edges[1:], strict=False):
+        for begin, end in itertools.pairwise(edges):
             # Between two events of the queue all is known or nothing.
             hurt = any((last is None or begin <= last) and (first is None or end >= first) for first, last in lost)
             is_known = begin >= since and end <= until and not hurt
@@ -74,10 +76,7 @@ def test_depth_that_each_request_is_issued_to(rows: list[tuple[int, int | None, 
         under_way[dev].append((begin, end))
         expected[dev, len(under_way[dev])] += 1
     found = measures.queue(table).filter(pl.col("metric") == "issued", pl.col("value") > 0)
-    assert (
-        dict(((dev, depth), int(value)) for dev, depth, value in found.select("dev", "depth", "value").rows())
-        == expected
-    )
+    assert {(dev, depth): int(value) for dev, depth, value in found.select("dev", "depth", "value").rows()} == expected
 
 
 @given(REQUESTS)
@@ -111,3 +110,54 @@ def test_what_nothing_tells_is_unknown() -> None:
 @pytest.mark.parametrize("function", [measures.queue, measures.idle])
 def test_no_requests(function: object) -> None:
     assert function(made.table("requests", [])).is_empty()  # type: ignore[operator]
+
+
+# -- recordings of others ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "blktrace_bin/centos7",
+        "blktrace_bin/takeoverjp_sample.blktrace.0",
+        "blkparse_text/android_blktrace.flash.facebook.txt",
+        "blkparse_text/android_candycrush_straight_1.txt",
+        "blkparse_text/android_swapcache_2.txt",
+        "blkparse_text/leveldb_ram0_blk_data.txt",
+        "kernel/ext4_guest_6.1/blktrace.tgz",
+        "block_csv",
+        "ftrace_text",
+        "perfetto",
+        "trace_dat",
+    ],
+)
+def test_nothing_is_invented_of_recordings(name: str) -> None:
+    """Every measure of every recording: shares are shares, and what has no events has no rows."""
+    place = corpus.path(name)
+    is_many = place.is_dir() and place.name != "centos7"
+    files = sorted(place.iterdir()) if is_many else [place]
+    for file in files:
+        if file.name.endswith((".json", ".md")):
+            continue
+        try:
+            opened = capture.open(file)
+        except InputError:
+            continue
+        if not opened.about["rows"].get("requests"):
+            continue
+        actions = set(opened.block_events.select(pl.col("action").cast(pl.String).unique()).collect()["action"])
+        for measure, one in compare.measures().items():
+            if not set(one.needs) <= set(opened.tables):
+                continue
+            found = compare.measure_all([opened], measure)
+            shares = found.filter(pl.col("metric").str.ends_with("_ratio"), pl.col("value").is_not_null())
+            assert shares["value"].is_between(0, 1 + 1e-9).all(), (file, measure)
+            if measure == "steps":
+                told = set(found["step"].cast(pl.String)) if found.height else set()
+                needed = {"G2I": "insert", "Q2G": "getrq", "D2C": "complete", "Q2Q": "queue", "I2D": "insert"}
+                assert {step for step, action in needed.items() if action not in actions}.isdisjoint(told), file
+            if measure == "queue":
+                issued = opened.requests.filter(pl.col("issue_ns").is_not_null()).select(pl.len()).collect().item()
+                assert found.filter(metric="issued")["value"].sum() <= issued, file
