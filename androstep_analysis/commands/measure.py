@@ -20,7 +20,7 @@ from androstep_analysis.commands.command import (
 from androstep_analysis.compare.measures import Measure, Recording, dimensions, known, measured
 from androstep_analysis.errors import InputError
 
-_OF_TABLE: Final = {
+OF_TABLE: Final = {
     "requests": {
         **{"device": "dev", "process": "submit_comm", "op": "op", "sync": "sync", "meta": "meta", "rwbs": "rwbs"},
     },
@@ -33,9 +33,9 @@ _OF_TABLE: Final = {
 """What --by takes, and the column that it is, for each table that measures are of."""
 
 _OWN: Final = {
-    **dict.fromkeys(("mix", "rate", "volume", "locality", "latency"), {"op"}),
-    **{"block_types": {"op", "block_type"}, "file_types": {"op", "file_type"}, "sync": set()},
-    **dict.fromkeys(("queue", "idle"), {"dev"}),
+    **dict.fromkeys(("mix", "rate", "volume", "locality", "latency"), ("op",)),
+    **{"block_types": ("op", "block_type"), "file_types": ("op", "file_type"), "sync": ()},
+    **dict.fromkeys(("queue", "idle"), ("dev",)),
 }
 """Columns that tell the rows of a measure apart anyway."""
 
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _list() -> str:
     """A line for each measure."""
     rows = [
-        [name, one.description, ", ".join(_OF_TABLE.get(one.needs[0], ())) or "–"]
+        [name, one.description, ", ".join(OF_TABLE.get(one.needs[0], ())) or "–"]
         for name, one in compare.measures().items()
     ]
     return terminal.table(["measure", "of what", "--by"], rows, is_whole=True)
@@ -95,7 +95,7 @@ def _list() -> str:
 
 def _columns(name: str, chosen: Measure, wanted: list[str]) -> tuple[str, ...]:
     """The columns that --by names, without those that tell rows apart anyway."""
-    there = _OF_TABLE.get(chosen.needs[0], {})
+    there = OF_TABLE.get(chosen.needs[0], {})
     if unknown := [one for one in wanted if one not in there]:
         has = f"has {', '.join(there)}" if there else "takes none"
         raise InputError(f"--by {unknown[0]}: {name}, which is of table {chosen.needs[0]}, {has}")

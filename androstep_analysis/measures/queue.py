@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.measures.parts import REQUEST, parts, summed
-from androstep_analysis.measures.tables import Table, lazy, ordered
+from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 
 Lost: TypeAlias = Sequence[tuple[int | None, int | None]]
 """Times (ns, both ends) in which events of requests may be missing; None is from the beginning, or to the end."""
@@ -71,7 +71,7 @@ def queue(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Dat
         coverage=pl.when(whole > 0).then(time / whole),
         time_ratio=pl.when(time > 0).then(pl.col("time") / time),
     ).filter((pl.col("time") > 0) | (pl.col("issued") > 0))
-    return _long(told, [*groups, "depth"], {"time": "ns", "time_ratio": "1", "issued": "requests"})
+    return columns_as_rows(told, [*groups, "depth"], {"time": "ns", "time_ratio": "1", "issued": "requests"})
 
 
 def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
@@ -89,8 +89,8 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     Returns
     -------
     polars.DataFrame
-        Dimensions dev, `by`, period (Enum: idle, busy) and at_most_ns (Int64, a power of two: the period is longer than
-        half of it). Metrics periods [count], time [ns] and time_ratio [1], the share of the time of all periods.
+        Dimensions dev, `by`, period (Enum: idle, busy) and duration_up_to_ns (Int64, a power of two: the period is longer
+        than half of it). Metrics periods [count], time [ns] and time_ratio [1], the share of the time of all periods.
         Periods that reach into time in which depth is unknown are left out, as are those at both ends.
 
     References
@@ -104,12 +104,12 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     True
     """
     groups = ["dev", *(name for name in by if name != "dev")]
-    dimensions = [*groups, "period", "at_most_ns"]
+    dimensions = [*groups, "period", "duration_up_to_ns"]
     kind = pl.Enum(["idle", "busy"])
     bucket = pl.lit(2, pl.Int64).pow(pl.col("time").log(2).ceil().cast(pl.Int64)).cast(pl.Int64)
     found = summed(
         (
-            part.with_columns(pl.col("period").cast(kind), at_most_ns=bucket)
+            part.with_columns(pl.col("period").cast(kind), duration_up_to_ns=bucket)
             .group_by(dimensions)
             .agg(pl.col("time").sum(), periods=pl.len().cast(pl.Int64))
             for part in _periods(requests, groups, lost)
@@ -121,23 +121,7 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
         coverage=pl.lit(None, pl.Float64),
         time_ratio=pl.col("time") / pl.col("time").sum().over(groups),
     )
-    return _long(told, dimensions, {"periods": "count", "time": "ns", "time_ratio": "1"})
-
-
-def _long(wide: pl.DataFrame, dimensions: Sequence[str], units: dict[str, str]) -> pl.DataFrame:
-    """A tidy table from one with a column for each metric."""
-    parts = [
-        wide.select(
-            *dimensions,
-            "n",
-            "coverage",
-            metric=pl.lit(metric),
-            value=pl.col(metric).cast(pl.Float64),
-            unit=pl.lit(unit),
-        )
-        for metric, unit in units.items()
-    ]
-    return ordered(pl.concat(parts), dimensions)
+    return columns_as_rows(told, dimensions, {"periods": "count", "time": "ns", "time_ratio": "1"})
 
 
 def _depths(requests: Table, groups: Sequence[str], lost: Lost) -> Iterator[pl.DataFrame]:
@@ -180,7 +164,7 @@ def _segments(events: pl.DataFrame, groups: Sequence[str]) -> tuple[pl.DataFrame
     )
     is_last = pl.col("end_ns").is_null()
     carried = rows.filter(is_last).select(*groups, "ts_ns", order=pl.lit(_CARRIED, pl.Int32), delta=pl.col("depth"))
-    # The last event's own issue is counted with it: it comes again with no length, and is no issue then.
+    # The last event counts here, as a time of no length; what is carried is no issue.
     found = rows.with_columns(pl.col("end_ns").fill_null(pl.col("ts_ns")))
     return found.select(*groups, "depth", "end_ns", "is_issue", begin_ns="ts_ns"), carried
 

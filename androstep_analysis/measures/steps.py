@@ -13,7 +13,7 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.measures.parts import batches
-from androstep_analysis.measures.tables import Table, lazy, ordered
+from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, ordered
 from androstep_analysis.units import SECTOR_BYTES
 
 TIMES: Final = ("Q2Q", "Q2Q all", "Q2A", "Q2G", "S2G", "G2I", "Q2M", "I2D", "M2D", "D2C", "Q2C")
@@ -146,7 +146,7 @@ def seeks(block_events: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
         max_distance=pl.col("max").cast(pl.Float64) * SECTOR_BYTES,
     )
     units = {"count": "seeks", "seek_ratio": "1", "seek_rate": "1/s", "mean_distance": "B", "max_distance": "B"}
-    return _long(wide, [*by, "step"], units)
+    return columns_as_rows(wide, [*by, "step"], units)
 
 
 def merges(block_events: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
@@ -199,23 +199,7 @@ def merges(block_events: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
         issued=pl.when(issued > 0).then(issued).cast(pl.Float64),
     )
     units = {"queued": "count", "issued": "count", "bios_per_request": "1", "merge_ratio": "1", "split_ratio": "1"}
-    return _long(wide.filter(pl.any_horizontal(pl.col("queued", "issued").is_not_null())), list(by), units)
-
-
-def _long(wide: pl.DataFrame, dimensions: Sequence[str], units: dict[str, str]) -> pl.DataFrame:
-    """A tidy table from one with a column for each metric."""
-    parts = [
-        wide.select(
-            *dimensions,
-            "n",
-            metric=pl.lit(metric),
-            value=pl.col(metric).cast(pl.Float64),
-            unit=pl.lit(unit),
-            coverage=pl.lit(None, pl.Float64),
-        )
-        for metric, unit in units.items()
-    ]
-    return ordered(pl.concat(parts), dimensions)
+    return columns_as_rows(wide.filter(pl.any_horizontal(pl.col("queued", "issued").is_not_null())), list(by), units)
 
 
 def sums(block_events: Table, groups: Sequence[str]) -> pl.DataFrame:

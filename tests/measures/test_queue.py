@@ -96,7 +96,7 @@ def test_idle_and_busy_periods(rows: list[tuple[int, int | None, int | None]]) -
     for at_once in (None, 3):
         with read_in_parts(at_once):
             found = measures.idle(table).filter(metric="periods")
-        told = found.select("dev", pl.col("period").cast(pl.String), "at_most_ns", "value").rows()
+        told = found.select("dev", pl.col("period").cast(pl.String), "duration_up_to_ns", "value").rows()
         assert {tuple(row[:3]): int(row[3]) for row in told} == expected
 
 
