@@ -89,8 +89,8 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     Returns
     -------
     polars.DataFrame
-        Dimensions dev, `by`, period (Enum: idle, busy) and duration_up_to_ns (Int64, a power of two: the period is longer
-        than half of it). Metrics periods [count], time [ns] and time_ratio [1], the share of the time of all periods.
+        Dimensions dev, `by`, period (Enum: idle, busy) and duration_up_to_ns (Int64, a power of two: the period is
+        longer than half of it). Metrics periods [count], time [ns] and time_ratio [1], the share of the time of all periods.
         Periods that reach into time in which depth is unknown are left out, as are those at both ends.
 
     References
@@ -106,7 +106,8 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     groups = ["dev", *(name for name in by if name != "dev")]
     dimensions = [*groups, "period", "duration_up_to_ns"]
     kind = pl.Enum(["idle", "busy"])
-    bucket = pl.lit(2, pl.Int64).pow(pl.col("time").log(2).ceil().cast(pl.Int64)).cast(pl.Int64)
+    # Of a whole number less one, the digits in base 2: exact, where a logarithm is not.
+    bucket = pl.lit(2, pl.Int64).pow(64 - (pl.col("time") - 1).bitwise_leading_zeros().cast(pl.Int64))
     found = summed(
         (
             part.with_columns(pl.col("period").cast(kind), duration_up_to_ns=bucket)
