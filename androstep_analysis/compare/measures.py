@@ -20,13 +20,13 @@ from androstep_analysis.compare.windows import Windows
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
+from androstep_analysis.measures.bio_steps import merges, seeks, steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.locality import locality
 from androstep_analysis.measures.mix import mix
 from androstep_analysis.measures.queue import idle, queue
-from androstep_analysis.measures.steps import merges, seeks, steps
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.volume import NS_PER_S, volume
 

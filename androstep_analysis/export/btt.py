@@ -13,7 +13,7 @@ import polars as pl
 
 from androstep_analysis import units
 from androstep_analysis.capture import Capture
-from androstep_analysis.measures import parts, steps
+from androstep_analysis.measures import bio_steps, parts
 
 _MAPPED: Final = (9, 253, 254)
 """Majors that btt takes for those of md and device-mapper, whatever the kernel gave them to (virtio disks: 254)."""
@@ -31,7 +31,7 @@ def write(capture: Capture, file: BinaryIO) -> None:
     sums, distances = _counted(capture.block_events)
     if sums:
         # As they come, also those of which btt leaves out what came before their first bio.
-        first = steps.events(capture.block_events).group_by("dev").agg(pl.col("ts_ns").min()).sort("ts_ns", "dev")
+        first = bio_steps.events(capture.block_events).group_by("dev").agg(pl.col("ts_ns").min()).sort("ts_ns", "dev")
         devices = first.collect()["dev"].to_list()
         file.write("".join(f"{line}\n" for line in _lines(sums, distances, devices)).encode())
 
@@ -48,13 +48,15 @@ def _counted(block_events: pl.LazyFrame) -> tuple[Sums, Distances]:
     by, value = ["dev", "step"], pl.col("value")
     sums: Sums = {}
     counts: pl.DataFrame | None = None
-    for batch in steps.rows(block_events):
+    for batch in bio_steps.rows(block_events):
         found = batch.group_by(by, maintain_order=True).agg(
             n=pl.len(), min=value.min(), max=value.max(), total=value.sum()
         )
         for row in found.iter_rows(named=True):
             _add(sums.setdefault((row["dev"], row["step"]), {"n": 0, "total": 0}), row)
-        seeks = batch.filter(pl.col("step").is_in(steps.SEEKS)).group_by(*by, "value").agg(n=pl.len().cast(pl.Int64))
+        seeks = (
+            batch.filter(pl.col("step").is_in(bio_steps.SEEKS)).group_by(*by, "value").agg(n=pl.len().cast(pl.Int64))
+        )
         counts = parts.summed([seeks] if counts is None else [counts, seeks], [*by, "value"])
     distances: Distances = {}
     if counts is not None:
@@ -137,7 +139,7 @@ def _overhead(sums: Sums, devices: Sequence[int]) -> Iterator[str]:
     told = [dev for dev in devices if not _is_mapped(dev) and _total(sums, dev, "Q2C")]
     for dev in told:
         yield _shares(_name(dev), sums, [dev])
-    if any(_count(sums, dev, step) for dev in told for step in _OVERHEAD):
+    if any(_count(sums, dev, step) > 0 for dev in told for step in _OVERHEAD):
         yield rule
         yield _shares("Overall", sums, told)
 
@@ -154,7 +156,7 @@ def _count(sums: Sums, dev: int, step: str) -> int:
 
 def _queued(sums: Sums, dev: int) -> int:
     """Bios that were queued, at the least as many as requests were issued, as btt has it."""
-    queued, issued = _count(sums, dev, steps.ACTIVE), _count(sums, dev, "D2D seek")
+    queued, issued = _count(sums, dev, bio_steps.ACTIVE), _count(sums, dev, "D2D seek")
     return max(queued, issued) if queued else 0
 
 
@@ -166,7 +168,7 @@ def _merges(sums: Sums, devices: Sequence[int]) -> Iterator[str]:
     yield rule
     told = [dev for dev in devices if _queued(sums, dev) and _count(sums, dev, "D2D seek")]
     none = {"n": 0, "min": 0, "max": 0, "total": 0}
-    blocks = [sums.get((dev, steps.BLOCKS), none) for dev in told]
+    blocks = [sums.get((dev, bio_steps.BLOCKS), none) for dev in told]
     rows = [(_queued(sums, dev), _count(sums, dev, "D2D seek")) for dev in told]
     for dev, (queued, issued), of in zip(told, rows, blocks, strict=True):
         yield _merged(_name(dev), queued, issued, (of["min"], of["max"], of["total"]))
@@ -260,11 +262,11 @@ def _active(sums: Sums, devices: Sequence[int]) -> Iterator[str]:
     rule = "---------- | -------------"
     yield f"{'DEV':>10} | {'Avg Reqs @ Q':>13}"
     yield rule
-    told = [dev for dev in devices if not _is_mapped(dev) and _queued(sums, dev)]
+    told = [dev for dev in devices if not _is_mapped(dev) and _queued(sums, dev) > 0]
     for dev in told:
-        yield f"{_name(dev):>10} | {_total(sums, dev, steps.ACTIVE) / _queued(sums, dev):13.1f}"
+        yield f"{_name(dev):>10} | {_total(sums, dev, bio_steps.ACTIVE) / _queued(sums, dev):13.1f}"
     if len(told) > 1:
-        whole = sum(_total(sums, dev, steps.ACTIVE) for dev in told) / sum(_queued(sums, dev) for dev in told)
+        whole = sum(_total(sums, dev, bio_steps.ACTIVE) for dev in told) / sum(_queued(sums, dev) for dev in told)
         yield rule
         yield f"{'Overall':>10} | {'Avgs Reqs @ Q':>13}"
         yield f"{'Average':>10} | {whole:13.1f}"

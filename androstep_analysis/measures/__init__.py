@@ -10,6 +10,7 @@ What each measure counts stands in `schemas/definitions.toml`.
 Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
 """
 
+from androstep_analysis.measures.bio_steps import merges, seeks, steps
 from androstep_analysis.measures.block_types import block_types, metadata_fraction
 from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
@@ -29,7 +30,6 @@ from androstep_analysis.measures.samples import (
     pressure,
     process_io,
 )
-from androstep_analysis.measures.steps import merges, seeks, steps
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.syscalls import called_paths, calls
 from androstep_analysis.measures.tables import counted, coverage, population

@@ -89,8 +89,9 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     Returns
     -------
     polars.DataFrame
-        Dimensions dev, `by`, period (Enum: idle, busy) and duration_up_to_ns (Int64, a power of two: the period is
-        longer than half of it). Metrics periods [count], time [ns] and time_ratio [1], the share of the time of all periods.
+        Dimensions dev, `by`, period (Enum: idle, busy) and duration_up_to_ns (Int64, a power of two: periods longer
+        than half of it and at most it). Metrics periods [count], time [ns] and time_ratio [1], of the time of all of
+        them.
         Periods that reach into time in which depth is unknown are left out, as are those at both ends.
 
     References

@@ -100,7 +100,7 @@ def queue(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         deepest = int(data["depth"].to_numpy().max())
         for number, dev in enumerate(data["dev"].unique().sort()):
             line = data.filter(dev=dev).sort("depth", descending=True)
-            depth = np.arange(1, deepest + 1)
+            depth = range(1, deepest + 1)
             at_least = [float(line.filter(pl.col("depth") >= least)["value"].sum()) * 100 for least in depth]
             ax.plot(depth, at_least, marker=".", color=f"C{number}", label=units.format_dev(dev))
         ax.set_yscale("log")

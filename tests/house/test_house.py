@@ -129,7 +129,8 @@ def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
 
 LAYERS = (
     {"csvfile", "errors", "markup", "quantities", "schema", "scratch", "stats", "tar", "units"},
-    {"measures", "losses", "manifest", "native", "population", "programs"},
+    {"native"},
+    {"measures", "losses", "manifest", "population", "programs"},
     {"doctor", "probe", "recording", "results"},
     {"ingest"},
     {"bench", "fs", "perceived"},

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// As STEPS of measures/steps.py.
+// As STEPS of measures/bio_steps.py.
 enum step_name { Q2Q, Q2Q_ALL, Q2A, Q2G, S2G, G2I, Q2M, I2D, M2D, D2C, Q2C, SEEK_Q, SEEK_D, ACTIVE, BLOCKS };
 
 static const int64_t NEVER = INT64_MIN;
