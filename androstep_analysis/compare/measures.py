@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -12,20 +13,23 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from androstep_analysis import bench, replay, schema
+from androstep_analysis import bench, losses, replay, schema
 from androstep_analysis.bench.tables import JOB
 from androstep_analysis.capture import Capture
 from androstep_analysis.compare.windows import Windows
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
+from androstep_analysis.measures.bio_steps import merges, seeks, steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.locality import locality
 from androstep_analysis.measures.mix import mix
+from androstep_analysis.measures.queue import idle, queue
 from androstep_analysis.measures.sync import sync
-from androstep_analysis.measures.volume import NS_PER_S
+from androstep_analysis.measures.volume import NS_PER_S, volume
+from androstep_analysis.measures.write_cost import write_cost
 
 Tables = Mapping[str, pl.LazyFrame]
 
@@ -50,21 +54,25 @@ COMMON: Final = (
 
 @dataclass(frozen=True)
 class Measure:
-    """Something to be compared.
+    """Something to be measured and compared.
 
     `of` takes the tables of a recording and the names of further columns of `requests`, `io` and `samples` to tell rows
     apart by, and returns a tidy result: ``metric, <those columns>, <dimensions…>, value, unit``, and n, weight and
     coverage where there are such. `needs` names the tables it takes. `within` names the dimensions in which the shares
     of the result (metrics that end in _ratio) add up; None where it has no shares. `is_rate` makes rates of counts and
     bytes. `has_repetitions` is set where a recording holds repetitions (column repeat of the result) and no windows.
+    `has_windows` is not set where what happens in a window depends on what was before it. `of` of a measure that
+    `asks_losses` also takes the recording, which tells what it lost.
     """
 
     description: str
     needs: tuple[str, ...]
-    of: Callable[[Tables, tuple[str, ...]], pl.DataFrame]
+    of: Callable[..., pl.DataFrame]
     within: tuple[str, ...] | None = None
     is_rate: bool = False
     has_repetitions: bool = False
+    has_windows: bool = True
+    asks_losses: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,16 +83,27 @@ class Recording:
     facts: Mapping[str, Any]
     tables: Tables
     jumps: clock.Jumps = ()
+    losses: losses.Losses = field(default_factory=losses.Losses)
 
     @classmethod
     def of(cls, capture: Capture) -> Recording:
-        return cls(capture.title, capture.facts, capture.tables, capture.jumps)
+        lost = losses.Losses(capture.losses, capture.lost_events)
+        return cls(capture.title, capture.facts, capture.tables, capture.jumps, lost)
 
     @property
     def span(self) -> tuple[int, int] | None:
         """From its first event to its last, on the axis of `timed`; None where it has none."""
         first, last = self.facts["t_start_ns"], self.facts["t_end_ns"]
         return None if first is None or last is None else (first, clock.continued(last, self.jumps))
+
+    @property
+    def lost(self) -> list[tuple[int | None, int | None]]:
+        """When events of the block layer may be missing, on the axis of `timed`."""
+        spans = self.losses.spans("block_events")
+        return [(self._continued(begin), self._continued(end)) for begin, end in spans]
+
+    def _continued(self, time: int | None) -> int | None:
+        return None if time is None else clock.continued(time, self.jumps)
 
     @property
     def timed(self) -> Tables:
@@ -140,6 +159,7 @@ def of_release(
             facts["capture_id"],
             facts,
             {name: _typed(table.filter(capture_id=facts["capture_id"]), name) for name, table in tables.items()},
+            losses=losses.Losses(lost_events=facts["lost_events"] or 0),
         )
         for facts in captures.iter_rows(named=True)
     ]
@@ -215,6 +235,8 @@ def known(measure: str | Measure, window_ns: int | None) -> Measure:
     chosen = measures()[measure] if isinstance(measure, str) else measure
     if window_ns is not None and chosen.has_repetitions:
         raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
+    if window_ns is not None and not chosen.has_windows:
+        raise InputError(f"{chosen.description}: is of a whole recording only; leave the windows out")
     return chosen
 
 
@@ -275,17 +297,21 @@ def _named(parts: Sequence[Measured]) -> list[Measured]:
     ]
 
 
-def measured(recording: Recording, measure: Measure, window_ns: int | None) -> Measured:
-    """The measure of one recording, its table in the columns of `measure_all`, those of the dimensions last."""
+def measured(recording: Recording, measure: Measure, window_ns: int | None, by: tuple[str, ...] = ()) -> Measured:
+    """The measure of one recording, its table in the columns of `measure_all`, those of the dimensions last.
+
+    `by` are further columns of the measure's table (`Measure.needs`) to tell rows apart by.
+    """
     if missing := [name for name in measure.needs if name not in recording.tables]:
         has = ", ".join(recording.tables)
         raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure takes; it has {has}")
     span = recording.span
     windows = None if window_ns is None or span is None else Windows.of(recording.title, *span, window_ns)
+    of = partial(measure.of, recording=recording) if measure.asks_losses else measure.of
     if windows is None:
-        result = measure.of(recording.timed, ())
+        result = of(recording.timed, by)
     else:
-        result = measure.of(windows.apart(recording.timed), ("window",)).rename({"window": "repeat"})
+        result = of(windows.apart(recording.timed), ("window", *by)).rename({"window": "repeat"})
     if measure.is_rate:
         seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / NS_PER_S
         result = _rates(result, seconds) if windows is None else _window_rates(result, windows)
@@ -380,7 +406,7 @@ def measures() -> dict[str, Measure]:
     >>> sorted(compare.measures())[:3]
     ['bench', 'block_types', 'file_types']
     """
-    requests, io = ("requests",), ("io",)
+    requests, io, events = ("requests",), ("io",), ("block_events",)
     return {
         "mix": Measure("operations", requests, lambda t, by: mix(t["requests"], by=by), within=()),
         "rate": Measure(
@@ -395,6 +421,38 @@ def measures() -> dict[str, Measure]:
         ),
         "file_types": Measure("types of files", io, lambda t, by: file_types(t["io"], by=by), within=("op",)),
         "latency": Measure("latency of requests", requests, _latency),
+        "volume": Measure("requests and bytes of whatever one asks for", io, lambda t, by: volume(t["io"], by=by)),
+        "queue": Measure(
+            "requests in the device at a time",
+            requests,
+            lambda t, by, recording: queue(t["requests"], by=by, lost=recording.lost),
+            within=("dev",),
+            has_windows=False,
+            asks_losses=True,
+        ),
+        "idle": Measure(
+            "idle and busy periods of the device",
+            requests,
+            lambda t, by, recording: idle(t["requests"], by=by, lost=recording.lost),
+            has_windows=False,
+            asks_losses=True,
+        ),
+        "steps": Measure(
+            "steps of bios, as of btt", events, lambda t, by: steps(t["block_events"], by=by), has_windows=False
+        ),
+        "seeks": Measure(
+            "distances between requests", events, lambda t, by: seeks(t["block_events"], by=by), has_windows=False
+        ),
+        "merges": Measure(
+            "bios merged and split", events, lambda t, by: merges(t["block_events"], by=by), has_windows=False
+        ),
+        "write_cost": Measure(
+            "what written bytes become on the device",
+            io,
+            lambda t, by, recording: write_cost(t, by=by, lost=recording.losses),
+            has_windows=False,
+            asks_losses=True,
+        ),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),
         "replay": Measure("results of replays", ("replay_runs", "replay_ops"), _replay, has_repetitions=True),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from androstep_analysis.capture import Capture
-from androstep_analysis.export import blkparse, blktrace, fio, mobigen, most, msr, oraclegeneral, perfetto
+from androstep_analysis.export import blkparse, blktrace, btt, fio, mobigen, most, msr, oraclegeneral, perfetto
 
 Write = Callable[..., None]
 
@@ -48,6 +48,12 @@ TARGETS = {
         "the text of blkparse, a line per block event, for everything that reads blktrace's text",
         "files and owners; sequence numbers are counted anew",
         blkparse.write,
+        rows_of="block_events",
+    ),
+    "btt": Target(
+        "the averages of btt: steps from queue to completion, merges, seeks, active requests",
+        "plugs, active periods, ranges of activity; the events themselves",
+        btt.write,
         rows_of="block_events",
     ),
     "most": Target(

@@ -10,6 +10,7 @@ What each measure counts stands in `schemas/definitions.toml`.
 Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
 """
 
+from androstep_analysis.measures.bio_steps import merges, seeks, steps
 from androstep_analysis.measures.block_types import block_types, metadata_fraction
 from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
@@ -18,6 +19,7 @@ from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.latency import latency, latency_distribution
 from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.mix import mix, rwbs, sizes
+from androstep_analysis.measures.queue import idle, queue
 from androstep_analysis.measures.samples import (
     busyness,
     clipped,
@@ -51,20 +53,25 @@ __all__ = [
     "cumulative",
     "evidence",
     "file_types",
+    "idle",
     "latency",
     "latency_distribution",
     "levels",
     "locality",
+    "merges",
     "metadata_fraction",
     "mix",
     "order_ns",
     "population",
     "pressure",
     "process_io",
+    "queue",
     "rate",
     "rwbs",
+    "seeks",
     "sizes",
     "sqlite_cost",
+    "steps",
     "sync",
     "sync_cost",
     "volume",

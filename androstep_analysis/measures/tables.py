@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -135,6 +135,23 @@ def tidy(groups: pl.DataFrame, dimensions: Sequence[str], coverage: float | None
         coverage=pl.lit(coverage, pl.Float64),
     )
     parts = [_metric(rows, dimensions, "count", "requests"), _metric(rows, dimensions, "bytes", "B")]
+    return ordered(pl.concat(parts), dimensions)
+
+
+def columns_as_rows(wide: pl.DataFrame, dimensions: Sequence[str], units: Mapping[str, str]) -> pl.DataFrame:
+    """A result from a table with columns n, coverage (where there is one) and one for each metric of `units`."""
+    coverage = pl.col("coverage") if "coverage" in wide.columns else pl.lit(None, pl.Float64).alias("coverage")
+    parts = [
+        wide.select(
+            *dimensions,
+            "n",
+            coverage,
+            metric=pl.lit(metric),
+            value=pl.col(metric).cast(pl.Float64),
+            unit=pl.lit(unit),
+        )
+        for metric, unit in units.items()
+    ]
     return ordered(pl.concat(parts), dimensions)
 
 

@@ -76,7 +76,7 @@ def test_names_cannot_break_a_line_or_steer_a_terminal(target: str) -> None:
     opened = made.capture([request], [{**piece, "nr_sectors": 8, "bytes": 4096}], [event])
     opened.facts["device"] = HOSTILE
     lines = exported(opened, target).split("\n")
-    assert len(lines) == {"fio2": 6, "fio3": 6, "mobigen": 1}.get(target, 2)
+    assert len(lines) == {"fio2": 6, "fio3": 6, "mobigen": 1, "btt": 37}.get(target, 2)
     assert lines[-1] == ""
     assert all(character.isprintable() or character == "\t" for line in lines for character in line)
 

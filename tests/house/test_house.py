@@ -129,7 +129,8 @@ def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
 
 LAYERS = (
     {"csvfile", "errors", "markup", "quantities", "schema", "scratch", "stats", "tar", "units"},
-    {"losses", "manifest", "native", "population", "programs"},
+    {"native"},
+    {"losses", "manifest", "population", "programs"},
     {"doctor", "probe", "recording", "results"},
     {"ingest"},
     {"fs"},

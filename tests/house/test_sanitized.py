@@ -29,6 +29,7 @@ FAMILIES = {
         "tests/export/test_export_perfetto.py",
         "tests/export/test_export_oraclegeneral.py",
     ),
+    "steps of bios": ("whatever", "tests/export/test_export_btt.py"),
     "dependencies of a replay": ("descriptor or all_pairs or anything", "tests/replay/test_replay_dependencies.py"),
     "linking": ("garbage or damaged or at_once", "tests/link/test_requests.py"),
     "owners": ("", "tests/link/test_turns.py"),

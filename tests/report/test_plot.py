@@ -735,6 +735,7 @@ def empty() -> dict[str, Axes]:
         "sizes": plot.sizes(measures.sizes(requests)),
         "volume": plot.volume(measures.volume(io)),
         "latency_distribution": plot.latency_distribution(measures.latency_distribution(requests)),
+        "queue": plot.queue(measures.queue(requests)),
         "rate": plot.rate(measures.rate(requests, bin_ns=10**9)),
         "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
         "compare_groups": plot.compare_groups(ranked, metric="count_ratio", group="device"),
@@ -760,6 +761,16 @@ def empty() -> dict[str, Axes]:
             )
         ),
     }
+
+
+def test_queue_is_the_table() -> None:
+    rows = [(8 << 20, depth, value) for depth, value in ((0, 0.5), (1, 0.3), (3, 0.2))]
+    told = [("time_ratio", *row[:2], row[2], "1", 1, 1.0) for row in rows]
+    columns = ["metric", "dev", "depth", "value", "unit", "n", "coverage"]
+    (line,) = plot.queue(pl.DataFrame(told, schema=columns, orient="row")).lines
+    assert line.get_label() == "8:0"
+    assert list(line.get_xdata()) == [1, 2, 3]
+    assert list(line.get_ydata()) == pytest.approx([50, 20, 20])
 
 
 def test_an_empty_table_gives_axes_that_say_so() -> None:

@@ -1,0 +1,124 @@
+"""`androstep measure`: any measure of one capture, by what its table tells."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis import capture, compare, schema, wide
+from androstep_analysis.commands.command import (
+    add_format,
+    add_table_output,
+    complete,
+    duration,
+    keep_source,
+    write_table,
+)
+from androstep_analysis.compare.measures import Measure, Recording, dimensions, known, measured
+from androstep_analysis.errors import InputError
+from androstep_analysis.measures.write_cost import BY as COST_BY
+
+OF_TABLE: Final = {
+    "requests": {
+        **{"device": "dev", "process": "submit_comm", "op": "op", "sync": "sync", "meta": "meta", "rwbs": "rwbs"},
+    },
+    "io": {
+        **{"app": "package", "owner_app": "owner_package", "process": "owner_comm", "device": "dev", "file": "path"},
+        **{"file_type": "file_type", "block_type": "block_type", "subtype": "subtype", "op": "op", "sync": "sync"},
+    },
+    "block_events": {"device": "dev", "thread": "tid"},
+}
+"""What --by takes, and the column that it is, for each table that measures are of."""
+
+_OWN: Final = {
+    **dict.fromkeys(("mix", "rate", "volume", "locality", "latency"), ("op",)),
+    **{"block_types": ("op", "block_type"), "file_types": ("op", "file_type"), "sync": ()},
+    **dict.fromkeys(("queue", "idle"), ("dev",)),
+}
+"""Columns that tell the rows of a measure apart anyway."""
+
+_ONLY: Final = {"write_cost": COST_BY}
+"""Of measures that do not take all columns of their table, those that they take."""
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
+        run,
+        f"""
+The measures (docs/definitions.md says what each counts, docs/measure.md how to ask):
+
+{_list()}
+
+example: androstep measure mycapture block_types --by app
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", nargs="?", help="capture directory or trace file")
+    command.add_argument("name", metavar="NAME", nargs="?", help="of a measure; without one they are listed")
+    add_format(command)
+    command.add_argument(
+        "--by", metavar="DIMENSION,…", type=lambda text: text.split(","), default=[], help="what to tell apart, as app"
+    )
+    command.add_argument("--window", metavar="TIME", type=duration, help="for each window of so much time, as 10s")
+    command.add_argument("--json", action="store_true", help="one JSON array of rows instead of a table")
+    add_table_output(command)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.name is None:
+        print(_list())
+        return
+    measures = compare.measures()
+    if arguments.name not in measures:
+        raise InputError(f"there is no measure {arguments.name}; there are {', '.join(measures)}")
+    keep_source(arguments)
+    chosen = known(arguments.name, arguments.window)
+    by = _columns(arguments.name, chosen, arguments.by)
+    opened = capture.open(arguments.path, format=arguments.format)
+    found = measured(Recording.of(opened), chosen, arguments.window, by).table
+    table = _tidy(found, arguments.window)
+    if arguments.output is not None:
+        write_table(table.lazy(), arguments.output)
+    elif arguments.json:
+        print(json.dumps(table.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts(), indent=2))
+    else:
+        print(wide.show(table))
+
+
+def _list() -> str:
+    """Each measure with what --by takes for it."""
+    lines = []
+    for name, one in compare.measures().items():
+        lines.append(f"{name:<11} {one.description}")
+        by = textwrap.fill(", ".join(_dimensions(name, one)), 61)
+        lines += textwrap.indent(f"--by {textwrap.indent(by, ' ' * 5).strip()}", " " * 12).splitlines() if by else []
+    return "\n".join(lines)
+
+
+def _dimensions(name: str, measure: Measure) -> dict[str, str]:
+    """What --by takes for the measure of this name, and the columns."""
+    there = OF_TABLE.get(measure.needs[0], {})
+    return {word: column for word, column in there.items() if column in _ONLY.get(name, (column,))}
+
+
+def _columns(name: str, chosen: Measure, wanted: list[str]) -> tuple[str, ...]:
+    """The columns that --by names, without those that tell rows apart anyway."""
+    there = _dimensions(name, chosen)
+    if unknown := [one for one in wanted if one not in there]:
+        has = f"has {', '.join(there)}" if there else "takes none"
+        raise InputError(f"--by {unknown[0]}: {name}, which is of table {chosen.needs[0]}, {has}")
+    columns = dict.fromkeys(there[one] for one in wanted)
+    return tuple(column for column in columns if column not in _OWN.get(name, ()))
+
+
+def _tidy(found: pl.DataFrame, window_ns: int | None) -> pl.DataFrame:
+    """Without what is the same in all rows of one capture; windows by their number."""
+    dims = dimensions(found)
+    kept = [name for name in dims if name not in schema.table("captures").polars]
+    front = ["repeat"] if window_ns is not None or found["repeat"].null_count() < found.height else []
+    rows = found.select("metric", *front, *kept, "value", "unit", "n", "coverage")
+    return rows.rename({"repeat": "window"}) if window_ns is not None else rows

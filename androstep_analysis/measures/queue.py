@@ -1,0 +1,221 @@
+"""How many requests a device has at a time, and when it has none (definitions.toml, queue_depth, idle_period)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis.measures.parts import REQUEST, parts, summed
+from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
+
+Lost: TypeAlias = Sequence[tuple[int | None, int | None]]
+"""Times (ns, both ends) in which events of requests may be missing; None is from the beginning, or to the end."""
+
+_COMPLETION, _ISSUE, _OWN_COMPLETION = 0, 1, 2
+"""What comes first of one time: a request that takes no time is issued before it is completed."""
+
+_CARRIED: Final = -1
+
+
+def queue(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
+    """How long there were how many requests in a device at once, and how many each request was issued to.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: request_id, dev, issue_ns, complete_ns.
+    by : sequence of str
+        Further columns of `requests` to tell queues apart by, as submit_comm: each is of its own requests only.
+    lost : sequence of pairs of int or None
+        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): depth is unknown then.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions dev, `by` and depth (Int64). Metrics time [ns] and time_ratio [1] of that depth in the time in which
+        it is known, and issued [requests] that made it so deep. `coverage` is the share of known time from the first
+        issue of the queue to its last completion; `n` the requests issued in known time. A queue of which no time is
+        known has no rows.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, queue_depth.
+
+    Examples
+    --------
+    >>> table = measures.queue(capture.requests)
+    >>> table.filter(metric="issued", depth=1)["value"].item() > 0
+    True
+    """
+    groups = ["dev", *(name for name in by if name != "dev")]
+    length = pl.col("end_ns") - pl.col("begin_ns")
+    known = pl.col("is_known")
+    found = summed(
+        (
+            part.group_by(*groups, "depth").agg(
+                time=length.filter(known).sum(),
+                issued=(pl.col("is_issue") & known).sum().cast(pl.Int64),
+                whole=length.sum(),
+            )
+            for part in _depths(requests, groups, lost)
+        ),
+        [*groups, "depth"],
+    )
+    whole, time = pl.col("whole").sum().over(groups), pl.col("time").sum().over(groups)
+    told = found.with_columns(
+        n=pl.col("issued").sum().over(groups),
+        coverage=pl.when(whole > 0).then(time / whole),
+        time_ratio=pl.when(time > 0).then(pl.col("time") / time),
+    ).filter((pl.col("time") > 0) | (pl.col("issued") > 0))
+    return columns_as_rows(told, [*groups, "depth"], {"time": "ns", "time_ratio": "1", "issued": "requests"})
+
+
+def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
+    """How long a device has nothing to do, and how long it is busy between.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: request_id, dev, issue_ns, complete_ns.
+    by : sequence of str
+        Further columns of `requests` to tell queues apart by, as submit_comm: each is of its own requests only.
+    lost : sequence of pairs of int or None
+        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): left out.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions dev, `by`, period (Enum: idle, busy) and duration_up_to_ns (Int64, a power of two: periods longer
+        than half of it and at most it). Metrics periods [count], time [ns] and time_ratio [1], of the time of all of
+        them.
+        Periods that reach into time in which depth is unknown are left out, as are those at both ends.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, idle_period.
+
+    Examples
+    --------
+    >>> table = measures.idle(capture.requests)
+    >>> table.filter(metric="time_ratio")["value"].sum() > 0.99
+    True
+    """
+    groups = ["dev", *(name for name in by if name != "dev")]
+    dimensions = [*groups, "period", "duration_up_to_ns"]
+    kind = pl.Enum(["idle", "busy"])
+    # Of a whole number less one, the digits in base 2: exact, where a logarithm is not.
+    bucket = pl.lit(2, pl.Int64).pow(64 - (pl.col("time") - 1).bitwise_leading_zeros().cast(pl.Int64))
+    found = summed(
+        (
+            part.with_columns(pl.col("period").cast(kind), duration_up_to_ns=bucket)
+            .group_by(dimensions)
+            .agg(pl.col("time").sum(), periods=pl.len().cast(pl.Int64))
+            for part in _periods(requests, groups, lost)
+        ),
+        dimensions,
+    )
+    told = found.with_columns(
+        n=pl.col("periods"),
+        coverage=pl.lit(None, pl.Float64),
+        time_ratio=pl.col("time") / pl.col("time").sum().over(groups),
+    )
+    return columns_as_rows(told, dimensions, {"periods": "count", "time": "ns", "time_ratio": "1"})
+
+
+def _depths(requests: Table, groups: Sequence[str], lost: Lost) -> Iterator[pl.DataFrame]:
+    """Columns groups, begin_ns, end_ns, depth, is_issue, is_known of each time between two events of a queue, in order.
+
+    In memory are a part of the table, and of the requests before it those that are not complete.
+    """
+    rows = lazy(requests)
+    bounds = _bounds(rows)
+    both = rows.filter(pl.col("issue_ns").is_not_null(), pl.col("complete_ns").is_not_null())
+    moves = both.select(REQUEST, *groups, "issue_ns", complete_ns=pl.max_horizontal("issue_ns", "complete_ns"))
+    waiting: pl.DataFrame | None = None
+    for part in parts(moves, "issue_ns"):
+        last = part["issue_ns"].max()
+        events = _events(part, groups)
+        if waiting is not None:
+            events = pl.concat([waiting, events])
+        is_ready = pl.col("ts_ns") <= last if last is not None else pl.lit(True)
+        found, carried = _segments(events.filter(is_ready), groups)
+        waiting = pl.concat([carried, events.filter(~is_ready)])
+        yield _told(found, bounds, lost)
+    if waiting is not None:
+        yield _told(_segments(waiting, groups)[0], bounds, lost)
+
+
+def _events(part: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+    """Columns groups, ts_ns, order, delta of each issue and completion."""
+    own = pl.when(pl.col("complete_ns") > pl.col("issue_ns")).then(_COMPLETION).otherwise(_OWN_COMPLETION)
+    begun = part.select(*groups, ts_ns="issue_ns", order=pl.lit(_ISSUE, pl.Int32), delta=pl.lit(1, pl.Int64))
+    ended = part.select(*groups, ts_ns="complete_ns", order=own.cast(pl.Int32), delta=pl.lit(-1, pl.Int64))
+    return pl.concat([begun, ended])
+
+
+def _segments(events: pl.DataFrame, groups: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The times between events, and of each queue its last event with its depth, as one to begin with."""
+    rows = events.sort("ts_ns", "order", maintain_order=True).with_columns(
+        depth=pl.col("delta").cum_sum().over(groups),
+        end_ns=pl.col("ts_ns").shift(-1).over(groups),
+        is_issue=pl.col("order") == _ISSUE,
+    )
+    is_last = pl.col("end_ns").is_null()
+    carried = rows.filter(is_last).select(*groups, "ts_ns", order=pl.lit(_CARRIED, pl.Int32), delta=pl.col("depth"))
+    # The last event counts here, as a time of no length; what is carried is no issue.
+    found = rows.with_columns(pl.col("end_ns").fill_null(pl.col("ts_ns")))
+    return found.select(*groups, "depth", "end_ns", "is_issue", begin_ns="ts_ns"), carried
+
+
+def _bounds(rows: pl.LazyFrame) -> pl.DataFrame:
+    """From when to when the depth of each device is known: of what has one end only it is not told how long it was."""
+    issue, complete = pl.col("issue_ns"), pl.col("complete_ns")
+    return (
+        rows.group_by("dev")
+        .agg(
+            from_ns=complete.filter(issue.is_null()).max(),
+            to_ns=issue.filter(complete.is_null()).min(),
+        )
+        .collect()
+    )
+
+
+def _told(found: pl.DataFrame, bounds: pl.DataFrame, lost: Lost) -> pl.DataFrame:
+    """The times with whether their depth is known."""
+    rows = found.join(bounds, on="dev", how="left", maintain_order="left")
+    is_within = (pl.col("begin_ns") >= pl.col("from_ns")).fill_null(True) & (
+        pl.col("end_ns") <= pl.col("to_ns")
+    ).fill_null(True)
+    hurt = _touched(rows["begin_ns"].to_numpy(), rows["end_ns"].to_numpy(), lost)
+    return rows.with_columns(is_known=is_within & ~pl.Series(hurt)).drop("from_ns", "to_ns")
+
+
+def _touched(begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64], lost: Lost) -> npt.NDArray[np.bool_]:
+    hurt = np.zeros(len(begin), np.bool_)
+    for first, last in lost:
+        hurt |= (True if last is None else begin <= last) & (True if first is None else end >= first)
+    return hurt
+
+
+def _periods(requests: Table, groups: Sequence[str], lost: Lost) -> Iterator[pl.DataFrame]:
+    """Columns groups, period and time (ns, above 0) of each idle period, and of the busy one between each two."""
+    carried: pl.DataFrame | None = None
+    for part in _depths(requests, groups, lost):
+        # A gap is where all before is complete; what is not known is a gap of no length that cuts.
+        is_gap = (pl.col("depth") == 0) & (pl.col("end_ns") > pl.col("begin_ns"))
+        cuts = part.filter(is_gap | ~pl.col("is_known")).select(*groups, "begin_ns", "end_ns", "is_known")
+        cuts = cuts if carried is None else pl.concat([carried, cuts])
+        before = pl.col("end_ns", "is_known").shift(1).over(groups).name.prefix("before_")
+        fresh = cuts.with_columns(before).slice(0 if carried is None else carried.height)
+        carried = cuts.group_by(groups, maintain_order=True).last()
+        gaps = fresh.filter("is_known").select(
+            *groups, period=pl.lit("idle"), time=pl.col("end_ns") - pl.col("begin_ns")
+        )
+        bursts = fresh.filter(pl.col("is_known") & pl.col("before_is_known")).select(
+            *groups, period=pl.lit("busy"), time=pl.col("begin_ns") - pl.col("before_end_ns")
+        )
+        yield pl.concat([gaps, bursts]).filter(pl.col("time") > 0)

@@ -1,0 +1,327 @@
+// The steps of every bio as btt takes them: block events in order of time go in, a row for each step comes out.
+#include "core/array.h"
+#include "core/map.h"
+#include "core/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// As STEPS of measures/bio_steps.py.
+enum step_name { Q2Q, Q2Q_ALL, Q2A, Q2G, S2G, G2I, Q2M, I2D, M2D, D2C, Q2C, SEEK_Q, SEEK_D, ACTIVE, BLOCKS };
+
+static const int64_t NEVER = INT64_MIN;
+
+struct row {
+    int64_t value;
+    int64_t ts_ns;
+    uint32_t dev;
+    int32_t tid;
+    uint8_t step;
+};
+
+// A bio that was queued and is not complete, with the time of each of its steps.
+struct bio {
+    int64_t sector, end;
+    int64_t queued, slept, got, inserted, merged, issued;
+    int32_t tid;
+};
+
+struct place {
+    int64_t start, end;
+};
+
+struct device {
+    struct bio *bios; // by sector, no two with the same
+    size_t count, room;
+    int64_t last_queued;
+    int64_t active; // queued and not yet issued or merged
+    struct place queued_at, issued_at;
+    uint32_t dev;
+    bool is_seen; // a bio was queued or remapped: what comes before is left out
+};
+
+struct steps {
+    struct map numbers; // number of the device and one
+    struct device *devices;
+    size_t nr_devices, room_devices;
+    struct row *rows;
+    size_t nr_rows, room_rows;
+    int64_t last_queued; // on any device
+};
+
+struct events {
+    size_t count;
+    const int64_t *ts_ns, *sector, *nr_sectors, *old_sector;
+    const uint32_t *dev, *old_dev;
+    const int32_t *tid;
+    const uint8_t *action;
+};
+
+API struct steps *bio_steps_new(void);
+API void bio_steps_free(struct steps *steps);
+API int64_t bio_steps_add(struct steps *steps, const struct events *events);
+API const void *bio_steps_rows(const struct steps *steps);
+
+struct steps *bio_steps_new(void)
+{
+    struct steps *steps = calloc(1, sizeof(*steps));
+
+    if (steps)
+        steps->last_queued = NEVER;
+    return steps;
+}
+
+void bio_steps_free(struct steps *steps)
+{
+    if (!steps)
+        return;
+    for (size_t i = 0; i < steps->nr_devices; i++)
+        free(steps->devices[i].bios);
+    free(steps->devices);
+    free(steps->rows);
+    map_free(&steps->numbers);
+    free(steps);
+}
+
+const void *bio_steps_rows(const struct steps *steps)
+{
+    return steps->rows;
+}
+
+static struct device *device(struct steps *steps, uint32_t dev)
+{
+    uint64_t *number;
+
+    if (steps->nr_devices == steps->room_devices) {
+        void *grown = array_grow(steps->devices, &steps->room_devices, sizeof(*steps->devices));
+
+        if (!grown)
+            return NULL;
+        steps->devices = grown;
+    }
+    number = map_add(&steps->numbers, 0, dev);
+    if (!number)
+        return NULL;
+    if (!*number) {
+        struct device *added = &steps->devices[steps->nr_devices++];
+
+        memset(added, 0, sizeof(*added));
+        added->dev = dev;
+        added->last_queued = NEVER;
+        *number = steps->nr_devices;
+    }
+    return &steps->devices[*number - 1];
+}
+
+static bool put(struct steps *steps, enum step_name step, uint32_t dev, int32_t tid, int64_t ts_ns, int64_t value)
+{
+    if (steps->nr_rows == steps->room_rows) {
+        void *grown = array_grow(steps->rows, &steps->room_rows, sizeof(*steps->rows));
+
+        if (!grown)
+            return false;
+        steps->rows = grown;
+    }
+    steps->rows[steps->nr_rows++] =
+        (struct row){.value = value, .ts_ns = ts_ns, .dev = dev, .tid = tid, .step = (uint8_t)step};
+    return true;
+}
+
+// A step of the bio from a time that is known; btt has none shorter than a nanosecond.
+static bool step(struct steps *steps, enum step_name which, const struct device *of, const struct bio *bio,
+                 int64_t from, int64_t to)
+{
+    return from == NEVER || put(steps, which, of->dev, bio->tid, to, from < to ? to - from : 1);
+}
+
+// How many bios begin before the sector.
+static size_t before(const struct device *of, int64_t sector)
+{
+    size_t low = 0, high = of->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (of->bios[middle].sector < sector)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// The bio that holds the sector, or NULL.
+static struct bio *holding(struct device *of, int64_t sector)
+{
+    size_t at = before(of, sector);
+
+    if (at < of->count && of->bios[at].sector == sector)
+        return &of->bios[at];
+    return at && sector < of->bios[at - 1].end ? &of->bios[at - 1] : NULL;
+}
+
+// How far what begins here is from where the last one was; nothing where they touch.
+static int64_t seek(struct place *last, int64_t start, int64_t end)
+{
+    int64_t distance;
+
+    if ((last->start <= start && start <= last->end) || (last->start <= end && end <= last->end))
+        distance = 0;
+    else
+        distance = start > last->end ? start - last->end : last->start - start;
+    *last = (struct place){start, end};
+    return distance;
+}
+
+static bool queue(struct steps *steps, struct device *of, const struct bio *bio)
+{
+    size_t at = before(of, bio->sector);
+    int64_t last = of->last_queued, last_all = steps->last_queued;
+    int64_t distance;
+
+    if (at == of->count || of->bios[at].sector != bio->sector) {
+        if (of->count == of->room) {
+            void *grown = array_grow(of->bios, &of->room, sizeof(*of->bios));
+
+            if (!grown)
+                return false;
+            of->bios = grown;
+        }
+        memmove(of->bios + at + 1, of->bios + at, (of->count++ - at) * sizeof(*bio));
+    } // else one that was split, and is never completed as a whole: btt forgets it, too
+    of->bios[at] = *bio;
+    of->last_queued = steps->last_queued = bio->queued;
+    distance = seek(&of->queued_at, bio->sector, bio->end);
+    return put(steps, SEEK_Q, of->dev, bio->tid, bio->queued, distance) &&
+           step(steps, Q2Q, of, bio, last, bio->queued) && step(steps, Q2Q_ALL, of, bio, last_all, bio->queued) &&
+           put(steps, ACTIVE, of->dev, bio->tid, bio->queued, of->active++);
+}
+
+static void leave(struct device *of)
+{
+    if (of->active)
+        of->active--;
+}
+
+static bool issue(struct steps *steps, struct device *of, const struct bio *request)
+{
+    leave(of);
+    if (!put(steps, SEEK_D, of->dev, request->tid, request->queued,
+             seek(&of->issued_at, request->sector, request->end)))
+        return false;
+    for (size_t i = before(of, request->sector); i < of->count && of->bios[i].sector < request->end; i++) {
+        struct bio *bio = &of->bios[i];
+
+        if (bio->end > request->end)
+            continue;
+        bio->issued = request->queued;
+        if (bio->inserted != NEVER ? !step(steps, I2D, of, bio, bio->inserted, bio->issued)
+                                   : !step(steps, M2D, of, bio, bio->merged, bio->issued))
+            return false;
+    }
+    return true;
+}
+
+static bool complete(struct steps *steps, struct device *of, const struct bio *request)
+{
+    size_t kept = before(of, request->sector), i;
+
+    if (!put(steps, BLOCKS, of->dev, request->tid, request->queued, request->end - request->sector))
+        return false;
+    for (i = kept; i < of->count && of->bios[i].sector < request->end; i++) {
+        const struct bio *bio = &of->bios[i];
+
+        if (bio->end > request->end)
+            of->bios[kept++] = *bio;
+        else if (!step(steps, Q2C, of, bio, bio->queued, request->queued) ||
+                 !step(steps, D2C, of, bio, bio->issued, request->queued))
+            return false;
+    }
+    memmove(of->bios + kept, of->bios + i, (of->count - i) * sizeof(*of->bios));
+    of->count -= i - kept;
+    return true;
+}
+
+// A step of the one bio that holds the first sector, which may have none.
+static bool of_one(struct steps *steps, struct device *of, enum action action, int64_t sector, int64_t now)
+{
+    struct bio *bio = holding(of, sector);
+
+    if (!bio)
+        return true;
+    switch (action) {
+    case ACTION_GETRQ:
+        bio->got = now;
+        return step(steps, Q2G, of, bio, bio->queued, now) && step(steps, S2G, of, bio, bio->slept, now);
+    case ACTION_SLEEP:
+        bio->slept = now;
+        return true;
+    case ACTION_INSERT:
+        bio->inserted = now;
+        return step(steps, G2I, of, bio, bio->got, now);
+    default:
+        bio->merged = now;
+        return step(steps, Q2M, of, bio, bio->queued, now);
+    }
+}
+
+static bool remap(struct steps *steps, uint32_t from, int64_t sector, int64_t now)
+{
+    const uint64_t *number = map_find(&steps->numbers, 0, from);
+    struct device *above = number ? &steps->devices[*number - 1] : NULL;
+    const struct bio *bio = above ? holding(above, sector) : NULL;
+
+    return !bio || step(steps, Q2A, above, bio, bio->queued, now);
+}
+
+static bool add(struct steps *steps, const struct events *events, size_t i)
+{
+    struct bio bio = {.sector = events->sector[i],
+                      .end = events->sector[i] + events->nr_sectors[i],
+                      .queued = events->ts_ns[i],
+                      .slept = NEVER,
+                      .got = NEVER,
+                      .inserted = NEVER,
+                      .merged = NEVER,
+                      .issued = NEVER,
+                      .tid = events->tid[i]};
+    enum action action = events->action[i];
+    struct device *of = device(steps, events->dev[i]);
+    bool is_added = true;
+
+    if (!of)
+        return false;
+    of->is_seen |= action == ACTION_QUEUE || action == ACTION_REMAP;
+    if (!of->is_seen)
+        return true;
+    switch (action) {
+    case ACTION_QUEUE:
+        return queue(steps, of, &bio);
+    case ACTION_REMAP:
+        return remap(steps, events->old_dev[i], events->old_sector[i], bio.queued);
+    case ACTION_BACKMERGE:
+    case ACTION_FRONTMERGE:
+        is_added = of_one(steps, of, action, bio.sector, bio.queued);
+        leave(of);
+        return is_added;
+    case ACTION_ISSUE:
+        return issue(steps, of, &bio);
+    case ACTION_REQUEUE:
+        return put(steps, ACTIVE, of->dev, bio.tid, bio.queued, of->active++);
+    case ACTION_COMPLETE:
+        return complete(steps, of, &bio);
+    default:
+        return of_one(steps, of, action, bio.sector, bio.queued);
+    }
+}
+
+// Returns how many rows the events gave, which stand at bio_steps_rows until the next call; -1 where memory is short.
+int64_t bio_steps_add(struct steps *steps, const struct events *events)
+{
+    steps->nr_rows = 0;
+    for (size_t i = 0; i < events->count; i++) {
+        if (!add(steps, events, i))
+            return -1;
+    }
+    return (int64_t)steps->nr_rows;
+}

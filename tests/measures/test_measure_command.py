@@ -1,0 +1,77 @@
+"""`androstep measure` on the demo: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support.tree import ROOT
+
+from androstep_analysis import capture, cli, compare, measures
+from androstep_analysis.commands import measure
+
+DEMO = str(ROOT / "datasets/demo")
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = json.loads(out)
+    return told
+
+
+def test_by_what_one_asks_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["measure", DEMO, "volume", "--by", "app,file_type,op", "--json"]) == 0
+    expected = measures.volume(capture.open(DEMO).io, by=("package", "file_type"))
+    told = {
+        (row["metric"], row["package"], row["file_type"], row["op"], row["value"])
+        for row in rows(capsys.readouterr().out)
+    }
+    assert told == set(expected.select("metric", "package", pl.col("file_type", "op").cast(pl.String), "value").rows())
+
+
+def test_windows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["measure", DEMO, "rate", "--window", "2s", "--json"]) == 0
+    told = rows(capsys.readouterr().out)
+    expected = compare.measure_all([capture.open(DEMO)], "rate", window_ns=2 * 10**9)
+    rates = expected.select("repeat", "metric", pl.col("op").cast(pl.String), "value").rows()
+    assert sorted((row["window"], row["metric"], row["op"], row["value"]) for row in told) == sorted(rates)
+
+
+@pytest.mark.parametrize("name", [name for name, one in compare.measures().items() if one.needs != ("samples",)])
+def test_each_measure_is_printed_with_all_that_it_can_tell_apart(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    one = compare.measures()[name]
+    if not set(one.needs) <= set(capture.open(DEMO).tables):
+        assert cli.main(["measure", DEMO, name]) == 1
+        assert "has no table" in capsys.readouterr().err
+        return
+    for dimension in measure.OF_TABLE[one.needs[0]]:
+        assert cli.main(["measure", DEMO, name, "--by", dimension]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+def test_the_list_has_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["measure"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == list(compare.measures())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "there is no measure nothing"),
+        (["mix", "--by", "app"], "--by app: mix, which is of table requests, has device, process"),
+        (["queue", "--window", "1s"], "leave the windows out"),
+    ],
+)
+def test_what_it_refuses(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["measure", DEMO, *arguments]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for ending, read in ((".csv", pl.read_csv), (".parquet", pl.read_parquet)):
+        place = str(tmp_path / f"x{ending}")
+        assert cli.main(["measure", DEMO, "merges", "-o", place]) == 0
+        assert read(place).height == 5
