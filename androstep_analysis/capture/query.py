@@ -39,7 +39,7 @@ def answer(query: str, tables: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
         with pl.SQLContext(asked) as context:
             found = context.execute(query).with_columns(cs.decimal().cast(pl.Float64))
             return found.collect(engine="streaming")
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise InputError(f"the query has no answer: {_reason(error)}; {_there_are(query, tables)}") from None
 
 
