@@ -113,8 +113,7 @@ def miss_ratio(
 
     Examples
     --------
-    >>> curve = measures.miss_ratio(capture.requests)["value"]
-    >>> curve.is_sorted(descending=True)
+    >>> measures.miss_ratio(capture.requests)["value"].is_sorted(descending=True)
     True
     """
     distances = _distances(requests, by, block_bytes)
@@ -132,10 +131,17 @@ def miss_ratio(
 
 
 def _grouped(distances: pl.DataFrame, by: Sequence[str], **sums: pl.Expr) -> pl.DataFrame:
-    """A row for each group, none where there is nothing."""
+    """A row for each group, none where there is nothing, with the share of touches whose group is known."""
+    whole, known = (
+        pl.col("touches").sum(),
+        pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in by)),
+    )
+    share = distances.select(pl.col("touches").filter(known).sum() / whole).item() if by and distances.height else None
     if by:
-        return distances.group_by(by, maintain_order=True).agg(**sums)
-    return distances.select(**sums) if distances.height else distances.select(**sums).clear()
+        groups = distances.group_by(by, maintain_order=True).agg(**sums)
+    else:
+        groups = distances.select(**sums) if distances.height else distances.select(**sums).clear()
+    return groups.with_columns(coverage=pl.lit(share, pl.Float64))
 
 
 def _distances(requests: Table, by: Sequence[str], block_bytes: int) -> pl.DataFrame:
@@ -175,8 +181,9 @@ def _touches(requests: Table, by: Sequence[str], sectors: int) -> Iterator[pl.Da
             places = (array.ctypes.data for array in (devs, firsts, lengths, found))
             if not library.distances_run(handle, ordered.height, *places):
                 raise MemoryError
-            repeated = ordered.select(by)[np.repeat(np.arange(ordered.height), lengths)] if by else pl.DataFrame()
-            yield repeated.with_columns(distance=pl.Series(found, dtype=pl.Int64))
+            distance = pl.Series("distance", found, pl.Int64)
+            of_row = np.repeat(np.arange(ordered.height), lengths)
+            yield pl.DataFrame([*(ordered[name][of_row] for name in by), distance])
     finally:
         library.distances_free(handle)
 

@@ -56,6 +56,9 @@ def test_an_lru_cache_misses_what_one_of_plain_python_misses(rows: list[tuple[in
             of_op = [miss for miss, (own, _) in zip(misses, accesses, strict=True) if own == op]
             assert got[op, 4096 * room] == pytest.approx(sum(of_op) / len(of_op), abs=1e-12)
     assert len(got) == 5 * len({op for op, _ in accesses})
+    if accesses:
+        (whole,) = measures.miss_ratio(table(rows), cache_bytes=[3 * 4096])["value"]
+        assert whole * len(accesses) == pytest.approx(sum(missed([block for _, block in accesses], 3)))
 
 
 def test_distances_stay_right_when_touches_are_numbered_anew() -> None:
@@ -68,6 +71,14 @@ def test_distances_stay_right_when_touches_are_numbered_anew() -> None:
         "first_ratio": pytest.approx(1 / 3),
         **dict.fromkeys(["distance_p50", "distance_p90", "distance_p99"], distance),
     }
+
+
+def test_accesses_of_no_known_file_are_a_group_of_their_own_and_counted() -> None:
+    rows = table([(1, 0, 8, "read"), (1, 0, 8, "read"), (1, 8, 8, "read"), (1, 0, 8, "read")])
+    got = measures.reuse(rows.with_columns(path=pl.Series([None, "a", "a", "a"])), by=["path"])
+    of_accesses = got.filter(metric="accesses").select("path", "value", "coverage")
+    assert of_accesses.rows() == [("a", 3.0, 0.75), (None, 1.0, 0.75)]
+    assert got.filter(pl.col("path").is_null(), metric="distance_p50")["value"].to_list() == [None]
 
 
 def test_nothing_gives_no_row() -> None:
