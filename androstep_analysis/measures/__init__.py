@@ -20,6 +20,7 @@ from androstep_analysis.measures.latency import latency, latency_distribution
 from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.mix import mix, rwbs, sizes
 from androstep_analysis.measures.queue import idle, queue
+from androstep_analysis.measures.reuse import miss_ratio, reuse
 from androstep_analysis.measures.samples import (
     busyness,
     clipped,
@@ -60,6 +61,7 @@ __all__ = [
     "locality",
     "merges",
     "metadata_fraction",
+    "miss_ratio",
     "mix",
     "order_ns",
     "population",
@@ -67,6 +69,7 @@ __all__ = [
     "process_io",
     "queue",
     "rate",
+    "reuse",
     "rwbs",
     "seeks",
     "sizes",

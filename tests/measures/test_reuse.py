@@ -1,0 +1,91 @@
+"""Reuse distances and misses of an LRU cache, against plain Python."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from androstep_analysis import measures
+from androstep_analysis.errors import InputError
+
+pytestmark = pytest.mark.unit
+
+ROWS = st.lists(
+    st.tuples(st.integers(1, 2), st.integers(0, 60), st.integers(0, 20), st.sampled_from(["read", "write", "discard"])),
+    max_size=60,
+)
+
+
+def table(rows: list[tuple[int, int, int, str]]) -> pl.DataFrame:
+    columns = {"dev": pl.UInt32, "sector": pl.Int64, "nr_sectors": pl.Int64, "op": pl.String}
+    times = pl.int_range(pl.len(), dtype=pl.Int64)
+    frame = pl.DataFrame(rows, schema=columns, orient="row")
+    return frame.with_columns(request_id=times, queue_ns=times, issue_ns=times, complete_ns=times)
+
+
+def touched(rows: list[tuple[int, int, int, str]]) -> list[tuple[str, tuple[int, int]]]:
+    return [
+        (op, (dev, block))
+        for dev, sector, length, op in rows
+        if length and op != "discard"
+        for block in range(sector // 8, (sector + length - 1) // 8 + 1)
+    ]
+
+
+def missed(blocks: list[tuple[int, int]], room: int) -> list[bool]:
+    """A cache as a list, the block touched last at its end."""
+    cache: list[tuple[int, int]] = []
+    misses = []
+    for block in blocks:
+        misses.append(block not in cache)
+        cache = [*(other for other in cache if other != block), block][-room:]
+    return misses
+
+
+@settings(deadline=None)
+@given(ROWS)
+def test_an_lru_cache_misses_what_one_of_plain_python_misses(rows: list[tuple[int, int, int, str]]) -> None:
+    accesses = touched(rows)
+    curve = measures.miss_ratio(table(rows), cache_bytes=[4096 * room for room in (1, 2, 3, 5, 40)], by=["op"])
+    got = {(op, size): value for op, size, value in curve.select("op", "cache_bytes", "value").iter_rows()}
+    for room in (1, 2, 3, 5, 40):
+        misses = missed([block for _, block in accesses], room)
+        for op in {op for op, _ in accesses}:
+            of_op = [miss for miss, (own, _) in zip(misses, accesses, strict=True) if own == op]
+            assert got[op, 4096 * room] == pytest.approx(sum(of_op) / len(of_op), abs=1e-12)
+    assert len(got) == 5 * len({op for op, _ in accesses})
+    if accesses:
+        (whole,) = measures.miss_ratio(table(rows), cache_bytes=[3 * 4096])["value"]
+        assert whole * len(accesses) == pytest.approx(sum(missed([block for _, block in accesses], 3)))
+
+
+def test_distances_stay_right_when_touches_are_numbered_anew() -> None:
+    blocks = 5000  # more than there is room for at first; three rounds, so that numbers run out again
+    rows = [(1, 8 * block, 8, "read") for _ in range(3) for block in range(blocks)]
+    got = dict(measures.reuse(table(rows)).select("metric", "value").iter_rows())
+    distance = 4096.0 * (blocks - 1)
+    assert got == {
+        "accesses": 3 * blocks,
+        "first_ratio": pytest.approx(1 / 3),
+        **dict.fromkeys(["distance_p50", "distance_p90", "distance_p99"], distance),
+    }
+
+
+def test_accesses_of_no_known_file_are_a_group_of_their_own_and_counted() -> None:
+    rows = table([(1, 0, 8, "read"), (1, 0, 8, "read"), (1, 8, 8, "read"), (1, 0, 8, "read")])
+    got = measures.reuse(rows.with_columns(path=pl.Series([None, "a", "a", "a"])), by=["path"])
+    of_accesses = got.filter(metric="accesses").select("path", "value", "coverage")
+    assert of_accesses.rows() == [("a", 3.0, 0.75), (None, 1.0, 0.75)]
+    assert got.filter(pl.col("path").is_null(), metric="distance_p50")["value"].to_list() == [None]
+
+
+def test_nothing_gives_no_row() -> None:
+    assert measures.reuse(table([])).is_empty()
+    assert measures.miss_ratio(table([])).is_empty()
+
+
+def test_a_block_is_whole_sectors() -> None:
+    with pytest.raises(InputError, match="multiple of 512"):
+        measures.reuse(table([]), block_bytes=1000)
