@@ -1,7 +1,7 @@
 """SQL over the tables of a capture, by polars: no second engine, no copy of a table, and nothing but these tables.
 
-DuckDB was tried beside it: all that people asked of both (docs/sql.md) polars answers too, from the same LazyFrames as
-everything else, so that a window of a capture needs no copy on disk.
+DuckDB was measured beside it (docs/sql.md): polars answers the same from the LazyFrames that everything else reads, so
+that a window of a capture needs no copy on disk.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Iterable
 
 from androstep_analysis import bench, capture, schema, terminal
 from androstep_analysis.capture import derivation
@@ -23,7 +24,7 @@ def add(command: argparse.ArgumentParser) -> None:
         example: androstep tables mycapture io -o io.parquet
         """,
     )
-    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    command.add_argument("path", metavar="CAPTURE", nargs="?", help="capture directory or trace file")
     add_format(command)
     command.add_argument(
         "table",
@@ -34,7 +35,9 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     add_table_output(command)
     command.add_argument(
-        "--ddl", action="store_true", help="print the tables as CREATE TABLE of SQL, with what each column means"
+        "--ddl",
+        action="store_true",
+        help="print tables as CREATE TABLE of SQL, with what each column means; without CAPTURE all that there can be",
     )
 
 
@@ -46,13 +49,17 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.wrong_usage("-o writes one table; name it before -o")
     if arguments.ddl and arguments.output is not None:
         arguments.wrong_usage("--ddl is printed; -o writes the rows of a table")
+    if arguments.path is None:
+        if not arguments.ddl:
+            arguments.wrong_usage("name a capture; without one there is --ddl")
+        print(_ddl(schema.names()))
+        return
     keep_source(arguments)
     opened = capture.open(arguments.path, format=arguments.format)
     if arguments.table is not None and arguments.table not in opened.tables:
         raise InputError(f"{arguments.path}: has no table {arguments.table}; it has {', '.join(opened.tables)}")
-    names = list(opened.tables) if arguments.table is None else [arguments.table]
     if arguments.ddl:
-        print("\n\n".join(schema.table(name).ddl for name in names))
+        print(_ddl(opened.tables if arguments.table is None else [arguments.table]))
     elif arguments.table is None:
         rows = [
             [
@@ -67,3 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(terminal.rows(arguments.table, opened.tables[arguments.table]))
     else:
         write_table(opened.tables[arguments.table], arguments.output)
+
+
+def _ddl(names: Iterable[str]) -> str:
+    return "\n\n".join(schema.table(name).ddl for name in names)

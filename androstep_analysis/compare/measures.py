@@ -27,6 +27,7 @@ from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.locality import locality
 from androstep_analysis.measures.mix import mix
 from androstep_analysis.measures.queue import idle, queue
+from androstep_analysis.measures.reuse import miss_ratio, reuse
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.volume import NS_PER_S, volume
 from androstep_analysis.measures.write_cost import write_cost
@@ -452,6 +453,15 @@ def measures() -> dict[str, Measure]:
             lambda t, by, recording: write_cost(t, by=by, lost=recording.losses),
             has_windows=False,
             asks_losses=True,
+        ),
+        "reuse": Measure(
+            "how soon blocks are touched again",
+            io,
+            lambda t, by: reuse(t["io"], by=(*by, "op")),
+            has_windows=False,
+        ),
+        "miss_ratio": Measure(
+            "what a cache would miss, by its size", io, lambda t, by: miss_ratio(t["io"], by=by), has_windows=False
         ),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),

@@ -35,7 +35,7 @@ from androstep_analysis.plot.perceived import perceived_breakdown, perceived_in_
 from androstep_analysis.plot.replay import replay_io_time, replay_lateness_distribution, replay_timeline
 from androstep_analysis.plot.samples import cpu, samples_over_time
 from androstep_analysis.plot.scatter import sector_over_time, size_over_time
-from androstep_analysis.plot.series import cumulative, latency_distribution, queue, rate
+from androstep_analysis.plot.series import cumulative, latency_distribution, miss_ratio, queue, rate
 from androstep_analysis.plot.whatif import whatif_accuracy
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "file_types",
     "latency_distribution",
     "locality",
+    "miss_ratio",
     "mix",
     "perceived_breakdown",
     "perceived_in_flight",

@@ -684,10 +684,10 @@ def test_the_command_says_what_the_functions_say(tmp_path: Path, capsys: pytest.
     groups = compare.ranking(measured, by=["workload"]).with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
     assert told["groups"] == [{name: value for name, value in one.items() if value is not None} for one in groups]
     printed = run(capsys, *words)
-    assert re.search(r"count_ratio +write +consecutive +mail +game +\d\d\.\d% .* higher\n", printed)
+    assert re.search(r"count_ratio +write +consecutive +mail +game +\d\d\.\d % .* higher\n", printed)
     assert "A repeat is a window of time" in printed and "Tested by blocks, which takes: " in printed
     assert re.search(
-        r"^share of requests, write consecutive: mail \d+\.\d%, game \d+\.\d%: \d+(\.\d)? points higher \[",
+        r"^share of requests, write consecutive: mail \d+\.\d %, game \d+\.\d %: \d+(\.\d)? points higher \[",
         printed,
         re.M,
     )

@@ -736,6 +736,7 @@ def empty() -> dict[str, Axes]:
         "volume": plot.volume(measures.volume(io)),
         "latency_distribution": plot.latency_distribution(measures.latency_distribution(requests)),
         "queue": plot.queue(measures.queue(requests)),
+        "miss_ratio": plot.miss_ratio(measures.miss_ratio(requests)),
         "rate": plot.rate(measures.rate(requests, bin_ns=10**9)),
         "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
         "compare_groups": plot.compare_groups(ranked, metric="count_ratio", group="device"),
@@ -761,6 +762,16 @@ def empty() -> dict[str, Axes]:
             )
         ),
     }
+
+
+def test_misses_are_the_table_and_its_six_largest_groups() -> None:
+    rows = [("miss_ratio", f"$app{n}$" if n else None, 1 << 20, n / 10, "1", 100 - n, 1.0) for n in range(8)]
+    columns = {"metric": pl.String, "app": pl.String, "cache_bytes": pl.Int64, "value": pl.Float64, "unit": pl.String}
+    table = pl.DataFrame(rows, schema=columns | {"n": pl.Int64, "coverage": pl.Float64}, orient="row")
+    drawn = plot.miss_ratio(table)
+    assert [list(line.get_ydata()) for line in drawn.lines] == [[pytest.approx(10 * n)] for n in range(6)]
+    assert [line.get_label() for line in drawn.lines][:2] == ["(unknown)", "$app1$"]
+    assert len(plot.miss_ratio(table.filter(pl.col("app").is_null()).drop("app")).lines) == 1
 
 
 def test_queue_is_the_table() -> None:
