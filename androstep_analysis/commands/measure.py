@@ -94,12 +94,12 @@ def _list() -> str:
     lines = []
     for name, one in compare.measures().items():
         lines.append(f"{name:<11} {one.description}")
-        by = textwrap.fill(", ".join(_dimensions(name, one)), 61)
+        by = textwrap.fill(", ".join(taken(name, one)), 61)
         lines += textwrap.indent(f"--by {textwrap.indent(by, ' ' * 5).strip()}", " " * 12).splitlines() if by else []
     return "\n".join(lines)
 
 
-def _dimensions(name: str, measure: Measure) -> dict[str, str]:
+def taken(name: str, measure: Measure) -> dict[str, str]:
     """What --by takes for the measure of this name, and the columns."""
     there = OF_TABLE.get(measure.needs[0], {})
     return {word: column for word, column in there.items() if column in _ONLY.get(name, (column,))}
@@ -107,7 +107,7 @@ def _dimensions(name: str, measure: Measure) -> dict[str, str]:
 
 def _columns(name: str, chosen: Measure, wanted: list[str]) -> tuple[str, ...]:
     """The columns that --by names, without those that tell rows apart anyway."""
-    there = _dimensions(name, chosen)
+    there = taken(name, chosen)
     if unknown := [one for one in wanted if one not in there]:
         has = f"has {', '.join(there)}" if there else "takes none"
         raise InputError(f"--by {unknown[0]}: {name}, which is of table {chosen.needs[0]}, {has}")
