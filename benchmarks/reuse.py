@@ -1,9 +1,9 @@
 """Misses of an LRU cache, by reuse distances and simulated: `measures.miss_ratio` beside libCacheSim's cachesim.
 
-``python benchmarks/reuse.py --cachesim PATH [--requests N] TRACE ...``. For each trace, and for N made-up requests of one
-block each (Zipf, exponent 1.1), both get the same touches of blocks of 4 KiB in the same order. Ours works out all sizes
-at once; cachesim (github.com/1a1a11a/libCacheSim, built by its cmake) simulates each, and prints four digits. Told are
-the largest difference, elapsed time and greatest memory, each in a process of its own.
+``python benchmarks/reuse.py --cachesim PATH [--requests N] TRACE ...``. For each trace, and for N made-up requests of
+one block each (Zipf, exponent 1.1), both get the same touches of blocks of 4 KiB in the same order. Ours works out all
+sizes at once; cachesim (github.com/1a1a11a/libCacheSim, built by its cmake) simulates each, and prints four digits.
+Told are the largest difference, elapsed time and greatest memory, each in a process of its own.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def row(title: str, place: Path, cachesim: Path) -> str:
 def run(words: list[str | Path], directory: Path) -> tuple[str, float, int]:
     """What a program prints, the seconds it takes and its greatest memory in bytes. (cachesim writes where it runs.)"""
     began = time.perf_counter()
-    with subprocess.Popen(words, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    silent = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, cwd=directory, text=True, **silent) as process:
         assert process.stdout is not None
         told = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -91,9 +92,11 @@ def touches(requests: pl.DataFrame) -> np.ndarray:
     count = (rows["sector"] + rows["nr_sectors"] - 1).to_numpy() * 512 // BLOCK - first + 1
     inside = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     made = np.zeros(len(inside), np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")]))
-    made["object"] = (np.repeat(rows["dev"].to_numpy().astype(np.uint64), count) << np.uint64(40)) + np.repeat(
-        first, count
-    ).astype(np.uint64) + inside.astype(np.uint64)
+    made["object"] = (
+        (np.repeat(rows["dev"].to_numpy().astype(np.uint64), count) << np.uint64(40))
+        + np.repeat(first, count).astype(np.uint64)
+        + inside.astype(np.uint64)
+    )
     made["size"], made["next"], made["time"] = 1, -1, np.arange(len(inside)) & 0xFFFFFFFF
     return made
 
