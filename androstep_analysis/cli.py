@@ -49,6 +49,7 @@ COMMANDS = {
     "replay": "Do again what a program recorded, on the filesystem of a directory.",
     "model": "Measure what a device takes for requests, for whatif.",
     "whatif": "Predict what a trace's requests would take on a measured device, also after a change.",
+    "top": "Show who is at the storage of a phone, or of this machine, right now.",
     "monitor": "Sample counters of a phone's kernel and processes, or of this machine's.",
     "devices": "List the devices that can be reached.",
     "release": "Make a dataset of captures that others can open, check and cite.",

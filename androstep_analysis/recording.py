@@ -57,8 +57,20 @@ def described(directory: Path) -> Manifest:
     return replace(without, sources=tuple(manifest.in_place(file, _ROLES[file.name]) for file in found))
 
 
+def described_under_way(directory: Path) -> Manifest:
+    """What recording.json says while iotrace goes on, without the sources: nobody knows what will have been lost."""
+    return replace(_told(directory), lost_events=0)
+
+
 def known(directory: Path) -> Manifest:
     """What recording.json says, without the sources; raises as `described`."""
+    told = _told(directory)
+    if not (directory / "trace.dat").is_file():
+        raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
+    return told
+
+
+def _told(directory: Path) -> Manifest:
     path = directory / FILE_NAME
     if not path.is_file():
         raise InputError(f"{directory}: a directory without {FILE_NAME} is no recording; give one that iotrace made")
@@ -66,8 +78,6 @@ def known(directory: Path) -> Manifest:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid JSON ({error}); ingest trace.dat alone") from None
-    if not (directory / "trace.dat").is_file():
-        raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
     try:
         return manifest.parsed(raw | {"events": _events(raw), "realtime_moved_ns": _moved(raw)}, ())
     except manifest.MALFORMED as error:

@@ -40,7 +40,8 @@ class Image:
 @dataclass(frozen=True)
 class Witnesses:
     """What there is beside the trace: images and extmap's listings of the filesystem from before and after, and `names`
-    that fanotify told.
+    that fanotify told; the last three as files, or as the records of such. The listing before `is_earlier` where it was
+    made before the events that the trace still has: files that changed in between were taken out.
 
     `devices` is the block topology and `mounts` what was mounted, rows as in the manifest; `extents` names the kinds of
     evidence to be used (`link.SOURCES`).
@@ -48,12 +49,13 @@ class Witnesses:
 
     image_before: Image | None = None
     image_after: Image | None = None
-    listing_before: Path | None = None
-    listing_after: Path | None = None
-    names: Path | None = None
+    listing_before: Path | Records | None = None
+    listing_after: Path | Records | None = None
+    names: Path | Records | None = None
     devices: Sequence[dict[str, Any]] = ()
     mounts: Sequence[dict[str, Any]] = ()
     extents: frozenset[str] = field(default=link.SOURCES)
+    is_earlier: bool = False
 
 
 def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
@@ -77,6 +79,8 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
             ]
             dev = next((int(image.extents["dev"][0]) for image in (after, before) if image is not None), None)
             first, last = (None if read is None else _listing(read, dev, linked.requests) for read in listings)
+            if first is not None and witnesses.is_earlier:
+                first = replace(first, is_whole=False)
             names = None if witnesses.names is None else _read_names(witnesses.names, recorded.clock)
             snapshots = link.Images(before, after, first, last, _journal(after), names)
             bar.update()
@@ -195,15 +199,15 @@ def _device_of_image(image: Image, requests: pl.LazyFrame) -> int:
     return int(seen["part_dev"][0])
 
 
-def _read_listing(path: Path) -> Records:
-    records = record.read(path)
+def _read_listing(path: Path | Records) -> Records:
+    records = path if isinstance(path, Records) else record.read(path)
     if not fiemap.is_listing(records):
         raise InputError(f"{path}: a record stream, but not a listing of files; give one that extmap or iotrace wrote")
     return records
 
 
-def _read_names(path: Path, clock: str) -> entries.Entries:
-    records = record.read(path)
+def _read_names(path: Path | Records, clock: str) -> entries.Entries:
+    records = path if isinstance(path, Records) else record.read(path)
     if not entries.are_entries(records):
         raise InputError(f"{path}: a record stream, but not one of names; give the names.rec that iotrace wrote")
     return entries.entries(records, clock)

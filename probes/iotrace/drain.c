@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,23 +135,56 @@ int64_t drain_pages(struct drain *drain)
     return most;
 }
 
-int drain_rest(struct drain *drain)
+/* Copies a page that need not be full to the file. Returns 1, 0 where there is none, or -1 with a sentence. */
+static int drain_page(struct drain *drain, const struct drain_cpu *cpu, char *page)
 {
-    if (drain_pages(drain) < 0)
-        return -1;
+    ssize_t got = read(cpu->raw, page, drain->page_bytes);
+    if (got <= 0)
+        return 0;
+    memset(page + got, 0, drain->page_bytes - (size_t)got);
+    if (write_all(cpu->out, page, drain->page_bytes) < 0)
+        return cannot_write();
+    drain->written += drain->page_bytes;
+    return 1;
+}
+
+/* Behind the whole pages, of each CPU so many that need not be full; all while tracing goes on would never end. */
+static int drain_begun(struct drain *drain, unsigned most)
+{
     char *page = grow(NULL, drain->page_bytes, 1);
     int result = 0;
-    for (unsigned cpu = 0; cpu < drain->nr_cpus; cpu++) {
-        ssize_t got;
-        while (result == 0 && (got = read(drain->cpus[cpu].raw, page, drain->page_bytes)) > 0) {
-            memset(page + got, 0, drain->page_bytes - (size_t)got);
-            if (write_all(drain->cpus[cpu].out, page, drain->page_bytes) < 0)
-                result = cannot_write();
-            drain->written += drain->page_bytes;
-        }
+    for (unsigned cpu = 0; result >= 0 && cpu < drain->nr_cpus; cpu++) {
+        result = 1;
+        for (unsigned nr = 0; result > 0 && nr < most; nr++)
+            result = drain_page(drain, &drain->cpus[cpu], page);
     }
     free(page);
-    return result;
+    return result < 0 ? -1 : 0;
+}
+
+/* Kernels before 6.1 move no page while a part of one was copied: hence twice. */
+int64_t drain_now(struct drain *drain)
+{
+    int64_t first = drain_pages(drain);
+    if (first < 0 || drain_begun(drain, 1) < 0)
+        return -1;
+    int64_t second = drain_pages(drain);
+    if (second < 0 || drain_begun(drain, 1) < 0)
+        return -1;
+    return first > second ? first : second;
+}
+
+int drain_rest(struct drain *drain)
+{
+    return drain_pages(drain) < 0 ? -1 : drain_begun(drain, UINT_MAX);
+}
+
+int drain_restart(struct drain *drain)
+{
+    for (unsigned cpu = 0; cpu < drain->nr_cpus; cpu++)
+        if (ftruncate(drain->cpus[cpu].out, 0) < 0 || lseek(drain->cpus[cpu].out, 0, SEEK_SET) < 0)
+            return cannot_write();
+    return 0;
 }
 
 void drain_close(struct drain *drain)

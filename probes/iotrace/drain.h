@@ -29,8 +29,14 @@ int drain_open(struct drain *drain, const struct instance *instance, int dir);
  * a sentence where they cannot be written. */
 int64_t drain_pages(struct drain *drain);
 
+/* Moves all that is written by now: as drain_pages, and also the page of each CPU that is not full. */
+int64_t drain_now(struct drain *drain);
+
 /* After tracing has stopped: moves everything, the pages that are not full too. */
 int drain_rest(struct drain *drain);
+
+/* Empties the files of all CPUs, whose pages are elsewhere. */
+int drain_restart(struct drain *drain);
 
 void drain_close(struct drain *drain);
 

@@ -1,13 +1,16 @@
 #define _GNU_SOURCE
 #include "iotrace/listing.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/complain.h"
 #include "common/files.h"
 #include "extmap/extmap.h"
 #include "iotrace/descriptors.h"
@@ -68,6 +71,19 @@ static void sync_mount(const char *path)
         return;
     syncfs(fd);
     close(fd);
+}
+
+int listing_write_tasks(int dir)
+{
+    char *path = path_in(dir, "tasks.new");
+    struct record *out = record_open(path, &listing_probe);
+    int result = out ? extmap_tasks(out) : -1;
+    if (out && record_close(out) < 0)
+        result = -1;
+    if (result == 0 && renameat(dir, "tasks.new", dir, "tasks.rec") < 0)
+        result = complain("tasks.rec: %s", strerror(errno));
+    free(path);
+    return result;
 }
 
 int listing_write(const struct listing *listing, int dir, const char *name)

@@ -28,4 +28,7 @@ void listing_free(struct listing *listing);
  * with a sentence on standard error. */
 int listing_write(const struct listing *listing, int dir, const char *name);
 
+/* Lists all threads, and no files, into tasks.rec, in place of what it held. Returns -1 with a sentence. */
+int listing_write_tasks(int dir);
+
 #endif

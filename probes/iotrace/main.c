@@ -89,6 +89,8 @@ int main(int argc, char **argv)
          &command.asked.lists, 0, 0},
         {0, "time", "S", "end after S seconds", OPT_NUMBER, &command.asked.seconds, 1, 100000000},
         {0, "size", "MB", "end after MB megabytes of trace", OPT_NUMBER, &command.asked.megabytes, 1, 100000000},
+        {0, "segment", "S", "every S seconds, put what was recorded since into DIR/segment-TIME.dat", OPT_NUMBER,
+         &command.asked.segment_seconds, 1, 3600},
         {0, "buffer", "KB", "ring buffer of each CPU; default: 16384", OPT_NUMBER, &command.asked.buffer_kb, 8,
          4194304},
         {0, "clock", "NAME", "mono (the default), or boot, which goes on in suspend", OPT_TEXT, &command.asked.clock, 0,

@@ -16,6 +16,7 @@
 #include "iotrace/tracedat.h"
 
 #define UNFINISHED "unfinished"
+#define SEGMENTED  "segmented"
 
 enum { STATS_BYTES = 512 }; /* of `stats` for each CPU; unused bytes are NUL */
 
@@ -133,6 +134,29 @@ int output_save_stats(const struct output *output, const struct instance *instan
     return result;
 }
 
+/* Of each CPU the events in the segments so far, for the caller to free. */
+static uint64_t *segmented_events(int parts, unsigned nr_cpus)
+{
+    uint64_t *events = zeroed(nr_cpus, sizeof *events);
+    struct contents file;
+    if (file_read(parts, SEGMENTED, &file) < 0)
+        return events;
+    if (file.size == nr_cpus * sizeof *events)
+        memcpy(events, file.data, file.size);
+    free(file.data);
+    return events;
+}
+
+static int save_segmented(int parts, const struct results *results)
+{
+    uint64_t *events = zeroed(results->nr_cpus, sizeof *events);
+    for (unsigned cpu = 0; cpu < results->nr_cpus; cpu++)
+        events[cpu] = results->cpus[cpu].events;
+    int result = file_save(parts, SEGMENTED, (char *)events, results->nr_cpus * sizeof *events);
+    free(events);
+    return result;
+}
+
 static struct results read_results(int parts)
 {
     struct contents file = {NULL, 0};
@@ -141,10 +165,11 @@ static struct results read_results(int parts)
                               nr_cpus};
     if (file_read(parts, "stats", &file) < 0)
         file = (struct contents){NULL, 0};
+    uint64_t *earlier = segmented_events(parts, nr_cpus);
     for (unsigned cpu = 0; cpu < nr_cpus; cpu++) {
         const char *text = file.data + (size_t)cpu * STATS_BYTES;
         bool known = file.size >= (cpu + (size_t)1) * STATS_BYTES && *text != '\0';
-        results.cpus[cpu] = (struct cpu_result){.known = known, .events = tracedat_events(parts, cpu)};
+        results.cpus[cpu] = (struct cpu_result){.known = known, .events = earlier[cpu] + tracedat_events(parts, cpu)};
         results.texts[cpu] = (struct contents){NULL, 0};
         if (known) {
             results.cpus[cpu].stats = cpu_stats(text);
@@ -152,6 +177,7 @@ static struct results read_results(int parts)
             results.texts[cpu].size = strlen(results.texts[cpu].data);
         }
     }
+    free(earlier);
     free(file.data);
     return results;
 }
@@ -166,7 +192,8 @@ static void free_results(struct results *results)
 
 void output_discard(const struct output *output)
 {
-    static const char *const names[] = {"head", "clock", "uname", "instance", "recording", "stats", "trace.dat"};
+    static const char *const names[] = {"head",      "clock", "uname",   "instance",
+                                        "recording", "stats", SEGMENTED, "trace.dat"};
     for (unsigned cpu = tracedat_cpus(output->parts); cpu-- > 0;) {
         char name[16];
         snprintf(name, sizeof name, "cpu%u", cpu);
@@ -177,17 +204,29 @@ void output_discard(const struct output *output)
     unlinkat(output->dir, UNFINISHED, AT_REMOVEDIR);
 }
 
-static int pack_trace(int dir, int parts, const struct results *results)
+static int pack_trace(int dir, int parts, const struct results *results, const char *name)
 {
     int fd = openat(parts, "trace.dat", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return complain("trace.dat: %s; it cannot be written", strerror(errno));
     int result = tracedat_pack(parts, fd, results->texts);
     close(fd);
-    if (result == 0 && renameat(parts, "trace.dat", dir, "trace.dat") < 0)
-        result = complain("trace.dat: %s", strerror(errno));
+    if (result == 0 && renameat(parts, "trace.dat", dir, name) < 0)
+        result = complain("%s: %s", name, strerror(errno));
     if (result < 0)
         unlinkat(parts, "trace.dat", 0);
+    return result;
+}
+
+int output_pack_segment(const struct output *output, int64_t end_ns)
+{
+    char name[40];
+    snprintf(name, sizeof name, "segment-%020" PRId64 ".dat", end_ns);
+    struct results results = read_results(output->parts);
+    int result = pack_trace(output->dir, output->parts, &results, name);
+    if (result == 0)
+        result = save_segmented(output->parts, &results);
+    free_results(&results);
     return result;
 }
 
@@ -214,7 +253,7 @@ int output_pack(const struct output *output, const char *stopped_by, const int *
         return complain("%s/" UNFINISHED "/recording: %s", output->path, strerror(errno));
     struct results results = read_results(output->parts);
     const struct outcome outcome = {stopped_by, command_status, command_pid, results.cpus, results.nr_cpus};
-    int result = pack_trace(output->dir, output->parts, &results);
+    int result = pack_trace(output->dir, output->parts, &results, "trace.dat");
     if (result == 0)
         result = save_recording(output->dir, &begin, &outcome);
     if (result == 0) {

@@ -1,7 +1,7 @@
 /*
  * DIR, which a recording is written into, and DIR/unfinished, which holds its parts until they are packed: those of
- * tracedat.h, `recording` (recording.json up to what is known at the end), `instance` (its name) and `stats` (the
- * kernel's counters when the instance was last read).
+ * tracedat.h, `recording` (recording.json up to what is known at the end), `instance` (its name), `stats` (the
+ * kernel's counters when the instance was last read) and `segmented` (how many events of each CPU are in segments).
  */
 #ifndef ANDROSTEP_IOTRACE_OUTPUT_H
 #define ANDROSTEP_IOTRACE_OUTPUT_H
@@ -35,6 +35,10 @@ int output_save_begin(const struct output *output, const struct contents *begin)
 /* Takes room for the counters, which must still be written when the disk is full, and writes them. */
 int output_reserve_stats(const struct output *output, unsigned nr_cpus);
 int output_save_stats(const struct output *output, const struct instance *instance);
+
+/* Puts what the parts hold by now together as segment-TIME.dat, a trace.dat of its own with all from before this time,
+ * and leaves the parts. Returns -1 with a sentence on standard error. */
+int output_pack_segment(const struct output *output, int64_t end_ns);
 
 /* Puts trace.dat and recording.json together from the parts and removes these. `stopped_by`,
  * `command_status` and `command_pid` are as in struct outcome. Returns -1 with a sentence on standard error. */

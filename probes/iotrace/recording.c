@@ -43,9 +43,10 @@ static const struct {
      "it runs."},
     {"command_status", "integer", "Exit status of the command, or minus the signal that ended it; null: none."},
     {"command_pid", "integer", "Process of the command, from which all others that it ran descend; null: none."},
-    {"lost_events", "integer", "Events that are not in trace.dat but should be; null: not known."},
+    {"lost_events", "integer", "Events that are in neither trace.dat nor a segment but should be; null: not known."},
     {"cpus", "array",
-     "For each CPU: events in trace.dat and the kernel's counters overrun, commit_overrun, dropped, read_events and "
+     "For each CPU: events in trace.dat and the segments before it and the kernel's counters overrun, commit_overrun, "
+     "dropped, read_events and "
      "unread (what could not be written any more); null: not known."},
     {"clock_at_end", "object", "As clock_at_start, at the end; null: not known."},
 };

@@ -24,7 +24,7 @@ struct recording {
 struct cpu_result {
     struct cpu_stats stats;
     bool known;      /* whether the kernel's counters are known */
-    uint64_t events; /* in trace.dat */
+    uint64_t events; /* in trace.dat and the segments before it */
 };
 
 /* How a recording ended. */

@@ -40,11 +40,25 @@ static int wait_signal(const struct session *session, int64_t deadline_ns)
     return sigtimedwait(&session->signals, NULL, &wait);
 }
 
+/* Moves what the buffers hold. When its time is over a segment ends: with all from before this moment. */
+static int64_t drain(struct session *session)
+{
+    int64_t segment_ns = session->asked->segment_seconds * 1000 * MS_NS;
+    if (!segment_ns)
+        return drain_pages(&session->drain);
+    int64_t now_ns = clock_now(CLOCK_RECORD), end_ns = session_trace_ns(session);
+    int64_t most = drain_now(&session->drain);
+    if (most < 0 || now_ns < session->segment_ns)
+        return most;
+    session->segment_ns = now_ns + segment_ns;
+    return session_end_segment(session, end_ns) < 0 ? -1 : most;
+}
+
 /* Drains the buffers until `child` ends (unless 0), a limit is reached or a signal comes. */
 static enum end pump(struct session *session, pid_t child, int *status, const struct limits *limits)
 {
     for (;;) {
-        int64_t most = drain_pages(&session->drain);
+        int64_t most = drain(session);
         if (most < 0)
             return END_ERROR;
         if (child && waitpid(child, status, WNOHANG) == child)

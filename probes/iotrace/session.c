@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/command.h"
 #include "common/complain.h"
 #include "iotrace/calls.h"
@@ -226,6 +227,19 @@ static int begin(struct session *session, int tracefs)
     output_discard(&session->output);
     unlinkat(session->output.dir, "recording.json", 0);
     return -1;
+}
+
+int64_t session_trace_ns(const struct session *session)
+{
+    return clock_now(strcmp(session->trace_clock, "boot") == 0 ? CLOCK_BOOTTIME : CLOCK_MONOTONIC);
+}
+
+int session_end_segment(struct session *session, int64_t end_ns)
+{
+    output_save_stats(&session->output, &session->instance);
+    if (listing_write_tasks(session->output.dir) < 0 || output_pack_segment(&session->output, end_ns) < 0)
+        return -1;
+    return drain_restart(&session->drain);
 }
 
 /* Stops tracing and takes what the buffers still hold. The instance is removed whatever else fails. The mark tells that

@@ -21,7 +21,7 @@
 struct asked {
     const char *output, *preset, *clock;
     struct opt_list devices, lists;
-    int64_t seconds, megabytes, buffer_kb;
+    int64_t seconds, megabytes, buffer_kb, segment_seconds;
     bool same_device;
     char *const *words; /* the command to run; ends with NULL */
 };
@@ -43,6 +43,7 @@ struct session {
     int status;               /* of the command, as waitpid has it */
     bool ran;
     int64_t began_ns;
+    int64_t segment_ns; /* when the next segment ends */
 };
 
 /* Why a recording ended. */
@@ -58,6 +59,13 @@ int session_end_calls(const struct session *session);
 
 /* Traces, lists and runs the command until a reason to end comes; in running.c. */
 enum end session_run(struct session *session);
+
+/* Now by the clock of the trace. */
+int64_t session_trace_ns(const struct session *session);
+
+/* Ends a segment, which has all from before `end_ns`: what was recorded since the last is a file of its own. Returns -1
+ * with a sentence on standard error. */
+int session_end_segment(struct session *session, int64_t end_ns);
 
 /* Ends the command if it still runs. */
 void session_end_command(struct session *session);

@@ -145,7 +145,7 @@ LAYERS = (
     {"device.workloads"},
     {"device.record"},
     {"device", "plot", "summary", "terminal"},
-    {"report", "wide"},
+    {"live", "report", "wide"},
     {"panel"},
     {"commands"},
     {"cli"},

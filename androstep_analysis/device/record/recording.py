@@ -20,6 +20,7 @@ from typing import Any, Self
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
 from androstep_analysis.device.record import knowledge
+from androstep_analysis.device.record.segments import Fetching
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.session.job import KILLED, Job
 from androstep_analysis.device.transport import DeviceError, quoted
@@ -27,6 +28,7 @@ from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.device.workloads import Ran
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest import record
+from androstep_analysis.ingest.ftrace import segments
 
 ABOUT = "about.json"
 """The file in a recording's directory on the device that states what it is of."""
@@ -56,6 +58,9 @@ class Recording:
     `command` is run and traced on the device, and the block's end waits for it. `monitor_hz` also samples counters of
     kernel and processes. `memory` is a directory of the device to record into, by default in memory. What the block
     raises is raised on when the capture is made.
+
+    With `segment_s` what was recorded can be had every so many seconds while it goes on (`segments`). Unless it `keeps`
+    what it records, no capture is made at the end, and nothing is left on the device.
     """
 
     def __init__(
@@ -70,9 +75,12 @@ class Recording:
         seconds: int | None = None,
         memory: str | None = None,
         monitor_hz: int | None = None,
+        segment_s: int | None = None,
+        keeps: bool = True,
     ) -> None:
         self.device = device
         self.out = Path(out)
+        self.keeps = keeps
         self.capture: Capture | None = None
         """What was recorded, when the block has ended."""
         self._preset = preset
@@ -81,6 +89,7 @@ class Recording:
             *("--preset", preset),
             *(word for one in trace for word in ("--device", one)),
             *(() if seconds is None else ("--time", str(seconds))),
+            *(() if segment_s is None else ("--segment", str(segment_s))),
         ]
         self._command = list(command)
         self._memory = memory
@@ -104,6 +113,9 @@ class Recording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self.keeps:
+            self._give_up()
+            return
         iotrace = self._jobs[IOTRACE]
         for job in self._jobs.values():
             self.device.forget(job)  # what is recorded is worth more than leaving nothing behind
@@ -121,6 +133,11 @@ class Recording:
         """Returns when iotrace has ended by itself, with its command or its time, or when Ctrl-C is pressed."""
         with contextlib.suppress(KeyboardInterrupt):
             self._jobs[IOTRACE].wait(notify)
+
+    def segments(self) -> Fetching:
+        """What there is of the recording by now, each time it is asked."""
+        there = _fetched(self.out, self._directory)
+        return Fetching(self.device, self._jobs[IOTRACE], f"{self._directory}/recording", there)
 
     def add(self, ran: Ran) -> None:
         """Takes in what a workload did meanwhile: its steps and snapshots become part of the capture."""
@@ -219,13 +236,24 @@ def _copied(device: Session, directory: str, out: Path) -> Path:
         device.ensure(text, "put together what iotrace left", root=True, timeout_s=_FINISH_S)
     there = _fetched(out, directory)
     there.mkdir(parents=True, exist_ok=True)
-    for name in _FILES:
-        if _has(device, f"{directory}/recording/{name}", "-f"):
-            device.pull(f"{directory}/recording/{name}", there / name, root=True)
+    listed = device.query(f"ls {quoted([f'{directory}/recording'])}", root=True).text.split()
+    for name in (name for name in listed if name in _FILES or segments.is_one(name)):
+        device.pull(f"{directory}/recording/{name}", there / name, root=True)
+    _join_segments(there)
     for name in _BESIDE:
         _drop_if_empty(there / name)
     device.remove(directory, root=True)
     return there
+
+
+def _join_segments(there: Path) -> None:
+    """Makes trace.dat of the segments that were fetched before the end, and of what came behind them."""
+    earlier = sorted(path for path in there.iterdir() if segments.is_one(path.name))
+    if earlier:
+        segments.join([*earlier, there / "trace.dat"], there / "joined", is_whole=True)
+        (there / "joined").replace(there / "trace.dat")
+    for path in earlier:
+        path.unlink()
 
 
 def _drop_if_empty(path: Path) -> None:

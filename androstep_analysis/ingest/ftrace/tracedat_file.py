@@ -22,7 +22,7 @@ from androstep_analysis.ingest.source import Source
 
 MAGIC = b"\x17\x08\x44tracing"
 
-_DONE, _DATE, _CPUSTAT, _BUFFER, _CLOCK, _UNAME, _OFFSET, _CPUCOUNT, _TSC = 0, 1, 2, 3, 4, 5, 7, 8, 14
+_DONE, _DATE, CPUSTAT, _BUFFER, _CLOCK, _UNAME, _OFFSET, _CPUCOUNT, _TSC = 0, 1, 2, 3, 4, 5, 7, 8, 14
 _HEADERS, _FTRACE, _EVENTS, _CMDLINES = 16, 17, 18, 21
 _TGIDS = 32
 """Written by the trace-cmd that comes with GPUVis: the contents of tracefs' ``saved_tgids``."""
@@ -376,7 +376,7 @@ def _read_option(container: Container, option: int, body: _Words) -> None:
         container.tsc = (body.number(4), body.number(4))
     elif option == _TGIDS:
         container.tgids = body.rest()
-    elif option == _CPUSTAT:
+    elif option == CPUSTAT:
         container.cpu_stats.append(body.rest())
     elif option == _UNAME:
         # System, host, release and machine; the host's name is none of ours.

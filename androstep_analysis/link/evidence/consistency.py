@@ -673,6 +673,7 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     is_old = not is_after and points["incarnation"][0] == 0
     is_missing = ~pl.col("stated_ino").is_in(one.times["ino"].implode()) & is_old
     if isinstance(one, Listing) and not is_after:  # it may have been deleted before its turn came
+        is_missing &= one.is_whole
         is_missing &= ~pl.col("stated_ino").is_in(gone["ino"].implode())
     odd = is_missing | images.is_fixed() | (~same & pl.col("ino").is_not_null() & ~is_explained)
     if not is_after and trace.lives["created_ns"].null_count() == trace.lives.height:

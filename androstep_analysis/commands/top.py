@@ -1,0 +1,95 @@
+"""`androstep top`: who is at the storage of a device right now."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis import device, terminal
+from androstep_analysis.commands.command import add_on, complete, positive
+from androstep_analysis.device.transport.notices import notify
+from androstep_analysis.errors import InputError
+from androstep_analysis.live import KEYS, SORTS, Live, Moment, ranking, totals
+from androstep_analysis.live.words import cells, cost, header, headline
+from androstep_analysis.markup import visible
+from androstep_analysis.terminal.text import table
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
+        run,
+        """
+        Records the device and shows apps, processes, files and types of blocks of the last seconds, by the same joins
+        as `androstep record`: rates, share of synchronous writes, time in the device. Needs root there. In the terminal
+        a, p, f, t and d choose what to rank, s the order, q ends; Ctrl-C too, and nothing is left on the device.
+
+        example: androstep top --on usb
+        example: androstep top --batch --json --count 10 --by file
+        """,
+    )
+    add_on(command)
+    command.add_argument("--by", choices=list(KEYS), default="process", help="what to rank (default: process)")
+    command.add_argument("--sort", choices=list(SORTS), default="bytes", help="what comes first (default: bytes)")
+    command.add_argument("--interval", metavar="S", type=positive, default=2, help="seconds of a picture (default: 2)")
+    command.add_argument("--count", metavar="N", type=positive, help="end after N pictures")
+    command.add_argument("--rows", metavar="N", type=positive, default=20, help="rows of --batch (default: 20)")
+    command.add_argument("--batch", action="store_true", help="print tables, one after the other, for scripts and logs")
+    command.add_argument("--json", action="store_true", help="with --batch: a line of JSON for each picture")
+    command.add_argument(
+        "--device",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="this storage device (path or MAJ:MIN) or that of a file; may be given again (default: all)",
+    )
+    command.add_argument("--save", metavar="CAPTURE", type=Path, help="keep all of it as a capture in this directory")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.json and not arguments.batch:
+        raise InputError("--json is for --batch; give both")
+    if not arguments.batch and not sys.stdout.isatty():
+        raise InputError("the output is no terminal; give --batch for lines of text, or --batch --json")
+    signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # a terminal that is closed ends it, too
+    with device.connect(arguments.on) as connected:
+        live = Live(connected, interval_s=arguments.interval, keep=arguments.save, trace=arguments.device)
+        with live:
+            moments = itertools.islice(live, arguments.count)
+            if arguments.batch:
+                with contextlib.suppress(KeyboardInterrupt):
+                    _print(moments, arguments)
+            else:
+                from androstep_analysis.live.screen import Screen
+
+                Screen(connected.name, moments, by=arguments.by, sort=arguments.sort).show()
+            if arguments.save is not None:
+                notify("making the capture")
+    if live.capture is not None:
+        print(f"{terminal.summary(live.capture)}\n\nkept in {visible(str(arguments.save))}")
+    return 0
+
+
+def _print(moments: Iterator[Moment], arguments: argparse.Namespace) -> None:
+    for moment in moments:
+        rows = ranking(moment, arguments.by, arguments.sort).head(arguments.rows)
+        print(_json(moment, rows) if arguments.json else _text(moment, rows, arguments.by), flush=True)
+
+
+def _text(moment: Moment, rows: pl.DataFrame, by: str) -> str:
+    return "\n".join([headline(moment), cost(moment), "", table(header(by), cells(rows, by)), ""])
+
+
+def _json(moment: Moment, rows: pl.DataFrame) -> str:
+    about = {name: getattr(moment, name) for name in ("start_ns", "end_ns", "lost_events", "history_s")}
+    cost = {name: getattr(moment, name) for name in ("recorder_ratio", "analysis_ratio")}
+    of_rows = rows.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
+    return json.dumps({**about, **cost, "totals": totals(moment), "rows": of_rows})

@@ -1,0 +1,115 @@
+"""Segments of a recording (``iotrace --segment``) put together as one ``trace.dat``.
+
+Each segment is a trace.dat of version 6 of its own: what was drained of every CPU since the segment before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from androstep_analysis.errors import InputError, printable
+from androstep_analysis.ingest.ftrace.tracedat_file import CPUSTAT, Container, open_container
+from androstep_analysis.ingest.source import Source, load
+
+_OPTIONS, _TABLE = b"options  \0", b"flyrecord\0"
+_PLACE = struct.Struct("<QQ")
+_SIZE = struct.Struct("<Q")
+_OPTION = struct.Struct("<HI")
+_NAME = re.compile(r"segment-([0-9]{20})\.dat", re.ASCII)
+
+
+def is_one(name: str) -> bool:
+    """Whether iotrace gives a segment this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def end_ns(segment: Path) -> int:
+    """The time, in the clock of the trace, before which all events are in this segment or an earlier one."""
+    match = _NAME.fullmatch(segment.name)
+    if match is None:
+        raise InputError(f"{printable(str(segment))}: segment-TIME.dat was expected, as iotrace names them")
+    return int(match[1])
+
+
+def lost_events(segment: Path) -> int:
+    """How many events the kernel had lost since the recording began, when the segment ended."""
+    counts = re.findall(
+        r"^(?:overrun|commit overrun|dropped events): ([0-9]{1,18})$",
+        "\n".join(open_container(load(segment)).cpu_stats),
+        re.MULTILINE,
+    )
+    return sum(map(int, counts))
+
+
+def join(segments: Sequence[Path], out: Path, *, is_whole: bool) -> None:
+    """Writes segments that follow each other, in order, as one trace.dat, which has the names of the last one.
+
+    The kernel's statistics are of all since the recording began: they are left out unless the segments are the whole of
+    it. Raises `InputError` for what is no segment.
+    """
+    opened = [_opened(path) for path in segments]
+    page_bytes, nr_cpus = opened[-1].page_bytes, len(opened[-1].buffers[0].cpus)
+    head, tail = _around_places(opened[-1], is_whole)
+    begin = len(head) + nr_cpus * _PLACE.size + len(tail)
+    offset = first = -(-begin // page_bytes) * page_bytes
+    blocks = [_blocks(opened, cpu) for cpu in range(nr_cpus)]
+    with out.open("wb") as file:
+        file.write(head)
+        for of_cpu in blocks:
+            size = sum(size for _, _, size in of_cpu)
+            file.write(_PLACE.pack(offset, size))
+            offset += size
+        file.write(tail + bytes(first - begin))
+        for source, start, size in itertools.chain.from_iterable(blocks):
+            for piece in source.part(start, start + size).pieces():
+                file.write(piece)
+
+
+def _opened(path: Path) -> Container:
+    container = open_container(load(path))
+    if container.version != 6 or len(container.buffers) != 1 or container.losses or not container.buffers[0].cpus:
+        raise InputError(f"{printable(str(path))}: a whole segment was expected, as iotrace writes it; record again")
+    return container
+
+
+def _around_places(container: Container, is_whole: bool) -> tuple[bytes, bytes]:
+    """What stands before and behind the table that tells where the pages of each CPU are."""
+    data = container.source.read(0, min(offset for _, offset, _ in container.buffers[0].cpus))
+    places = data.rindex(_TABLE) + len(_TABLE)
+    options = data.rindex(_OPTIONS, 0, places) + len(_OPTIONS)
+    kept = data[options:places] if is_whole else b"".join(_without_statistics(data[options:places]))
+    end = places + len(container.buffers[0].cpus) * _PLACE.size
+    (clock_bytes,) = _SIZE.unpack_from(data, end)
+    return data[:options] + kept, data[end : end + _SIZE.size + clock_bytes]
+
+
+def _without_statistics(options: bytes) -> Iterator[bytes]:
+    """The options, and what ends them, without those that hold counters of a CPU."""
+    place = 0
+    while options[place : place + 2] != b"\0\0":
+        kind, size = _OPTION.unpack_from(options, place)
+        end = place + _OPTION.size + size
+        if kind != CPUSTAT:
+            yield options[place:end]
+        place = end
+    yield options[place:]
+
+
+def _blocks(containers: Sequence[Container], cpu: int) -> list[tuple[Source, int, int]]:
+    """Where the pages of a CPU are in each segment.
+
+    A recorder that was killed when it had just written a segment leaves the same pages to the next one, too.
+    """
+    blocks: list[tuple[Source, int, int]] = []
+    before = b""
+    for container in containers:
+        _, start, size = container.buffers[0].cpus[cpu]
+        head = container.source.read(start, container.page_bytes) if size else b""
+        if size and head != before:
+            blocks.append((container.source, start, size))
+            before = head
+    return blocks

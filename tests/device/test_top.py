@@ -1,0 +1,246 @@
+"""`androstep top`: what it shows is what the whole recording says, and the device is as it was before."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support.devices import needs_probe
+from support.loops import Mounted, make_ext4, mounted
+
+from androstep_analysis.device import connect
+from androstep_analysis.live import Live, Moment, ranking, totals
+from androstep_analysis.units import SECTOR_BYTES
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+PAGE = 4096
+TOP = [sys.executable, "-m", "androstep_analysis", "top", "--on", "local"]
+HOSTILE = "[red]a;$(reboot)\x1b[31m"
+WORKLOAD = f"""
+import os, sys, time
+top, seconds = sys.argv[1], float(sys.argv[2])
+old = os.open(top + "/old", os.O_RDONLY)
+new = os.open(top + "/" + {HOSTILE!r}, os.O_CREAT | os.O_WRONLY)
+open(top + "/ready", "w").close()
+end, block = time.monotonic() + seconds, 0
+while time.monotonic() < end:
+    os.pread(old, 16 * {PAGE}, block * 32 * {PAGE} % (32 << 20))
+    os.pwrite(new, bytes({PAGE}), block * {PAGE})
+    os.fsync(new)
+    with open(f"{{top}}/short{{block % 7}}", "wb") as file:
+        file.write(os.urandom(3 * {PAGE}))
+    if block % 3 == 0:
+        os.rename(f"{{top}}/short{{block % 7}}", f"{{top}}/moved{{block % 5}}")
+    block += 1
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Mounted]:
+    needs_probe("iotrace")
+    make_ext4(tmp_path / "image", ["-b", str(PAGE)], 128)
+    with mounted(tmp_path / "image", "noatime") as place:
+        (place.top / "old").write_bytes(os.urandom(32 << 20))
+        os.sync()
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+        yield place
+
+
+@pytest.fixture
+def workload(place: Mounted) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", WORKLOAD, place.top, "60"]) as running:
+        while not (place.top / "ready").exists():
+            time.sleep(0.01)
+        yield running
+        running.terminate()
+
+
+def left() -> set[str]:
+    """What recording could have left of itself on this machine."""
+    instances = Path("/sys/kernel/tracing/instances")
+    found = {str(path) for place in (instances, Path("/dev/shm")) for path in place.glob("*androstep*")}
+    found |= {str(path) for path in instances.glob("iotrace*")}
+    names = subprocess.run(
+        ["ps", "-eo", "comm,pid,ppid,stat,args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return found | {name for name in names if name.startswith("iotrace") and " Z " not in name}
+
+
+def moments(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize("history_s", [1, 40])
+def test_moments_say_what_the_whole_recording_says(
+    place: Mounted, workload: object, tmp_path: Path, history_s: int
+) -> None:
+    """Each request is in one moment, and what is known of it there is no other than the capture knows.
+
+    A file that is renamed later has the name there that it bore by then.
+    """
+    seen: list[Moment] = []
+    with connect("local") as device:
+        live = Live(device, interval_s=1, history_s=history_s, keep=tmp_path / "kept", trace=[str(place.top)])
+        with live:
+            for moment in live:
+                seen.append(moment)
+                if len(seen) == 8:
+                    break
+    assert live.capture is not None
+    assert [one.end_ns for one in seen[:-1]] == [one.start_ns for one in seen[1:]]
+    whole = live.capture.io.filter(
+        pl.col("complete_ns").is_between(seen[0].start_ns, seen[-1].end_ns, closed="left")
+    ).collect()
+    pieces = pl.concat(one.io for one in seen)
+    key = ["dev", "op", "sector", "complete_ns"]
+    assert pieces["bytes"].sum() == whole["bytes"].sum() > 0
+    both = pieces.join(whole, on=key, how="inner", suffix="_whole")
+    assert both["bytes"].sum() > 0.99 * whole["bytes"].sum()
+    named = both.filter(pl.col("path").is_not_null(), pl.col("path_whole").is_not_null())
+    borne = live.capture.files.select("dev", "ino", "names", path_whole="path").collect().explode("names")
+    never = named.join(
+        borne,
+        left_on=["dev", "ino", "path_whole", "path"],
+        right_on=[*borne.columns[:2], "path_whole", "names"],
+        how="anti",
+    )
+    assert never.height == 0, never.select(*key, "path", "path_whole")
+    for column in ("owner_comm", "owner_pid", "block_type", "ino"):
+        known = both.filter(pl.col(column).is_not_null(), pl.col(f"{column}_whole").is_not_null())
+        if column.startswith("owner_"):  # a transaction that began before the history has no other owner there
+            known = known.filter(pl.col("owner_via") != "filesystem")
+        if column == "block_type":
+            known = known.filter(pl.col(column) != "unknown", pl.col("block_type_whole") != "unknown")
+        wrong = known.filter(pl.col(column) != pl.col(f"{column}_whole"))
+        assert wrong.height == 0, wrong.select(*key, column, f"{column}_whole")
+    late = pl.concat(one.io for one in seen[3:]).filter(block_type="data")
+    named = late.filter(pl.col("path").is_not_null())["bytes"].sum()
+    assert named >= 0.95 * late["bytes"].sum()
+    owned = pl.concat(one.io for one in seen[3:]).filter(pl.col("owner_comm") == "python")["bytes"].sum()
+    assert owned >= 0.5 * late["bytes"].sum()
+
+
+def test_rates_are_those_of_the_device(place: Mounted) -> None:
+    """Bytes of all moments are those that the kernel counted from a quiet moment to a quiet moment."""
+    statistics = Path("/sys/class/block", Path(place.device).name, "stat")
+
+    def counted() -> list[int]:
+        numbers = statistics.read_text().split()
+        return [int(numbers[2]) * SECTOR_BYTES, int(numbers[6]) * SECTOR_BYTES]
+
+    with connect("local") as device, Live(device, interval_s=1, trace=[str(place.top)]) as live:
+        moments = iter(live)
+        while not next(moments).requests.is_empty():
+            pass
+        before, shown = counted(), [0.0, 0.0]
+        with subprocess.Popen([sys.executable, "-c", f"{WORKLOAD}\nos.sync()", place.top, "4"]) as running:
+            for moment in moments:
+                whole = totals(moment)
+                shown[0] += (whole["read_bytes_per_s"] or 0) * moment.seconds
+                shown[1] += (whole["written_bytes_per_s"] or 0) * moment.seconds
+                if running.poll() is not None and moment.requests.is_empty():
+                    break
+        truth = [after - earlier for after, earlier in zip(counted(), before, strict=True)]
+    assert shown == pytest.approx(truth)
+    assert min(truth) > 1 << 20
+
+
+def test_lines_for_scripts(place: Mounted, workload: object) -> None:
+    command = [*TOP, "--device", place.top, "--batch", "--interval", "1", "--count", "3", "--by", "file"]
+    shown = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    (*_, last) = moments(shown.stdout)
+    assert last["totals"]["written_bytes_per_s"] > 0
+    assert f"/{HOSTILE}" in [row["path"] for row in last["rows"]]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "\x1b" not in text
+    assert text.count("\nfile ") == 3
+    assert left() == set()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_nothing_is_left(place: Mounted, sent: signal.Signals) -> None:
+    command = [*TOP, "--device", place.top, "--batch", "--json", "--interval", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith("{")
+        assert left() != set()
+        running.send_signal(sent)
+        _, errors = running.communicate()
+    assert running.returncode == (0 if sent == signal.SIGINT else 128 + sent), errors
+    assert "Traceback" not in errors
+    assert left() == set()
+
+
+def test_in_a_terminal(place: Mounted, workload: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """What tmux shows is the ranking, by the key that was pressed, with the rates of the moment."""
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    tmux = ["tmux", "-S", str(tmp_path / "socket")]
+
+    def said(*words: str) -> str:
+        return subprocess.run([*tmux, *words], capture_output=True, text=True, check=True).stdout
+
+    def until(words: str) -> str:
+        for _ in range(120):
+            if words in (shown := said("capture-pane", "-p")):
+                return shown
+            time.sleep(0.1)
+        pytest.fail(f"never shown: {words}\n{shown}")
+
+    command = " ".join([*TOP, "--device", str(place.top), "--interval", "1"])
+    said("new-session", "-d", "-x", "110", "-y", "30", f"{command}; echo ended $?; sleep 60")
+    try:
+        shown = until(f"python {workload.pid}")
+        assert "sorted by bytes" in shown
+        said("send-keys", "f")
+        shown = until("by file, sorted by bytes")
+        assert "/old" in shown
+        assert "[red]a;$(reboot)\\x1b[31m" in shown
+        said("send-keys", "s")
+        until("by file, sorted by read")
+        said("send-keys", "q")
+        until("ended 0")
+    finally:
+        said("kill-server")
+    assert left() == set()
+
+
+def test_ranking_by_hand() -> None:
+    """A request that has two parts counts in the row of each, with its own time."""
+    requests = pl.DataFrame({"request_id": [1, 2, 3], "issue_ns": [0, 10, None], "complete_ns": [5, 40, 50]})
+    io = pl.DataFrame(
+        {
+            **{"request_id": [1, 1, 2, 3], "op": ["write", "write", "read", "discard"]},
+            **{"bytes": [4096, 8192, 512, 1 << 20], "sync": [True, True, False, False]},
+            **{"path": ["/a", "/b", "/a", "/a"], "block_type": ["data"] * 4, "dev": [1] * 4, "owner_comm": ["x"] * 4},
+        }
+    )
+    moment = Moment(0, 2_000_000_000, requests, io, 0, 1.0, 0.0, 0.0)
+    rows = ranking(moment, "file").drop("without_file").rows(named=True)
+    assert [row["path"] for row in rows] == ["/b", "/a"]
+    assert (rows[0]["written_bytes_per_s"], rows[0]["requests_per_s"], rows[0]["sync_ratio"]) == (4096, 0.5, 1)
+    assert (rows[1]["bytes_per_s"], rows[1]["requests_per_s"]) == ((4096 + 512) / 2, 1)
+    assert (rows[1]["d2c_p50_ns"], rows[1]["d2c_p99_ns"]) == (5, 30)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--json"], "--json is for --batch"), ([], "no terminal"), (["--by", "nobody"], "invalid choice")],
+)
+def test_what_cannot_be_shown_is_a_sentence(options: list[str], said: str) -> None:
+    shown = subprocess.run([*TOP, *options], capture_output=True, text=True)
+    assert shown.returncode != 0
+    assert said in shown.stderr
+    assert "Traceback" not in shown.stderr
