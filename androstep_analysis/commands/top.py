@@ -57,7 +57,7 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.json and not arguments.batch:
         raise InputError("--json is for --batch; give both")
-    if not arguments.batch and not sys.stdout.isatty():
+    if not arguments.batch and not (sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on the latter
         raise InputError("the output is no terminal; give --batch for lines of text, or --batch --json")
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # a terminal that is closed ends it, too
     with device.connect(arguments.on) as connected:
@@ -89,7 +89,7 @@ def _text(moment: Moment, rows: pl.DataFrame, by: str) -> str:
 
 
 def _json(moment: Moment, rows: pl.DataFrame) -> str:
-    about = {name: getattr(moment, name) for name in ("start_ns", "end_ns", "lost_events", "history_s")}
+    about = {name: getattr(moment, name) for name in ("start_ns", "end_ns", "events", "lost_events", "history_s")}
     cost = {name: getattr(moment, name) for name in ("recorder_ratio", "analysis_ratio")}
     of_rows = rows.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
     return json.dumps({**about, **cost, "totals": totals(moment), "rows": of_rows})

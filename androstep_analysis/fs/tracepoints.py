@@ -371,18 +371,20 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
     )
 
 
-def extents(fs_events: pl.LazyFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
+def extents(
+    fs_events: pl.LazyFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int], recorded: Collection[str] = ()
+) -> pl.DataFrame:
     """Table `extents`: a row for each mapping or freeing of blocks by the events (`numbered`), in order of time.
 
     `lives` is the table of that name, which tells what an inode's blocks hold and until when; `block_bytes` the block
-    size of the filesystem on each device: of others nothing is told. Each row holds from its event until the end of
+    size of the filesystem on each device: of others nothing is told; `recorded` names events that would be there. Each row holds from its event until the end of
     its inode (null if that is not in the trace). Rows may overlap: at each place and time the latest is the
     true one, so that a row is over as soon as another follows (`androstep_analysis.link.extents.timeline`).
     """
     told = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
     events = fs_events.filter(told).select(_OF_EXTENTS).collect().with_row_index("order")
     held = lives.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
-    of_ext4 = tracepoints_ext4.mappings(events).join(held, on=_KEY, how="left", maintain_order="left")
+    of_ext4 = tracepoints_ext4.mappings(events, recorded).join(held, on=_KEY, how="left", maintain_order="left")
     of_f2fs = tracepoints_f2fs.mappings(events).join(held.drop("end_ns"), on=_KEY, how="left", maintain_order="left")
     free = pl.concat([tracepoints_ext4.frees(events), tracepoints_f2fs.frees(events)])
     free = free.select("order", "ts_ns", "dev", "block", "nr_blocks", block_type=pl.lit("free"))

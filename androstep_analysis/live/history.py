@@ -1,11 +1,13 @@
 """The last segments of a recording under way, joined by the code that joins every recording.
 
-What was recorded before them is forgotten, but for what it says of now: the files that iotrace listed when it began,
-without those that changed since, and the names that fanotify told.
+What was recorded before them is forgotten, but for what it says of now: where files lay by then, as a listing. That
+began as the files that iotrace listed when it began; what may have changed since is taken out, and what events told of
+places since then is put in. Names that fanotify told are kept.
 """
 
 from __future__ import annotations
 
+import stat
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,10 +32,11 @@ BEFORE: Final = "before.rec"
 
 @dataclass(frozen=True)
 class Segment:
-    """A file of what was recorded up to `end_ns`, in the clock of the trace; `lost` events since the segment before."""
+    """A file of what was recorded up to `end_ns`, in the clock of the trace: so many `events`, with so many `lost`."""
 
     path: Path
     end_ns: int
+    events: int
     lost: int
 
 
@@ -47,7 +50,8 @@ class History:
         self._listed = record.read(directory / BEFORE) if (directory / BEFORE).exists() else None
         self._described = recording.described_under_way(directory)
         self._staging: Staging | None = None
-        self._lost = 0
+        self._tables: Mapping[str, pl.LazyFrame] = {}
+        self._counted = segments.Counters(0, 0)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -69,9 +73,9 @@ class History:
 
     def add(self, path: Path) -> Segment:
         """Takes in the next segment."""
-        lost = segments.lost_events(path)
-        self._segments.append(Segment(path, segments.end_ns(path), lost - self._lost))
-        self._lost = lost
+        before, self._counted = self._counted, segments.counters(path)
+        counted = (now - then for now, then in zip(self._counted, before, strict=True))
+        self._segments.append(Segment(path, segments.end_ns(path), *counted))
         return self._segments[-1]
 
     def forget(self, count: int) -> list[Path]:
@@ -84,7 +88,8 @@ class History:
         if self._listed is not None:
             was_lost = any(segment.lost for segment in forgotten)
             events = self._staging.fs_events.filter(pl.col("ts_ns") < self._start_ns)
-            self._listed = None if was_lost else _unchanged(self._listed, events, self._watched())
+            unchanged = _unchanged(self._listed, events, self._watched(), was_lost=was_lost)
+            self._listed = _with_learned(unchanged, self._tables, self._start_ns)
         return [segment.path for segment in forgotten]
 
     def tables(self) -> Mapping[str, pl.LazyFrame]:
@@ -107,10 +112,11 @@ class History:
                 mounts=described.mounts,
             )
             try:
-                return derive(self._staging, witnesses, spool)[0]
+                self._tables, _ = derive(self._staging, witnesses, spool)
             except InputError:  # the events contradict the listing, and are right
                 self._listed = None
-                return derive(self._staging, replace(witnesses, listing_before=None), spool)[0]
+                self._tables, _ = derive(self._staging, replace(witnesses, listing_before=None), spool)
+        return self._tables
 
     def _names(self) -> Records | None:
         """What fanotify told, of inodes that had several files before the segments that are kept only the last one."""
@@ -134,10 +140,11 @@ class History:
         return set() if told is None else {*told.filter(pl.col("since_ns").is_not_null())["dev"]}
 
 
-def _unchanged(listed: Records, events: pl.LazyFrame, watched: set[int]) -> Records | None:
+def _unchanged(listed: Records, events: pl.LazyFrame, watched: set[int], *, was_lost: bool) -> Records:
     """The listing without all that may be otherwise after `events`, which come between it and the next ones.
 
-    Files of filesystems that have no events of their own, or whose names are not told, may all be.
+    Files of filesystems that have no events of their own, or whose names are not told, may all be, and so may all files
+    where any event `was_lost`.
     """
     event, inode = pl.col("event"), ["dev", "ino"]
     found = events.filter(tracepoints.is_own() & pl.col("ino").is_not_null()).select("event", *inode, "nlink")
@@ -147,6 +154,37 @@ def _unchanged(listed: Records, events: pl.LazyFrame, watched: set[int]) -> Reco
     own = listed.tables["filesystem"].filter(
         pl.col("fs_type").is_in(tracepoints.FILESYSTEMS), pl.col("dev").is_in(list(watched))
     )
-    files = listed.tables["file"].join(own, on="dev", how="semi").join(renewed, on=inode, how="anti")
+    known = listed.tables["file"].clear() if was_lost else listed.tables["file"]
+    files = known.join(own, on="dev", how="semi").join(renewed, on=inode, how="anti")
     extents = listed.tables["extent"].join(files, on=inode, how="semi").join(changes, on=inode, how="anti")
     return replace(listed, tables={**listed.tables, "filesystem": own, "file": files, "extent": extents})
+
+
+def _with_learned(listed: Records, tables: Mapping[str, pl.LazyFrame], at_ns: int) -> Records:
+    """The listing with the places that files had at a time by the events that these tables are of."""
+    is_then = (pl.col("valid_from_ns") <= at_ns).fill_null(True) & (pl.col("valid_to_ns") > at_ns).fill_null(True)
+    is_told = pl.col("source").is_in(["tracepoint", "context", "recorded"]) & pl.col("ino").is_not_null()
+    life = ["dev", "ino", "incarnation"]
+    devs = listed.tables["filesystem"]["dev"].unique()
+    told = tables["extents"].filter(
+        is_told & is_then & pl.col("block_type").is_in(["data", "directory"]) & pl.col("dev").is_in(devs.implode())
+    )
+    extents = told.select(*life, "block_type", "sector", "nr_sectors", "file_offset_bytes").collect()
+    paths = tables["files"].select(*life, "path", "size_bytes").unique(life).collect()
+    is_directory = (pl.col("block_type") == "directory").any()
+    files = extents.group_by(life).agg(mode=pl.when(is_directory).then(stat.S_IFDIR).otherwise(stat.S_IFREG))
+    files = files.join(paths, on=life, how="left").join(listed.tables["file"], on=["dev", "ino"], how="anti")
+    constants = {"listed_ns": 0, "changed_ns": 0, "attributes": 0, "name_encrypted": 0, "flags": 0}
+    added = {
+        name: pl.concat([listed.tables[name], _as(listed.tables[name], rows, constants)])
+        for name, rows in (("file", files), ("extent", extents))
+    }
+    return replace(listed, tables={**listed.tables, **added})
+
+
+def _as(table: pl.DataFrame, rows: pl.DataFrame, constants: Mapping[str, int]) -> pl.DataFrame:
+    """The rows with the columns of a table, null where nothing tells them."""
+    return rows.select(
+        pl.col(name).cast(dtype) if name in rows.columns else pl.lit(constants.get(name), dtype).alias(name)
+        for name, dtype in table.schema.items()
+    )

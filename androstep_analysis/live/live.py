@@ -38,16 +38,17 @@ class Moment:
     """What ended between two times of a recording under way.
 
     `start_ns` and `end_ns` are in the clock of the trace. `requests` has rows of that table for the requests that ended
-    in between (complete_ns), `io` the pieces of these. `lost_events` is how
-    many events the kernel lost meanwhile. `history_s` is how far back events are known: who wrote what reaches the disk
-    now is only known where that was later. `recorder_ratio` is the share of one CPU of the device that iotrace took,
-    `analysis_ratio` that of one here that the joining took.
+    in between (complete_ns), `io` the pieces of these. `events` is how many events were recorded meanwhile, and
+    `lost_events` how many the kernel lost. `history_s` is how far back events are known: who wrote what reaches the
+    disk now is only known where that was later. `recorder_ratio` is the share of one CPU of the device that iotrace
+    took, `analysis_ratio` that of one here that the joining took.
     """
 
     start_ns: int
     end_ns: int
     requests: pl.DataFrame
     io: pl.DataFrame
+    events: int
     lost_events: int
     history_s: float
     recorder_ratio: float
@@ -121,7 +122,7 @@ class Live:
                 continue
             history = history or History(found.directory, self._place)
             added = [history.add(path) for path in found.new]
-            lost, end_ns = sum(segment.lost for segment in added), added[-1].end_ns
+            end_ns = added[-1].end_ns
             begin = time.monotonic()
             used_s = _cpu_s()
             tables = history.tables()
@@ -136,7 +137,8 @@ class Live:
                     start_ns,
                     end_ns,
                     *moment,
-                    lost,
+                    sum(segment.events for segment in added),
+                    sum(segment.lost for segment in added),
                     (end_ns - first_ns) / NS_PER_S,
                     spent_s / seconds,
                     (_cpu_s() - used_s) / seconds,

@@ -39,7 +39,7 @@ def headline(moment: Moment) -> str:
 def cost(moment: Moment) -> str:
     """What recording and joining took, how far back it looks, and what was lost."""
     said = [
-        f"{in_unit(moment.seconds, 's')} shown",
+        f"{in_unit(moment.seconds, 's')} with {moment.events:,} events",
         f"history {in_unit(moment.history_s, 's')}",
         f"recorder {in_unit(moment.recorder_ratio, '1')} of a CPU there",
         f"joining {in_unit(moment.analysis_ratio, '1')} of one here",

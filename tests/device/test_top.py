@@ -227,7 +227,7 @@ def test_ranking_by_hand() -> None:
             **{"path": ["/a", "/b", "/a", "/a"], "block_type": ["data"] * 4, "dev": [1] * 4, "owner_comm": ["x"] * 4},
         }
     )
-    moment = Moment(0, 2_000_000_000, requests, io, 0, 1.0, 0.0, 0.0)
+    moment = Moment(0, 2_000_000_000, requests, io, 0, 0, 1.0, 0.0, 0.0)
     rows = ranking(moment, "file").drop("without_file").rows(named=True)
     assert [row["path"] for row in rows] == ["/b", "/a"]
     assert (rows[0]["written_bytes_per_s"], rows[0]["requests_per_s"], rows[0]["sync_ratio"]) == (4096, 0.5, 1)

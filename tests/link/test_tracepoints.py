@@ -98,8 +98,8 @@ def lives(events):
     return tracepoints.lives(tracepoints.numbered(events).lazy())
 
 
-def extents(events, block_bytes):
-    return tracepoints.extents(tracepoints.numbered(events).lazy(), lives(events), block_bytes)
+def extents(events, block_bytes, recorded=()):
+    return tracepoints.extents(tracepoints.numbered(events).lazy(), lives(events), block_bytes, recorded)
 
 
 def allocate(ino, mode=0o100644):
@@ -146,6 +146,9 @@ def test_without_the_event_of_reading_the_map_blocks_freed_end_what_was_said_of_
         events = fs_events(*rows, last)
         table = extents(events, {DEV: 4096})
         assert table.filter(pl.col("sector") == 800)["valid_to_ns"].to_list() == [ends]
+    # Where it was recorded and did not come, nothing was read.
+    table = extents(fs_events(*rows, insert(12, 1, 102, 2)), {DEV: 4096}, {"ext4_es_cache_extent"})
+    assert table.filter(pl.col("sector") == 800)["valid_to_ns"].to_list() == [None]
 
 
 def test_blocks_of_unknown_size_lie_nowhere():

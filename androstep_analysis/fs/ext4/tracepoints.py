@@ -7,6 +7,8 @@ use (``ext4_es_lookup_extent_exit``), and names every block it frees (``ext4_fre
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import polars as pl
 
 CACHED = "ext4_es_cache_extent"
@@ -29,16 +31,17 @@ LARGEST_EXTENT = 1 << 32
 """Blocks of the largest file."""
 
 
-def mappings(events: pl.DataFrame) -> pl.DataFrame:
+def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
     """The events that state where blocks of a file lie, without repetitions that state nothing new.
 
-    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`.
+    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`; those `recorded` would be
+    there if they had come.
     """
     event = pl.col("event")
     # A look-up repeats what is known unless the inode's map changed since the last look-up of the same extent.
     changes = event.is_in([*INSERTS, FREES, EVICTION])
     rows = events.with_columns(version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"))
-    rows = _until_doubt(rows).filter(states_block())
+    rows = _until_doubt(rows, recorded).filter(states_block())
     same = ["dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "version"]
     return rows.unique(same, keep="first", maintain_order=True).drop("version")
 
@@ -53,15 +56,15 @@ def states_block() -> pl.Expr:
     )
 
 
-def _until_doubt(events: pl.DataFrame) -> pl.DataFrame:
+def _until_doubt(events: pl.DataFrame, recorded: Collection[str]) -> pl.DataFrame:
     """The events with `doubt_ns`, from when on what they state of the inode's map may be over.
 
     Where blocks move within their file (fallocate's FALLOC_FL_COLLAPSE_RANGE) ext4 frees those between and forgets the
-    map behind them, to read it anew later (``ext4_es_cache_extent``). A trace of a device without that event does not
-    tell what was read: there, blocks freed end what was stated of their file.
+    map behind them, to read it anew later (``ext4_es_cache_extent``). A trace of a device without that event, which may
+    not have been recorded, does not tell what was read: there, blocks freed end what was stated of their file.
     """
     frees = pl.col("event") == FREES
-    is_silent = ~(pl.col("event") == CACHED).any().over("dev")
+    is_silent = ~(pl.col("event") == CACHED).any().over("dev") & (CACHED not in recorded)
     following = pl.when(frees).then("ts_ns").shift(-1).backward_fill().over("dev", "ino")
     return events.with_columns(doubt_ns=pl.when(is_silent).then(following))
 

@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from androstep_analysis.errors import InputError, printable
 from androstep_analysis.ingest.ftrace.tracedat_file import CPUSTAT, Container, open_container
@@ -35,14 +36,21 @@ def end_ns(segment: Path) -> int:
     return int(match[1])
 
 
-def lost_events(segment: Path) -> int:
-    """How many events the kernel had lost since the recording began, when the segment ended."""
-    counts = re.findall(
-        r"^(?:overrun|commit overrun|dropped events): ([0-9]{1,18})$",
-        "\n".join(open_container(load(segment)).cpu_stats),
-        re.MULTILINE,
+class Counters(NamedTuple):
+    """How many events were taken from the kernel, and how many it lost, since the recording began."""
+
+    taken: int
+    lost: int
+
+
+def counters(segment: Path) -> Counters:
+    """The kernel's counters when the segment ended."""
+    statistics = "\n".join(open_container(load(segment)).cpu_stats)
+    rows = re.findall(r"^([a-z ]+): ([0-9]{1,18})$", statistics, re.MULTILINE)
+    return Counters(
+        sum(int(number) for name, number in rows if name == "read events"),
+        sum(int(number) for name, number in rows if name in ("overrun", "commit overrun", "dropped events")),
     )
-    return sum(map(int, counts))
 
 
 def join(segments: Sequence[Path], out: Path, *, is_whole: bool) -> None:

@@ -75,7 +75,7 @@ def evidence(
     )
     snapshot_extents = [extents for extents in (old, new, first, last) if extents is not None]
     lives = _typed(lives, snapshot_extents)
-    traced = tracepoints.extents(events, lives, block_bytes)
+    traced = tracepoints.extents(events, lives, block_bytes, staging.recorded or ())
     imaged_devices = [image.dev for image in snapshots.placed_filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in snapshot_extents if extents.height}
