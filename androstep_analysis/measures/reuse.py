@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.errors import InputError
-from androstep_analysis.measures.locality import order_ns
-from androstep_analysis.measures.parts import REQUEST, parts, summed
-from androstep_analysis.measures.tables import Table, columns_as_rows, counted
-from androstep_analysis.units import SECTOR_BYTES
+from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, of_groups, places, touches
+from androstep_analysis.measures.parts import summed
+from androstep_analysis.measures.tables import Table, columns_as_rows
 
-BLOCK_BYTES: Final = 4096
 CACHE_BYTES: Final = tuple(1 << power for power in range(20, 35))
 """1 MiB to 16 GiB."""
 
+_TOUCHES: Final = pl.len().cast(pl.Int64)
 _QUANTILES: Final = {"distance_p50": 0.5, "distance_p90": 0.9, "distance_p99": 0.99}
 
 
@@ -59,18 +58,26 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     >>> table["metric"].unique(maintain_order=True).to_list()[:2]
     ['accesses', 'first_ratio']
     """
-    distances = _distances(requests, by, block_bytes).sort("distance")
+    library = _library()
+    with _simulated(library.distances_new(), library.distances_free) as handle:
+        sums = summed(
+            (
+                part.with_columns(distance=_distances(handle, part)).group_by(*by, KNOWN, "distance").agg(n=_TOUCHES)
+                for part in touches(requests, by, block_bytes)
+            ),
+            [*by, KNOWN, "distance"],
+        ).sort("distance")
     again = pl.col("distance") >= 0
-    touches = pl.col("touches").filter(again)
-    rank = touches.cum_sum()
-    groups = _grouped(
-        distances,
+    count = pl.col("n").filter(again)
+    rank = count.cum_sum()
+    groups = of_groups(
+        sums,
         by,
-        n=pl.col("touches").sum(),
-        accesses=pl.col("touches").sum(),
-        first_ratio=pl.col("touches").filter(~again).sum() / pl.col("touches").sum(),
+        n=pl.col("n").sum(),
+        accesses=pl.col("n").sum(),
+        first_ratio=pl.col("n").filter(~again).sum() / pl.col("n").sum(),
         **{
-            name: pl.col("distance").filter(again).filter(rank >= quantile * touches.sum()).first() * block_bytes
+            name: pl.col("distance").filter(again).filter(rank >= quantile * count.sum()).first() * block_bytes
             for name, quantile in _QUANTILES.items()
         },
     )
@@ -116,76 +123,51 @@ def miss_ratio(
     >>> measures.miss_ratio(capture.requests)["value"].is_sorted(descending=True)
     True
     """
-    distances = _distances(requests, by, block_bytes)
-    whole, touches = pl.col("touches").sum(), pl.col("touches")
-    tables = [
-        _grouped(
-            distances,
-            by,
-            n=whole,
-            miss_ratio=1 - touches.filter(pl.col("distance").is_between(0, size // block_bytes - 1)).sum() / whole,
-        ).with_columns(cache_bytes=pl.lit(size, pl.Int64))
-        for size in cache_bytes
-    ]
-    return columns_as_rows(pl.concat(tables), [*by, "cache_bytes"], {"miss_ratio": "1"})
-
-
-def _grouped(distances: pl.DataFrame, by: Sequence[str], **sums: pl.Expr) -> pl.DataFrame:
-    """A row for each group, none where there is nothing, with the share of touches whose group is known."""
-    whole, known = (
-        pl.col("touches").sum(),
-        pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in by)),
-    )
-    share = distances.select(pl.col("touches").filter(known).sum() / whole).item() if by and distances.height else None
-    if by:
-        groups = distances.group_by(by, maintain_order=True).agg(**sums)
-    else:
-        groups = distances.select(**sums) if distances.height else distances.select(**sums).clear()
-    return groups.with_columns(coverage=pl.lit(share, pl.Float64))
-
-
-def _distances(requests: Table, by: Sequence[str], block_bytes: int) -> pl.DataFrame:
-    """Columns `by`, distance (Int64: other blocks since; -1 for a first touch) and touches (Int64: how many)."""
-    if block_bytes <= 0 or block_bytes % SECTOR_BYTES:
-        raise InputError(f"blocks of {block_bytes} B: a block is a multiple of {SECTOR_BYTES} B; give one")
-    groups = (
-        part.group_by(*by, "distance").agg(touches=pl.len().cast(pl.Int64))
-        for part in _touches(requests, by, block_bytes // SECTOR_BYTES)
-    )
-    return summed(groups, [*by, "distance"])
-
-
-def _touches(requests: Table, by: Sequence[str], sectors: int) -> Iterator[pl.DataFrame]:
-    """Columns `by` and distance, a row for each block touched, in order."""
-    rows = counted(requests).filter(pl.col("nr_sectors") > 0, pl.col("op").is_in(["read", "write"]))
-    first = pl.col("sector") // sectors
-    last = (pl.col("sector") + pl.col("nr_sectors") - 1) // sectors
-    rows = rows.select(
-        *dict.fromkeys([REQUEST, "dev", "sector", *by]),
-        at=order_ns().fill_null(pl.Int64.min()),
-        first_block=first,
-        nr_blocks=last - first + 1,
-    )
+    sizes = {str(size): size // block_bytes for size in dict.fromkeys(cache_bytes)}
     library = _library()
-    handle = library.distances_new()
+    with _simulated(library.distances_new(), library.distances_free) as handle:
+        sums = summed(
+            (
+                _misses(_distances(handle, part), sizes)
+                .with_columns(part[name] for name in (*by, KNOWN))
+                .group_by(*by, KNOWN)
+                .agg(pl.col(list(sizes)).sum().cast(pl.Int64), n=_TOUCHES)
+                for part in touches(requests, by, block_bytes)
+            ),
+            [*by, KNOWN],
+        )
+    n = pl.col("n").sum()
+    groups = of_groups(sums, by, n=n, **{name: pl.col(name).sum() / n for name in sizes})
+    rows = groups.unpivot(
+        list(sizes), index=[*by, "n", "coverage"], variable_name="cache_bytes", value_name="miss_ratio"
+    ).with_columns(pl.col("cache_bytes").cast(pl.Int64))
+    return columns_as_rows(rows, [*by, "cache_bytes"], {"miss_ratio": "1"})
+
+
+def _misses(distances: pl.Series, sizes: Mapping[str, int]) -> pl.DataFrame:
+    """Of each touch whether an LRU cache of so many blocks misses it."""
+    is_first = distances < 0
+    return pl.DataFrame({name: is_first | (distances >= blocks) for name, blocks in sizes.items()})
+
+
+def _distances(handle: int, touched: pl.DataFrame) -> pl.Series:
+    """Other blocks since the block was touched before; -1 for a first touch."""
+    devs, blocks = places(touched, "dev", "block")
+    found = np.empty(touched.height, np.int64)
+    if not _library().distances_run(handle, found.size, devs.ctypes.data, blocks.ctypes.data, found.ctypes.data):
+        raise MemoryError
+    return pl.Series("distance", found, pl.Int64)
+
+
+@contextmanager
+def _simulated(handle: int | None, free: Callable[[int], None]) -> Iterator[int]:
+    """What a C function has made, given back in the end."""
     if not handle:
         raise MemoryError
     try:
-        for part in parts(rows, "at"):
-            ordered = part.sort("at", REQUEST, "sector")
-            devs, firsts, lengths = (
-                np.ascontiguousarray(ordered[name].cast(pl.Int64).to_numpy())
-                for name in ("dev", "first_block", "nr_blocks")
-            )
-            found = np.empty(int(lengths.sum()), np.int64)
-            places = (array.ctypes.data for array in (devs, firsts, lengths, found))
-            if not library.distances_run(handle, ordered.height, *places):
-                raise MemoryError
-            distance = pl.Series("distance", found, pl.Int64)
-            of_row = np.repeat(np.arange(ordered.height), lengths)
-            yield pl.DataFrame([*(ordered[name][of_row] for name in by), distance])
+        yield handle
     finally:
-        library.distances_free(handle)
+        free(handle)
 
 
 @functools.cache
@@ -194,5 +176,5 @@ def _library() -> ctypes.CDLL:
     return native.declared(
         ("distances_new", pointer, ()),
         ("distances_free", None, (pointer,)),
-        ("distances_run", ctypes.c_bool, (pointer, size, pointer, pointer, pointer, pointer)),
+        ("distances_run", ctypes.c_bool, (pointer, size, pointer, pointer, pointer)),
     )

@@ -108,3 +108,18 @@ def test_nothing_gives_no_row() -> None:
 def test_a_block_is_whole_sectors() -> None:
     with pytest.raises(InputError, match="multiple of 512"):
         measures.reuse(table([]), block_bytes=1000)
+
+
+def test_what_is_inferred_is_not_known() -> None:
+    rows = table([(1, 0, 8, "read")] * 4).with_columns(
+        path=pl.Series(["a", "a", "b", None]),
+        file_type=pl.Series(["other", "unknown", "other", "other"]),
+        owner_comm=pl.Series(["x", "x", "x", "y"]),
+        map_source=pl.Series(["context", "inferred", "image_after", None]),
+        owner_via=pl.Series(["submitter", "submitter", "inferred", "inferred"]),
+    )
+    covered = {"op": 1.0, "path": 0.5, "file_type": 0.5, "owner_comm": 0.5}
+    for column, share in covered.items():
+        for got in (measures.reuse(rows, by=[column]), measures.miss_ratio(rows, by=[column])):
+            assert got["coverage"].unique().to_list() == [share]
+    assert measures.reuse(rows, by=["path", "owner_comm"])["coverage"].unique().to_list() == [0.25]
