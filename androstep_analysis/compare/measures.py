@@ -23,6 +23,7 @@ from androstep_analysis.manifest import FACTS
 from androstep_analysis.measures.bio_steps import merges, seeks, steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.file_types import file_types
+from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.locality import locality
 from androstep_analysis.measures.mix import mix
@@ -462,6 +463,19 @@ def measures() -> dict[str, Measure]:
         ),
         "miss_ratio": Measure(
             "what a cache would miss, by its size", io, lambda t, by: miss_ratio(t["io"], by=by), has_windows=False
+        ),
+        "hotness": Measure(
+            "share of accesses to the hottest blocks",
+            io,
+            lambda t, by: hotness(t["io"], by=(*by, "op")),
+            has_windows=False,
+        ),
+        "block_uses": Measure(
+            "blocks only read, written once, rewritten",
+            io,
+            lambda t, by: block_uses(t["io"], by=by),
+            within=(),
+            has_windows=False,
         ),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),

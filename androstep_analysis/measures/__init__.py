@@ -16,6 +16,7 @@ from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
 from androstep_analysis.measures.evidence import evidence
 from androstep_analysis.measures.file_types import file_types
+from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency, latency_distribution
 from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.mix import mix, rwbs, sizes
@@ -40,6 +41,7 @@ from androstep_analysis.measures.write_cost import write_cost
 
 __all__ = [
     "block_types",
+    "block_uses",
     "busyness",
     "called_paths",
     "calls",
@@ -54,6 +56,7 @@ __all__ = [
     "cumulative",
     "evidence",
     "file_types",
+    "hotness",
     "idle",
     "latency",
     "latency_distribution",
