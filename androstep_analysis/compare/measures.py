@@ -406,7 +406,7 @@ def measures() -> dict[str, Measure]:
     Examples
     --------
     >>> sorted(compare.measures())[:3]
-    ['bench', 'block_types', 'file_types']
+    ['bench', 'block_types', 'block_uses']
     """
     requests, io, events = ("requests",), ("io",), ("block_events",)
     return {

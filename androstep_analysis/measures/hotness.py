@@ -67,9 +67,9 @@ def hotness(
     parts = (part.group_by(keys).agg(n=pl.len().cast(pl.Int64)) for part in touches(requests, columns, block_bytes))
     sums = summed(parts, keys)
     # What is known and what is inferred of one object are accesses to the same.
-    of_object = pl.col("n").sum().over(*by, *objects) if by else pl.col("n").sum().over(objects)
-    is_first = pl.struct(*by, *objects).is_first_distinct()
-    sums = sums.with_columns(uses=pl.when(is_first).then(of_object))
+    of_one = [*dict.fromkeys([*by, *objects])]
+    is_first = pl.struct(of_one).is_first_distinct()
+    sums = sums.with_columns(uses=pl.when(is_first).then(pl.col("n").sum().over(of_one)))
     if of == "files":
         sums = sums.with_columns(uses=pl.when(pl.col("path").is_not_null()).then("uses"))
     uses = pl.col("uses").drop_nulls()
@@ -117,8 +117,8 @@ def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BL
 
     Examples
     --------
-    >>> measures.block_uses(capture.requests).filter(metric="bytes_ratio")["value"].sum()
-    1.0
+    >>> measures.block_uses(capture.requests)["class"].unique().sort().to_list()
+    ['read_only', 'rewritten', 'write_once']
     """
     block, written = ["dev", "block"], pl.col(REQUEST).filter(pl.col("op") == "write")
     keys = [*dict.fromkeys([*by, KNOWN, *block])]

@@ -736,6 +736,7 @@ def empty() -> dict[str, Axes]:
         "volume": plot.volume(measures.volume(io)),
         "latency_distribution": plot.latency_distribution(measures.latency_distribution(requests)),
         "queue": plot.queue(measures.queue(requests)),
+        "hotness": plot.hotness(measures.hotness(requests)),
         "miss_ratio": plot.miss_ratio(measures.miss_ratio(requests)),
         "rate": plot.rate(measures.rate(requests, bin_ns=10**9)),
         "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
@@ -772,6 +773,20 @@ def test_misses_are_the_table_and_its_six_largest_groups() -> None:
     assert [list(line.get_ydata()) for line in drawn.lines] == [[pytest.approx(10 * n)] for n in range(6)]
     assert [line.get_label() for line in drawn.lines][:2] == ["(unknown)", "$app1$"]
     assert len(plot.miss_ratio(table.filter(pl.col("app").is_null()).drop("app")).lines) == 1
+
+
+def test_hotness_is_the_table() -> None:
+    rows = [
+        (metric, op, top, value, unit, 9 - len(op), None)
+        for op in ("read", "write")
+        for metric, unit, values in (("access_ratio", "1", (0.5, 0.25)), ("size", "files", (20, 10)))
+        for top, value in zip((0.2, 0.1), values, strict=True)
+    ]
+    columns = {"metric": pl.String, "op": pl.String, "top": pl.Float64, "value": pl.Float64, "unit": pl.String}
+    drawn = plot.hotness(pl.DataFrame(rows, schema=columns | {"n": pl.Int64, "coverage": pl.Float64}, orient="row"))
+    assert [line.get_label() for line in drawn.lines] == ["read", "write"]
+    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in drawn.lines] == [([10, 20], [25, 50])] * 2
+    assert drawn.get_xlabel() == "Hottest files [%]"
 
 
 def test_queue_is_the_table() -> None:
