@@ -25,6 +25,7 @@ from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency
+from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality
 from androstep_analysis.measures.mix import mix
 from androstep_analysis.measures.queue import idle, queue
@@ -476,6 +477,9 @@ def measures() -> dict[str, Measure]:
             lambda t, by: block_uses(t["io"], by=by),
             within=(),
             has_windows=False,
+        ),
+        "lifetimes": Measure(
+            "how soon what is written is written again", io, lambda t, by: lifetimes(t["io"], by=by), has_windows=False
         ),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),

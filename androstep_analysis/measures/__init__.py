@@ -18,6 +18,7 @@ from androstep_analysis.measures.evidence import evidence
 from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency, latency_distribution
+from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.mix import mix, rwbs, sizes
 from androstep_analysis.measures.queue import idle, queue
@@ -61,6 +62,7 @@ __all__ = [
     "latency",
     "latency_distribution",
     "levels",
+    "lifetimes",
     "locality",
     "merges",
     "metadata_fraction",

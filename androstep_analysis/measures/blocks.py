@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -72,3 +73,14 @@ def of_groups(sums: pl.DataFrame, by: Sequence[str], **values: pl.Expr) -> pl.Da
     else:
         groups = sums.select(**values) if sums.height else sums.select(**values).clear()
     return groups.with_columns(coverage=pl.lit(share, pl.Float64))
+
+
+@contextmanager
+def simulated(handle: int | None, free: Callable[[int], None]) -> Iterator[int]:
+    """What a C function has made, given back in the end."""
+    if not handle:
+        raise MemoryError
+    try:
+        yield handle
+    finally:
+        free(handle)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, of_groups, places, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, of_groups, places, simulated, touches
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import Table, columns_as_rows
 
@@ -59,7 +58,7 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     ['accesses', 'first_ratio']
     """
     library = _library()
-    with _simulated(library.distances_new(), library.distances_free) as handle:
+    with simulated(library.distances_new(), library.distances_free) as handle:
         sums = summed(
             (
                 part.with_columns(distance=_distances(handle, part)).group_by(*by, KNOWN, "distance").agg(n=_TOUCHES)
@@ -125,7 +124,7 @@ def miss_ratio(
     """
     sizes = {str(size): size // block_bytes for size in dict.fromkeys(cache_bytes)}
     library = _library()
-    with _simulated(library.distances_new(), library.distances_free) as handle:
+    with simulated(library.distances_new(), library.distances_free) as handle:
         sums = summed(
             (
                 _misses(_distances(handle, part), sizes)
@@ -157,17 +156,6 @@ def _distances(handle: int, touched: pl.DataFrame) -> pl.Series:
     if not _library().distances_run(handle, found.size, devs.ctypes.data, blocks.ctypes.data, found.ctypes.data):
         raise MemoryError
     return pl.Series("distance", found, pl.Int64)
-
-
-@contextmanager
-def _simulated(handle: int | None, free: Callable[[int], None]) -> Iterator[int]:
-    """What a C function has made, given back in the end."""
-    if not handle:
-        raise MemoryError
-    try:
-        yield handle
-    finally:
-        free(handle)
 
 
 @functools.cache
