@@ -27,9 +27,10 @@ from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality
+from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix
 from androstep_analysis.measures.queue import idle, queue
-from androstep_analysis.measures.reuse import miss_ratio, reuse
+from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.volume import NS_PER_S, volume
 from androstep_analysis.measures.write_cost import write_cost

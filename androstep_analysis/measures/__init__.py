@@ -20,9 +20,10 @@ from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency, latency_distribution
 from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality, order_ns
+from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix, rwbs, sizes
 from androstep_analysis.measures.queue import idle, queue
-from androstep_analysis.measures.reuse import miss_ratio, reuse
+from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.samples import (
     busyness,
     clipped,
