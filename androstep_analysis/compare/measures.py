@@ -32,7 +32,9 @@ from androstep_analysis.measures.mix import mix
 from androstep_analysis.measures.queue import idle, queue
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.sync import sync
+from androstep_analysis.measures.tables import columns_as_rows
 from androstep_analysis.measures.volume import NS_PER_S, volume
+from androstep_analysis.measures.working_set import working_set
 from androstep_analysis.measures.write_cost import write_cost
 
 Tables = Mapping[str, pl.LazyFrame]
@@ -466,6 +468,7 @@ def measures() -> dict[str, Measure]:
         "miss_ratio": Measure(
             "what a cache would miss, by its size", io, lambda t, by: miss_ratio(t["io"], by=by), has_windows=False
         ),
+        "working_set": Measure("different blocks touched in a second", io, _working_set, has_windows=False),
         "hotness": Measure(
             "share of accesses to the hottest blocks",
             io,
@@ -497,6 +500,17 @@ def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     is_mean = pl.col("quantile").cast(pl.String) == "mean"
     found = latency(tables["requests"], by=by)
     return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
+
+
+def _working_set(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    """The mean over all windows from the first to the last, and the largest."""
+    found = working_set(tables["io"], by=(*by, "op"), window_ns=NS_PER_S)
+    start = pl.col("ts_ns")
+    number = found.select((start.max() - start.min()) // NS_PER_S + 1).item()
+    sums = found.group_by(*by, "op", "coverage", maintain_order=True).agg(
+        pl.col("n").sum(), mean=pl.col("value").sum() / number, largest=pl.col("value").max()
+    )
+    return columns_as_rows(sums, [*by, "op"], {"mean": "B", "largest": "B"})
 
 
 def _samples(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:

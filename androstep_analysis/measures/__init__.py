@@ -39,6 +39,7 @@ from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
 from androstep_analysis.measures.syscalls import called_paths, calls
 from androstep_analysis.measures.tables import counted, coverage, population
 from androstep_analysis.measures.volume import cumulative, rate, volume
+from androstep_analysis.measures.working_set import working_set
 from androstep_analysis.measures.write_cost import write_cost
 
 __all__ = [
@@ -84,5 +85,6 @@ __all__ = [
     "sync",
     "sync_cost",
     "volume",
+    "working_set",
     "write_cost",
 ]
