@@ -28,7 +28,7 @@ from androstep_analysis.plot.bench import (
     bench_synchronous,
     bench_threads,
 )
-from androstep_analysis.plot.cache import hotness, miss_ratio
+from androstep_analysis.plot.cache import hotness, lifetimes, miss_ratio, working_set
 from androstep_analysis.plot.compare import compare_differences, compare_groups, compare_pairs, compare_ranking
 from androstep_analysis.plot.output import save
 from androstep_analysis.plot.paper import png, style, svg
@@ -58,6 +58,7 @@ __all__ = [
     "file_types",
     "hotness",
     "latency_distribution",
+    "lifetimes",
     "locality",
     "miss_ratio",
     "mix",
@@ -81,5 +82,6 @@ __all__ = [
     "sync",
     "volume",
     "whatif_accuracy",
+    "working_set",
     "write_cost",
 ]

@@ -162,7 +162,7 @@ def rate(
             ax.axvspan((start - origin) / divisor, (end - origin) / divisor, color=WAITING, lw=0, zorder=0)
         for op in paper.ordered(data["op"], paper.OPS):
             line = data.filter(pl.col("op") == op)
-            x, y = _steps(line["ts_ns"].to_numpy(), line["value"].to_numpy(), width)
+            x, y = steps(line["ts_ns"].to_numpy(), line["value"].to_numpy(), width)
             colour = paper.colour(op, paper.OPS)
             ax.plot((x - origin) / divisor, y / scale, drawstyle="steps-post", color=colour, label=paper.words(op))
         ax.set_ylim(bottom=0)
@@ -254,7 +254,7 @@ def _bin_ns(table: pl.DataFrame) -> int:
     return round(float(busy["n"][0]) * 1e9 / float(busy["value"][0]))
 
 
-def _steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+def steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Step line over bins `[start, start + width)`, 0 where there is no bin, and back to 0 at the end."""
     ends = start + width
     gaps = ends[np.append(ends[:-1] != start[1:], True)]
