@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from androstep_analysis.headline.words import Amount, Headline, Name, Part, Quote, Sentence, listed
+from androstep_analysis.headline.words import Amount, Headline, Name, Part, Quote, Sentence
 
 if TYPE_CHECKING:
     from androstep_analysis.advice.triggers import Trigger
@@ -53,16 +53,19 @@ def _value(name: str, trigger: Trigger, row: Mapping[str, Any]) -> Part:
 
 
 def told(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int | None, *, every: bool) -> Headline:
-    """The table of `advise` in sentences: findings, and with `every` also what found nothing or cannot tell."""
+    """The table of `advise` in sentences, the trigger with the most costly finding first.
+
+    Of each trigger the `MOST` most costly findings, and what to do; with `every` all of them, and why the other
+    triggers found nothing or cannot tell.
+    """
     named = {trigger.name: trigger for trigger in triggers}
+    found = advice.filter(status="found")
     said = [
         sentence
-        for row in advice.filter(status="found").iter_rows(named=True)
-        for sentence in _finding(named[row["trigger"]], row, first_ns)
-    ]
+        for (name,), rows in found.group_by("trigger", maintain_order=True)
+        for sentence in _of_trigger(named[str(name)], rows, first_ns, None if every else MOST)
+    ] or [Sentence("found", ("nothing by the limits of docs/advise.md",))]
     rest = advice.filter(pl.col("status") != "found")
-    if not said:
-        said.append(Sentence("found", ("nothing by the limits of docs/advise.md",)))
     if every:
         return Headline((*said, *(_without(named[row["trigger"]], row) for row in rest.iter_rows(named=True))))
     for status in ("nothing", "cannot tell"):
@@ -71,20 +74,31 @@ def told(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int | No
     return Headline(tuple(said))
 
 
-_LABELS: Final = {"nothing": "nothing", "cannot tell": "can't say"}
+MOST: Final = 3
+"""Findings of one trigger that are told where not all are asked for."""
+
+_LABELS: Final = {"nothing": "nothing", "cannot tell": "unknown"}
 _KINDS: Final[dict[str, Any]] = {"nothing": "fact", "cannot tell": "unknown"}
 
 
-def _finding(trigger: Trigger, row: Mapping[str, Any], first_ns: int | None) -> Iterator[Sentence]:
-    said = filled(trigger.says, trigger, row)
+def _of_trigger(trigger: Trigger, rows: pl.DataFrame, first_ns: int | None, most: int | None) -> Iterator[Sentence]:
+    shown = rows.head(most or rows.height)
+    for row in shown.iter_rows(named=True):
+        yield Sentence(trigger.name, tuple(_finding(trigger, row, first_ns)), "unusual")
+    if more := rows.height - shown.height:
+        yield Sentence(trigger.name, ("and ", Amount(more, "findings"), " more that cost less (--all)"), "unusual")
+    yield Sentence(trigger.name, (f"→ {trigger.do}",))
+
+
+def _finding(trigger: Trigger, row: Mapping[str, Any], first_ns: int | None) -> Iterator[Part]:
     if row["begin_ns"] is not None and first_ns is not None:
-        said += [", from ", Amount(row["begin_ns"] - first_ns, "ns"), " on"]
-    yield Sentence(trigger.name, tuple(said), "unusual")
-    saves = filled(trigger.saves, trigger, row)
+        yield from ("at ", Amount(row["begin_ns"] - first_ns, "ns"), ": ")
+    yield from filled(trigger.says, trigger, row)
+    yield "; "
+    yield from filled(trigger.saves, trigger, row)
     if row["saved_ns"] is not None:
-        times = [[Amount(row[name], "ns")] for name in ("saved_ns", "saved_lo_ns", "saved_hi_ns")]
-        saves += ["; predicted: ", *times[0], " (from ", *times[1], " to ", *times[2], ")"]
-    yield Sentence(trigger.name, tuple(listed([saves, [f"do: {trigger.do}"]], ". ")))
+        saved, low, high = (Amount(row[name], "ns") for name in ("saved_ns", "saved_lo_ns", "saved_hi_ns"))
+        yield from ("; predicted: ", saved, " (from ", low, " to ", high, ")")
 
 
 def _without(trigger: Trigger, row: Mapping[str, Any]) -> Sentence:
