@@ -17,11 +17,11 @@ _LARGE_BYTES = 1 << 20
 def rewrites(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """Files, or devices where no file is known, of which blocks of 4 KiB are written again soon.
 
-    A piece is cut into blocks from its begin; a rest of less is none. The filesystem's journal and SQLite's logs are
-    left out: they begin anew by design.
+    A piece is cut into blocks from its begin; a rest of less is none. What the filesystem knows to be its own, and
+    SQLite's logs, are left out: they are written again by design.
     """
     kind = pl.col("block_type").cast(pl.String).fill_null("unknown")
-    written = evidence.pieces("write").filter(pl.col("bytes").is_between(1, _LARGE_BYTES), kind != "journal", ~_is_log())
+    written = evidence.pieces("write").filter(pl.col("bytes").is_between(1, _LARGE_BYTES), kind.is_in(["data", "directory", "unknown"]), ~_is_log())
     end = pl.col("sector") + pl.col("nr_sectors") - _BLOCK_SECTORS + 1
     blocks = written.drop_nulls(["sector", "time"]).select(
         *("request_id", "dev", "ino", "path", "owner_comm", "owner_package", "time", "took_ns"),
@@ -52,9 +52,9 @@ def _is_log() -> pl.Expr:
 def temporary(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """Processes of which files reached the device, were not read from it and were deleted; path is a directory.
 
-    SQLite deletes its journals by design (`sqlite.rollback`).
+    SQLite deletes its journals by design (`sqlite.rollback`): a file without a name may be one, and is left out.
     """
-    files = evidence.tables["files"].drop_nulls("deleted_ns").filter(~_is_log())
+    files = evidence.tables["files"].drop_nulls(["deleted_ns", "path"]).filter(~_is_log())
     begin = pl.coalesce("created_ns", "valid_from_ns").fill_null(-(1 << 62))
     known = files.select("ino", "deleted_ns", part_dev="dev", file="path", begin=begin, life="incarnation")
     used = evidence.pieces("read", "write").filter(pl.col("block_type").cast(pl.String) == "data")

@@ -69,9 +69,9 @@ def wal(place: Path, *, bad: bool) -> None:
     if bad:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM t").fetchall()
-    for _ in range(60):
+    for _ in range(8):
         writer.execute("BEGIN")
-        for _ in range(50):
+        for _ in range(375):
             writer.execute("INSERT INTO t (v) VALUES (?)", (os.urandom(3900),))
         writer.execute("COMMIT")
     os.sync()
