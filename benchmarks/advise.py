@@ -63,6 +63,15 @@ def recorded(name: str, place: Path, *, bad: bool) -> Path:
     return place / "capture"
 
 
+def with_image(capture: androstep.Capture, path: Path, place: Path) -> androstep.Capture:
+    """The capture with the image that lies beside its recording, if there is one."""
+    packed, image = path.with_name("final.img.zst"), place / "image"
+    if not packed.exists() or path.suffix == ".tgz":
+        return capture
+    subprocess.run(["zstd", "-dqf", packed, "-o", image], check=True)
+    return capture.with_filesystem(after=image)
+
+
 def of_corpus(corpus: Path) -> None:
     print("\n| trace | found | nothing | cannot tell |\n|---|---|---|---|")
     traces, total = 0, Counter[str]()
@@ -70,7 +79,8 @@ def of_corpus(corpus: Path) -> None:
         if path.suffix in (".json", ".md", ".sha256") and not path.name.startswith("novelinux"):
             continue
         try:
-            advice = androstep.advise(androstep.open(path))
+            with tempfile.TemporaryDirectory() as place:
+                advice = androstep.advise(with_image(androstep.open(path), path, Path(place)))
         except InputError:
             continue
         traces += 1

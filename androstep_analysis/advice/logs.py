@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from androstep_analysis.advice.evidence import Evidence
+from androstep_analysis.advice.evidence import Evidence, owners
 from androstep_analysis.advice.findings import findings, with_cost
 from androstep_analysis.fs import tracepoints
 
@@ -30,9 +30,8 @@ def logs(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     calls = evidence.told.causes.named(made.collect()).sort("ts_ns")
     end = (pl.col("offset_bytes") + pl.col("nr_bytes")).shift().over("dev", "ino")
     appended = calls.filter((pl.col("offset_bytes") == end).fill_null(True))
-    rows = appended.group_by("owner_pid", "path").agg(
-        process=pl.col("owner_comm").first(),
-        package=pl.col("owner_package").first(),
+    rows = appended.group_by("path").agg(
+        **owners(),
         begin_ns=pl.col("ts_ns").min(),
         end_ns=pl.col("ts_ns").max() + _WRITEBACK_NS,
         times=pl.len(),
