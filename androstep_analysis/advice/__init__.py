@@ -7,9 +7,9 @@ where they come from, are in ``schemas/triggers.toml``. Other packages bring mor
 ``androstep.triggers``, each a `Trigger`.
 """
 
-from androstep_analysis.advice.advise import ADVICE, STATUS, advise
+from androstep_analysis.advice.apply import ADVICE, STATUS, advise
 from androstep_analysis.advice.evidence import Evidence
 from androstep_analysis.advice.findings import FINDING
-from androstep_analysis.advice.triggers import GROUP, Limit, Trigger, failures, triggers
+from androstep_analysis.advice.registry import GROUP, Limit, Trigger, failures, triggers
 
 __all__ = ["ADVICE", "FINDING", "GROUP", "STATUS", "Evidence", "Limit", "Trigger", "advise", "failures", "triggers"]

@@ -10,7 +10,7 @@ from androstep_analysis import measures
 from androstep_analysis.quantities import per_cent
 
 if TYPE_CHECKING:
-    from androstep_analysis.advice.triggers import Trigger
+    from androstep_analysis.advice.registry import Trigger
     from androstep_analysis.capture import Capture
 
 LEAST_KNOWN: Final = 0.5

@@ -11,7 +11,7 @@ import polars as pl
 from androstep_analysis.headline.words import Amount, Headline, Name, Part, Quote, Sentence
 
 if TYPE_CHECKING:
-    from androstep_analysis.advice.triggers import Trigger
+    from androstep_analysis.advice.registry import Trigger
 
 _UNITS: Final = {
     **dict.fromkeys(("bytes", "saved_bytes"), "B"),

@@ -7,9 +7,10 @@ import json
 import sys
 from pathlib import Path
 
-from androstep_analysis import advice, capture, whatif
+from androstep_analysis import advice, capture
 from androstep_analysis.advice import words
 from androstep_analysis.commands.command import add_format, complete
+from androstep_analysis.commands.whatif import device_model
 from androstep_analysis.markup import visible
 from androstep_analysis.terminal.headline import has_colours, shown
 
@@ -30,7 +31,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--all", action="store_true", help="also why what found nothing, or cannot tell, does so")
     command.add_argument("--json", action="store_true", help="one JSON array of all rows, as androstep.advise gives them")
     command.add_argument(
-        "--model", metavar="MODEL.parquet", type=Path, help="predict times on the device of this table device_model"
+        "--model", metavar="MODEL", nargs="+", type=Path, help="predict times on this device, as `androstep whatif` does"
     )
 
 
@@ -38,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     opened = capture.open(arguments.path, format=arguments.format)
     for failure in advice.failures():
         print(f"androstep: {visible(failure)}", file=sys.stderr)
-    model = None if arguments.model is None else whatif.read_model(arguments.model)
+    model = None if arguments.model is None else device_model(arguments.model)
     found = advice.advise(opened, model)
     if arguments.json:
         print(json.dumps(found.to_dicts(), indent=2))

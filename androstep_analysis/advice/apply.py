@@ -9,7 +9,7 @@ import polars as pl
 from androstep_analysis.advice import needs, saving
 from androstep_analysis.advice.evidence import Evidence
 from androstep_analysis.advice.findings import FINDING
-from androstep_analysis.advice.triggers import Trigger, triggers
+from androstep_analysis.advice.registry import Trigger, triggers
 from androstep_analysis.advice.words import evidence_of
 from androstep_analysis.errors import printable
 
