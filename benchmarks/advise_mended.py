@@ -45,7 +45,9 @@ def main() -> None:
             saved = [measure(first) - measure(second) for first, second, _ in rounds]
             lines.append(f"| {trigger} | {what} | {told(before)} | {told(said)} | {told(saved)} |")
             if column == "saved_ns":
-                bounds = [median(found[name] for _, _, found in rounds) * 1e-6 for name in ("saved_lo_ns", "saved_hi_ns")]
+                bounds = [
+                    median(found[name] for _, _, found in rounds) * 1e-6 for name in ("saved_lo_ns", "saved_hi_ns")
+                ]
                 lines.append(f"| {trigger} | bounds of what is said | | {bounds[0]:.2f} to {bounds[1]:.2f} | |")
     place.cleanup()
     print("\n".join(lines))

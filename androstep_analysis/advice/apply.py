@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STATUS: Final = pl.Enum(["found", "nothing", "cannot tell"])
 
-ADVICE: Final = {
+ADVICE: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "trigger": pl.String,
     "status": STATUS,
     **FINDING,
@@ -47,7 +47,8 @@ def advise(capture: Capture, model: pl.DataFrame | None = None) -> pl.DataFrame:
         took_ns [ns] (Int64): the cost; value (Float64: a number of the trigger's own); saved_times, saved_requests,
         saved_bytes [B] (Int64): what mending would leave out, counted; saved_ns, saved_lo_ns, saved_hi_ns (Float64
         [ns]): the time predicted with `model`; coverage (Float64: share of the bytes of data of which what the trigger
-        needs is known); evidence, do (String), sentences; lacks (String): why it cannot tell. What is not known is null.
+        needs is known); evidence, do (String), sentences; lacks (String): why it cannot tell. What is not
+        known is null.
 
     References
     ----------

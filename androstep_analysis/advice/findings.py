@@ -23,7 +23,7 @@ def findings(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_cost(rows: pl.DataFrame, pieces: pl.DataFrame, on: str = "path") -> pl.DataFrame:
-    """The rows (`on`, begin_ns, end_ns) with what the pieces (`on`, time, request_id, bytes, took_ns) of that time cost.
+    """The rows (`on`, begin_ns, end_ns) with what pieces (`on`, time, request_id, bytes, took_ns) of that time cost.
 
     Columns requests, bytes and took_ns: that of each request counts once.
     """

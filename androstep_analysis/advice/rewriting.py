@@ -21,7 +21,9 @@ def rewrites(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     SQLite's logs, are left out: they are written again by design.
     """
     kind = pl.col("block_type").cast(pl.String).fill_null("unknown")
-    written = evidence.pieces("write").filter(pl.col("bytes").is_between(1, _LARGE_BYTES), kind.is_in(["data", "directory", "unknown"]), ~_is_log())
+    written = evidence.pieces("write").filter(
+        pl.col("bytes").is_between(1, _LARGE_BYTES), kind.is_in(["data", "directory", "unknown"]), ~_is_log()
+    )
     end = pl.col("sector") + pl.col("nr_sectors") - _BLOCK_SECTORS + 1
     blocks = written.drop_nulls(["sector", "time"]).select(
         *("request_id", "dev", "ino", "path", "owner_comm", "owner_package", "time", "took_ns"),

@@ -56,7 +56,6 @@ def _gathered(before: pl.DataFrame, row: Mapping[str, Any], capture: Capture) ->
     return pl.concat([rest, larger.select(before.columns)]).sort("issue_ns", "request_id")
 
 
-
 CHANGES: Final[Mapping[str, Callable[[pl.DataFrame, Mapping[str, Any], Capture], pl.DataFrame]]] = {
     "pieces": _gathered,
 }

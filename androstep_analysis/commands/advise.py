@@ -29,9 +29,15 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
     command.add_argument("--all", action="store_true", help="also why what found nothing, or cannot tell, does so")
-    command.add_argument("--json", action="store_true", help="one JSON array of all rows, as androstep.advise gives them")
     command.add_argument(
-        "--model", metavar="MODEL", nargs="+", type=Path, help="predict times on this device, as `androstep whatif` does"
+        "--json", action="store_true", help="one JSON array of all rows, as androstep.advise gives them"
+    )
+    command.add_argument(
+        "--model",
+        metavar="MODEL",
+        nargs="+",
+        type=Path,
+        help="predict times on this device, as `androstep whatif` does",
     )
 
 

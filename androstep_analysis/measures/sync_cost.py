@@ -141,11 +141,11 @@ def sqlite_cost(
     coverage = within / whole if whole else None
     sums = sums.join(numbers.drop("syncs"), on=["database", "log"])
     table = _with_ratio(sums, ["database", "log", "part"], "cost_per_transaction", coverage)
-    syncs = numbers.select(
+    per_transaction = numbers.select(
         "database", "log", "n", metric=pl.lit("syncs_per_transaction"), value=pl.col("syncs"), unit=pl.lit("1"),
         part=pl.lit(None, pl.Enum(PARTS)), coverage=pl.lit(coverage, pl.Float64),
     )  # fmt: skip
-    return ordered(pl.concat([table, syncs.select(table.columns)]), ["database", "log", "part"])
+    return ordered(pl.concat([table, per_transaction.select(table.columns)]), ["database", "log", "part"])
 
 
 def _with_ratio(sums: pl.DataFrame, dimensions: Sequence[str], ratio: str, coverage: float | None) -> pl.DataFrame:

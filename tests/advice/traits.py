@@ -143,7 +143,7 @@ def logs(place: Path, *, bad: bool) -> None:
                 os.fdatasync(file)
 
 
-def discards(place: Path, *, bad: bool) -> None:  # noqa: ARG001
+def discards(place: Path, *, bad: bool) -> None:
     """Files are deleted beside synced writes, on a mount with discard or without (`options`)."""
     with (place / "beside").open("wb", buffering=0) as file:
         for number in range(0, FILES, 2):
