@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
     keep_source(arguments)
     opened = capture.open(arguments.path, format=arguments.format)
     before = _of_device(opened, arguments.device)
-    model = _model(arguments.model) if arguments.model else None
+    model = device_model(arguments.model) if arguments.model else None
     after, changes = _changed(before, opened, arguments)
     told = [population.sentence(measures.population(before), opened.losses, opened.lost_events), *changes]
     if model is not None:
@@ -107,7 +107,8 @@ def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
     return found
 
 
-def _model(paths: list[Path]) -> pl.DataFrame:
+def device_model(paths: list[Path]) -> pl.DataFrame:
+    """The model of a device that --model names."""
     if len(paths) == 1 and paths[0].suffix == ".parquet":
         return whatif.read_model(paths[0])
     return whatif.fit(bench.read(*paths).tables)
