@@ -70,6 +70,7 @@ def wal(place: Path, *, bad: bool) -> None:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM t").fetchall()
     for _ in range(8):
+        time.sleep(0.4)  # checkpoints sync too: not to be a storm as well
         writer.execute("BEGIN")
         for _ in range(375):
             writer.execute("INSERT INTO t (v) VALUES (?)", (os.urandom(3900),))
