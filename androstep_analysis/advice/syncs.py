@@ -13,10 +13,13 @@ _SECOND_NS = 1_000_000_000
 
 
 def storms(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Files that a process syncs often within a second; seconds are those of the clock."""
+    """Files that a process syncs often within some second."""
     file = ["owner_pid", "dev", "ino"]
     calls = evidence.syncs.drop_nulls("ino").with_columns(second=pl.col("ts_ns") // _SECOND_NS)
-    stormy = calls.filter(pl.len().over(*file, "second") >= limits["per_second"])
+    number = int(limits["per_second"])
+    begins = (pl.col("ts_ns").shift(1 - number) - pl.col("ts_ns") <= _SECOND_NS).fill_null(False)
+    is_stormy = begins.cast(pl.Int8).rolling_max(number, min_samples=1).over(file) == 1
+    stormy = calls.sort("ts_ns").filter(is_stormy)
     rows = stormy.group_by(file, maintain_order=True).agg(
         process=pl.col("owner_comm").first(),
         package=pl.col("owner_package").first(),

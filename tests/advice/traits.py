@@ -32,8 +32,8 @@ def syncs(place: Path, *, bad: bool) -> None:
 
 def _transactions(path: Path, mode: str, number: int, extra: str = "PRAGMA synchronous=FULL") -> None:
     with sqlite3.connect(path, isolation_level=None) as database:
-        database.execute(f"PRAGMA journal_mode={mode}")
         database.execute(extra)
+        database.execute(f"PRAGMA journal_mode={mode}")
         database.execute("CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, v BLOB)")
         for key in range(number):
             database.execute("INSERT OR REPLACE INTO t VALUES (?, ?)", (key % 5, os.urandom(100)))
@@ -62,7 +62,7 @@ def journals(place: Path, *, bad: bool) -> None:
 
 def wal(place: Path, *, bad: bool) -> None:
     """12 MiB into a WAL that a reader keeps from being checkpointed, or that is checkpointed as usual."""
-    _transactions(place / "a.db", "WAL", 1)
+    _transactions(place / "a.db", "WAL", 1, "PRAGMA synchronous=OFF")
     reader = sqlite3.connect(place / "a.db", isolation_level=None)
     writer = sqlite3.connect(place / "a.db", isolation_level=None)
     writer.execute("PRAGMA synchronous=NORMAL")
@@ -70,6 +70,7 @@ def wal(place: Path, *, bad: bool) -> None:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM t").fetchall()
     for _ in range(8):
+        time.sleep(0.4)  # checkpoints sync too: not to be a storm as well
         writer.execute("BEGIN")
         for _ in range(375):
             writer.execute("INSERT INTO t (v) VALUES (?)", (os.urandom(3900),))
