@@ -7,8 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import bench, capture, measures, population, terminal, units, whatif
+from androstep_analysis import bench, capture, measures, population, terminal, units, whatif, wide
 from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
+from androstep_analysis.commands.measure import OF_TABLE
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
 
@@ -37,9 +38,19 @@ def add(command: argparse.ArgumentParser) -> None:
         default=[],
         help="leave out the filesystem's journal, or the fsyncs of SQLite; may be given again",
     )
+    command.add_argument(
+        "--flash",
+        metavar="DIMENSION",
+        choices=list(OF_TABLE["io"]),
+        help="what a page-mapped flash device with --spare would copy and wear, by this (as --by of `androstep measure`)",
+    )
     command.add_argument("--log-structured", action="store_true", help="with a controller that makes all writes linear")
     command.add_argument(
-        "--spare", metavar="PERCENT", type=_percent, default=7.0, help="what that controller has to spare (default: 7)"
+        "--spare",
+        metavar="PERCENT",
+        type=_percent,
+        default=7.0,
+        help="what that controller or device has to spare (default: 7)",
     )
     command.add_argument(
         "--model",
@@ -66,8 +77,8 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if not (arguments.without or arguments.log_structured or arguments.model):
-        arguments.wrong_usage("name a change (--without, --log-structured), a device (--model), or both")
+    if not (arguments.without or arguments.log_structured or arguments.flash or arguments.model):
+        arguments.wrong_usage("name a change (--without, --log-structured, --flash), a device (--model), or both")
     keep_source(arguments)
     opened = capture.open(arguments.path, format=arguments.format)
     before = _of_device(opened, arguments.device)
@@ -115,6 +126,8 @@ def _changed(
         made = whatif.without_journal(after, io) if name == "fs-journal" else whatif.without_fsync(after, io, extents)
         after, io = made.requests, made.io
         told.append(f"Without {name}\n{_account(made)}")
+    if arguments.flash:
+        told.append(_flash(io, arguments))
     if arguments.log_structured:
         made = whatif.log_structured(after, spare_ratio=arguments.spare / 100)
         amplified = whatif.write_amplification(made)
@@ -122,6 +135,18 @@ def _changed(
         after = made.requests
         told.append(f"Log-structured, {arguments.spare:g} % to spare{ratio}\n{_account(made)}")
     return after, told
+
+
+def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> str:
+    by = OF_TABLE["io"][arguments.flash]
+    made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100)
+    least, mean, most = made.erases.select(
+        pl.col("erases").min().alias("least"),
+        pl.col("erases").mean().alias("mean"),
+        pl.col("erases").max().alias("most"),
+    ).row(0)
+    head = f"On flash, {arguments.spare:g} % to spare; a block is erased {mean:.2f} times ({least} to {most})"
+    return f"{head}\n{wide.show(made.costs)}"
 
 
 def _account(made: whatif.Changed) -> str:

@@ -12,6 +12,7 @@ account of what it removed and changed.
 
 from androstep_analysis.whatif.accuracy import accuracy
 from androstep_analysis.whatif.changed import Changed
+from androstep_analysis.whatif.flash import Flash, flash
 from androstep_analysis.whatif.journal import without_journal
 from androstep_analysis.whatif.log_structured import log_structured, write_amplification
 from androstep_analysis.whatif.measure import EXPERIMENTS, experiments
@@ -23,6 +24,7 @@ from androstep_analysis.whatif.sqlite import without_fsync
 __all__ = [
     "EXPERIMENTS",
     "Changed",
+    "Flash",
     "Mode",
     "Prediction",
     "accuracy",
@@ -30,6 +32,7 @@ __all__ = [
     "experiments",
     "extrapolated",
     "fit",
+    "flash",
     "log_structured",
     "predict",
     "read_model",

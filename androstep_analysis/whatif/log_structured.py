@@ -12,9 +12,11 @@ pages; before the trace, pages lie where the host says.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
-from typing import Final, Literal
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +36,7 @@ KINDS: Final = ("host", "partial", "cleaning", "unmapped")
 """Why the layer reads or writes: for the host; because a page is written in part; to clean a segment; not at all,
 because nothing was written there, or it was discarded."""
 
-_OPS: Final = {"read": 0, "write": 1, "discard": 2, "secure_erase": 2}
+OPS: Final = {"read": 0, "write": 1, "discard": 2, "secure_erase": 2}
 _PAGE_SECTORS: Final = PAGE_BYTES // SECTOR_BYTES
 _MOST_PAGES: Final = 1 << 31
 _MOST_SECTORS: Final = 1 << 48
@@ -96,10 +98,10 @@ def log_structured(
     [('read and written to clean segments', 22), ('read or written where the layer says', 2357)]
     """
     before = lazy(requests, ("requests",)).collect()
-    moved = before.filter(pl.col("op").is_in(list(_OPS)), pl.col("sector").is_not_null(), pl.col("nr_sectors") > 0)
+    moved = before.filter(pl.col("op").is_in(list(OPS)), pl.col("sector").is_not_null(), pl.col("nr_sectors") > 0)
     moved = moved.sort(order_ns(), "request_id", nulls_last=True)
     rest = before.join(moved.select("request_id"), on="request_id", how="anti")
-    _one_device(before)
+    one_device(before)
     done = accesses(
         moved,
         capacity_bytes=capacity_bytes,
@@ -166,6 +168,36 @@ def accesses(
     Columns row (Int64, of the request), kind (Enum, `KINDS`), op (Enum of `requests`), page (Int64, the first page as
     the host numbers them), sector (on the device; of what is unmapped the host's), nr_sectors (Int64).
     """
+    device = prepared(
+        requests,
+        capacity_bytes=capacity_bytes,
+        spare_ratio=spare_ratio,
+        segment_bytes=segment_bytes,
+        in_use=in_use,
+    )
+    return _run(device, requests.schema["op"])
+
+
+class Prepared(NamedTuple):
+    """What the native layer takes: requests (uint8, int64, int64), uint8 for each page of the host, and two counts."""
+
+    op: npt.NDArray[np.uint8]
+    sector: npt.NDArray[np.int64]
+    nr_sectors: npt.NDArray[np.int64]
+    used: npt.NDArray[np.uint8]
+    per_segment: int
+    segments: int
+
+    @property
+    def requests(self) -> list[int]:
+        """The addresses of the requests' arrays."""
+        return [values.ctypes.data for values in self[:3]]
+
+
+def prepared(
+    requests: pl.DataFrame, *, capacity_bytes: int | None, spare_ratio: float, segment_bytes: int, in_use: Use
+) -> Prepared:
+    """The device and requests of the arguments of `log_structured`, which raises as this does."""
     placed = pl.col("sector").is_between(0, _MOST_SECTORS) & pl.col("nr_sectors").is_between(1, _MOST_SECTORS)
     for sector, length in requests.filter(~placed).select("sector", "nr_sectors").head(1).iter_rows():
         raise InputError(f"the trace has a request of {length:,} sectors at sector {sector:,}; no device has such")
@@ -185,15 +217,15 @@ def accesses(
     segments = filled + max(2, int(np.ceil(filled * spare_ratio)))
     if segments * per_segment >= _MOST_PAGES:
         raise InputError(f"the device has {pages * PAGE_BYTES:,} bytes; the layer maps less than 8 TiB")
-    codes = requests["op"].cast(pl.String).replace_strict(_OPS, return_dtype=pl.UInt8)
+    codes = requests["op"].cast(pl.String).replace_strict(OPS, return_dtype=pl.UInt8)
     op = np.ascontiguousarray(codes.to_numpy())
-    sector = np.ascontiguousarray(requests["sector"].to_numpy())
-    nr_sectors = np.ascontiguousarray(requests["nr_sectors"].to_numpy())
+    sector = np.ascontiguousarray(requests["sector"].to_numpy(), np.int64)
+    nr_sectors = np.ascontiguousarray(requests["nr_sectors"].to_numpy(), np.int64)
     used = np.ones(pages, np.uint8) if in_use == "all" else _read_first(op, sector, nr_sectors, pages)
-    return _run(op, sector, nr_sectors, used, per_segment, segments, requests.schema["op"])
+    return Prepared(op, sector, nr_sectors, used, per_segment, segments)
 
 
-def _one_device(requests: pl.DataFrame) -> None:
+def one_device(requests: pl.DataFrame) -> None:
     devices = requests["dev"].unique().sort().to_list()
     if len(devices) > 1:
         names = ", ".join(map(format_dev, devices))
@@ -206,34 +238,34 @@ def _read_first(
     """Which pages are read, or written in part, before all of them is written or discarded."""
     seen = np.zeros(pages, np.uint8)
     arguments = (values.ctypes.data for values in (op, sector, nr_sectors, seen))
-    _library().layer_first_use(len(op), *arguments)
+    native_layer().layer_first_use(len(op), *arguments)
     in_use: npt.NDArray[np.uint8] = (seen == 1).astype(np.uint8)
     return in_use
 
 
-def _run(
-    op: npt.NDArray[np.uint8],
-    sector: npt.NDArray[np.int64],
-    nr_sectors: npt.NDArray[np.int64],
-    used: npt.NDArray[np.uint8],
-    per_segment: int,
-    segments: int,
-    ops: pl.DataType,
-) -> pl.DataFrame:
-    library = _library()
-    layer = library.layer_new(len(used), per_segment, segments, used.ctypes.data)
+@contextlib.contextmanager
+def layer_of(device: Prepared) -> Iterator[int]:
+    """The native layer, before the first request."""
+    library = native_layer()
+    layer = library.layer_new(len(device.used), device.per_segment, device.segments, device.used.ctypes.data)
     if not layer:
         raise MemoryError
     try:
-        if not library.layer_run(layer, len(op), op.ctypes.data, sector.ctypes.data, nr_sectors.ctypes.data):
+        yield layer
+    finally:
+        library.layer_free(layer)
+
+
+def _run(device: Prepared, ops: pl.DataType) -> pl.DataFrame:
+    library = native_layer()
+    with layer_of(device) as layer:
+        if not library.layer_run(layer, len(device.op), *device.requests):
             raise MemoryError
         rows = int(library.layer_count(layer))
         numbers = {name: np.empty(rows, np.int64) for name in ("row", "page", "sector", "nr_sectors")}
         codes = {name: np.empty(rows, np.uint8) for name in ("kind", "op")}
         outputs = [*(values.ctypes.data for values in numbers.values()), *(code.ctypes.data for code in codes.values())]
         library.layer_copy(layer, *outputs)
-    finally:
-        library.layer_free(layer)
     words = {"kind": KINDS, "op": ("read", "write")}
     enums: dict[str, pl.DataType] = {"kind": pl.Enum(KINDS), "op": ops}
     return (
@@ -261,13 +293,17 @@ def _as_requests(requests: pl.DataFrame, done: pl.DataFrame) -> pl.DataFrame:
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def native_layer() -> ctypes.CDLL:
+    """The functions of native/model/log_layer.c."""
     handle, array, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
     return native.declared(
         ("layer_new", handle, (size, size, size, array)),
         ("layer_first_use", None, (size, array, array, array, array)),
         ("layer_free", None, (handle,)),
         ("layer_run", ctypes.c_bool, (handle, size, array, array, array)),
+        ("layer_count_groups", ctypes.c_bool, (handle, size, size, ctypes.c_uint8)),
+        ("layer_run_groups", ctypes.c_bool, (handle, size, array, array, array, array)),
+        ("layer_copy_counts", None, (handle, size, array, array)),
         ("layer_count", size, (handle,)),
         ("layer_copy", None, (handle, array, array, array, array, array, array)),
     )

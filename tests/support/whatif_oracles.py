@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,19 +11,26 @@ PAGE_SECTORS = 8
 
 @dataclass
 class Layer:
-    """A log-structured layer of dictionaries; `done` gets what it does: row, kind, op, page, device sector, sectors."""
+    """A log-structured layer of dictionaries; `done` gets what it does: row, kind, op, page, device sector, sectors.
+
+    `cleaned` gets each segment that is cleaned.
+    """
 
     pages: int
     segment_pages: int
     segments: int
     in_use: Sequence[int]
+    policy: str = "greedy"
     done: list[tuple[int, str, str, int, int, int]] = field(default_factory=list)
+    cleaned: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.place = {page: page for page in self.in_use}
         filled = {page // self.segment_pages for page in self.in_use}
         self.free = [segment for segment in range(self.segments) if segment not in filled]
         self.head, self.next = self._take(self.segments - 1), 0
+        self.filled: dict[int, int] = {}
+        self.clock = 0
 
     def _take(self, behind: int) -> int:
         taken = min(self.free, key=lambda segment: (segment <= behind, segment))
@@ -36,6 +44,8 @@ class Layer:
     def _put(self, row: int, kind: str, page: int) -> None:
         self.place[page] = self.head * self.segment_pages + self.next
         self.next += 1
+        self.clock += 1
+        self.filled[self.head] = self.clock
         self.done.append((row, kind, "write", page, self.place[page] * PAGE_SECTORS, PAGE_SECTORS))
 
     def _read(self, row: int, kind: str, page: int, first: int, sectors: int) -> None:
@@ -44,9 +54,17 @@ class Layer:
         elif kind == "host":
             self.done.append((row, "unmapped", "read", page, page * PAGE_SECTORS + first, sectors))
 
+    def _worth(self, segment: int) -> float:
+        used = len(self._held(segment)) / self.segment_pages
+        if used == 0:
+            return math.inf
+        age = self.clock - self.filled.get(segment, 0)
+        return -used if self.policy == "greedy" else age * (1 - used) / (2 * used)
+
     def _clean(self, row: int) -> None:
         full = [segment for segment in range(self.segments) if segment != self.head and segment not in self.free]
-        victim = min(full, key=lambda segment: (len(self._held(segment)), segment))
+        victim = max(full, key=lambda segment: (self._worth(segment), -segment))
+        self.cleaned.append(victim)
         pages = self._held(victim)
         for page in pages:
             self._read(row, "cleaning", page, 0, PAGE_SECTORS)

@@ -1,6 +1,7 @@
-// A translation layer that writes everything where the last write ended (whatif/log_structured.py): a map of pages,
-// segments that are filled one after the other, and the cleaning of the segment that has the fewest pages in use.
+// A translation layer that writes everything where the last write ended (whatif/log_structured.py, whatif/flash.py): a
+// map of pages, segments that are filled one after the other, and the cleaning of a segment that has few pages in use.
 
+#include <float.h>
 #include <string.h>
 
 #include "core/array.h"
@@ -10,6 +11,10 @@ enum {
     PAGE_SECTORS = 8,
     MOST_SECTORS = 2048, // of one request: the block layer makes none much longer
 };
+
+// Which segment is cleaned: that with the fewest pages in use, or that where most is won for what it costs, the more
+// the longer nothing was written there (Kawaguchi et al. 1995). The order is that of flash.POLICIES.
+enum layer_policy { POLICY_GREEDY, POLICY_COST_BENEFIT };
 
 enum layer_op { LAYER_READ, LAYER_WRITE, LAYER_DISCARD };
 
@@ -31,6 +36,13 @@ struct layer {
     bool *is_free;
     size_t nr_segments, segment_pages, nr_free;
     size_t head, next; // the segment that is being filled, and its next page
+    enum layer_policy policy;
+    uint64_t clock;     // pages that were written
+    uint64_t *filled;   // when each segment was last written to
+    uint64_t *erases;   // of each segment
+    uint32_t *writer;   // group of the last writer of each page of the host; NULL: nobody asks
+    uint64_t *programs; // pages written for the host and moved, of each group
+    uint32_t group;
     int64_t row;
     struct access *accesses;
     size_t nr_accesses, room;
@@ -42,6 +54,10 @@ API void layer_first_use(size_t rows, const uint8_t *ops, const int64_t *sectors
 API void layer_free(struct layer *layer);
 API bool layer_run(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors,
                    const int64_t *nr_sectors);
+API bool layer_count_groups(struct layer *layer, size_t pages, size_t nr_groups, uint8_t policy);
+API bool layer_run_groups(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors,
+                          const int64_t *nr_sectors, const uint32_t *groups);
+API void layer_copy_counts(const struct layer *layer, size_t nr_groups, uint64_t *programs, uint64_t *erases);
 API size_t layer_count(const struct layer *layer);
 API void layer_copy(const struct layer *layer, int64_t *row, int64_t *page, int64_t *sector, int64_t *nr_sectors,
                     uint8_t *kind, uint8_t *op);
@@ -52,6 +68,8 @@ static bool add(struct layer *layer, struct access access)
 {
     struct access *last = layer->nr_accesses ? &layer->accesses[layer->nr_accesses - 1] : NULL;
 
+    if (layer->writer)
+        return true;
     if (last && last->row == access.row && last->kind == access.kind && last->op == access.op &&
         last->sector + last->nr_sectors == access.sector && last->nr_sectors + access.nr_sectors <= MOST_SECTORS) {
         last->nr_sectors += access.nr_sectors;
@@ -101,15 +119,43 @@ static void take_free(struct layer *layer)
     layer->next = 0;
 }
 
-static size_t fewest_used(const struct layer *layer)
+// Greater is better.
+static double worth(const struct layer *layer, size_t segment)
 {
-    size_t emptiest = layer->nr_segments;
+    double used = (double)layer->used[segment] / (double)layer->segment_pages;
 
-    for (size_t segment = 0; segment < layer->nr_segments; segment++)
-        if (segment != layer->head && !layer->is_free[segment] &&
-            (emptiest == layer->nr_segments || layer->used[segment] < layer->used[emptiest]))
-            emptiest = segment;
-    return emptiest;
+    if (layer->policy == POLICY_GREEDY || layer->used[segment] == 0)
+        return layer->used[segment] == 0 ? DBL_MAX : -used;
+    return (double)(layer->clock - layer->filled[segment]) * (1 - used) / (2 * used);
+}
+
+static size_t to_clean(const struct layer *layer)
+{
+    size_t best = layer->nr_segments;
+    double most = 0;
+
+    for (size_t segment = 0; segment < layer->nr_segments; segment++) {
+        double now;
+
+        if (segment == layer->head || layer->is_free[segment])
+            continue;
+        now = worth(layer, segment);
+        if (best == layer->nr_segments || now > most) {
+            best = segment;
+            most = now;
+        }
+    }
+    return best;
+}
+
+static void count(struct layer *layer, size_t page, enum layer_kind kind)
+{
+    layer->filled[layer->head] = ++layer->clock;
+    if (!layer->writer)
+        return;
+    if (kind == KIND_HOST)
+        layer->writer[page] = layer->group;
+    layer->programs[2 * (size_t)layer->writer[page] + (kind == KIND_CLEANING)]++;
 }
 
 static bool move(struct layer *layer, size_t page, enum layer_kind kind)
@@ -117,6 +163,7 @@ static bool move(struct layer *layer, size_t page, enum layer_kind kind)
     size_t place = layer->head * layer->segment_pages + layer->next++;
 
     put(layer, page, place);
+    count(layer, page, kind);
     return add(layer, (struct access){layer->row, (int64_t)page, (int64_t)place * PAGE_SECTORS, PAGE_SECTORS, kind,
                                       LAYER_WRITE});
 }
@@ -144,6 +191,7 @@ static bool clean(struct layer *layer, size_t segment)
         if (layer->holder[place] && !move(layer, layer->holder[place] - 1, KIND_CLEANING))
             return false;
     layer->is_free[segment] = true;
+    layer->erases[segment]++;
     layer->nr_free++;
     return true;
 }
@@ -153,7 +201,7 @@ static bool clean(struct layer *layer, size_t segment)
 static bool next_segment(struct layer *layer)
 {
     take_free(layer);
-    return layer->nr_free > 0 || clean(layer, fewest_used(layer));
+    return layer->nr_free > 0 || clean(layer, to_clean(layer));
 }
 
 // --- requests --------------------------------------------------------------------------------------------------------
@@ -238,7 +286,9 @@ struct layer *layer_new(size_t pages, size_t segment_pages, size_t nr_segments, 
     layer->holder = calloc(nr_segments * segment_pages, sizeof(*layer->holder));
     layer->used = calloc(nr_segments, sizeof(*layer->used));
     layer->is_free = calloc(nr_segments, sizeof(*layer->is_free));
-    if (!layer->place || !layer->holder || !layer->used || !layer->is_free) {
+    layer->filled = calloc(nr_segments, sizeof(*layer->filled));
+    layer->erases = calloc(nr_segments, sizeof(*layer->erases));
+    if (!layer->place || !layer->holder || !layer->used || !layer->is_free || !layer->filled || !layer->erases) {
         layer_free(layer);
         return NULL;
     }
@@ -260,6 +310,10 @@ void layer_free(struct layer *layer)
     free(layer->holder);
     free(layer->used);
     free(layer->is_free);
+    free(layer->filled);
+    free(layer->erases);
+    free(layer->writer);
+    free(layer->programs);
     free(layer->accesses);
     free(layer);
 }
@@ -277,6 +331,37 @@ bool layer_run(struct layer *layer, size_t rows, const uint8_t *ops, const int64
             return false;
     }
     return true;
+}
+
+// Has the layer count by groups instead of telling what it does; what is there at the start is of group `nr_groups`.
+// False where memory is short.
+bool layer_count_groups(struct layer *layer, size_t pages, size_t nr_groups, uint8_t policy)
+{
+    layer->policy = (enum layer_policy)policy;
+    layer->writer = calloc(pages + 1, sizeof(*layer->writer));
+    layer->programs = calloc(2 * (nr_groups + 1), sizeof(*layer->programs));
+    for (size_t page = 0; layer->writer && page < pages; page++)
+        layer->writer[page] = (uint32_t)nr_groups;
+    return layer->writer && layer->programs;
+}
+
+// As layer_run, each request being of a group.
+bool layer_run_groups(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors,
+                      const int64_t *nr_sectors, const uint32_t *groups)
+{
+    for (size_t row = 0; row < rows; row++) {
+        layer->group = groups[row];
+        if (!layer_run(layer, 1, ops + row, sectors + row, nr_sectors + row))
+            return false;
+    }
+    return true;
+}
+
+// Of each group, and of what was there at the start, the pages written for the host and moved; erases of each segment.
+void layer_copy_counts(const struct layer *layer, size_t nr_groups, uint64_t *programs, uint64_t *erases)
+{
+    memcpy(programs, layer->programs, 2 * (nr_groups + 1) * sizeof(*programs));
+    memcpy(erases, layer->erases, layer->nr_segments * sizeof(*erases));
 }
 
 size_t layer_count(const struct layer *layer)

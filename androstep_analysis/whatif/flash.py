@@ -1,0 +1,149 @@
+"""What a flash device would do for the writes of a recording: copies to clean blocks, and wear, by who caused them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.tables import Table, columns_as_rows, counted
+from androstep_analysis.whatif.log_structured import (
+    OPS,
+    PAGE_BYTES,
+    SEGMENT_BYTES,
+    Use,
+    layer_of,
+    native_layer,
+    one_device,
+    prepared,
+)
+
+Policy = Literal["greedy", "cost_benefit"]
+
+POLICIES: Final[tuple[Policy, ...]] = ("greedy", "cost_benefit")
+
+_UNITS: Final = {
+    "host_bytes": "B",
+    "copied_bytes": "B",
+    "copied_ratio": "1",
+    "write_amplification": "1",
+    "worn_blocks": "blocks",
+}
+
+
+class Flash(NamedTuple):
+    """What `flash` gives: `costs`, tidy, and `erases`, a row for each block: block, erases (Int64)."""
+
+    costs: pl.DataFrame
+    erases: pl.DataFrame
+
+
+def flash(
+    io: Table,
+    *,
+    by: Sequence[str] = ("owner_package",),
+    capacity_bytes: int | None = None,
+    spare_ratio: float = 0.07,
+    block_bytes: int = SEGMENT_BYTES,
+    policy: Policy = "greedy",
+    in_use: Use = "all",
+) -> Flash:
+    """What a page-mapped flash device programs for the writes of a recording, and for whom.
+
+    Parameters
+    ----------
+    io : Table
+        Table `io`, of one device.
+    by : sequence of str
+        The columns to tell apart. A page is of whom wrote it last.
+    capacity_bytes : int, optional
+        The size that the device shows; by default up to the last sector of the recording.
+    spare_ratio : float
+        How much more flash it has, two blocks at least.
+    block_bytes : int
+        What is erased at once, in whole pages of 4 KiB.
+    policy : {"greedy", "cost_benefit"}
+        Which block is cleaned: that with the fewest pages in use, or that where its age times what is won by what it
+        costs is greatest.
+    in_use : {"all", "read"}
+        What holds data before the recording, as of `log_structured`.
+
+    Returns
+    -------
+    Flash
+        `costs` has dimensions `by` (null: nobody knows who, or what was there before the recording) and metrics
+        host_bytes [B] (in whole pages), copied_bytes [B] (pages of theirs that cleaning moved), copied_ratio [1] (of
+        all that was copied), write_amplification [1] (of their pages: programmed over written; null where they wrote
+        none) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are those of the device.
+        `n` is how many pages they wrote.
+
+    Raises
+    ------
+    InputError
+        For requests of several devices, or beyond the capacity or 8 TiB.
+    ValueError
+        For blocks that are not of whole pages, or a negative spare ratio.
+
+    Notes
+    -----
+    All writes, copies too, go to one open block; cleaning is done when the last free block is needed. A page that is
+    written in part is programmed as a whole. Discards forget pages.
+
+    References
+    ----------
+    Kawaguchi, Nishioka, Motoda, A Flash-Memory Based File System, USENIX 1995 (cost-benefit); Desnoyers, Analytic
+    Models of SSD Write Performance, ACM Transactions on Storage 10(2), 2014, by which it is tested.
+
+    Examples
+    --------
+    >>> made = whatif.flash(capture.io, by=["owner_comm"], block_bytes=1 << 20, in_use="read")
+    >>> made.costs.filter(pl.col("metric") == "copied_ratio")["value"].sum()
+    1.0
+    """
+    pieces = counted(io).filter(pl.col("op").is_in(list(OPS)), pl.col("sector").is_not_null(), pl.col("nr_sectors") > 0)
+    columns = list(dict.fromkeys(["dev", "op", "sector", "nr_sectors", *by]))
+    ordered = pieces.sort(order_ns(), "request_id", "piece", nulls_last=True).select(columns).collect()
+    one_device(ordered)
+    device = prepared(
+        ordered,
+        capacity_bytes=capacity_bytes,
+        spare_ratio=spare_ratio,
+        segment_bytes=block_bytes,
+        in_use=in_use,
+    )
+    # Without anything to tell apart all are of one group.
+    told = ordered.with_columns(all=pl.lit(0)).select(*by, "all")
+    groups = told.unique(maintain_order=True).with_row_index("group")
+    numbered = told.join(groups, on=told.columns, how="left", nulls_equal=True, maintain_order="left")
+    of_row = np.ascontiguousarray(numbered["group"].to_numpy())
+    programs = np.empty((groups.height + 1, 2), np.int64)
+    erases = np.empty(device.segments, np.int64)
+    library = native_layer()
+    with layer_of(device) as layer:
+        counting = library.layer_count_groups(layer, len(device.used), groups.height, POLICIES.index(policy))
+        if not counting or not library.layer_run_groups(layer, len(device.op), *device.requests, of_row.ctypes.data):
+            raise MemoryError
+        library.layer_copy_counts(layer, groups.height, programs.ctypes.data, erases.ctypes.data)
+    worn = pl.DataFrame({"block": np.arange(device.segments), "erases": erases})
+    return Flash(_costs(groups, programs, by, block_bytes), worn)
+
+
+def _costs(groups: pl.DataFrame, programs: np.ndarray, by: Sequence[str], block_bytes: int) -> pl.DataFrame:
+    """The rows of `Flash.costs`; the last row of `programs` is of what was there before."""
+    counts = pl.DataFrame(programs, schema=["written", "copied"], orient="row")
+    rows = pl.concat([pl.concat([groups, groups.clear(n=1)]), counts], how="horizontal")
+    written, copied = pl.col("written"), pl.col("copied")
+    sums = rows.group_by(by, maintain_order=True).agg(written.sum(), copied.sum()) if by else rows.sum()
+    whole = sums.with_columns(
+        n=written,
+        coverage=pl.lit(None, pl.Float64),
+        host_bytes=written * PAGE_BYTES,
+        copied_bytes=copied * PAGE_BYTES,
+        copied_ratio=pl.when(copied.sum() > 0).then(copied / copied.sum()),
+        write_amplification=pl.when(written > 0).then((written + copied) / written),
+        worn_blocks=(written + copied) * PAGE_BYTES / block_bytes,
+    )
+    return columns_as_rows(whole.filter((written > 0) | (copied > 0)), list(by), _UNITS)
