@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.special import digamma, lambertw
+from scipy.special import lambertw
 from support.made import DEV, table
 from support.whatif_oracles import PAGE_SECTORS, Layer
 
@@ -114,19 +114,21 @@ def physical(in_use: int, spare: float, block_pages: int) -> float:
 
 
 def uniform(ratio: float, block_pages: int) -> float:
-    """Greedy, uniform random writes, blocks of so many pages.
+    """Greedy, uniform random writes, blocks of so many pages, blocks without number (mean field).
 
-    A block loses a page in use at a rate of its number of them over all data, until it has v, and is cleaned: all
-    blocks are ratio * data = b (H_b - H_v) / (b - v) of it, with harmonic numbers H (Desnoyers 2014, 4.2; for b without
-    limit this is his closed form, with Lambert's W).
+    Every block with i pages in use loses one at a rate of i, so as many blocks a time leave each number of pages for
+    the next: there are 1 / i of them. Cleaned are blocks of v pages, and a part p of these loses one page more first.
+    So ratio = b (H_b - H_v + p / v) / (b - v + p), H being harmonic numbers, and greedy is the v whose p is of 0 to 1
+    (Van Houdt 2013, with d without limit; Bux and Iliadis 2010). Without limit of b this is Lambert's W.
     """
-
-    def excess(left: float) -> float:
-        harmonic = digamma(block_pages + 1) - digamma(left + 1)
-        return float(block_pages * harmonic / (block_pages - left) - ratio)
-
-    left = brentq(excess, 1e-9, block_pages - 1e-6)
-    return block_pages / (block_pages - left)
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, block_pages + 1))])
+    for left in range(block_pages - 1, 0, -1):
+        gone, free = harmonic[block_pages] - harmonic[left], block_pages - left
+        # ratio (free + p) = b (gone + p / left)
+        more = (block_pages * gone - ratio * free) / (ratio - block_pages / left)
+        if 0 <= more <= 1:
+            return float(block_pages / (free + more))
+    raise ValueError(ratio)
 
 
 def hot_and_cold(ratio: float, hot: float, share: float) -> float:
