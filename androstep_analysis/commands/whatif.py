@@ -43,7 +43,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "--flash",
         metavar="DIMENSION",
         choices=list(OF_TABLE["io"]),
-        help="what a page-mapped flash device with --spare would copy and wear, by this (as --by of `androstep measure`)",
+        help="what page-mapped flash with --spare would copy and wear, by this (as --by of `androstep measure`)",
     )
     command.add_argument(
         "--policy",

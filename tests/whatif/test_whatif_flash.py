@@ -152,6 +152,19 @@ def test_what_is_discarded_is_not_copied() -> None:
     assert copied[1]["passer"] < copied[0]["passer"] + copied[0]["keeper"]
 
 
+def test_what_was_there_before_amplifies_nobodys_writes() -> None:
+    """Its copies stand with those of unknown owners, who did not write it."""
+    asked: Asked = [("write", 16 * (number * 5 % 12), 8, None if number % 9 == 0 else "a") for number in range(60)]
+    parts, whole = (whatif.flash(rows(asked), by=by, block_bytes=4 * PAGE_BYTES).costs for by in (["owner_comm"], []))
+    told = {(who, metric): value for metric, who, value in parts.select("metric", "owner_comm", "value").rows()}
+    assert told[None, "host_bytes"] > 0
+    assert told[None, "copied_bytes"] > 0
+    assert told.get((None, "write_amplification")) is None
+    assert told["a", "write_amplification"] == 1 + told["a", "copied_bytes"] / told["a", "host_bytes"]
+    sums = [whole.filter(metric=metric)["value"].item() for metric in ("host_bytes", "copied_bytes")]
+    assert whole.filter(metric="write_amplification")["value"].item() == sum(sums) / sums[0]
+
+
 def test_several_devices_are_refused() -> None:
     both = pl.concat(
         [rows([("write", 0, 8, None)]), rows([("write", 0, 8, None)]).with_columns(dev=pl.lit(DEV + 1, pl.UInt32))]
