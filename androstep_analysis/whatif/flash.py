@@ -78,8 +78,8 @@ def flash(
         host_bytes [B] (in whole pages), copied_bytes [B] (pages of theirs that cleaning moved), copied_ratio [1] (of
         all that was copied), write_amplification [1] (of their pages: programmed over written; null where they wrote
         none, or with them stand copies of what was there before the recording; without `by` it is that of the device,
-        with all copies) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are those of the device.
-        `n` is how many pages they wrote.
+        with all copies) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are those
+        of the device. `n` is how many pages they wrote.
 
     Raises
     ------

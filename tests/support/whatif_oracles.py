@@ -169,12 +169,20 @@ def amplification(pages: np.ndarray, in_use: int, spare: float, block_pages: int
             **{"sector": pages * PAGE_SECTORS, "issue_ns": np.arange(len(pages)), "owner_comm": None},
         }
     ).with_columns(pl.col("op").cast(pl.Enum(["read", "write", "discard", "secure_erase", "flush"])))
-    sizes = {"capacity_bytes": in_use * PAGE_BYTES, "spare_ratio": spare, "block_bytes": block_pages * PAGE_BYTES}
     whole, first = (
-        whatif.flash(one, by=[], policy=policy, **sizes).costs.filter(metric="copied_bytes")["value"].item()
+        whatif.flash(
+            one,
+            by=[],
+            policy=policy,
+            capacity_bytes=in_use * PAGE_BYTES,
+            spare_ratio=spare,
+            block_bytes=block_pages * PAGE_BYTES,
+        )
+        .costs.filter(metric="copied_bytes")["value"]
+        .item()
         for one in (io, io.head(half))
     )
-    return 1 + (whole - first) / PAGE_BYTES / (len(pages) - half)
+    return float(1 + (whole - first) / PAGE_BYTES / (len(pages) - half))
 
 
 def physical(in_use: int, spare: float, block_pages: int) -> float:

@@ -57,9 +57,9 @@ def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Poli
     writer: dict[int, str | None] = {}
     written: Counter[str | None] = Counter()
     copied: Counter[str | None] = Counter()
-    for row, (*words, who) in enumerate(asked):
+    for row, (asked_op, sector, length, who) in enumerate(asked):
         before = len(plain.done)
-        plain.request(row, *words)
+        plain.request(row, asked_op, sector, length)
         for _, kind, op, page, *_ in plain.done[before:]:
             if op == "write" and kind == "cleaning":
                 copied[writer.get(page)] += 1
@@ -125,8 +125,8 @@ def test_what_is_told_by_owner_sums_to_the_device(policy: Policy) -> None:
     asked: Asked = [
         ("write", 8 * int(page), 8, who) for page, who in zip(random.integers(0, 24, 400), "abcd" * 100, strict=True)
     ]
-    sizes = {"capacity_bytes": 24 * PAGE_BYTES, "block_bytes": 4 * PAGE_BYTES}
-    parts, whole = (whatif.flash(rows(asked), by=by, policy=policy, **sizes) for by in (["owner_comm"], []))
+    names: tuple[list[str], list[str]] = (["owner_comm"], [])
+    parts, whole = (whatif.flash(rows(asked), by=by, policy=policy, block_bytes=4 * PAGE_BYTES) for by in names)
     for metric in ("host_bytes", "copied_bytes", "worn_blocks"):
         summed = parts.costs.filter(metric=metric)["value"].sum()
         assert summed == pytest.approx(whole.costs.filter(metric=metric)["value"].item())
@@ -140,9 +140,9 @@ def test_what_is_told_by_owner_sums_to_the_device(policy: Policy) -> None:
 
 def test_what_is_discarded_is_not_copied() -> None:
     """Every second page stays and is copied with its block, unless its owner discards it."""
-    first = [("write", 8 * page, 8, "keeper" if page % 2 else "passer") for page in range(24)]
-    gone = [("discard", 8 * page, 8, "keeper") for page in range(1, 24, 2)]
-    again = [("write", 16 * (number * 5 % 12), 8, "passer") for number in range(200)]
+    first: Asked = [("write", 8 * page, 8, "keeper" if page % 2 else "passer") for page in range(24)]
+    gone: Asked = [("discard", 8 * page, 8, "keeper") for page in range(1, 24, 2)]
+    again: Asked = [("write", 16 * (number * 5 % 12), 8, "passer") for number in range(200)]
     copied = []
     for asked in (first + again, first + gone + again):
         made = whatif.flash(rows(asked), by=["owner_comm"], block_bytes=4 * PAGE_BYTES, in_use="read")
@@ -155,7 +155,8 @@ def test_what_is_discarded_is_not_copied() -> None:
 def test_what_was_there_before_amplifies_nobodys_writes() -> None:
     """Its copies stand with those of unknown owners, who did not write it."""
     asked: Asked = [("write", 16 * (number * 5 % 12), 8, None if number % 9 == 0 else "a") for number in range(60)]
-    parts, whole = (whatif.flash(rows(asked), by=by, block_bytes=4 * PAGE_BYTES).costs for by in (["owner_comm"], []))
+    names: tuple[list[str], list[str]] = (["owner_comm"], [])
+    parts, whole = (whatif.flash(rows(asked), by=by, block_bytes=4 * PAGE_BYTES).costs for by in names)
     told = {(who, metric): value for metric, who, value in parts.select("metric", "owner_comm", "value").rows()}
     assert told[None, "host_bytes"] > 0
     assert told[None, "copied_bytes"] > 0
