@@ -29,7 +29,7 @@ def main() -> None:
     print("| writes | to spare | simulated | known | |\n|---|---:|---:|---:|---:|")
     series = {f"uniform, blocks of {pages} pages": of_uniform(pages) for pages in (16, 64)}
     for hot, share in ((0.2, 0.8), (0.1, 0.9), (0.5, 0.7)):
-        series[f"{share:.0%} of writes to {hot:.0%} of data".replace("%", " %")] = of_hot_and_cold(hot, share)
+        series[f"{share:.0%} of writes to {hot:.0%} of data"] = of_hot_and_cold(hot, share)
     for title, points in series.items():
         for spare, made, known in points:
             print(f"| {title} | {spare:.0%} | {made:.3f} | {known:.3f} | {made / known - 1:+.2%} |".replace("%", " %"))

@@ -35,7 +35,15 @@ _UNITS: Final = {
 
 
 class Flash(NamedTuple):
-    """What `flash` gives: `costs`, tidy, and `erases`, a row for each block: block, erases (Int64)."""
+    """What `flash` gives.
+
+    Attributes
+    ----------
+    costs : polars.DataFrame
+        Tidy, by who caused it.
+    erases : polars.DataFrame
+        A row for each block: block, erases (Int64).
+    """
 
     costs: pl.DataFrame
     erases: pl.DataFrame
