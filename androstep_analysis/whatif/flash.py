@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -34,7 +35,8 @@ _UNITS: Final = {
 }
 
 
-class Flash(NamedTuple):
+@dataclass(frozen=True)
+class Flash:
     """What `flash` gives.
 
     Attributes
