@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from androstep_analysis import (
+        advice,
         bench,
         compare,
         datasets,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         units,
         whatif,
     )
+    from androstep_analysis.advice import advise
     from androstep_analysis.capture import Capture, Description, create, open
     from androstep_analysis.collections import Collection, collection
     from androstep_analysis.errors import InputError, LossWarning
@@ -43,6 +45,8 @@ __all__ = [
     "Description",
     "InputError",
     "LossWarning",
+    "advice",
+    "advise",
     "bench",
     "collection",
     "compare",
@@ -68,6 +72,7 @@ _HOME = {
     **dict.fromkeys(("Capture", "Description", "create", "open"), "capture"),
     **dict.fromkeys(("Collection", "collection"), "collections"),
     **dict.fromkeys(("InputError", "LossWarning"), "errors"),
+    "advise": "advice",
     "show": "wide",
 }
 

@@ -40,6 +40,7 @@ COMMANDS = {
     "sql": "Ask the tables of a capture in SQL.",
     "summary": "Print what a capture holds and who caused what.",
     "measure": "Measure a capture by app, file type or whatever its tables tell.",
+    "advise": "Say what could be mended in a capture, and what that would save.",
     "lookup": "Say what sectors of a filesystem image hold.",
     "report": "Write a capture's figures and tables as one self-contained HTML page.",
     "compare": "Compare a measure across captures, by device, Android release, workload or any other fact.",

@@ -1,20 +1,25 @@
-"""Misses of an LRU cache, by reuse distances and simulated: `measures.miss_ratio` beside libCacheSim's cachesim.
+"""Misses of caches: `measures.miss_ratio` beside libCacheSim's cachesim, and the error of a sample of the blocks.
 
 ``python benchmarks/reuse.py --cachesim PATH [--requests N] TRACE ...``. For each trace, and for N made-up requests of
-one block each (Zipf, exponent 1.1), both get the same touches of blocks of 4 KiB in the same order. Ours works out all
-sizes at once; cachesim (github.com/1a1a11a/libCacheSim, built by its cmake) simulates each, and prints four digits.
-Told are the largest difference, elapsed time and greatest memory, each in a process of its own.
+one block each (Zipf, exponent 1.1), both get the same touches of blocks of 4 KiB in the same order, for every policy.
+Of LRU ours works out all sizes at once; cachesim (github.com/1a1a11a/libCacheSim, built by its cmake) simulates each
+size, and prints four digits. Told are the largest difference, elapsed time and greatest memory, each in a process of
+its own. The second table has the difference of what a sample of the blocks gives from the whole: of the sizes of which
+the whole misses neither all nor only first touches, the mean and the largest.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +30,15 @@ from androstep_analysis import measures
 
 SIZES = tuple(1 << power for power in range(20, 31, 2))
 BLOCK = 4096
+POLICIES = ("lru", "fifo", "s3fifo", "arc")
+SAMPLES = (0.1, 0.01, 0.001)
 
 OURS = """
 import sys, time, polars as pl
 from androstep_analysis import measures
 began = time.perf_counter()
-print(measures.miss_ratio(pl.scan_parquet(sys.argv[1]), cache_bytes=list(map(int, sys.argv[2:])))["value"].to_list())
+of = {"policy": sys.argv[2], "sample_ratio": float(sys.argv[3]), "cache_bytes": list(map(int, sys.argv[4:]))}
+print(measures.miss_ratio(pl.scan_parquet(sys.argv[1]), **of)["value"].to_list())
 print(time.perf_counter() - began)
 """
 
@@ -42,32 +50,83 @@ def main() -> None:
     parser.add_argument("--cachesim", type=Path, required=True)
     parser.add_argument("--requests", type=int, default=0)
     options = parser.parse_args()
-    print("| touches | of | largest difference | ours s | MiB | cachesim s | MiB |\n|---|---|---|---|---|---|---|")
+    rows: dict[str, list[str]] = {"policies": [], "samples": []}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name) / "requests.parquet"
         for trace in options.traces:
-            androstep.open(trace).requests.sink_parquet(place)
-            print(row(trace.name, place, options.cachesim))
+            aside(convert, trace, place)
+            add(rows, trace.name, place, options.cachesim)
         if options.requests:
-            made_up(options.requests).write_parquet(place)
-            print(row("made up", place, options.cachesim))
+            aside(make_up, options.requests, place)
+            add(rows, "made up", place, options.cachesim)
+    heads = ["touches", "of", "policy", "largest difference", "ours s", "MiB", "cachesim s", "MiB"]
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    print("\n".join(rows["policies"]))
+    print("\n| of | policy | sample | mean | largest | s | MiB |\n|---|---|---|---|---|---|---|")
+    print("\n".join(rows["samples"]))
 
 
-def row(title: str, place: Path, cachesim: Path) -> str:
-    """Both on one table of requests."""
-    told, _, our_bytes = run([sys.executable, "-c", OURS, place, *map(str, SIZES)], place.parent)
-    values, took = told.splitlines()
-    ours = [float(value) for value in values.strip("[]").split(",")]
-    touched = touches(pl.read_parquet(place))
+def add(rows: dict[str, list[str]], title: str, place: Path, cachesim: Path) -> None:
+    """Both on one table of requests, with each policy; then ours with samples."""
     trace = place.with_suffix(".bin")
-    touched.tofile(trace)
+    number = aside(write_touches, place, trace)
     sizes = ",".join(str(size // BLOCK) for size in SIZES)
-    words = [cachesim.resolve(), trace, "oracleGeneral", "lru", sizes, "--ignore-obj-size", "1", "--num-thread", "1"]
-    told, their_s, their_bytes = run(words, place.parent)
-    theirs = [float(value) for value in re.findall(r", miss ratio ([\d.]+)", told)]
-    apart = max(abs(round(one, 4) - other) for one, other in zip(ours, theirs, strict=True))
-    numbers = f"{float(took):.2f} | {our_bytes >> 20} | {their_s:.2f} | {their_bytes >> 20}"
-    return f"| {len(touched):,} | {title} | {apart:.4f} | {numbers} |"
+    for policy in POLICIES:
+        whole, took, our_bytes = ours(place, policy, 1)
+        words = [
+            cachesim.resolve(),
+            trace,
+            "oracleGeneral",
+            policy,
+            sizes,
+            "--ignore-obj-size",
+            "1",
+            "--num-thread",
+            "1",
+        ]
+        told, their_s, their_bytes = run(words, place.parent)
+        theirs = [float(value) for value in re.findall(r", miss ratio ([\d.]+)", told)]
+        apart = max(abs(round(one, 4) - other) for one, other in zip(whole, theirs, strict=True))
+        numbers = f"{took:.2f} | {our_bytes >> 20} | {their_s:.2f} | {their_bytes >> 20}"
+        rows["policies"].append(f"| {number:,} | {title} | {policy} | {apart:.4f} | {numbers} |")
+        for share in SAMPLES:
+            part, took, our_bytes = ours(place, policy, share)
+            apart = [abs(one - other) for one, other in zip(part, whole, strict=True) if whole[-1] < other < 1]
+            apart = apart or [abs(part[-1] - whole[-1])]
+            numbers = f"{np.mean(apart):.4f} | {max(apart):.4f} | {took:.2f} | {our_bytes >> 20}"
+            rows["samples"].append(f"| {title} | {policy} | {share} | {numbers} |")
+
+
+def ours(place: Path, policy: str, share: float) -> tuple[list[float], float, int]:
+    """The miss ratios, the seconds and the bytes."""
+    told, _, our_bytes = run([sys.executable, "-c", OURS, place, policy, str(share), *map(str, SIZES)], place.parent)
+    values, took = told.splitlines()
+    return [float(value) for value in values.strip("[]").split(",")], float(took), our_bytes
+
+
+def aside(work: Callable[..., int], *of: object) -> int:
+    """In a process of its own: the greatest memory of a program is at least that of the process which started it."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *of).result()
+
+
+def convert(trace: Path, place: Path) -> int:
+    """Table requests of a trace."""
+    androstep.open(trace).requests.sink_parquet(place)
+    return 0
+
+
+def make_up(number: int, place: Path) -> int:
+    """Table requests that are made up."""
+    made_up(number).write_parquet(place)
+    return number
+
+
+def write_touches(place: Path, trace: Path) -> int:
+    """What cachesim reads; how many touches there are."""
+    touched = touches(pl.read_parquet(place))
+    touched.tofile(trace)
+    return len(touched)
 
 
 def run(words: list[str | Path], directory: Path) -> tuple[str, float, int]:

@@ -35,7 +35,7 @@ OF_TABLE: Final = {
 """What --by takes, and the column that it is, for each table that measures are of."""
 
 _OWN: Final = {
-    **dict.fromkeys(("mix", "rate", "volume", "locality", "latency", "reuse"), ("op",)),
+    **dict.fromkeys(("mix", "rate", "volume", "locality", "latency", "reuse", "hotness", "working_set"), ("op",)),
     **{"block_types": ("op", "block_type"), "file_types": ("op", "file_type"), "sync": ()},
     **dict.fromkeys(("queue", "idle"), ("dev",)),
 }

@@ -43,6 +43,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "--flash",
         metavar="DIMENSION",
         choices=list(OF_TABLE["io"]),
+<<<<<<< HEAD
         help="what page-mapped flash with --spare would copy and wear, by this (as --by of `androstep measure`)",
     )
     command.add_argument(
@@ -50,6 +51,9 @@ def add(command: argparse.ArgumentParser) -> None:
         choices=list(POLICIES),
         default=POLICIES[0],
         help="which block that device cleans (default: %(default)s)",
+=======
+        help="what a flash device with --spare would copy and wear, by this (as --by of `androstep measure`)",
+>>>>>>> main
     )
     command.add_argument("--log-structured", action="store_true", help="with a controller that makes all writes linear")
     command.add_argument(
@@ -89,7 +93,7 @@ def run(arguments: argparse.Namespace) -> None:
     keep_source(arguments)
     opened = capture.open(arguments.path, format=arguments.format)
     before = _of_device(opened, arguments.device)
-    model = _model(arguments.model) if arguments.model else None
+    model = device_model(arguments.model) if arguments.model else None
     after, changes = _changed(before, opened, arguments)
     told = [population.sentence(measures.population(before), opened.losses, opened.lost_events), *changes]
     if model is not None:
@@ -114,7 +118,8 @@ def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
     return found
 
 
-def _model(paths: list[Path]) -> pl.DataFrame:
+def device_model(paths: list[Path]) -> pl.DataFrame:
+    """The model of a device that --model names."""
     if len(paths) == 1 and paths[0].suffix == ".parquet":
         return whatif.read_model(paths[0])
     return whatif.fit(bench.read(*paths).tables)
@@ -146,7 +151,11 @@ def _changed(
 
 def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> str:
     by = OF_TABLE["io"][arguments.flash]
+<<<<<<< HEAD
     made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, policy=arguments.policy)
+=======
+    made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100)
+>>>>>>> main
     least, mean, most = made.erases.select(
         pl.col("erases").min().alias("least"),
         pl.col("erases").mean().alias("mean"),

@@ -23,13 +23,18 @@ from androstep_analysis.manifest import FACTS
 from androstep_analysis.measures.bio_steps import merges, seeks, steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.file_types import file_types
+from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency
+from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality
+from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix
 from androstep_analysis.measures.queue import idle, queue
-from androstep_analysis.measures.reuse import miss_ratio, reuse
+from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.sync import sync
+from androstep_analysis.measures.tables import columns_as_rows
 from androstep_analysis.measures.volume import NS_PER_S, volume
+from androstep_analysis.measures.working_set import working_set
 from androstep_analysis.measures.write_cost import write_cost
 
 Tables = Mapping[str, pl.LazyFrame]
@@ -405,7 +410,7 @@ def measures() -> dict[str, Measure]:
     Examples
     --------
     >>> sorted(compare.measures())[:3]
-    ['bench', 'block_types', 'file_types']
+    ['bench', 'block_types', 'block_uses']
     """
     requests, io, events = ("requests",), ("io",), ("block_events",)
     return {
@@ -463,6 +468,23 @@ def measures() -> dict[str, Measure]:
         "miss_ratio": Measure(
             "what a cache would miss, by its size", io, lambda t, by: miss_ratio(t["io"], by=by), has_windows=False
         ),
+        "working_set": Measure("different blocks touched in a second", io, _working_set, has_windows=False),
+        "hotness": Measure(
+            "share of accesses to the hottest blocks",
+            io,
+            lambda t, by: hotness(t["io"], by=(*by, "op")),
+            has_windows=False,
+        ),
+        "block_uses": Measure(
+            "blocks only read, written once, rewritten",
+            io,
+            lambda t, by: block_uses(t["io"], by=by),
+            within=(),
+            has_windows=False,
+        ),
+        "lifetimes": Measure(
+            "how soon what is written is written again", io, lambda t, by: lifetimes(t["io"], by=by), has_windows=False
+        ),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),
         "replay": Measure("results of replays", ("replay_runs", "replay_ops"), _replay, has_repetitions=True),
@@ -478,6 +500,17 @@ def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     is_mean = pl.col("quantile").cast(pl.String) == "mean"
     found = latency(tables["requests"], by=by)
     return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
+
+
+def _working_set(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    """The mean over all windows from the first to the last, and the largest."""
+    found = working_set(tables["io"], by=(*by, "op"), window_ns=NS_PER_S)
+    start = pl.col("ts_ns")
+    number = found.select((start.max() - start.min()) // NS_PER_S + 1).item()
+    sums = found.group_by(*by, "op", "coverage", maintain_order=True).agg(
+        pl.col("n").sum(), mean=pl.col("value").sum() / number, largest=pl.col("value").max()
+    )
+    return columns_as_rows(sums, [*by, "op"], {"mean": "B", "largest": "B"})
 
 
 def _samples(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:

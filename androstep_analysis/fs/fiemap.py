@@ -52,9 +52,9 @@ class Listing:
     Int64, `generation` Int64 (null where the filesystem has none), `created_epoch_ns` Int64 (null where unknown) and
     `changed_epoch_ns` Int64 (st_ctime), both of CLOCK_REALTIME, for the same inodes. The listing was made from
     `first_ns` to `last_ns` of CLOCK_BOOTTIME; `realtime_offset_ns` and `monotonic_offset_ns` added to such a time give
-    the other clocks'. Where it `is_whole` a file that it lacks was not there. `roots` are the paths, from the root of the
-    filesystem, of the directories listed. `losses` tells what has no place in `extents`; what the probe or the file
-    lost is in `Records.losses`.
+    the other clocks'. Where it `is_whole` a file that it lacks was not there. `roots` are the paths, from the root of
+    the filesystem, of the directories listed. `losses` tells what has no place in `extents`; what the probe or the
+    file lost is in `Records.losses`.
 
     Numbers of inodes that exist in memory only (FAT, exFAT) identify a file within this listing and nowhere else.
     """

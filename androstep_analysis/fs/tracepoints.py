@@ -377,9 +377,10 @@ def extents(
     """Table `extents`: a row for each mapping or freeing of blocks by the events (`numbered`), in order of time.
 
     `lives` is the table of that name, which tells what an inode's blocks hold and until when; `block_bytes` the block
-    size of the filesystem on each device: of others nothing is told; `recorded` names events that would be there. Each row holds from its event until the end of
-    its inode (null if that is not in the trace). Rows may overlap: at each place and time the latest is the
-    true one, so that a row is over as soon as another follows (`androstep_analysis.link.extents.timeline`).
+    size of the filesystem on each device: of others nothing is told; `recorded` names events that would be there. Each
+    row holds from its event until the end of its inode (null if that is not in the trace). Rows may overlap: at each
+    place and time the latest is the true one, so that a row is over as soon as another follows
+    (`androstep_analysis.link.extents.timeline`).
     """
     told = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
     events = fs_events.filter(told).select(_OF_EXTENTS).collect().with_row_index("order")

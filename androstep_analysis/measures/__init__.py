@@ -16,11 +16,14 @@ from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
 from androstep_analysis.measures.evidence import evidence
 from androstep_analysis.measures.file_types import file_types
+from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency, latency_distribution
+from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality, order_ns
+from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix, rwbs, sizes
 from androstep_analysis.measures.queue import idle, queue
-from androstep_analysis.measures.reuse import miss_ratio, reuse
+from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.samples import (
     busyness,
     clipped,
@@ -36,10 +39,12 @@ from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
 from androstep_analysis.measures.syscalls import called_paths, calls
 from androstep_analysis.measures.tables import counted, coverage, population
 from androstep_analysis.measures.volume import cumulative, rate, volume
+from androstep_analysis.measures.working_set import working_set
 from androstep_analysis.measures.write_cost import write_cost
 
 __all__ = [
     "block_types",
+    "block_uses",
     "busyness",
     "called_paths",
     "calls",
@@ -54,10 +59,12 @@ __all__ = [
     "cumulative",
     "evidence",
     "file_types",
+    "hotness",
     "idle",
     "latency",
     "latency_distribution",
     "levels",
+    "lifetimes",
     "locality",
     "merges",
     "metadata_fraction",
@@ -78,5 +85,6 @@ __all__ = [
     "sync",
     "sync_cost",
     "volume",
+    "working_set",
     "write_cost",
 ]

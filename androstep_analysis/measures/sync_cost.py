@@ -75,7 +75,7 @@ def sync_cost(
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: calls of fsync are told by {', '.join(BY)}")
     known = told(tables, page_bytes, lost)
-    calls = known.causes.named(_syncs(known, tables))
+    calls = known.causes.named(syncs(known, tables))
     of_pieces = ("at", "part_dev", "time", "part")
     rows = shares(known, ()).group_by(of_pieces, maintain_order=True).agg(pl.sum("bytes"))
     rows = rows if calls.height else rows.clear()
@@ -132,7 +132,7 @@ def sqlite_cost(
     True
     """
     known = told(tables, page_bytes, lost)
-    rows = _transactions(_database_calls(known, _syncs(known, tables), databases))
+    rows = transactions(database_calls(known, syncs(known, tables), databases))
     found = _of_transactions(shares(known, ("path", "owner_pid")), rows)
     inside = found.filter(pl.col("time") < pl.col("end_ns"))
     whole, within = int(found["bytes"].sum()), int(inside["bytes"].sum())
@@ -141,11 +141,11 @@ def sqlite_cost(
     coverage = within / whole if whole else None
     sums = sums.join(numbers.drop("syncs"), on=["database", "log"])
     table = _with_ratio(sums, ["database", "log", "part"], "cost_per_transaction", coverage)
-    syncs = numbers.select(
+    per_transaction = numbers.select(
         "database", "log", "n", metric=pl.lit("syncs_per_transaction"), value=pl.col("syncs"), unit=pl.lit("1"),
         part=pl.lit(None, pl.Enum(PARTS)), coverage=pl.lit(coverage, pl.Float64),
     )  # fmt: skip
-    return ordered(pl.concat([table, syncs.select(table.columns)]), ["database", "log", "part"])
+    return ordered(pl.concat([table, per_transaction.select(table.columns)]), ["database", "log", "part"])
 
 
 def _with_ratio(sums: pl.DataFrame, dimensions: Sequence[str], ratio: str, coverage: float | None) -> pl.DataFrame:
@@ -163,7 +163,7 @@ def _with_ratio(sums: pl.DataFrame, dimensions: Sequence[str], ratio: str, cover
 # -- calls of fsync ---------------------------------------------------------------------------------------------------
 
 
-def _syncs(known: Told, tables: Mapping[str, Table]) -> pl.DataFrame:
+def syncs(known: Told, tables: Mapping[str, Table]) -> pl.DataFrame:
     """The calls of fsync that worked: sync (number), call, ts_ns, end_ns, tid, pid, comm, and dev and ino of the file.
 
     That is the one to which the thread wrote last: a call tells no more than a descriptor.
@@ -232,7 +232,7 @@ def _of_transactions(rows: pl.DataFrame, transactions: pl.DataFrame) -> pl.DataF
     return pl.concat([found, more.filter(pl.col("time") < pl.col("end_ns")).select(found.columns)])
 
 
-def _database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -> pl.DataFrame:
+def database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -> pl.DataFrame:
     """The writes to files of databases and the syncs behind them, in order of time.
 
     Columns ts_ns, end_ns, database, kind (journal, wal or none: the database itself), is_sync, offset_bytes, nr_bytes.
@@ -261,7 +261,7 @@ def _database_of(files: pl.DataFrame) -> pl.Series:
     return files.select(_database(pl.col("path"))).to_series()
 
 
-def _transactions(calls: pl.DataFrame) -> pl.DataFrame:
+def transactions(calls: pl.DataFrame) -> pl.DataFrame:
     """Each transaction of a database that a sync is in: database, log, owner_pid, begin_ns, end_ns, syncs.
 
     One begins with the header of a journal; with the first write to the WAL after a sync of it, unless the one before

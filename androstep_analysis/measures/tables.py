@@ -20,6 +20,9 @@ MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "conf
 
 _NAMES = ("requests", "io")
 
+_OF_MAP: Final = {"block_type", "subtype", "ino", "path", "file_type", "package", "file_offset_bytes"}
+_OF_OWNER: Final = {"owner_pid", "owner_comm", "owner_package"}
+
 
 def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
     """The table, which is one of those called `names`, as a LazyFrame; `TypeError` for something that is no table.
@@ -252,6 +255,21 @@ def coverage(requests: Table, io: Table) -> pl.DataFrame:
 def known_type() -> pl.Expr:
     """What the blocks of the piece (table `io`) hold is known as a fact."""
     return _is_fact() & (pl.col("block_type") != "unknown").fill_null(False)
+
+
+def is_known(by: Sequence[str], columns: Sequence[str]) -> pl.Expr:
+    """All of `by` is known as a fact, in a table with these columns: what is null, unknown or inferred is not.
+
+    Columns of table `io` that tell what lay there are as good as map_source, those of the owner as owner_via; another
+    table has neither.
+    """
+    known = [pl.col(name).is_not_null() for name in by]
+    known += [pl.col(name).cast(pl.String) != "unknown" for name in ("block_type", "file_type") if name in by]
+    if "map_source" in columns and not _OF_MAP.isdisjoint(by):
+        known.append(_is_fact())
+    if "owner_via" in columns and not _OF_OWNER.isdisjoint(by):
+        known.append(pl.col("owner_via") != "inferred")
+    return pl.all_horizontal(pl.lit(True), *known).fill_null(False)
 
 
 def _is_fact() -> pl.Expr:

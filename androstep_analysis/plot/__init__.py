@@ -28,6 +28,7 @@ from androstep_analysis.plot.bench import (
     bench_synchronous,
     bench_threads,
 )
+from androstep_analysis.plot.cache import hotness, lifetimes, miss_ratio, working_set
 from androstep_analysis.plot.compare import compare_differences, compare_groups, compare_pairs, compare_ranking
 from androstep_analysis.plot.output import save
 from androstep_analysis.plot.paper import png, style, svg
@@ -35,7 +36,7 @@ from androstep_analysis.plot.perceived import perceived_breakdown, perceived_in_
 from androstep_analysis.plot.replay import replay_io_time, replay_lateness_distribution, replay_timeline
 from androstep_analysis.plot.samples import cpu, samples_over_time
 from androstep_analysis.plot.scatter import sector_over_time, size_over_time
-from androstep_analysis.plot.series import cumulative, latency_distribution, miss_ratio, queue, rate
+from androstep_analysis.plot.series import cumulative, latency_distribution, queue, rate
 from androstep_analysis.plot.whatif import whatif_accuracy
 
 __all__ = [
@@ -55,7 +56,9 @@ __all__ = [
     "cpu",
     "cumulative",
     "file_types",
+    "hotness",
     "latency_distribution",
+    "lifetimes",
     "locality",
     "miss_ratio",
     "mix",
@@ -79,5 +82,6 @@ __all__ = [
     "sync",
     "volume",
     "whatif_accuracy",
+    "working_set",
     "write_cost",
 ]

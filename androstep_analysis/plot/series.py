@@ -10,10 +10,10 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator
 
-from androstep_analysis import quantities, units
+from androstep_analysis import units
 from androstep_analysis.measures import thinned
 from androstep_analysis.measures.tables import Table, frame
-from androstep_analysis.plot import paper, text
+from androstep_analysis.plot import paper
 
 STEPS = 1500
 """Columns a line is thinned to: more than a figure one column wide has pixels at 300 dpi."""
@@ -113,51 +113,6 @@ def queue(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         return ax
 
 
-_MOST_LINES = 6
-
-
-@paper.of_any_table
-def miss_ratio(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """What a cache would miss by its size, a line for each group, of the six that touch most.
-
-    Parameters
-    ----------
-    table : Table
-        Of `measures.miss_ratio`, by at most one column.
-    ax : Axes, optional
-        The axes to draw in.
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> _ = plot.miss_ratio(measures.miss_ratio(capture.io, by=["owner_comm"]))
-    """
-    groups = [name for name in table.columns if name not in ("metric", "cache_bytes", "value", "unit", "n", "coverage")]
-    data = paper.rows(table, "miss_ratio", (*groups, "cache_bytes"))
-    with paper.drawing(ax) as ax:
-        if data.is_empty():
-            return paper.no_data(ax)
-        lines = data.partition_by(groups, maintain_order=True) if groups else [data]
-        for line in sorted(lines, key=lambda line: -int(line["n"][0]))[:_MOST_LINES]:
-            key = line[groups[0]][0] if groups else None
-            by_size = line.sort("cache_bytes")
-            named = "(unknown)" if key is None else text.label(str(key))
-            ax.plot(by_size["cache_bytes"], by_size["value"] * 100, marker=".", label=named)
-        ax.set_xscale("log", base=2)
-        ax.xaxis.set_major_locator(LogLocator(base=32))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda size, _: quantities.size(size)))
-        ax.set_ylim(0, 100)
-        ax.set_xlabel("Size of the cache")
-        ax.set_ylabel("Misses [%]")
-        paper.grid(ax, "both")
-        if groups:
-            paper.legend(ax)
-        return ax
-
-
 @paper.of_any_table
 def rate(
     table: pl.DataFrame,
@@ -207,7 +162,7 @@ def rate(
             ax.axvspan((start - origin) / divisor, (end - origin) / divisor, color=WAITING, lw=0, zorder=0)
         for op in paper.ordered(data["op"], paper.OPS):
             line = data.filter(pl.col("op") == op)
-            x, y = _steps(line["ts_ns"].to_numpy(), line["value"].to_numpy(), width)
+            x, y = steps(line["ts_ns"].to_numpy(), line["value"].to_numpy(), width)
             colour = paper.colour(op, paper.OPS)
             ax.plot((x - origin) / divisor, y / scale, drawstyle="steps-post", color=colour, label=paper.words(op))
         ax.set_ylim(bottom=0)
@@ -299,7 +254,7 @@ def _bin_ns(table: pl.DataFrame) -> int:
     return round(float(busy["n"][0]) * 1e9 / float(busy["value"][0]))
 
 
-def _steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+def steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Step line over bins `[start, start + width)`, 0 where there is no bin, and back to 0 at the end."""
     ends = start + width
     gaps = ends[np.append(ends[:-1] != start[1:], True)]

@@ -162,7 +162,7 @@ static int drain_begun(struct drain *drain, unsigned most)
     return result < 0 ? -1 : 0;
 }
 
-/* Kernels before 6.1 move no page while a part of one was copied: hence twice. */
+/* Some kernels move no whole page while a part of one was copied: hence twice. */
 int64_t drain_now(struct drain *drain)
 {
     int64_t first = drain_pages(drain);

@@ -26,6 +26,7 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.device import Device, DeviceError, LinkLost, connect
 from androstep_analysis.device.record import recording
 from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.live import Live
 
 pytestmark = [pytest.mark.root, pytest.mark.filterwarnings("ignore:.*the probe counted")]
 
@@ -109,6 +110,28 @@ def test_a_recording_of_this_machine_knows_whose_file_it_was(tmp_path: Path) -> 
     assert recorded.capture.facts["kernel"] == os.uname().release
     assert recorded.capture.facts["rooted"] is True
     assert sorted(path.name for path in tmp_path.iterdir()) == ["capture", "fs.img", "memory"]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_recording_is_seen_while_it_goes_on(tmp_path: Path, loop: str, keeps: bool) -> None:
+    """Segments come from a phone as they end, and all of them make the capture; unless it is kept nothing is left."""
+    out = tmp_path / "capture"
+    with connected(tmp_path) as (device, fake):
+        with Live(device, interval_s=1, keep=out if keeps else None, trace=[loop]) as live:
+            moments = iter(live)
+            seen = [next(moments)]
+            for first in range(0, BLOCKS, BLOCKS // 2):
+                write(loop, range(first, first + BLOCKS // 2))
+                seen += [next(moments), next(moments)]
+        device.close()
+        assert nothing_left(fake)
+    dev = Path(loop).stat().st_rdev
+    requests = pl.concat(moment.requests for moment in seen).filter(dev=os.major(dev) << 20 | os.minor(dev), op="write")
+    assert sorted(sector // (2 * BLOCK_SECTORS) for sector in requests["sector"]) == list(range(BLOCKS))
+    assert out.exists() == keeps
+    if keeps:
+        assert written(live.capture, loop) == list(range(BLOCKS))
+    assert [path.name for path in tmp_path.glob("*capture*")] == (["capture"] if keeps else [])
 
 
 def test_a_command_is_run_and_waited_for(tmp_path: Path, loop: str) -> None:

@@ -142,7 +142,7 @@ LAYERS = (
     {"capture"},
     {"compare", "datasets", "device.transport", "export", "runs", "waits"},
     {"collections", "device.session", "headline"},
-    {"device.workloads"},
+    {"advice", "device.workloads"},
     {"device.record"},
     {"device", "plot", "summary", "terminal"},
     {"live", "report", "wide"},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -61,16 +64,32 @@ def test_an_lru_cache_misses_what_one_of_plain_python_misses(rows: list[tuple[in
         assert whole * len(accesses) == pytest.approx(sum(missed([block for _, block in accesses], 3)))
 
 
-def test_distances_stay_right_when_touches_are_numbered_anew() -> None:
-    blocks = 5000  # more than there is room for at first; three rounds, so that numbers run out again
-    rows = [(1, 8 * block, 8, "read") for _ in range(3) for block in range(blocks)]
-    got = dict(measures.reuse(table(rows)).select("metric", "value").iter_rows())
-    distance = 4096.0 * (blocks - 1)
-    assert got == {
-        "accesses": 3 * blocks,
-        "first_ratio": pytest.approx(1 / 3),
-        **dict.fromkeys(["distance_p50", "distance_p90", "distance_p99"], distance),
-    }
+def distances(blocks: Sequence[tuple[int, int]]) -> list[int | None]:
+    """By a list of the blocks with the one touched last in front; None for a block that is new."""
+    stack: list[tuple[int, int]] = []
+    found: list[int | None] = []
+    seen: set[tuple[int, int]] = set()
+    for block in blocks:
+        place = stack.index(block) if block in seen else None
+        if place is not None:
+            del stack[place]
+        seen.add(block)
+        stack.insert(0, block)
+        found.append(place)
+    return found
+
+
+@pytest.mark.slow
+def test_distances_stay_right_however_often_touches_are_numbered_anew() -> None:
+    # Numbers run out at 4096 and 8192 touches, then after every 16384 less the blocks there are: five times and more.
+    draw = random.Random(1)
+    wide = [(draw.randint(1, 2), int(6000 * draw.random() ** 4)) for _ in range(28_000)]
+    narrow = [(1, draw.randint(0, 99)) for _ in range(10_000)]
+    blocks = [*wide[:20_000], *narrow, *wide[20_000:]]
+    assert len(set(blocks)) > 4096
+    got = measures.reuse(table([(dev, 8 * block, 8, "read") for dev, block in blocks]), by=["request_id"])
+    of_each = got.filter(metric="distance_p50").sort("request_id")["value"].to_list()
+    assert of_each == [None if one is None else 4096.0 * one for one in distances(blocks)]
 
 
 def test_accesses_of_no_known_file_are_a_group_of_their_own_and_counted() -> None:
@@ -89,3 +108,18 @@ def test_nothing_gives_no_row() -> None:
 def test_a_block_is_whole_sectors() -> None:
     with pytest.raises(InputError, match="multiple of 512"):
         measures.reuse(table([]), block_bytes=1000)
+
+
+def test_what_is_inferred_is_not_known() -> None:
+    rows = table([(1, 0, 8, "read")] * 4).with_columns(
+        path=pl.Series(["a", "a", "b", None]),
+        file_type=pl.Series(["other", "unknown", "other", "other"]),
+        owner_comm=pl.Series(["x", "x", "x", "y"]),
+        map_source=pl.Series(["context", "inferred", "image_after", None]),
+        owner_via=pl.Series(["submitter", "submitter", "inferred", "inferred"]),
+    )
+    covered = {"op": 1.0, "path": 0.5, "file_type": 0.5, "owner_comm": 0.5}
+    for column, share in covered.items():
+        for got in (measures.reuse(rows, by=[column]), measures.miss_ratio(rows, by=[column])):
+            assert got["coverage"].unique().to_list() == [share]
+    assert measures.reuse(rows, by=["path", "owner_comm"])["coverage"].unique().to_list() == [0.25]

@@ -12,7 +12,7 @@ from support.cost import oracle
 from support.cost.tables import EXT4, F2FS, PAGE, recording, table
 
 from androstep_analysis import measures
-from androstep_analysis.measures.sync_cost import _transactions
+from androstep_analysis.measures.sync_cost import transactions as found
 
 Row = dict[str, Any]
 
@@ -92,7 +92,7 @@ def transactions(*calls: tuple[str, int, int] | str) -> list[tuple[str, int, int
          "is_sync": is_sync, "offset_bytes": None if is_sync else call[1], "nr_bytes": None if is_sync else call[2]}
         for at, call in enumerate(calls) for is_sync in [isinstance(call, str)]
     ]  # fmt: skip
-    return _transactions(pl.DataFrame(rows)).select("log", "begin_ns", "end_ns", "syncs").rows()
+    return found(pl.DataFrame(rows)).select("log", "begin_ns", "end_ns", "syncs").rows()
 
 
 def rollback(*end: tuple[str, int, int] | str) -> list[tuple[str, int, int] | str]:

@@ -736,6 +736,9 @@ def empty() -> dict[str, Axes]:
         "volume": plot.volume(measures.volume(io)),
         "latency_distribution": plot.latency_distribution(measures.latency_distribution(requests)),
         "queue": plot.queue(measures.queue(requests)),
+        "hotness": plot.hotness(measures.hotness(requests)),
+        "lifetimes": plot.lifetimes(measures.lifetimes(requests)),
+        "working_set": plot.working_set(measures.working_set(requests)),
         "miss_ratio": plot.miss_ratio(measures.miss_ratio(requests)),
         "rate": plot.rate(measures.rate(requests, bin_ns=10**9)),
         "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
@@ -772,6 +775,43 @@ def test_misses_are_the_table_and_its_six_largest_groups() -> None:
     assert [list(line.get_ydata()) for line in drawn.lines] == [[pytest.approx(10 * n)] for n in range(6)]
     assert [line.get_label() for line in drawn.lines][:2] == ["(unknown)", "$app1$"]
     assert len(plot.miss_ratio(table.filter(pl.col("app").is_null()).drop("app")).lines) == 1
+
+
+def test_hotness_is_the_table() -> None:
+    rows = [
+        (metric, op, top, value, unit, 9 - len(op), None)
+        for op in ("read", "write")
+        for metric, unit, values in (("access_ratio", "1", (0.5, 0.25)), ("size", "files", (20, 10)))
+        for top, value in zip((0.2, 0.1), values, strict=True)
+    ]
+    columns = {"metric": pl.String, "op": pl.String, "top": pl.Float64, "value": pl.Float64, "unit": pl.String}
+    drawn = plot.hotness(pl.DataFrame(rows, schema=columns | {"n": pl.Int64, "coverage": pl.Float64}, orient="row"))
+    assert [line.get_label() for line in drawn.lines] == ["read", "write"]
+    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in drawn.lines] == [([10, 20], [25, 50])] * 2
+    assert drawn.get_xlabel() == "Hottest files [%]"
+
+
+def test_working_sets_are_the_table_and_nothing_in_between() -> None:
+    rows = [("working_set", start * 10**9, value, "B", 1, None) for start, value in ((7, 2048), (9, 1024))]
+    columns = {"metric": pl.String, "ts_ns": pl.Int64, "value": pl.Float64, "unit": pl.String, "n": pl.Int64}
+    (line,) = plot.working_set(pl.DataFrame(rows, schema=columns | {"coverage": pl.Float64}, orient="row")).lines
+    assert list(line.get_xdata()) == [0, 0, 1, 2, 3]
+    assert list(line.get_ydata()) == [0, 2, 0, 1, 0]
+
+
+def test_lifetimes_are_bars_of_all_that_is_written() -> None:
+    shares = {"rewritten": (0.5, 0.1), "discarded": (0.2, 0.9), "alive": (0.3, 0.0)}
+    rows = [
+        (f"{end}_ratio", app, value, "1", n, None)
+        for end, values in shares.items()
+        for app, n, value in zip(("a", None), (5, 9), values, strict=True)
+    ]
+    columns = {"metric": pl.String, "app": pl.String, "value": pl.Float64, "unit": pl.String, "n": pl.Int64}
+    drawn = plot.lifetimes(pl.DataFrame(rows, schema=columns | {"coverage": pl.Float64}, orient="row"))
+    assert [label.get_text() for label in drawn.get_yticklabels()] == ["(unknown)", "a"]
+    widths = [[bar.get_width() for bar in bars] for bars in drawn.containers]
+    assert widths == [pytest.approx([100 * b, 100 * a]) for a, b in shares.values()]
+    assert [bar.get_x() for bar in drawn.containers[2]] == pytest.approx([100, 70])
 
 
 def test_queue_is_the_table() -> None:

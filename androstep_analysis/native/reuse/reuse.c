@@ -24,8 +24,8 @@ struct distances {
 
 API struct distances *distances_new(void);
 API void distances_free(struct distances *reuse);
-API bool distances_run(struct distances *reuse, size_t rows, const int64_t *devs, const int64_t *first,
-                       const int64_t *nr_blocks, int64_t *distances);
+API bool distances_run(struct distances *reuse, size_t touches, const int64_t *devs, const int64_t *blocks,
+                       int64_t *distances);
 
 static void count(struct distances *reuse, size_t at, uint32_t change)
 {
@@ -118,15 +118,14 @@ void distances_free(struct distances *reuse)
     free(reuse);
 }
 
-// One distance for each block of each row, in order. False where memory is short.
-bool distances_run(struct distances *reuse, size_t rows, const int64_t *devs, const int64_t *first,
-                   const int64_t *nr_blocks, int64_t *distances)
+// One distance for each touch, in order. False where memory is short.
+bool distances_run(struct distances *reuse, size_t touches, const int64_t *devs, const int64_t *blocks,
+                   int64_t *distances)
 {
-    for (size_t row = 0; row < rows; row++)
-        for (int64_t block = 0; block < nr_blocks[row]; block++) {
-            *distances = touch(reuse, (uint64_t)devs[row], (uint64_t)(first[row] + block));
-            if (*distances++ == -2)
-                return false;
-        }
+    for (size_t at = 0; at < touches; at++) {
+        distances[at] = touch(reuse, (uint64_t)devs[at], (uint64_t)blocks[at]);
+        if (distances[at] == -2)
+            return false;
+    }
     return true;
 }

@@ -1,0 +1,56 @@
+"""`androstep advise`: what could be mended in a capture, what it costs, and what that would save."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from androstep_analysis import advice, capture
+from androstep_analysis.advice import words
+from androstep_analysis.commands.command import add_format, complete
+from androstep_analysis.commands.whatif import device_model
+from androstep_analysis.markup import visible
+from androstep_analysis.terminal.headline import has_colours, shown
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
+        run,
+        """
+        Findings, the most costly first: who did what to which file and when, what it cost, what mending it would leave
+        out. Limits and their sources are in docs/advise.md. What the capture cannot tell is said, never taken as good.
+
+        example: androstep advise mycapture --all
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    add_format(command)
+    command.add_argument("--all", action="store_true", help="also why what found nothing, or cannot tell, does so")
+    command.add_argument(
+        "--json", action="store_true", help="one JSON array of all rows, as androstep.advise gives them"
+    )
+    command.add_argument(
+        "--model",
+        metavar="MODEL",
+        nargs="+",
+        type=Path,
+        help="predict times on this device, as `androstep whatif` does",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    opened = capture.open(arguments.path, format=arguments.format)
+    for failure in advice.failures():
+        print(f"androstep: {visible(failure)}", file=sys.stderr)
+    model = None if arguments.model is None else device_model(arguments.model)
+    found = advice.advise(opened, model)
+    if arguments.json:
+        print(json.dumps(found.to_dicts(), indent=2))
+        return
+    told = words.told(found, advice.triggers(), opened.first_ns, every=arguments.all)
+    print(shown(told, coloured=has_colours()))
+    if opened.lost_events or opened.losses:
+        print("\nThe recording has losses: what was found is there, what was not found may be.")

@@ -1,0 +1,174 @@
+"""How long what was written stays: until its block is written again or discarded, or beyond the recording."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from androstep_analysis import native, scratch
+from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, places, ranges, simulated
+from androstep_analysis.measures.parts import REQUEST
+from androstep_analysis.measures.quantiles import quantiles
+from androstep_analysis.measures.tables import Table, columns_as_rows
+from androstep_analysis.units import SECTOR_BYTES
+
+ENDS: Final = ("rewritten", "discarded")
+
+_SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLOCK_BYTES) -> pl.DataFrame:
+    """How what was written ends, and how old it is then.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`, or `io` for groups that only pieces know: request_id, dev, sector, nr_sectors, op, queue_ns,
+        issue_ns, complete_ns. What has no time is left out.
+    by : sequence of str
+        The columns to group by: whose write it is, not who overwrites or discards it.
+    block_bytes : int
+        Size of a block, a multiple of 512.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by`. Metrics writes [blocks]; rewritten_ratio, discarded_ratio and alive_ratio [1], which add up to
+        one: whose block is written again, or is discarded whole, or is neither until the end of the recording; and of
+        those that end rewritten_p50, rewritten_p90, rewritten_p99, discarded_p50, discarded_p90 and discarded_p99 [ns],
+        the time from the write to that (nearest rank; null where there is none). `n` is the number of writes.
+
+    Raises
+    ------
+    InputError
+        For a size of a block that is no multiple of 512.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, lifetimes; Baker et al. (SOSP 1991).
+
+    Examples
+    --------
+    >>> table = measures.lifetimes(capture.requests)
+    >>> round(table.filter(pl.col("metric").str.ends_with("_ratio"))["value"].sum(), 6)
+    1.0
+    """
+    keys = [*by] or [KNOWN]  # which is always true where nothing is told apart
+    with scratch.directory("lifetimes") as place:
+        groups, coverage = _ends(requests, by, keys, block_bytes, place)
+        ended = pl.scan_parquet(place / "*.parquet")
+        counts = ended.group_by("group", "end").agg(n=pl.len().cast(pl.Int64), least=pl.col("age").min()).collect()
+        ages = quantiles(ended, "age", counts, _SHARES)
+    found = pl.concat(
+        [
+            counts.select("group", metric=pl.col("end"), value="n"),
+            ages.select("group", metric=pl.concat_str("end", "quantile", separator="_"), value="value"),
+        ]
+    )
+    names = [*ENDS, *(f"{end}_{quantile}" for end in ENDS for quantile in _SHARES)]
+    columns = (pl.col("value").filter(pl.col("metric") == name).first().alias(name) for name in names)
+    wide = groups.join(found.group_by("group").agg(*columns), on="group", how="left", maintain_order="left")
+    wide = wide.with_columns(pl.col(list(ENDS)).fill_null(0) / pl.col("n"), coverage=pl.lit(coverage, pl.Float64))
+    wide = wide.filter(pl.col("n") > 0).select(
+        *by,
+        "n",
+        "coverage",
+        writes="n",
+        **{f"{end}_ratio": end for end in ENDS},
+        alive_ratio=1 - pl.sum_horizontal(ENDS),
+        **{name: name for name in names[len(ENDS) :]},
+    )
+    shares = dict.fromkeys(["rewritten_ratio", "discarded_ratio", "alive_ratio"], "1")
+    return columns_as_rows(wide, by, {"writes": "blocks"} | shares | dict.fromkeys(names[len(ENDS) :], "ns"))
+
+
+def _ends(
+    requests: Table, by: Sequence[str], keys: list[str], block_bytes: int, place: Path
+) -> tuple[pl.DataFrame, float | None]:
+    """Writes files with a row for each write that ends (group, end, age). Gives groups, and the share that is known.
+
+    Groups have columns `keys`, group (their number) and n (blocks written).
+    """
+    library, sectors = _library(), block_bytes // SECTOR_BYTES
+    groups, writes, blocks, known = None, np.zeros(0, np.int64), 0, 0
+    columns = [*dict.fromkeys([*by, "op", REQUEST, "sector", "nr_sectors"])]
+    is_write, end = pl.col("op") == "write", pl.col("sector") + pl.col("nr_sectors")
+    inside = -(-pl.col("sector") // sectors)
+    with simulated(library.lifetimes_new(), library.lifetimes_free) as handle:
+        for number, part in enumerate(ranges(requests, columns, block_bytes, ("write", "discard", "secure_erase"))):
+            # What is discarded in part stays.
+            rows = part.filter(pl.col("at") > pl.Int64.min()).with_columns(
+                first_block=pl.when(is_write).then("first_block").otherwise(inside),
+                nr_blocks=pl.when(is_write).then("nr_blocks").otherwise((end // sectors - inside).clip(0)),
+                is_write=is_write,
+            )
+            seen = rows.filter("is_write").select(keys)
+            groups = (seen if groups is None else pl.concat([groups, seen])).unique(maintain_order=True)
+            numbers = groups.with_row_index("group").with_columns(pl.col("group").cast(pl.Int64))
+            rows = rows.join(numbers, on=keys, how="left", nulls_equal=True, maintain_order="left")
+            writes = np.concatenate([writes, np.zeros(groups.height - len(writes), np.int64)])
+            sizes = rows.filter("is_write").select(
+                pl.col("nr_blocks").sum(), known=pl.col("nr_blocks").filter(KNOWN).sum()
+            )
+            blocks, known = blocks + sizes.row(0)[0], known + sizes.row(0)[1]
+            _run(handle, rows.with_columns(pl.col("group").fill_null(0)), writes).write_parquet(
+                place / f"{number}.parquet"
+            )
+    assert groups is not None, "there is one part at least"
+    numbered = groups.with_row_index("group").with_columns(pl.col("group").cast(pl.Int64), n=pl.Series(writes))
+    return numbered, known / blocks if by and blocks else None
+
+
+def _run(handle: int, rows: pl.DataFrame, writes: np.ndarray) -> pl.DataFrame:
+    """The writes that end in these rows: group, end and age; adds to `writes` of each group."""
+    library = _library()
+    written = int(rows.filter("is_write")["nr_blocks"].sum())
+    discarded = int(rows.filter(~pl.col("is_write"))["nr_blocks"].sum())
+    most = written + min(discarded, written + library.lifetimes_blocks(handle))
+    given = [*places(rows, "dev", "first_block", "nr_blocks", "at", REQUEST, "group"), rows["is_write"].to_numpy()]
+    kept = [np.ascontiguousarray(values) for values in given]
+    found = [np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.bool_)]
+    ends = _Ends(0, *(values.ctypes.data for values in found))
+    of_rows = _Rows(rows.height, *(values.ctypes.data for values in kept))
+    if not library.lifetimes_run(handle, ctypes.byref(of_rows), ctypes.byref(ends), writes.ctypes.data):
+        raise MemoryError
+    groups, ages, is_rewritten = (values[: ends.ends] for values in found)
+    end = pl.when(pl.Series(is_rewritten, dtype=pl.Boolean)).then(pl.lit(ENDS[0])).otherwise(pl.lit(ENDS[1]))
+    return pl.DataFrame({"group": groups, "age": ages}, schema={"group": pl.Int64, "age": pl.Int64}).with_columns(
+        end=end
+    )
+
+
+class _Rows(ctypes.Structure):
+    """``struct life_rows``."""
+
+    _fields_ = (
+        ("rows", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("devs", "first", "nr_blocks", "at", "requests", "groups", "is_write")),
+    )
+
+
+class _Ends(ctypes.Structure):
+    """``struct life_ends``."""
+
+    _fields_ = (
+        ("ends", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("groups", "ages", "is_rewritten")),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    return native.declared(
+        ("lifetimes_new", pointer, ()),
+        ("lifetimes_free", None, (pointer,)),
+        ("lifetimes_blocks", size, (pointer,)),
+        ("lifetimes_run", ctypes.c_bool, (pointer, pointer, pointer, pointer)),
+    )

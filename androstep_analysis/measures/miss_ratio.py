@@ -1,0 +1,168 @@
+"""What a cache of a size would miss, by reuse distances (LRU) or by simulating it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis import native
+from androstep_analysis.errors import InputError
+from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, of_groups, places, simulated, touches
+from androstep_analysis.measures.parts import summed
+from androstep_analysis.measures.reuse import distances, stack
+from androstep_analysis.measures.tables import Table, columns_as_rows
+
+CACHE_BYTES: Final = tuple(1 << power for power in range(20, 35))
+"""1 MiB to 16 GiB."""
+
+_SIMULATED: Final = ("fifo", "s3fifo", "arc")
+"""In the order of ``enum policy``."""
+
+_HASHES: Final = 1 << 24
+
+Misses = Callable[[pl.DataFrame], pl.DataFrame]
+"""Of touches (dev, block) a Boolean column for each size: whether such a cache misses it."""
+
+
+def miss_ratio(
+    requests: Table,
+    *,
+    cache_bytes: Sequence[int] = CACHE_BYTES,
+    by: Sequence[str] = (),
+    block_bytes: int = BLOCK_BYTES,
+    policy: Literal["lru", "fifo", "s3fifo", "arc"] = "lru",
+    sample_ratio: float = 1.0,
+) -> pl.DataFrame:
+    """What a cache of each size would miss.
+
+    Parameters
+    ----------
+    requests : Table
+        As for `reuse`.
+    cache_bytes : sequence of int
+        Sizes of the cache, which is shared by all that the table holds.
+    by : sequence of str
+        The columns to group by: whose misses they are.
+    block_bytes : int
+        Size of a block, a multiple of 512.
+    policy : {"lru", "fifo", "s3fifo", "arc"}
+        What the cache drops: the block touched longest ago, the one taken in longest ago, or what S3-FIFO or ARC drop.
+        LRU takes one pass for all sizes; of the others each size is simulated, in memory that follows the size.
+    sample_ratio : float
+        Only so large a share of the blocks is looked at, chosen by a hash of their place, as by a cache that is smaller
+        by this share (SHARDS). By default all, and the result is exact; else it is an estimate.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by` and cache_bytes (Int64). Metric miss_ratio [1], of accesses to blocks; `n` is their number.
+
+    Raises
+    ------
+    InputError
+        For a size of a block that is no multiple of 512, a policy that there is not, and a share of the blocks that is
+        none.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, miss_ratio; Mattson et al. (IBM Systems Journal 1970); Megiddo and Modha
+    (FAST 2003); Yang et al. (SOSP 2023); Waldspurger et al. (FAST 2015, USENIX ATC 2017).
+
+    Examples
+    --------
+    >>> measures.miss_ratio(capture.requests)["value"].is_sorted(descending=True)
+    True
+    """
+    if policy not in ("lru", *_SIMULATED):
+        raise InputError(f"policy {policy}: there are lru, {', '.join(_SIMULATED)}")
+    if not 0 < sample_ratio <= 1:
+        raise InputError(f"sample_ratio is {sample_ratio}: give a share of the blocks above 0 and up to 1")
+    least = max(1, round(sample_ratio * _HASHES))
+    ratio = least / _HASHES
+    sizes = {str(size): size // block_bytes * ratio for size in dict.fromkeys(cache_bytes)}
+    with _lru(sizes) if policy == "lru" else _caches(_SIMULATED.index(policy), sizes) as misses:
+        sums = summed((_counted(part, by, misses, least) for part in touches(requests, by, block_bytes)), [*by, KNOWN])
+    n = pl.col("n").sum()
+    groups = of_groups(sums, by, n=n, **{name: (pl.col(name).sum() / ratio / n).clip(0, 1) for name in sizes})
+    rows = groups.unpivot(
+        list(sizes), index=[*by, "n", "coverage"], variable_name="cache_bytes", value_name="miss_ratio"
+    ).with_columns(pl.col("cache_bytes").cast(pl.Int64))
+    return columns_as_rows(rows, [*by, "cache_bytes"], {"miss_ratio": "1"})
+
+
+def _counted(part: pl.DataFrame, by: Sequence[str], misses: Misses, least: int) -> pl.DataFrame:
+    """Columns `by`, KNOWN, n (all touches) and for each size how many of those in the sample miss."""
+    sample = part if least == _HASHES else part.filter(_hashes(part) < least)
+    missed = misses(sample)
+    sums = (
+        missed.with_columns(sample[name] for name in (*by, KNOWN))
+        .group_by(*by, KNOWN)
+        .agg(pl.col(missed.columns).sum().cast(pl.Int64))
+    )
+    whole = part.group_by(*by, KNOWN).agg(n=pl.len().cast(pl.Int64))
+    joined = whole.join(sums, on=[*by, KNOWN], how="left", nulls_equal=True)
+    return joined.with_columns(pl.col(missed.columns).fill_null(0))
+
+
+def _hashes(touched: pl.DataFrame) -> npt.NDArray[np.uint64]:
+    """A number below `_HASHES` for each touch, the same for the same block (the mixing of SplitMix64)."""
+    devs, blocks = (values.view(np.uint64) for values in places(touched, "dev", "block"))
+    mixed = devs * np.uint64(0x9E3779B97F4A7C15) + blocks
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return (mixed ^ (mixed >> np.uint64(31))) % np.uint64(_HASHES)
+
+
+@contextmanager
+def _lru(sizes: Mapping[str, float]) -> Iterator[Misses]:
+    """All sizes at once: a cache misses what its blocks, or a share of them, do not reach."""
+    with stack() as handle:
+
+        def misses(touched: pl.DataFrame) -> pl.DataFrame:
+            others = distances(handle, touched)
+            return pl.DataFrame({name: (others < 0) | (others >= blocks) for name, blocks in sizes.items()})
+
+        yield misses
+
+
+@contextmanager
+def _caches(policy: int, sizes: Mapping[str, float]) -> Iterator[Misses]:
+    """A cache of each size; one that would hold less than a block, though not nothing, holds one."""
+    library = _library()
+    with ExitStack() as opened:
+        caches = {
+            name: opened.enter_context(simulated(library.cache_new(policy, _rounded(blocks)), library.cache_free))
+            for name, blocks in sizes.items()
+        }
+
+        def misses(touched: pl.DataFrame) -> pl.DataFrame:
+            devs, blocks = places(touched, "dev", "block")
+            found = {name: np.empty(touched.height, np.bool_) for name in caches}
+            for name, handle in caches.items():
+                at = (array.ctypes.data for array in (devs, blocks, found[name]))
+                if not library.cache_run(handle, touched.height, *at):
+                    raise MemoryError
+            return pl.DataFrame(found, schema=dict.fromkeys(found, pl.Boolean))
+
+        yield misses
+
+
+def _rounded(blocks: float) -> int:
+    return max(1, round(blocks)) if blocks else 0
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    return native.declared(
+        ("cache_new", pointer, (ctypes.c_int, size)),
+        ("cache_free", None, (pointer,)),
+        ("cache_run", ctypes.c_bool, (pointer, size, pointer, pointer, pointer)),
+    )

@@ -1,0 +1,186 @@
+"""Workloads that have the trait that a trigger looks for, and their likes that have it not.
+
+``python traits.py NAME yes|no DIRECTORY`` does one in a directory of a filesystem of its own; `prepare` and then a
+remount come before it, so that what it reads is not in the cache. `TRAITS` says which triggers each is to set off.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+PAGE = 4096
+READ_BYTES = 1 << 20
+FILES = 80
+
+
+def syncs(place: Path, *, bad: bool) -> None:
+    """60 records, synced one by one, or together."""
+    with (place / "records").open("wb", buffering=0) as file:
+        for _ in range(60):
+            file.write(os.urandom(PAGE))
+            if bad:
+                os.fsync(file)
+        os.fsync(file)
+
+
+def _transactions(path: Path, mode: str, number: int, extra: str = "PRAGMA synchronous=FULL") -> None:
+    with sqlite3.connect(path, isolation_level=None) as database:
+        database.execute(f"PRAGMA journal_mode={mode}")
+        database.execute(extra)
+        database.execute("CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, v BLOB)")
+        for key in range(number):
+            database.execute("INSERT OR REPLACE INTO t VALUES (?, ?)", (key % 5, os.urandom(100)))
+    database.close()
+
+
+def rollback(place: Path, *, bad: bool) -> None:
+    """30 transactions with a rollback journal, or with a WAL that is synced when it is checkpointed."""
+    _transactions(place / "a.db", "DELETE" if bad else "WAL", 30, f"PRAGMA synchronous={'FULL' if bad else 'NORMAL'}")
+
+
+def journals(place: Path, *, bad: bool) -> None:
+    """30 transactions, each in a log that grows; or one of as much."""
+    if bad:
+        _transactions(place / "a.db", "WAL", 30)
+        return
+    with sqlite3.connect(place / "a.db", isolation_level=None) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE t (v BLOB)")
+        database.execute("BEGIN")
+        for _ in range(400):
+            database.execute("INSERT INTO t VALUES (?)", (os.urandom(3000),))
+        database.execute("COMMIT")
+    database.close()
+
+
+def wal(place: Path, *, bad: bool) -> None:
+    """12 MiB into a WAL that a reader keeps from being checkpointed, or that is checkpointed as usual."""
+    _transactions(place / "a.db", "WAL", 1)
+    reader = sqlite3.connect(place / "a.db", isolation_level=None)
+    writer = sqlite3.connect(place / "a.db", isolation_level=None)
+    writer.execute("PRAGMA synchronous=NORMAL")
+    if bad:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM t").fetchall()
+    for _ in range(8):
+        writer.execute("BEGIN")
+        for _ in range(375):
+            writer.execute("INSERT INTO t (v) VALUES (?)", (os.urandom(3900),))
+        writer.execute("COMMIT")
+    os.sync()
+    time.sleep(0.2)  # the recording ends with the database open, as an app's would
+    os._exit(0)
+
+
+def rewrites(place: Path, *, bad: bool) -> None:
+    """The same 16 blocks synced 8 times, or 128 blocks one after the other."""
+    with (place / "state").open("wb", buffering=0) as file:
+        for turn in range(8):
+            os.pwrite(file.fileno(), os.urandom(16 * PAGE), 0 if bad else turn * 16 * PAGE)
+            if turn % 3 == 0 or bad:
+                os.fsync(file)
+
+
+def temporary(place: Path, *, bad: bool) -> None:
+    """20 files of 64 KiB that are deleted once they are on the device, or before."""
+    for number in range(20):
+        path = place / f"part{number}.tmp"
+        with path.open("wb", buffering=0) as file:
+            file.write(os.urandom(1 << 16))
+            if bad and number % 7 == 0:
+                os.sync()
+        if not bad:
+            path.unlink()
+    os.sync()
+    if bad:
+        for number in range(20):
+            (place / f"part{number}.tmp").unlink()
+        os.sync()
+
+
+def direct(place: Path, *, bad: bool) -> None:
+    """Direct writes of 512 bytes, or of 64 KiB."""
+    size = 512 if bad else 1 << 16
+    block = mmap.mmap(-1, size)
+    file = os.open(place / "direct", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+    for number in range(100):
+        os.pwrite(file, block, number * size)
+    os.close(file)
+
+
+def pieces(place: Path, *, bad: bool) -> None:
+    """1 MiB read from begin to end by 4 KiB, told to be random; or as it comes."""
+    file = os.open(place / "large", os.O_RDONLY)
+    if bad:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+    while os.read(file, PAGE):
+        pass
+    os.close(file)
+
+
+def pages(place: Path, *, bad: bool) -> None:
+    """Every other page of a library, from the end, faulted in one a time; or after it was asked for whole."""
+    with (place / "lib.so").open("rb") as file:
+        code = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        code.madvise(mmap.MADV_RANDOM if bad else mmap.MADV_WILLNEED)
+        sum(code[page * PAGE] for page in reversed(range(0, len(code) // PAGE, 2)))
+        code.close()
+
+
+def logs(place: Path, *, bad: bool) -> None:
+    """100 lines of a log, one in twelve synced; or none."""
+    with (place / "app.log").open("ab", buffering=0) as file:
+        for number in range(100):
+            file.write(b"%060d something happened\n" % number)
+            if bad and number % 12 == 0:
+                os.fdatasync(file)
+
+
+def discards(place: Path, *, bad: bool) -> None:
+    """Files are deleted beside synced writes, on a mount with discard or without (`options`)."""
+    with (place / "beside").open("wb", buffering=0) as file:
+        for number in range(0, FILES, 2):
+            (place / f"file{number}").unlink()
+            if number % 10 == 0:
+                file.write(os.urandom(PAGE))
+                os.fsync(file)
+
+
+TRAITS: Final[dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, ...]]]] = {
+    "syncs": (syncs, ("syncs",), ()),
+    "rollback": (rollback, ("rollback", "syncs", "journals"), ()),
+    "journals": (journals, ("journals", "syncs"), ()),
+    "wal": (wal, ("wal",), ()),
+    "rewrites": (rewrites, ("rewrites",), ()),
+    "temporary": (temporary, ("temporary",), ()),
+    "direct": (direct, ("direct",), ()),
+    "pieces": (pieces, ("pieces",), ()),
+    "pages": (pages, ("pages",), ()),
+    "logs": (logs, ("logs",), ()),
+    "discards": (discards, ("discards",), ()),
+}
+"""Of each workload what it does, and which triggers its two kinds have the trait of."""
+
+
+def prepare(place: Path) -> None:
+    """The files that workloads read."""
+    for name in ("large", "lib.so"):
+        (place / name).write_bytes(os.urandom(READ_BYTES))
+    for number in range(FILES):
+        (place / f"file{number}").write_bytes(os.urandom(1 << 15))
+
+
+def options(name: str, *, bad: bool) -> str:
+    """Options of the mount."""
+    return "noatime,discard" if name == "discards" and bad else "noatime"
+
+
+if __name__ == "__main__":
+    TRAITS[sys.argv[1]][0](Path(sys.argv[3]), bad=sys.argv[2] == "yes")
