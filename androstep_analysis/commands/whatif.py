@@ -43,7 +43,6 @@ def add(command: argparse.ArgumentParser) -> None:
         "--flash",
         metavar="DIMENSION",
         choices=list(OF_TABLE["io"]),
-<<<<<<< HEAD
         help="what page-mapped flash with --spare would copy and wear, by this (as --by of `androstep measure`)",
     )
     command.add_argument(
@@ -51,9 +50,6 @@ def add(command: argparse.ArgumentParser) -> None:
         choices=list(POLICIES),
         default=POLICIES[0],
         help="which block that device cleans (default: %(default)s)",
-=======
-        help="what a flash device with --spare would copy and wear, by this (as --by of `androstep measure`)",
->>>>>>> main
     )
     command.add_argument("--log-structured", action="store_true", help="with a controller that makes all writes linear")
     command.add_argument(
@@ -151,11 +147,7 @@ def _changed(
 
 def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> str:
     by = OF_TABLE["io"][arguments.flash]
-<<<<<<< HEAD
     made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, policy=arguments.policy)
-=======
-    made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100)
->>>>>>> main
     least, mean, most = made.erases.select(
         pl.col("erases").min().alias("least"),
         pl.col("erases").mean().alias("mean"),
