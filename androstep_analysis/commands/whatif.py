@@ -12,6 +12,7 @@ from androstep_analysis.commands.command import add_format, block_device, comple
 from androstep_analysis.commands.measure import OF_TABLE
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
+from androstep_analysis.whatif.flash import POLICIES
 
 _WITHOUT = ("sqlite-fsync", "fs-journal")
 """In the order in which they are taken away: what SQLite asks for decides which commits there are."""
@@ -42,7 +43,13 @@ def add(command: argparse.ArgumentParser) -> None:
         "--flash",
         metavar="DIMENSION",
         choices=list(OF_TABLE["io"]),
-        help="what a flash device with --spare would copy and wear, by this (as --by of `androstep measure`)",
+        help="what page-mapped flash with --spare would copy and wear, by this (as --by of `androstep measure`)",
+    )
+    command.add_argument(
+        "--policy",
+        choices=list(POLICIES),
+        default=POLICIES[0],
+        help="which block that device cleans (default: %(default)s)",
     )
     command.add_argument("--log-structured", action="store_true", help="with a controller that makes all writes linear")
     command.add_argument(
@@ -140,7 +147,7 @@ def _changed(
 
 def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> str:
     by = OF_TABLE["io"][arguments.flash]
-    made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100)
+    made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, policy=arguments.policy)
     least, mean, most = made.erases.select(
         pl.col("erases").min().alias("least"),
         pl.col("erases").mean().alias("mean"),

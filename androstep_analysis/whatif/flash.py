@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -34,8 +35,17 @@ _UNITS: Final = {
 }
 
 
-class Flash(NamedTuple):
-    """What `flash` gives: `costs`, tidy, and `erases`, a row for each block: block, erases (Int64)."""
+@dataclass(frozen=True)
+class Flash:
+    """What `flash` gives.
+
+    Attributes
+    ----------
+    costs : polars.DataFrame
+        Tidy, by who caused it.
+    erases : polars.DataFrame
+        A row for each block: block, erases (Int64).
+    """
 
     costs: pl.DataFrame
     erases: pl.DataFrame
@@ -77,8 +87,9 @@ def flash(
         `costs` has dimensions `by` (null: nobody knows who, or what was there before the recording) and metrics
         host_bytes [B] (in whole pages), copied_bytes [B] (pages of theirs that cleaning moved), copied_ratio [1] (of
         all that was copied), write_amplification [1] (of their pages: programmed over written; null where they wrote
-        none) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are those of the device.
-        `n` is how many pages they wrote.
+        none, or with them stand copies of what was there before the recording; without `by` it is that of the device,
+        with all copies) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are those
+        of the device. `n` is how many pages they wrote.
 
     Raises
     ------
@@ -135,15 +146,18 @@ def _costs(groups: pl.DataFrame, programs: np.ndarray, by: Sequence[str], block_
     """The rows of `Flash.costs`; the last row of `programs` is of what was there before."""
     counts = pl.DataFrame(programs, schema=["written", "copied"], orient="row")
     rows = pl.concat([pl.concat([groups, groups.clear(n=1)]), counts], how="horizontal")
+    rows = rows.with_columns(before=pl.Series([0] * groups.height + [programs[-1, 1]]))
     written, copied = pl.col("written"), pl.col("copied")
-    sums = rows.group_by(by, maintain_order=True).agg(written.sum(), copied.sum()) if by else rows.sum()
+    summed = pl.col("written", "copied", "before").sum()
+    sums = rows.group_by(by, maintain_order=True).agg(summed) if by else rows.select(summed)
+    is_theirs = pl.col("before") == 0 if by else True
     whole = sums.with_columns(
         n=written,
         coverage=pl.lit(None, pl.Float64),
         host_bytes=written * PAGE_BYTES,
         copied_bytes=copied * PAGE_BYTES,
         copied_ratio=pl.when(copied.sum() > 0).then(copied / copied.sum()),
-        write_amplification=pl.when(written > 0).then((written + copied) / written),
+        write_amplification=pl.when((written > 0) & is_theirs).then((written + copied) / written),
         worn_blocks=(written + copied) * PAGE_BYTES / block_bytes,
     )
     return columns_as_rows(whole.filter((written > 0) | (copied > 0)), list(by), _UNITS)

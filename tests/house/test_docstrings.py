@@ -25,7 +25,15 @@ MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot, compare
 WITHOUT_ALL = (replay.device.program, replay.device.left_out, replay.program.read)
 """Functions for users in modules that export no names, and so have no `__all__`."""
 
-RESULTS: tuple[type, ...] = (bench.Results, replay.Cleaned, replay.Program, whatif.Changed, whatif.Prediction, Shown)
+RESULTS: tuple[type, ...] = (
+    bench.Results,
+    replay.Cleaned,
+    replay.Program,
+    whatif.Changed,
+    whatif.Flash,
+    whatif.Prediction,
+    Shown,
+)
 """What functions return where it is no table."""
 
 

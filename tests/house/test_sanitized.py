@@ -35,6 +35,7 @@ FAMILIES = {
     "owners": ("", "tests/link/test_turns.py"),
     "explorer": ("not jupyterlab", "tests/explore/test_explorer.py"),
     "log-structured layer": ("plainest or reads_back or cleaning or mebibyte", "tests/whatif/test_whatif_layer.py"),
+    "flash": ("plainest or sums or discarded", "tests/whatif/test_whatif_flash.py"),
     "queue of a device": ("plainest_queue", "tests/whatif/test_whatif_predict.py"),
     "cleaning of calls": ("not truth and not right_file and not same_again", "tests/replay/test_replay_clean.py"),
 }

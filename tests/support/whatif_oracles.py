@@ -6,6 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import polars as pl
+from scipy.optimize import brentq
+
+from androstep_analysis import whatif
+from androstep_analysis.whatif.flash import Policy
+from androstep_analysis.whatif.log_structured import PAGE_BYTES
+from support.made import DEV
+
 PAGE_SECTORS = 8
 
 
@@ -141,3 +150,84 @@ def queue(operations: Sequence[Operation]) -> list[tuple[int, int, int]]:
                 start[first], end[first], moved = now, now + operations[first].service, True
         now += 1
     return [(a or 0, b or 0, c or 0) for a, b, c in zip(ready, start, end, strict=True)]
+
+
+def amplification(pages: np.ndarray, in_use: int, spare: float, block_pages: int, policy: Policy = "greedy") -> float:
+    """Of single pages written in this order, in the second half, when what was there at first is forgotten."""
+    half = len(pages) // 2
+    io = pl.DataFrame(
+        {
+            "request_id": np.arange(len(pages)),
+            **{
+                "piece": 0,
+                "dev": DEV,
+                "op": "write",
+                "nr_sectors": PAGE_SECTORS,
+                "queue_ns": None,
+                "complete_ns": None,
+            },
+            **{"sector": pages * PAGE_SECTORS, "issue_ns": np.arange(len(pages)), "owner_comm": None},
+        }
+    ).with_columns(pl.col("op").cast(pl.Enum(["read", "write", "discard", "secure_erase", "flush"])))
+    whole, first = (
+        whatif.flash(
+            one,
+            by=[],
+            policy=policy,
+            capacity_bytes=in_use * PAGE_BYTES,
+            spare_ratio=spare,
+            block_bytes=block_pages * PAGE_BYTES,
+        )
+        .costs.filter(metric="copied_bytes")["value"]
+        .item()
+        for one in (io, io.head(half))
+    )
+    return float(1 + (whole - first) / PAGE_BYTES / (len(pages) - half))
+
+
+def physical(in_use: int, spare: float, block_pages: int) -> float:
+    """Flash over data, without the block that is kept free and half of the one that is being filled."""
+    blocks = in_use // block_pages
+    return (blocks + math.ceil(blocks * spare) - 1.5) / blocks
+
+
+def uniform(ratio: float, block_pages: int) -> float:
+    """Greedy, uniform random writes, blocks of so many pages, blocks without number (mean field).
+
+    Every block with i pages in use loses one at a rate of i, so as many blocks a time leave each number of pages for
+    the next: there are 1 / i of them. Cleaned are blocks of v pages, and a part p of these loses one page more first.
+    So ratio = b (H_b - H_v + p / v) / (b - v + p), H being harmonic numbers, and greedy is the v whose p is of 0 to 1
+    (Van Houdt 2013, with d without limit; Bux and Iliadis 2010). Without limit of b this is Lambert's W.
+    """
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, block_pages + 1))])
+    for left in range(block_pages - 1, 0, -1):
+        gone, free = harmonic[block_pages] - harmonic[left], block_pages - left
+        # ratio (free + p) = b (gone + p / left)
+        more = (block_pages * gone - ratio * free) / (ratio - block_pages / left)
+        if 0 <= more <= 1:
+            return float(block_pages / (free + more))
+    raise ValueError(ratio)
+
+
+def hot_and_cold(ratio: float, hot: float, share: float) -> float:
+    """Blocks of pages without number; `hot` of the data get a `share` of the writes, and all go to one open block.
+
+    After t writes a hot page is in use with probability exp(-share t / hot), a cold one likewise. A block takes (1 - v)
+    new pages and v moved ones, and is cleaned when t = ratio (1 - v) (Desnoyers 2014, 5: what is cleaned first is what
+    was written first, as with greedy where blocks are large).
+    """
+
+    def excess(left: float) -> float:
+        age = ratio * (1 - left)
+        parts = ((share, hot), (1 - share, 1 - hot))
+        return sum(rate * (1 - left) / -math.expm1(-rate * age / size) for rate, size in parts) - 1
+
+    return 1 / (1 - brentq(excess, 1e-6, 1 - 1e-6))
+
+
+def hot_or_cold(in_use: int, hot: float, share: float, length: int) -> np.ndarray:
+    """So many pages to write: a `share` of them to the first part, `hot`, of the data."""
+    random = np.random.default_rng(2)
+    nr_hot = int(in_use * hot)
+    cold = random.integers(nr_hot, in_use, length)
+    return np.where(random.random(length) < share, random.integers(0, nr_hot, length), cold)

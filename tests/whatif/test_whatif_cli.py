@@ -34,6 +34,14 @@ def test_changes_and_prediction_are_told(capsys: pytest.CaptureFixture[str], tmp
     assert f"{after.height:,} requests are in" in told
 
 
+@pytest.mark.parametrize("policy", ["greedy", "cost_benefit"])
+def test_flash_is_told_by_who_caused_it(capsys: pytest.CaptureFixture[str], policy: str) -> None:
+    assert cli.main(["whatif", DEMO, "--flash", "process", "--spare", "28", "--policy", policy]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"^On flash, 28 % to spare; a block is erased [\d.]+ times \(\d+ to \d+\)$", told, re.MULTILINE)
+    assert re.search(r"^owner comm .* write amplification", told, re.MULTILINE)
+
+
 def test_a_saved_model_tells_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = tmp_path / "model.parquet"
     whatif.fit(bench.read(SIZES).tables).write_parquet(model)
