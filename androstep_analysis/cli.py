@@ -20,10 +20,12 @@ Perfetto, blktrace, text of ftrace or blkparse, strace, ioshark, CSV, packed or 
 
 start here:
   androstep record --on usb -o mycapture --time 60  record what a phone's storage does
+  androstep top --on usb                            who is at its storage right now
   androstep summary trace.txt                       what is in a trace
   androstep ingest trace.txt --image-after data.img -o mycapture
   androstep summary mycapture                       who caused which I/O, to which file
   androstep report mycapture -o report.html         the same as a page with figures
+  androstep advise mycapture                        what could be mended, and what that would save
   androstep lookup data.img 81920                   what sector 81920 of an image holds
   androstep bench /data -o mybench -- --rw randwrite  how fast the storage below a directory is
   androstep program app.strace -o app.rec           what an app did to its files, to be replayed

@@ -30,10 +30,10 @@ def add(command: argparse.ArgumentParser) -> None:
         """
         Records the device and shows apps, processes, files and types of blocks of the last seconds, by the same joins
         as `androstep record`: rates, share of synchronous writes, time in the device. Needs root there. In the terminal
-        a, p, f, t and d choose what to rank, s the order, q ends; Ctrl-C too, and nothing is left on the device.
+        a, p, f, t and d choose what to rank, s the order, q ends; Ctrl-C too, and nothing is left on the device. With
+        --batch it prints tables, with --json lines of JSON, for scripts.
 
-        example: androstep top --on usb
-        example: androstep top --batch --json --count 10 --by file
+        example: androstep top --on usb --by file
         """,
     )
     add_on(command)
