@@ -47,8 +47,8 @@ def of_uniform(block_pages: int) -> Points:
 
 def of_hot_and_cold(hot: float, share: float) -> Points:
     """Spare ratio, simulated, known."""
-    in_use = 300 * LARGE
-    pages = hot_or_cold(in_use, hot, share, 30 * in_use)
+    in_use = 1000 * LARGE
+    pages = hot_or_cold(in_use, hot, share, 16 * in_use)
     known = [hot_and_cold(physical(in_use, spare, LARGE), hot, share) for spare in SPARE]
     return [(s, amplification(pages, in_use, s, LARGE), k) for s, k in zip(SPARE, known, strict=True)]
 

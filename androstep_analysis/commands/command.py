@@ -35,6 +35,17 @@ def add_on(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_traced_device(command: argparse.ArgumentParser) -> None:
+    """Argument --device, for commands that record."""
+    command.add_argument(
+        "--device",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="trace this storage device (path or MAJ:MIN) or that of a file; may be given again (default: all)",
+    )
+
+
 def add_format(command: argparse.ArgumentParser) -> None:
     """Argument --format, for commands that open traces."""
     command.add_argument(

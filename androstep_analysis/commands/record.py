@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device, terminal
-from androstep_analysis.commands.command import add_on, add_rest, complete, positive
+from androstep_analysis.commands.command import add_on, add_rest, add_traced_device, complete, positive
 from androstep_analysis.device import workloads
 from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.markup import visible
@@ -39,13 +39,7 @@ def add(command: argparse.ArgumentParser) -> None:
         help="what is recorded, for the capture (default: the command); pages:FILE, script:FILE and install:PATH are "
         "done on the device, and recording ends with them",
     )
-    command.add_argument(
-        "--device",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="trace this storage device (path or MAJ:MIN) or that of a file; may be given again (default: all)",
-    )
+    add_traced_device(command)
     command.add_argument("--monitor", metavar="HZ", type=positive, help="also sample counters so often per second")
     command.add_argument("--recover", action="store_true", help="fetch what is left on the device, and record nothing")
     add_rest(command, "COMMAND…")

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from androstep_analysis import device, terminal
-from androstep_analysis.commands.command import add_on, complete, positive
+from androstep_analysis.commands.command import add_on, add_traced_device, complete, positive
 from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.errors import InputError
 from androstep_analysis.live import KEYS, SORTS, Live, Moment, ranking, totals
@@ -44,13 +44,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rows", metavar="N", type=positive, default=20, help="rows of --batch (default: 20)")
     command.add_argument("--batch", action="store_true", help="print tables, one after the other, for scripts and logs")
     command.add_argument("--json", action="store_true", help="with --batch: a line of JSON for each picture")
-    command.add_argument(
-        "--device",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="this storage device (path or MAJ:MIN) or that of a file; may be given again (default: all)",
-    )
+    add_traced_device(command)
     command.add_argument("--save", metavar="CAPTURE", type=Path, help="keep all of it as a capture in this directory")
 
 

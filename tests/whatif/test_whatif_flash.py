@@ -101,15 +101,14 @@ def test_greedy_and_uniform_writes_are_as_the_mean_field_says(spare: float, bloc
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("hot", "share"), [(0.2, 0.8), (0.1, 0.9), (0.5, 0.7)])
-@pytest.mark.parametrize("spare", SPARE)
+@pytest.mark.parametrize("spare", [0.07, 0.28])
 def test_hot_and_cold_data_are_as_desnoyers_says(hot: float, share: float, spare: float) -> None:
+    # With fewer blocks the few to spare matter: of 300 it is 2.5 % below with 7 % to spare, as uniform writes are.
     block_pages = 1024
-    in_use = 300 * block_pages
-    pages = hot_or_cold(in_use, hot, share, 30 * in_use)
+    in_use = 1000 * block_pages
+    pages = hot_or_cold(in_use, hot, share, 16 * in_use)
     known = hot_and_cold(physical(in_use, spare, block_pages), hot, share)
-    # With 7 % to spare it is 2.4 to 2.6 % less than known, and why is not: the aim of 2 % is missed there.
-    within = 0.03 if spare == 0.07 else WITHIN
-    assert amplification(pages, in_use, spare, block_pages) == pytest.approx(known, rel=within)
+    assert amplification(pages, in_use, spare, block_pages) == pytest.approx(known, rel=WITHIN)
 
 
 @pytest.mark.slow
