@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import bench, device, runs, terminal
+from androstep_analysis.bench import fio_job
 from androstep_analysis.commands.command import add_on, add_rest, complete
 from androstep_analysis.errors import InputError
 from androstep_analysis.markup import visible
@@ -32,13 +33,16 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: bench-DATE-TIME, in UTC)"
     )
+    command.add_argument(
+        "--job", metavar="FILE", type=Path, help="measure what a job file of fio says; options behind -- go to each job"
+    )
     command.add_argument("--compare", nargs=2, metavar=("A", "B"), help="is B faster or slower than A?")
     add_rest(command, "OPTION…")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.compare:
-        if arguments.directory or arguments.output or arguments.on or arguments.options:
+        if arguments.directory or arguments.output or arguments.on or arguments.options or arguments.job:
             arguments.wrong_usage("--compare measures nothing: leave out DIR, -o, --on and options of iobench")
         first, second = (bench.read(path).tables for path in arguments.compare)
         try:
@@ -49,7 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     place = ["--directory", arguments.directory] if arguments.directory else []
     out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     options = [*arguments.options, *place]
-    done = benched(arguments.on, options, out)
+    if arguments.job is None:
+        done = benched(arguments.on, options, out)
+    else:
+        jobs = fio_job.options(arguments.job)
+        done = benched(arguments.on, {name: [*words, *options] for name, words in jobs.items()}, out)
     if done.capture is not None:
         print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
     return done.status

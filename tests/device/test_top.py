@@ -193,7 +193,7 @@ def test_in_a_terminal(place: Mounted, workload: subprocess.Popen[bytes], tmp_pa
         return subprocess.run([*tmux, *words], capture_output=True, text=True, check=True).stdout
 
     def until(words: str) -> str:
-        for _ in range(120):
+        for _ in range(900):
             if words in (shown := said("capture-pane", "-p")):
                 return shown
             time.sleep(0.1)
