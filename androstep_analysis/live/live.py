@@ -30,7 +30,8 @@ HISTORY_S: Final = 40
 _SHARE = 0.6
 """Of the time between two moments that may go into joining."""
 
-_POLL_S = 0.1
+_POLL_S = 0.5
+"""Each look at the device costs it a few processes."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Live:
         while True:
             found = fetching.fetch()
             if not found.new:
-                time.sleep(_POLL_S)
+                time.sleep(min(_POLL_S, self._interval_s / 4))
                 continue
             history = history or History(found.directory, self._place)
             added = [history.add(path) for path in found.new]
