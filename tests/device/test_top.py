@@ -157,6 +157,7 @@ def test_rates_are_those_of_the_device(place: Mounted) -> None:
     assert min(truth) > 1 << 20
 
 
+@pytest.mark.alone
 def test_lines_for_scripts(place: Mounted, workload: object) -> None:
     command = [*TOP, "--device", place.top, "--batch", "--interval", "1", "--count", "3", "--by", "file"]
     shown = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
@@ -169,6 +170,7 @@ def test_lines_for_scripts(place: Mounted, workload: object) -> None:
     assert left() == set()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_nothing_is_left(place: Mounted, sent: signal.Signals) -> None:
     command = [*TOP, "--device", place.top, "--batch", "--json", "--interval", "1"]
@@ -183,6 +185,7 @@ def test_a_signal_ends_it_and_nothing_is_left(place: Mounted, sent: signal.Signa
     assert left() == set()
 
 
+@pytest.mark.alone
 def test_in_a_terminal(place: Mounted, workload: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """What tmux shows is the ranking, by the key that was pressed, with the rates of the moment."""
     if shutil.which("tmux") is None:
