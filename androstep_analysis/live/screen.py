@@ -133,8 +133,11 @@ class Screen(App[None]):
         self.query_one("#cost", Static).update(f"by {self._by}, sorted by {self._sort}; {cost(self._moment)}")
         table = self.query_one(DataTable)
         table.clear(columns=True)
-        table.add_columns(*header(self._by))
-        table.add_rows(map(_plain, cells(ranking(self._moment, self._by, self._sort), self._by)))
+        rows = [_plain(row) for row in cells(ranking(self._moment, self._by, self._sort), self._by)]
+        # Widths that are left to the table are known one picture later.
+        for number, name in enumerate(header(self._by)):
+            table.add_column(name, width=max([len(name), *(row[number].cell_len for row in rows)]))
+        table.add_rows(rows)
 
 
 def _plain(row: list[str]) -> list[Text]:
