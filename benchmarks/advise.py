@@ -21,10 +21,10 @@ import polars as pl
 import androstep_analysis as androstep
 from androstep_analysis.errors import InputError
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path += [str(TESTS), str(TESTS / "advice")]
-import traits  # noqa: E402
-from support import loops  # noqa: E402
+sys.path += [str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "advice")]
+
+import traits
+from recorded import recorded
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     for name in chosen.only:
         for kind, bad in (("yes", True), ("no", False)):
             with tempfile.TemporaryDirectory() as place:
-                advice = androstep.advise(androstep.open(recorded(name, Path(place), bad=bad)))
+                advice = androstep.advise(recorded(Path(place), name, bad=bad))
             found = set(advice.filter(status="found")["trigger"])
             expected = set(traits.TRAITS[name][1 if bad else 2])
             sets = {"found": found & expected, "missed": expected - found, "false": found - expected}
@@ -48,19 +48,6 @@ def main() -> None:
     print("\n".join(lines))
     if chosen.corpus:
         of_corpus(chosen.corpus)
-
-
-def recorded(name: str, place: Path, *, bad: bool) -> Path:
-    """A capture of one workload on a filesystem that was mounted anew."""
-    loops.make_ext4(place / "image", ["-b", "4096"], 256)
-    with loops.mounted(place / "image") as mounted:
-        traits.prepare(mounted.top)
-    with loops.mounted(place / "image", traits.options(name, bad=bad)) as mounted:
-        record = ["record", "--on", "local", "-o", str(place / "capture"), "--preset", "block+fs+syscalls"]
-        workload = [sys.executable, str(TESTS / "advice/traits.py"), name, "yes" if bad else "no", str(mounted.top)]
-        command = [sys.executable, "-m", "androstep_analysis", *record, "--device", mounted.device, "--", *workload]
-        subprocess.run(command, check=True, capture_output=True)
-    return place / "capture"
 
 
 def with_image(capture: androstep.Capture, path: Path, place: Path) -> androstep.Capture:

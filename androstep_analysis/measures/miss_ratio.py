@@ -22,6 +22,8 @@ from androstep_analysis.measures.tables import Table, columns_as_rows
 CACHE_BYTES: Final = tuple(1 << power for power in range(20, 35))
 """1 MiB to 16 GiB."""
 
+Policy = Literal["lru", "fifo", "s3fifo", "arc"]
+
 _SIMULATED: Final = ("fifo", "s3fifo", "arc")
 """In the order of ``enum policy``."""
 
@@ -37,7 +39,7 @@ def miss_ratio(
     cache_bytes: Sequence[int] = CACHE_BYTES,
     by: Sequence[str] = (),
     block_bytes: int = BLOCK_BYTES,
-    policy: Literal["lru", "fifo", "s3fifo", "arc"] = "lru",
+    policy: Policy = "lru",
     sample_ratio: float = 1.0,
 ) -> pl.DataFrame:
     """What a cache of each size would miss.

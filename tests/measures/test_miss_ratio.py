@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import cast
 
 import polars as pl
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from androstep_analysis import measures
 from androstep_analysis.errors import InputError
+from androstep_analysis.measures.miss_ratio import Policy
 
 pytestmark = pytest.mark.unit
 
@@ -129,13 +131,13 @@ def arc(blocks: Blocks, room: int) -> list[bool]:
     return misses
 
 
-CACHES: dict[str, Callable[[Blocks, int], list[bool]]] = {"lru": lru, "fifo": fifo, "s3fifo": s3fifo, "arc": arc}
+CACHES: dict[Policy, Callable[[Blocks, int], list[bool]]] = {"lru": lru, "fifo": fifo, "s3fifo": s3fifo, "arc": arc}
 
 
-def assert_misses(policy: str, blocks: Blocks) -> None:
+def assert_misses(policy: Policy, blocks: Blocks) -> None:
     rows = table(blocks)
     sizes = [4096 * room for room in ROOMS]
-    curve = measures.miss_ratio(rows, cache_bytes=sizes, by=["op"], policy=policy)  # type: ignore[arg-type]
+    curve = measures.miss_ratio(rows, cache_bytes=sizes, by=["op"], policy=policy)
     got = {(op, size): value * n for op, size, value, n in curve.select("op", "cache_bytes", "value", "n").iter_rows()}
     for room in ROOMS:
         misses = CACHES[policy](blocks, room)
@@ -149,12 +151,12 @@ def assert_misses(policy: str, blocks: Blocks) -> None:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 15)), max_size=150))
-def test_a_cache_misses_what_one_of_plain_python_misses(policy: str, blocks: Blocks) -> None:
+def test_a_cache_misses_what_one_of_plain_python_misses(policy: Policy, blocks: Blocks) -> None:
     assert_misses(policy, blocks)
 
 
 @pytest.mark.parametrize("policy", CACHES)
-def test_long_mixtures_of_hot_blocks_scans_and_loops(policy: str) -> None:
+def test_long_mixtures_of_hot_blocks_scans_and_loops(policy: Policy) -> None:
     draw = random.Random(2)
     blocks: Blocks = []
     for turn in range(60):
@@ -164,19 +166,18 @@ def test_long_mixtures_of_hot_blocks_scans_and_loops(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", CACHES)
-def test_a_cache_smaller_than_a_block_misses_everything(policy: str) -> None:
-    curve = measures.miss_ratio(table([(1, 0)] * 3), cache_bytes=[0, 4095], policy=policy)  # type: ignore[arg-type]
+def test_a_cache_smaller_than_a_block_misses_everything(policy: Policy) -> None:
+    curve = measures.miss_ratio(table([(1, 0)] * 3), cache_bytes=[0, 4095], policy=policy)
     assert curve["value"].to_list() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("policy", CACHES)
-def test_a_sample_is_near_the_whole(policy: str) -> None:
+def test_a_sample_is_near_the_whole(policy: Policy) -> None:
     draw = random.Random(3)
     blocks = [(1, int(20_000 * draw.random() ** 3)) for _ in range(60_000)]
     sizes = [4096 * room for room in (1000, 4000, 8000, 1 << 20)]
     whole, part = (
-        measures.miss_ratio(table(blocks), cache_bytes=sizes, policy=policy, sample_ratio=share)  # type: ignore[arg-type]
-        for share in (1, 0.25)
+        measures.miss_ratio(table(blocks), cache_bytes=sizes, policy=policy, sample_ratio=share) for share in (1, 0.25)
     )
     assert part["n"].to_list() == [len(blocks)] * 4
     apart = (part["value"] - whole["value"]).abs()
@@ -192,7 +193,7 @@ def test_what_is_sampled_is_whole_blocks() -> None:
 
 def test_what_cannot_be_asked_is_told() -> None:
     with pytest.raises(InputError, match="there are lru, fifo, s3fifo, arc"):
-        measures.miss_ratio(table([]), policy="mru")  # type: ignore[arg-type]
+        measures.miss_ratio(table([]), policy=cast(Policy, "mru"))
     for share in (0, 1.5, float("nan")):
         with pytest.raises(InputError, match="above 0 and up to 1"):
             measures.miss_ratio(table([]), sample_ratio=share)
