@@ -15,32 +15,30 @@ _LARGE_BYTES = 1 << 20
 
 
 def rewrites(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Files, or devices where no file is known, of which blocks of 4 KiB are written again soon.
+    """Files of which blocks of 4 KiB are written again soon.
 
-    A piece is cut into blocks from its begin; a rest of less is none. What the filesystem knows to be its own, and
-    SQLite's logs, are left out: they are written again by design.
+    A piece is cut into blocks from its begin; a rest of less is none. What the filesystem writes for itself, and
+    SQLite's logs, are written again by design: what is not known to be data of a file may be that, and is left out.
     """
-    kind = pl.col("block_type").cast(pl.String).fill_null("unknown")
-    written = evidence.pieces("write").filter(
-        pl.col("bytes").is_between(1, _LARGE_BYTES), kind.is_in(["data", "directory", "unknown"]), ~_is_log()
-    )
+    file = ["dev", "ino", "path"]
+    is_data = (pl.col("block_type").cast(pl.String) == "data") & pl.col("ino").is_not_null()
+    written = evidence.pieces("write").filter(pl.col("bytes").is_between(1, _LARGE_BYTES), is_data, ~_is_log())
     end = pl.col("sector") + pl.col("nr_sectors") - _BLOCK_SECTORS + 1
     blocks = written.drop_nulls(["sector", "time"]).select(
         *("request_id", "dev", "ino", "path", "owner_comm", "owner_package", "time", "took_ns"),
-        kind=kind,
         block=pl.int_ranges("sector", end, _BLOCK_SECTORS),
     )
     soon = pl.col("time") - pl.col("time").shift().over("dev", "block", "ino") <= limits["within"] * 1e9
     again = blocks.explode("block").drop_nulls("block").sort("time").with_columns(again=soon.fill_null(False)).collect()
-    whole = again.group_by("dev", "path", "kind").agg(whole=pl.len())
-    rows = again.filter("again").group_by("dev", "path", "kind").agg(
+    whole = again.group_by(file).agg(whole=pl.len())
+    rows = again.filter("again").group_by(file).agg(
         **owners(),
         **span(),
         times=pl.len(),
         requests=pl.col("request_id").n_unique(),
         took_ns=pl.col("took_ns").filter(pl.col("request_id").is_first_distinct()).sum(),
     )  # fmt: skip
-    rows = rows.join(whole, on=["dev", "path", "kind"], nulls_equal=True).filter(
+    rows = rows.join(whole, on=file, nulls_equal=True).filter(
         pl.col("times") >= limits["times"], pl.col("times") >= limits["ratio"] * pl.col("whole")
     )
     size = pl.col("times") * _BLOCK_BYTES

@@ -1,4 +1,4 @@
-// Caches that do not simply drop the block touched longest ago (measures/reuse.py), simulated touch by touch.
+// Caches that do not simply drop the block touched longest ago (measures/miss_ratio.py), simulated touch by touch.
 //
 // FIFO; S3-FIFO (Yang et al., SOSP 2023) as libCacheSim of its authors has it; ARC (Megiddo and Modha, FAST 2003),
 // whose target is a fraction here. What a cache knows, held or only remembered (a ghost), lies in one of its queues.
