@@ -120,7 +120,7 @@ class _Job:
         if (buffered := self._take("buffered")) is not None:
             yield from ("--direct", "0" if buffered.text == "1" else "1")
         if (mixed := self._take("rwmixwrite")) is not None:
-            yield from ("--rwmixread", str(100 - int(mixed.text)))
+            yield from ("--rwmixread", str(100 - self._whole("rwmixwrite", mixed)))
         for name in _SAME:
             if (value := self._take(name)) is not None:
                 yield from (f"--{name}", value.text)

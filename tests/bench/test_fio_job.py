@@ -101,6 +101,8 @@ def test_fio_itself_does_as_much(tmp_path: Path) -> None:
         ("[global]\nrw=read\n", "no \\[job\\]"),
         ("[a]\nrw=trim\n", "rw=trim"),
         ("[a]\nnumjobs=many\n", "numjobs=many"),
+        ("[a]\nrwmixwrite=half\n", "rwmixwrite=half"),
+        ("[a]\nio_size=1m%\n", "io_size=1m%"),
         ("[a]\nzonemode=\x1b[2J\n", r"zonemode=\\x1b\[2J"),
     ],
 )
