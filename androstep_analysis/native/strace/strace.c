@@ -88,11 +88,14 @@ static const uint8_t *attached_in(struct text text)
     return attached;
 }
 
-// Keeps a line into which the traced program or strace has written: it can go on in the next one.
-static bool keep_torn(struct strace *strace, struct text text)
+// Keeps a line into which the traced program or strace has written: it can go on in the next one. Its leader is read
+// again then, from the time that was before it.
+static bool keep_torn(struct strace *strace, struct text text, int64_t time_before_ns)
 {
     const uint8_t *attached = attached_in(text);
 
+    strace->time_ns = time_before_ns;
+    strace->is_torn_by_itself = attached;
     if (attached)
         text.end = attached;
     if (!scratch_reserve(&strace->torn, text_length(text)))
@@ -105,6 +108,7 @@ static bool keep_torn(struct strace *strace, struct text text)
 static bool put_line(struct strace *strace, struct table *table, struct text text, bool can_be_torn)
 {
     struct text whole_line = text;
+    int64_t time_before_ns = strace->time_ns;
     struct call_text call;
     struct line line;
 
@@ -120,7 +124,7 @@ static bool put_line(struct strace *strace, struct table *table, struct text tex
         return true;
     }
     if (can_be_torn && attached_in(text))
-        return keep_torn(strace, whole_line);
+        return keep_torn(strace, whole_line, time_before_ns);
     if (text_starts(text, "<... "))
         return pending_resume(strace, table, &line);
     if (take_unfinished(&text))
@@ -128,7 +132,7 @@ static bool put_line(struct strace *strace, struct table *table, struct text tex
     if (!split_call(text, &call))
         return false;
     if (!call.whole)
-        return can_be_torn && keep_torn(strace, whole_line);
+        return can_be_torn && keep_torn(strace, whole_line, time_before_ns);
     if (!call_put(strace, table, &call, line.task, STATE_WHOLE, row_time(strace, line.ts_ns),
                   (int64_t)strace->counts.lines))
         return false;
@@ -137,11 +141,26 @@ static bool put_line(struct strace *strace, struct table *table, struct text tex
     return true;
 }
 
-// Whether the line goes on with one that was torn.
+// Whether the line goes on with one into which the program has written: by how the rest of a call begins.
 static bool continues(struct text text)
 {
     return text_starts(text, ")") || text_starts(text, ", ") || text_starts(text, " <unfinished ...>") ||
            text_starts(text, " => ");
+}
+
+// Whether the line has a beginning of its own: a call, the end of one or a note behind whatever leader it has. The rest
+// of a call can look like anything else.
+static bool is_begun(struct text text)
+{
+    struct call_text call;
+
+    while (text.at < text.end && (is_digit(*text.at) || strchr("[:.+() ", *text.at))) {
+        const uint8_t *closing = *text.at == '[' ? memchr(text.at, ']', text_length(text)) : NULL;
+
+        text.at = (closing ? closing : text.at) + 1;
+    }
+    return split_call(text, &call) || text_starts(text, "<... ") || text_starts(text, "--- ") ||
+           text_starts(text, "+++ ");
 }
 
 static void read_line(struct strace *strace, struct table *table, struct text text)
@@ -150,16 +169,18 @@ static void read_line(struct strace *strace, struct table *table, struct text te
 
     strace->counts.lines++;
     strace->order++;
+    text = (struct text){text.at, text.end - (text.at < text.end && text.end[-1] == '\r')};
     if (strace->torn_length) {
         struct text torn = {strace->torn.bytes, strace->torn.bytes + strace->torn_length};
-        bool goes_on = continues(text);
+        bool goes_on = strace->is_torn_by_itself ? !is_begun(text) : continues(text);
 
+        if (attached_in(text) == text.at) // one more, in the middle of the same line
+            return;
         strace->torn_length = 0;
         if (goes_on && scratch_join(&strace->mended, torn, text, &joined) && put_line(strace, table, joined, false))
             return;
         count_unreadable(strace, torn);
     }
-    text = (struct text){text.at, text.end - (text.at < text.end && text.end[-1] == '\r')};
     if (!is_remark(strace, text) && !put_line(strace, table, text, true))
         count_unreadable(strace, text);
 }

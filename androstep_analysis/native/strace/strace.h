@@ -65,8 +65,9 @@ struct strace {
     struct scratch scratch;
     struct scratch joined;
     struct scratch mended; // a torn line with the one it goes on in
-    struct scratch torn;   // the beginning of a line into which the traced program has written
+    struct scratch torn;   // the beginning of a line into which strace or the traced program has written
     size_t torn_length;
+    bool is_torn_by_itself; // by strace, not by the program
     size_t pending_bytes;
     struct task *tasks;
     int nr_tasks;
