@@ -68,12 +68,18 @@ static void show_line(const struct progress *progress, double rate, const char *
             progress->plan->jobs[progress->point].repeats, rate, after);
 }
 
+/* Who reads lines has one for each per cent, and the last one of a repetition is that of its result. */
+static bool has_line(const struct progress *progress, int percent)
+{
+    return percent > progress->shown && percent < percent_of(progress, 1);
+}
+
 static void show(const struct workers_progress *now, void *context)
 {
     struct progress *progress = context;
     int percent = percent_of(progress, now->share);
 
-    if (progress->plan->quiet || (!progress->terminal && percent <= progress->shown))
+    if (progress->plan->quiet || (!progress->terminal && !has_line(progress, percent)))
         return;
     progress->shown = percent;
     if (progress->terminal)

@@ -157,6 +157,7 @@ def test_progress_is_passed_on_line_by_line(place: Path, tmp_path: Path) -> None
     shares = [int(found[1]) for line in lines if (found := re.fullmatch(r"iobench: +(\d+) % .+", line))]
     assert shares and shares == sorted(set(shares)) and shares[0] >= 0 and shares[-1] <= 100
     assert len(shares) == len(lines), lines
+    assert [line.endswith(", done") for line in lines].count(True) == 2, lines
 
 
 def test_results_of_several_machines_are_no_side_of_a_comparison(
