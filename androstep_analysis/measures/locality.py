@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from androstep_analysis.measures.parts import REQUEST, parts, summed
-from androstep_analysis.measures.tables import Table, counted, known_share, ordered, tidy
+from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share, lazy, ordered, tidy
 from androstep_analysis.units import SECTOR_BYTES
 
 CLASSES = ("consecutive", "forward", "random")
@@ -44,8 +44,10 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     1.0
     """
     dimensions = [*by, "class"]
-    known = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in (*stream, *by)))
-    sums = summed((_sums(part, by, known) for part in classify(requests, stream=stream, by=by)), dimensions)
+    rows = lazy(requests)
+    rows = rows.with_columns(is_known((*stream, *by), rows.collect_schema().names()).alias(KNOWN))
+    classes = classify(rows, stream=stream, by=(*by, KNOWN))
+    sums = summed((_sums(part, by) for part in classes), dimensions)
     every = sums.filter(pl.col("class") == CLASSES[0]).select("known", bytes="whole")
     table = tidy(sums, dimensions, known_share(every))
     # Consecutive and random are all there is: their sum is the whole of each group.
@@ -57,7 +59,7 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     return ordered(pl.concat([table, ratios]), dimensions)
 
 
-def _sums(part: pl.DataFrame, by: Sequence[str], known: pl.Expr) -> pl.DataFrame:
+def _sums(part: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Of each group and class of a part of `classify` count and bytes; of the group its bytes, and what is known."""
     size, request = pl.col("bytes"), pl.col(REQUEST)
     return pl.concat(
@@ -67,7 +69,7 @@ def _sums(part: pl.DataFrame, by: Sequence[str], known: pl.Expr) -> pl.DataFrame
             count=request.filter(kind).n_unique().cast(pl.Int64),
             bytes=size.filter(kind).sum(),
             whole=size.sum(),
-            known=size.filter(known).sum(),
+            known=size.filter(KNOWN).sum(),
         )
         for kind in CLASSES
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from androstep_analysis.measures.parts import by_group
-from androstep_analysis.measures.tables import Table, counted, known_share, shares, tidy
+from androstep_analysis.measures.tables import Table, counted, is_known, known_share, shares, tidy
 
 
 def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
@@ -40,6 +40,6 @@ def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     kind = pl.when("sync").then(pl.lit("sync")).when(~pl.col("sync")).then(pl.lit("buffered"))
     classes = writes.with_columns(kind.otherwise(pl.lit("unknown")).alias("class"))
     dimensions = [*by, "class"]
-    known = pl.all_horizontal(pl.col(name).is_not_null() for name in ("sync", *by))
+    known = is_known(("sync", *by), writes.collect_schema().names())
     groups = by_group(classes, dimensions, known)
     return shares(tidy(groups, dimensions, known_share(groups)), dimensions, within=list(by))

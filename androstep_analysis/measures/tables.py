@@ -20,6 +20,9 @@ MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "conf
 
 _NAMES = ("requests", "io")
 
+KNOWN: Final = "_known"
+"""Column of what a measure works on: whether the values of the columns asked for are known as facts (`is_known`)."""
+
 _OF_MAP: Final = {"block_type", "subtype", "ino", "path", "file_type", "package", "file_offset_bytes"}
 _OF_OWNER: Final = {"owner_pid", "owner_comm", "owner_package"}
 

@@ -9,7 +9,7 @@ import polars as pl
 from androstep_analysis.measures import thinned
 from androstep_analysis.measures.locality import classify
 from androstep_analysis.measures.parts import by_group, summed
-from androstep_analysis.measures.tables import Table, counted, ordered, tidy, with_known_share
+from androstep_analysis.measures.tables import Table, counted, is_known, ordered, tidy, with_known_share
 from androstep_analysis.units import SECTOR_BYTES
 
 NS_PER_S = 1_000_000_000
@@ -24,7 +24,7 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     Parameters
     ----------
     io : Table
-        Table `io`: request_id, bytes, op, issue_ns, complete_ns.
+        Table `io`: request_id, bytes, op, issue_ns, complete_ns, and for coverage map_source and owner_via.
     by : sequence of str
         The columns to group by: ``("owner_comm",)`` answers which process, ``("path",)`` which file.
 
@@ -32,7 +32,7 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     -------
     polars.DataFrame
         Dimensions `by` and op (Enum). Metrics count [requests] and bytes [B]. Bytes on which a dimension is unknown
-        stand in rows with a null there.
+        stand in rows with a null there; `coverage` is the share on which all of `by` is known as a fact.
 
     Examples
     --------
@@ -41,8 +41,7 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     """
     dimensions = [*by, "op"]
     pieces = counted(io).filter(pl.col("bytes") > 0)
-    known = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in by))
-    groups = by_group(pieces, dimensions, known)
+    groups = by_group(pieces, dimensions, is_known(by, pieces.collect_schema().names()))
     return ordered(with_known_share(tidy(groups, dimensions), groups), dimensions)
 
 

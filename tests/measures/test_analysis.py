@@ -183,26 +183,26 @@ def test_locality_of_each_process():
 def test_locality_of_each_file():
     """Reads and writes of a file are one stream where the stream says so."""
     io = table(
-        "io", "request_id piece op sector nr_sectors ino issue_ns",
-        (0, 0, "write",  0, 8, 5, 1),
-        (1, 0, "write",  8, 8, 6, 2),
-        (1, 1, "write", 16, 8, 5, 2),  # file 5 goes on, past what is file 6's
-        (2, 0,  "read", 16, 8, 6, 3),  # where file 6 was left
+        "io", "request_id piece op sector nr_sectors ino issue_ns map_source",
+        (0, 0, "write",  0, 8, 5, 1, "tracepoint"),
+        (1, 0, "write",  8, 8, 6, 2, "fiemap"),
+        (1, 1, "write", 16, 8, 5, 2, "fiemap"),  # file 5 goes on, past what is file 6's
+        (2, 0,  "read", 16, 8, 6, 3, "inferred"),  # where file 6 was left, as far as anybody knows
     )  # fmt: skip
     result = measures.locality(io, stream=("dev", "ino"), by=("ino",))
     assert tidy(result, "count") == [
-        (5, "consecutive", 0.0, 0, 1.0), (5, "forward", 1.0, 1, 1.0), (5, "random", 2.0, 2, 1.0),
-        (6, "consecutive", 1.0, 1, 1.0), (6, "forward", 1.0, 1, 1.0), (6, "random", 1.0, 1, 1.0),
+        (5, "consecutive", 0.0, 0, 0.75), (5, "forward", 1.0, 1, 0.75), (5, "random", 2.0, 2, 0.75),
+        (6, "consecutive", 1.0, 1, 0.75), (6, "forward", 1.0, 1, 0.75), (6, "random", 1.0, 1, 0.75),
     ]  # fmt: skip
 
 
 def test_a_piece_does_not_follow_another_piece_of_its_own_request():
     """What is random is the request: its second half is no sequential write of metadata."""
     io = table(
-        "io", "request_id piece op sector nr_sectors block_type issue_ns",
-        (0, 0, "write",  0, 8,     "data", 1),
-        (0, 1, "write",  8, 8, "metadata", 1),
-        (1, 0, "write", 16, 8, "metadata", 2),
+        "io", "request_id piece op sector nr_sectors block_type issue_ns map_source",
+        (0, 0, "write",  0, 8,     "data", 1, "journal"),
+        (0, 1, "write",  8, 8, "metadata", 1, "journal"),
+        (1, 0, "write", 16, 8, "metadata", 2, "journal"),
     )  # fmt: skip
     result = measures.locality(io, by=("block_type",))
     assert tidy(result, "count") == [
@@ -498,7 +498,7 @@ def io_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
                 "ino": draw(st.sampled_from([None, 5, 6])),
                 "owner_comm": draw(st.sampled_from([None, "a", "b"])),
                 "map_source": None if empty else draw(st.sampled_from([None, "inferred", "image_after"])),
-                "owner_via": draw(st.sampled_from(["submitter", "unknown"])),
+                "owner_via": draw(st.sampled_from(["submitter", "inferred", "unknown"])),
             })  # fmt: skip
     return rows
 

@@ -16,6 +16,8 @@ Facts = dict[tuple[Any, ...], tuple[float | None, int, float | None]]
 
 STEPS = {"Q2D": ("queue_ns", "issue_ns"), "D2C": ("issue_ns", "complete_ns"), "Q2C": ("queue_ns", "complete_ns")}
 
+_OF_MAP = {"block_type", "subtype", "ino", "path", "file_type", "package", "file_offset_bytes"}
+
 QUANTILES = {
     "p50": Fraction(50, 100),
     "p90": Fraction(90, 100),
@@ -41,6 +43,17 @@ def share(rows: Iterable[Row], known: Callable[[Row], bool]) -> float | None:
 
 def typed(row: Row) -> bool:
     return row["map_source"] not in (None, "inferred") and row["block_type"] not in (None, "unknown")
+
+
+def is_known(row: Row, names: Iterable[str]) -> bool:
+    """Whether what the columns say is a fact: of the map by map_source, of the owner by owner_via."""
+    return all(
+        row[name] is not None
+        and row[name] != ("unknown" if name in ("block_type", "file_type") else None)
+        and not (name in _OF_MAP and row["map_source"] in (None, "inferred"))
+        and not (name in ("owner_pid", "owner_comm", "owner_package") and row["owner_via"] == "inferred")
+        for name in names
+    )
 
 
 def by_op(facts: Facts, rows: Sequence[Row], known: Callable[[Row], bool], at: int = 1) -> Facts:
@@ -135,14 +148,14 @@ def sync(io: list[Row], by: Sequence[str]) -> Facts:
         for row in counted(io)
         if row["op"] == "write" and size(row)
     ]
-    coverage = share(writes, lambda row: all(row[name] is not None for name in ("sync", *by)))
+    coverage = share(writes, lambda row: is_known(row, ("sync", *by)))
     return with_ratios(sums(grouped(writes, [*by, "class"]), coverage), lambda key: key[:-1])
 
 
 def volume(io: list[Row], by: Sequence[str]) -> Facts:
     data = [row for row in counted(io) if size(row)]
     facts = sums(grouped(data, [*by, "op"]), None)
-    return by_op(facts, data, lambda row: all(row[name] is not None for name in by), at=-1)
+    return by_op(facts, data, lambda row: is_known(row, by), at=-1)
 
 
 def time(row: Row) -> int:
@@ -171,7 +184,7 @@ def classes(rows: list[Row], stream: Sequence[str]) -> list[tuple[Row, tuple[str
 def locality(rows: list[Row], stream: Sequence[str], by: Sequence[str]) -> Facts:
     classified = classes(rows, stream)
     data = [row for row, _ in classified]
-    coverage = share(data, lambda row: all(row[name] is not None for name in (*stream, *by)))
+    coverage = share(data, lambda row: is_known(row, (*stream, *by)))
     facts: Facts = {}
     for key in grouped(data, by):
         for name in ("consecutive", "forward", "random"):
