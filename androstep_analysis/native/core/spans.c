@@ -194,3 +194,16 @@ const struct span *spans_at(const struct spans *spans, int64_t place)
     at = span_behind(leaf, place);
     return at < leaf->count && leaf->spans[at].start <= place ? leaf->spans + at : NULL;
 }
+
+const struct span *spans_before(const struct spans *spans, int64_t place)
+{
+    const struct leaf *leaf;
+    size_t at;
+
+    if (!spans->count)
+        return NULL;
+    leaf = spans->leaves[leaf_of(spans, place - 1)];
+    at = span_behind(leaf, place - 1);
+    at += at < leaf->count && leaf->spans[at].start < place;
+    return at ? leaf->spans + at - 1 : NULL;
+}

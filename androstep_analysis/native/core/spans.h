@@ -35,3 +35,6 @@ bool spans_see(const struct spans *spans, int64_t start, int64_t end, span_visit
 
 // The span that holds the place, or NULL.
 const struct span *spans_at(const struct spans *spans, int64_t place);
+
+// The last span that starts before the place, or NULL.
+const struct span *spans_before(const struct spans *spans, int64_t place);

@@ -1,6 +1,8 @@
 // The steps of every bio as btt takes them: block events in order of time go in, a row for each step comes out.
 #include "core/array.h"
 #include "core/map.h"
+#include "core/pool.h"
+#include "core/spans.h"
 #include "core/table.h"
 
 #include <stdlib.h>
@@ -31,8 +33,7 @@ struct place {
 };
 
 struct device {
-    struct bio *bios; // by sector, no two with the same
-    size_t count, room;
+    struct spans bios; // at their first sectors, no two at the same; they may overlap
     int64_t last_queued;
     int64_t active; // queued and not yet issued or merged
     struct place queued_at, issued_at;
@@ -44,6 +45,9 @@ struct steps {
     struct map numbers; // number of the device and one
     struct device *devices;
     size_t nr_devices, room_devices;
+    struct pool bio_pool;
+    struct bio **kept; // of what a completion takes out
+    size_t nr_kept, room_kept;
     struct row *rows;
     size_t nr_rows, room_rows;
     int64_t last_queued; // on any device
@@ -66,8 +70,10 @@ struct steps *bio_steps_new(void)
 {
     struct steps *steps = calloc(1, sizeof(*steps));
 
-    if (steps)
+    if (steps) {
         steps->last_queued = NEVER;
+        steps->bio_pool.size = sizeof(struct bio);
+    }
     return steps;
 }
 
@@ -76,7 +82,9 @@ void bio_steps_free(struct steps *steps)
     if (!steps)
         return;
     for (size_t i = 0; i < steps->nr_devices; i++)
-        free(steps->devices[i].bios);
+        spans_free(&steps->devices[i].bios);
+    pool_free(&steps->bio_pool);
+    free(steps->kept);
     free(steps->devices);
     free(steps->rows);
     map_free(&steps->numbers);
@@ -134,30 +142,23 @@ static bool step(struct steps *steps, enum step_name which, const struct device 
     return from == NEVER || put(steps, which, of->dev, bio->tid, to, from < to ? to - from : 1);
 }
 
-// How many bios begin before the sector.
-static size_t before(const struct device *of, int64_t sector)
+static struct bio *bio_of(const struct span *span)
 {
-    size_t low = 0, high = of->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (of->bios[middle].sector < sector)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (struct bio *)(uintptr_t)span->value;
 }
 
-// The bio that holds the sector, or NULL.
+static bool keep(struct device *of, struct bio *bio)
+{
+    return spans_put(&of->bios, (struct span){bio->sector, bio->sector + 1, (int64_t)(uintptr_t)bio});
+}
+
+// The bio that holds the sector, or NULL: the last one that begins at it or before.
 static struct bio *holding(struct device *of, int64_t sector)
 {
-    size_t at = before(of, sector);
+    const struct span *span = spans_before(&of->bios, sector + 1);
+    struct bio *bio = span ? bio_of(span) : NULL;
 
-    if (at < of->count && of->bios[at].sector == sector)
-        return &of->bios[at];
-    return at && sector < of->bios[at - 1].end ? &of->bios[at - 1] : NULL;
+    return bio && (bio->sector == sector || sector < bio->end) ? bio : NULL;
 }
 
 // How far what begins here is from where the last one was; nothing where they touch.
@@ -175,21 +176,17 @@ static int64_t seek(struct place *last, int64_t start, int64_t end)
 
 static bool queue(struct steps *steps, struct device *of, const struct bio *bio)
 {
-    size_t at = before(of, bio->sector);
+    const struct span *same = spans_at(&of->bios, bio->sector);
+    // One that was split, and is never completed as a whole: btt forgets it, too.
+    struct bio *kept = same ? bio_of(same) : pool_take(&steps->bio_pool);
     int64_t last = of->last_queued, last_all = steps->last_queued;
     int64_t distance;
 
-    if (at == of->count || of->bios[at].sector != bio->sector) {
-        if (of->count == of->room) {
-            void *grown = array_grow(of->bios, &of->room, sizeof(*of->bios));
-
-            if (!grown)
-                return false;
-            of->bios = grown;
-        }
-        memmove(of->bios + at + 1, of->bios + at, (of->count++ - at) * sizeof(*bio));
-    } // else one that was split, and is never completed as a whole: btt forgets it, too
-    of->bios[at] = *bio;
+    if (!kept)
+        return false;
+    *kept = *bio;
+    if (!same && !keep(of, kept))
+        return false;
     of->last_queued = steps->last_queued = bio->queued;
     distance = seek(&of->queued_at, bio->sector, bio->end);
     return put(steps, SEEK_Q, of->dev, bio->tid, bio->queued, distance) &&
@@ -203,42 +200,72 @@ static void leave(struct device *of)
         of->active--;
 }
 
+// A request that is issued or completed, of which the bios are that lie in it as a whole.
+struct passing {
+    struct steps *steps;
+    struct device *of;
+    const struct bio *request;
+};
+
+static bool issue_one(void *context, struct span span)
+{
+    struct passing *passing = context;
+    struct bio *bio = bio_of(&span);
+
+    if (bio->end > passing->request->end)
+        return true;
+    bio->issued = passing->request->queued;
+    return bio->inserted != NEVER ? step(passing->steps, I2D, passing->of, bio, bio->inserted, bio->issued)
+                                  : step(passing->steps, M2D, passing->of, bio, bio->merged, bio->issued);
+}
+
 static bool issue(struct steps *steps, struct device *of, const struct bio *request)
 {
-    leave(of);
-    if (!put(steps, SEEK_D, of->dev, request->tid, request->queued,
-             seek(&of->issued_at, request->sector, request->end)))
-        return false;
-    for (size_t i = before(of, request->sector); i < of->count && of->bios[i].sector < request->end; i++) {
-        struct bio *bio = &of->bios[i];
+    struct passing passing = {steps, of, request};
 
-        if (bio->end > request->end)
-            continue;
-        bio->issued = request->queued;
-        if (bio->inserted != NEVER ? !step(steps, I2D, of, bio, bio->inserted, bio->issued)
-                                   : !step(steps, M2D, of, bio, bio->merged, bio->issued))
-            return false;
+    leave(of);
+    return put(steps, SEEK_D, of->dev, request->tid, request->queued,
+               seek(&of->issued_at, request->sector, request->end)) &&
+           spans_see(&of->bios, request->sector, request->end, issue_one, &passing);
+}
+
+static bool complete_one(void *context, struct span span)
+{
+    struct passing *passing = context;
+    struct steps *steps = passing->steps;
+    struct bio *bio = bio_of(&span);
+    int64_t now = passing->request->queued;
+    bool is_put;
+
+    if (bio->end > passing->request->end) {
+        if (steps->nr_kept == steps->room_kept) {
+            void *grown = array_grow(steps->kept, &steps->room_kept, sizeof(struct bio *));
+
+            if (!grown)
+                return false;
+            steps->kept = grown;
+        }
+        steps->kept[steps->nr_kept++] = bio;
+        return true;
     }
-    return true;
+    is_put =
+        step(steps, Q2C, passing->of, bio, bio->queued, now) && step(steps, D2C, passing->of, bio, bio->issued, now);
+    pool_give_back(&steps->bio_pool, bio);
+    return is_put;
 }
 
 static bool complete(struct steps *steps, struct device *of, const struct bio *request)
 {
-    size_t kept = before(of, request->sector), i;
+    struct passing passing = {steps, of, request};
 
-    if (!put(steps, BLOCKS, of->dev, request->tid, request->queued, request->end - request->sector))
+    steps->nr_kept = 0;
+    if (!put(steps, BLOCKS, of->dev, request->tid, request->queued, request->end - request->sector) ||
+        !spans_take(&of->bios, request->sector, request->end, complete_one, &passing))
         return false;
-    for (i = kept; i < of->count && of->bios[i].sector < request->end; i++) {
-        const struct bio *bio = &of->bios[i];
-
-        if (bio->end > request->end)
-            of->bios[kept++] = *bio;
-        else if (!step(steps, Q2C, of, bio, bio->queued, request->queued) ||
-                 !step(steps, D2C, of, bio, bio->issued, request->queued))
+    for (size_t i = 0; i < steps->nr_kept; i++) {
+        if (!keep(of, steps->kept[i]))
             return false;
     }
-    memmove(of->bios + kept, of->bios + i, (of->count - i) * sizeof(*of->bios));
-    of->count -= i - kept;
     return true;
 }
 
