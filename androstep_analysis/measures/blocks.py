@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -12,13 +13,14 @@ import polars as pl
 from androstep_analysis.errors import InputError
 from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.parts import REQUEST, parts
-from androstep_analysis.measures.tables import Table, counted, is_known
+from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known
 from androstep_analysis.units import SECTOR_BYTES
 
 BLOCK_BYTES: Final = 4096
 
-KNOWN: Final = "_known"
-"""Column of `touches`: whether the values of the columns asked for are known as facts."""
+
+MOST_TOUCHES: Final = 1 << 22
+"""As many are in memory at one time, and those of one request."""
 
 
 def touches(
@@ -29,11 +31,18 @@ def touches(
     A row for each block that a request, or a piece, covers, also in part.
     """
     for part in ranges(requests, columns, block_bytes, ops):
-        lengths = part["nr_blocks"].to_numpy()
-        row = np.repeat(np.arange(part.height), lengths)
-        inside = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        each = part[row].with_columns(block=pl.col("first_block") + pl.Series(inside, dtype=pl.Int64))
-        yield each.drop("first_block", "nr_blocks")
+        touched = part["nr_blocks"].cum_sum()
+        starts = np.flatnonzero(np.diff(touched.to_numpy() // MOST_TOUCHES, prepend=0)).tolist()
+        for start, stop in pairwise([0, *starts, part.height]):
+            yield _touched(part[start:stop])
+
+
+def _touched(rows: pl.DataFrame) -> pl.DataFrame:
+    lengths = rows["nr_blocks"].to_numpy()
+    row = np.repeat(np.arange(rows.height), lengths)
+    inside = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    each = rows[row].with_columns(block=pl.col("first_block") + pl.Series(inside, dtype=pl.Int64))
+    return each.drop("first_block", "nr_blocks")
 
 
 def ranges(requests: Table, columns: Sequence[str], block_bytes: int, ops: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -57,22 +66,47 @@ def ranges(requests: Table, columns: Sequence[str], block_bytes: int, ops: Seque
         yield part.sort("at", REQUEST, "sector").select(kept)
 
 
+def bounds(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Where `ranges` begin and end: columns `keys`, dev, block, step (how many more begin there than end), n, known.
+
+    `n` are the touches of the ranges that begin there, `known` those with KNOWN. Summed up by the others the rows of
+    several parts are those of all: `runs` has what they cover.
+    """
+    size, place = pl.col("nr_blocks"), [*dict.fromkeys([*keys, "dev"])]
+    begins = rows.select(*place, block="first_block", step=1, n=size, known=pl.when(KNOWN).then(size).otherwise(0))
+    ends = rows.select(*place, block=pl.col("first_block") + size, step=-1, n=pl.lit(0, pl.Int64), known=0)
+    counts = pl.col("step", "n", "known").cast(pl.Int64)
+    return pl.concat([begins, ends], how="vertical_relaxed").group_by(*place, "block").agg(counts.sum())
+
+
+def runs(summed_bounds: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Columns `keys`, dev, block (the first), nr_blocks and uses of each run of blocks that ranges cover equally often.
+
+    In order of `keys`, dev and block.
+    """
+    rows = summed_bounds.sort(*dict.fromkeys([*keys, "dev", "block"]))
+    # What begins in one group also ends there, so that the sum is zero at its end.
+    told = rows.with_columns(uses=pl.col("step").cum_sum(), nr_blocks=pl.col("block").shift(-1) - pl.col("block"))
+    return told.filter(pl.col("uses") > 0).drop("step", "n", "known")
+
+
 def places(touched: pl.DataFrame, *names: str) -> list[np.ndarray]:
     """Columns of Int64 as C takes them."""
     return [np.ascontiguousarray(touched[name].cast(pl.Int64).to_numpy()) for name in names]
 
 
-def of_groups(sums: pl.DataFrame, by: Sequence[str], **values: pl.Expr) -> pl.DataFrame:
-    """A row for each group of `sums` (columns `by`, KNOWN, n: touches), none where there is nothing, with `coverage`.
+def known_share(sums: pl.DataFrame, by: Sequence[str]) -> float | None:
+    """The share of touches (column n) of which the groups are known (column known); None where there are no groups."""
+    return sums.select(pl.col("known").sum() / pl.col("n").sum()).item() if by and sums.height else None
 
-    That is the share of all touches whose group is known; null where nothing is told apart.
-    """
-    share = sums.select(pl.col("n").filter(KNOWN).sum() / pl.col("n").sum()).item() if by and sums.height else None
+
+def of_groups(rows: pl.DataFrame, by: Sequence[str], coverage: float | None, **values: pl.Expr) -> pl.DataFrame:
+    """A row for each group (columns `by`) of `rows` with `values` and `coverage`; none where there is nothing."""
     if by:
-        groups = sums.group_by(by, maintain_order=True).agg(**values)
+        groups = rows.group_by(by, maintain_order=True).agg(**values)
     else:
-        groups = sums.select(**values) if sums.height else sums.select(**values).clear()
-    return groups.with_columns(coverage=pl.lit(share, pl.Float64))
+        groups = rows.select(**values) if rows.height else rows.select(**values).clear()
+    return groups.with_columns(coverage=pl.lit(coverage, pl.Float64))
 
 
 @contextmanager

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, of_groups, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_share, of_groups, ranges, runs
 from androstep_analysis.measures.parts import REQUEST, summed
-from androstep_analysis.measures.tables import Table, columns_as_rows
+from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
 SHARES: Final = (0.01, 0.1, 0.2)
+
+_OPS: Final = ("read", "write")
 
 CLASSES: Final = ("read_only", "write_once", "rewritten")
 
@@ -61,30 +65,35 @@ def hotness(
     >>> table.filter(metric="access_ratio")["value"].is_sorted()
     True
     """
-    objects = ["dev", "block"] if of == "blocks" else ["path"]
-    columns = [*by] if of == "blocks" else [*dict.fromkeys([*by, "path"])]
-    keys = [*dict.fromkeys([*by, KNOWN, *objects])]
-    parts = (part.group_by(keys).agg(n=pl.len().cast(pl.Int64)) for part in touches(requests, columns, block_bytes))
-    sums = summed(parts, keys)
-    # What is known and what is inferred of one object are accesses to the same.
-    of_one = [*dict.fromkeys([*by, *objects])]
-    is_first = pl.struct(of_one).is_first_distinct()
-    sums = sums.with_columns(uses=pl.when(is_first).then(pl.col("n").sum().over(of_one)))
-    if of == "files":
-        sums = sums.with_columns(uses=pl.when(pl.col("path").is_not_null()).then("uses"))
-    uses = pl.col("uses").drop_nulls()
-    tables = [
-        of_groups(
-            sums,
-            by,
-            n=uses.sum(),
-            size=(uses.len() * share).ceil().cast(pl.Int64),
-            access_ratio=uses.sort(descending=True).head((uses.len() * share).ceil().cast(pl.Int64)).sum() / uses.sum(),
-        ).with_columns(top=pl.lit(share, pl.Float64))
-        for share in shares
-    ]
-    units = {"access_ratio": "1", "size": of}
-    return columns_as_rows(pl.concat(tables).filter(pl.col("n") > 0), [*by, "top"], units)
+    used, coverage = (_used_blocks if of == "blocks" else _used_files)(requests, by, block_bytes)
+    # The hottest first; `before` are those that are hotter, or as hot and already counted.
+    used = used.group_by(*by, "uses").agg(pl.col("size").sum()).sort("uses", descending=True)
+    uses, size = pl.col("uses"), pl.col("size")
+    before, n = size.cum_sum() - size, (uses * size).sum()
+    tables = []
+    for share in shares:
+        top = (size.sum() * share).ceil().cast(pl.Int64)
+        of_top = pl.min_horizontal(size, (top - before).clip(0))
+        values = {"n": n, "size": top, "access_ratio": (uses * of_top).sum() / n}
+        tables.append(of_groups(used, by, coverage, **values).with_columns(top=pl.lit(share, pl.Float64)))
+    return columns_as_rows(pl.concat(tables), [*by, "top"], {"access_ratio": "1", "size": of})
+
+
+def _used_blocks(requests: Table, by: Sequence[str], block_bytes: int) -> tuple[pl.DataFrame, float | None]:
+    """How many blocks (size) of each group are accessed how often (uses), and the share of known accesses."""
+    keys = [*dict.fromkeys([*by, "dev", "block"])]
+    sums = summed((bounds(part, by) for part in ranges(requests, by, block_bytes, _OPS)), keys)
+    return runs(sums, by).select(*by, "uses", size="nr_blocks"), known_share(sums, by)
+
+
+def _used_files(requests: Table, by: Sequence[str], block_bytes: int) -> tuple[pl.DataFrame, float | None]:
+    """As `_used_blocks`, of files."""
+    keys = [*dict.fromkeys([*by, "path"])]
+    n = pl.col("nr_blocks")
+    parts = ranges(requests, keys, block_bytes, _OPS)
+    sums = summed((part.group_by(keys).agg(n.sum().alias("n"), known=n.filter(KNOWN).sum()) for part in parts), keys)
+    named = sums.filter(pl.col("path").is_not_null())
+    return named.select(*by, uses="n", size=pl.lit(1, pl.Int64)), known_share(sums, by)
 
 
 def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLOCK_BYTES) -> pl.DataFrame:
@@ -120,27 +129,54 @@ def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BL
     >>> measures.block_uses(capture.requests)["class"].unique().sort().to_list()
     ['read_only', 'rewritten', 'write_once']
     """
-    block, written = ["dev", "block"], pl.col(REQUEST).filter(pl.col("op") == "write")
-    keys = [*dict.fromkeys([*by, KNOWN, *block])]
+    group, place = [*dict.fromkeys([*by, "dev", "block"])], ["dev", "block"]
+    used: pl.DataFrame | None = None
+    written: pl.DataFrame | None = None
+    for part in ranges(requests, [*dict.fromkeys([*by, "op", REQUEST])], block_bytes, _OPS):
+        found = [bounds(part, by), bounds(_once(part.filter(pl.col("op") == "write")), ())]
+        used = summed([found[0]] if used is None else [used, found[0]], group)
+        written = summed([found[1]] if written is None else [written, found[1]], place)
+    assert used is not None and written is not None, "there is one part at least"
+    groups = runs(used, by)
+    sizes = _classes(groups, runs(written, ())).with_columns(groups.select(by), n=groups["nr_blocks"])
+    sums = sizes.group_by(by).agg(pl.exclude(by).sum()) if by else sizes.sum()
+    long = sums.unpivot(CLASSES, index=[*by, "n"], variable_name="class", value_name="blocks")
+    long = long.filter(pl.col("blocks") > 0).with_columns(
+        n="blocks",
+        bytes=pl.col("blocks") * block_bytes,
+        bytes_ratio=pl.col("blocks") / pl.col("n"),
+        coverage=pl.lit(known_share(used, by), pl.Float64),
+    )
+    return columns_as_rows(long, [*by, "class"], {"bytes": "B", "bytes_ratio": "1"})
 
-    def counted(part: pl.DataFrame) -> pl.DataFrame:
-        # All that a request has is in one part: its pieces in one block are one write.
-        writes = part.group_by(block).agg(writes=written.n_unique().cast(pl.Int64))
-        uses = part.group_by(keys).agg(n=pl.len().cast(pl.Int64))
-        # A block's writes are added up once, beside the uses of one group.
-        first = uses.select(pl.struct(block).is_first_distinct()).to_series()
-        joined = uses.join(writes, on=block, maintain_order="left")
-        return joined.with_columns(writes=pl.when(first).then("writes").otherwise(0))
 
-    columns = [*dict.fromkeys([*by, "op", REQUEST])]
-    sums = summed((counted(part) for part in touches(requests, columns, block_bytes)), keys)
-    writes = pl.col("writes").sum().over(block)
-    number = pl.when(writes > 1).then(2).otherwise(writes)
-    kind = number.replace_strict(list(range(3)), list(CLASSES), return_dtype=pl.String)
-    sums = sums.with_columns(kind.alias("class"))
-    groups = of_groups(sums, [*by, "class"], n=pl.struct(block).n_unique().cast(pl.Int64))
-    if not by:
-        groups = groups.with_columns(coverage=pl.lit(None, pl.Float64))
-    whole = pl.col("n").sum().over(by) if by else pl.col("n").sum()
-    groups = groups.with_columns(bytes=pl.col("n") * block_bytes, bytes_ratio=pl.col("n") / whole)
-    return columns_as_rows(groups, [*by, "class"], {"bytes": "B", "bytes_ratio": "1"})
+def _once(rows: pl.DataFrame) -> pl.DataFrame:
+    """The ranges without what an earlier piece of the same request covers: its pieces in one block are one write."""
+    rows = rows.sort(REQUEST, "dev", "first_block")
+    end = pl.col("first_block") + pl.col("nr_blocks")
+    covered = end.cum_max().shift(1).over(REQUEST, "dev")
+    first = pl.max_horizontal("first_block", covered)
+    return rows.with_columns(first_block=first, nr_blocks=end - first).filter(pl.col("nr_blocks") > 0)
+
+
+def _classes(used: pl.DataFrame, written: pl.DataFrame) -> pl.DataFrame:
+    """How many blocks of each class are in each row of `used`, by the `runs` of blocks that are written."""
+    found = np.zeros((3, used.height), np.int64)
+    begins, ends = (used[name].to_numpy() for name in ("block", "nr_blocks"))
+    ends = begins + ends
+    for (dev,), runs_of_dev in written.group_by("dev"):
+        rows = np.flatnonzero((used["dev"] == dev).to_numpy())
+        for number, is_of_class in ((1, pl.col("uses") == 1), (2, pl.col("uses") > 1)):
+            of_class = runs_of_dev.filter(is_of_class).sort("block")
+            found[number, rows] = _before(ends[rows], of_class) - _before(begins[rows], of_class)
+    found[0] = used["nr_blocks"].to_numpy() - found[1] - found[2]
+    return pl.DataFrame(dict(zip(CLASSES, found, strict=True)))
+
+
+def _before(blocks: npt.NDArray[np.int64], ordered: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """How many blocks of the ordered runs lie before each of `blocks`."""
+    first, lengths = ordered["block"].to_numpy(), ordered["nr_blocks"].to_numpy()
+    whole = np.concatenate([[0], np.cumsum(lengths)])
+    row = np.searchsorted(first, blocks, "left")
+    inside = blocks - first[row - 1] if len(first) else blocks
+    return np.where(row > 0, whole[row - 1] + np.minimum(inside, lengths[row - 1]), 0) if len(first) else whole[row]

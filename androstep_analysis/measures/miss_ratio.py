@@ -14,10 +14,10 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.errors import InputError
-from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, of_groups, places, simulated, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, known_share, of_groups, places, simulated, touches
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.reuse import distances, stack
-from androstep_analysis.measures.tables import Table, columns_as_rows
+from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
 CACHE_BYTES: Final = tuple(1 << power for power in range(20, 35))
 """1 MiB to 16 GiB."""
@@ -91,8 +91,11 @@ def miss_ratio(
     sizes = {str(size): size // block_bytes * ratio for size in dict.fromkeys(cache_bytes)}
     with _lru(sizes) if policy == "lru" else _caches(_SIMULATED.index(policy), sizes) as misses:
         sums = summed((_counted(part, by, misses, least) for part in touches(requests, by, block_bytes)), [*by, KNOWN])
+    sums = sums.with_columns(known=pl.when(KNOWN).then("n").otherwise(0))
     n = pl.col("n").sum()
-    groups = of_groups(sums, by, n=n, **{name: (pl.col(name).sum() / ratio / n).clip(0, 1) for name in sizes})
+    groups = of_groups(
+        sums, by, known_share(sums, by), n=n, **{name: (pl.col(name).sum() / ratio / n).clip(0, 1) for name in sizes}
+    )
     rows = groups.unpivot(
         list(sizes), index=[*by, "n", "coverage"], variable_name="cache_bytes", value_name="miss_ratio"
     ).with_columns(pl.col("cache_bytes").cast(pl.Int64))

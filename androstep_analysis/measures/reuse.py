@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, of_groups, places, simulated, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, known_share, of_groups, places, simulated, touches
 from androstep_analysis.measures.parts import summed
-from androstep_analysis.measures.tables import Table, columns_as_rows
+from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
-_TOUCHES: Final = pl.len().cast(pl.Int64)
+_TOUCHES: Final = {"n": pl.len().cast(pl.Int64), "known": pl.col(KNOWN).sum().cast(pl.Int64)}
 _QUANTILES: Final = {"distance_p50": 0.5, "distance_p90": 0.9, "distance_p99": 0.99}
 
 
@@ -58,10 +58,10 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     with stack() as handle:
         sums = summed(
             (
-                part.with_columns(distance=distances(handle, part)).group_by(*by, KNOWN, "distance").agg(n=_TOUCHES)
+                part.with_columns(distance=distances(handle, part)).group_by(*by, "distance").agg(**_TOUCHES)
                 for part in touches(requests, by, block_bytes)
             ),
-            [*by, KNOWN, "distance"],
+            [*by, "distance"],
         ).sort("distance")
     again = pl.col("distance") >= 0
     count = pl.col("n").filter(again)
@@ -69,6 +69,7 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     groups = of_groups(
         sums,
         by,
+        known_share(sums, by),
         n=pl.col("n").sum(),
         accesses=pl.col("n").sum(),
         first_ratio=pl.col("n").filter(~again).sum() / pl.col("n").sum(),

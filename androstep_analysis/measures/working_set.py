@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from androstep_analysis.errors import InputError
-from androstep_analysis.measures.blocks import BLOCK_BYTES, KNOWN, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_share, ranges, runs
+from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import Table, columns_as_rows
 
 WINDOW_NS = 1_000_000_000
@@ -58,32 +59,32 @@ def working_set(
     if window_ns <= 0:
         raise InputError(f"window_ns is {window_ns}: a window must be at least 1 ns long")
     keys = ["ts_ns", *by]
-    sums = {
-        "n": pl.col("n").sum(),
-        "known": pl.col("n").filter(KNOWN).sum(),
-        "blocks": pl.struct("dev", "block").n_unique().cast(pl.Int64),
-    }
-    windows = _windows(requests, window_ns, by, block_bytes)
-    rows = pl.concat(part.group_by(keys).agg(**sums) for part in windows)
-    whole, known = rows.select(pl.col("n", "known").sum()).row(0)
-    share = known / whole if by and whole else None
+    parts = [_counted(part, keys) for part in _windows(requests, window_ns, by, block_bytes)]
+    rows = pl.concat(parts).filter(pl.col("n") > 0)
     size = pl.col("blocks") * block_bytes
-    told = rows.select(*keys, "n", coverage=pl.lit(share, pl.Float64), working_set=size)
+    told = rows.select(*keys, "n", coverage=pl.lit(known_share(rows, by), pl.Float64), working_set=size)
     return columns_as_rows(told, keys, {"working_set": "B"})
 
 
+def _counted(sums: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Columns `keys`, n, known and blocks (different ones) of summed bounds."""
+    different = runs(sums, keys).group_by(keys).agg(blocks=pl.col("nr_blocks").sum())
+    touched = sums.group_by(keys).agg(pl.col("n", "known").sum())
+    return touched.join(different, on=keys, how="left", nulls_equal=True, maintain_order="left")
+
+
 def _windows(requests: Table, window_ns: int, by: Sequence[str], block_bytes: int) -> Iterator[pl.DataFrame]:
-    """Columns ts_ns, `by`, KNOWN, dev, block and n (touches), all rows of a window in one part.
+    """The bounds of what is touched in windows, by ts_ns and `by`, all rows of a window in one part.
 
     Parts are in order of time: only the last window of one can go on in the next.
     """
-    keys = [*dict.fromkeys(["ts_ns", *by, KNOWN, "dev", "block"])]
+    keys = ["ts_ns", *by]
+    place = [*dict.fromkeys([*keys, "dev", "block"])]
     held: pl.DataFrame | None = None
-    for part in touches(requests, by, block_bytes):
+    for part in ranges(requests, by, block_bytes, ("read", "write")):
         timed = part.filter(pl.col("at") > pl.Int64.min()).with_columns(ts_ns=pl.col("at") // window_ns * window_ns)
-        seen = timed.group_by(keys).agg(n=pl.len().cast(pl.Int64))
-        both = seen if held is None else pl.concat([held, seen])
-        both = both.group_by(keys).agg(pl.col("n").sum())
+        seen = bounds(timed, keys)
+        both = summed([seen] if held is None else [held, seen], place)
         is_last = pl.col("ts_ns") == pl.col("ts_ns").max()
         yield both.filter(~is_last)
         held = both.filter(is_last)

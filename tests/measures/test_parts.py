@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,39 @@ def test_groups_count_every_request_once(rows: list[Any], is_sorted: bool, at_on
         for kind, of in kinds.items()
     }
     assert {kind: tuple(rest) for kind, *rest in found.rows()} == expected
+
+
+TOUCHED = st.lists(st.tuples(st.integers(0, 90), st.integers(1, 40), st.integers(0, 1), st.booleans()), max_size=40)
+
+OF_BLOCKS: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "reuse": measures.reuse,
+    "miss_ratio": partial(measures.miss_ratio, cache_bytes=(4096, 1 << 14)),
+    "hotness": measures.hotness,
+    "block_uses": measures.block_uses,
+    "working_set": partial(measures.working_set, window_ns=7),
+    "lifetimes": measures.lifetimes,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_BLOCKS)
+@settings(max_examples=40, deadline=None)
+@given(rows=TOUCHED, at_once=st.integers(1, 20))
+def test_measures_of_blocks_read_in_parts_are_those_of_the_whole(name: str, rows: list[Any], at_once: int) -> None:
+    times = np.arange(len(rows))
+    requests = pl.DataFrame(
+        {
+            "request_id": times,
+            "dev": pl.Series([dev for _, _, dev, _ in rows], dtype=pl.UInt32),
+            "sector": pl.Series([sector for sector, _, _, _ in rows], dtype=pl.Int64),
+            "nr_sectors": pl.Series([length for _, length, _, _ in rows], dtype=pl.Int64),
+            "op": pl.Series(["write" if is_write else "read" for *_, is_write in rows], dtype=pl.String),
+            **dict.fromkeys(["queue_ns", "issue_ns", "complete_ns"], times),
+        }
+    ).cast({"op": schema.enum("requests", "op")})
+    whole = OF_BLOCKS[name](requests)
+    with read_in_parts(at_once):
+        assert OF_BLOCKS[name](requests).equals(whole)
 
 
 @pytest.mark.slow

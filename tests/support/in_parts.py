@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from androstep_analysis.measures import parts, quantiles
+from androstep_analysis.measures import blocks, parts, quantiles
 
 
 @contextlib.contextmanager
@@ -16,6 +16,7 @@ def read_in_parts(rows: int | None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if rows is not None:
             patch.setattr(parts, "ROWS", rows)
+            patch.setattr(blocks, "MOST_TOUCHES", rows)
             patch.setattr(quantiles, "MOST", rows)
             patch.setattr(quantiles, "EACH", 0)
         yield
