@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from androstep_analysis.measures.parts import REQUEST, of_requests, summed
-from androstep_analysis.measures.queue import Lost, duration_up_to_ns, periods
-from androstep_analysis.measures.tables import Table, columns_as_rows, counted
+from androstep_analysis.measures.queue import Lost, periods
+from androstep_analysis.measures.tables import Table, columns_as_rows, counted, up_to_power
 from androstep_analysis.measures.volume import NS_PER_S
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -70,7 +70,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
         (
             part.with_columns(
                 pl.col("period").replace_strict({"busy": "burst", "idle": "gap"}, return_dtype=_PERIODS),
-                duration_up_to_ns=duration_up_to_ns(),
+                duration_up_to_ns=up_to_power(pl.col("time").clip(1)),
             )
             .group_by(dimensions)
             .agg(pl.col("time", "requests", "bytes").sum(), periods=pl.len().cast(pl.Int64))
@@ -87,7 +87,10 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
     told = found.with_columns(
         pl.when(~is_gap).then(pl.col("requests", "bytes")),
         n=pl.when(is_gap).then("periods").otherwise("requests"),
-        time_ratio=pl.col("time") / pl.col("time").sum().over(groups),
+        # All time between bursts that are cut would be one of gaps.
+        time_ratio=pl.when(pl.col("periods").filter(pl.col("period") == "burst").sum().over(groups) > 0).then(
+            pl.col("time") / pl.col("time").sum().over(groups)
+        ),
         bytes_ratio=pl.when(~is_gap).then(pl.col("bytes") / all_bytes),
         coverage=pl.col("bytes").filter(is_whole).sum().over(groups) / all_bytes,
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.measures.parts import REQUEST, parts, summed
-from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
+from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, up_to_power
 
 Lost: TypeAlias = Sequence[tuple[int | None, int | None]]
 """Times (ns, both ends) in which events of requests may be missing; None is from the beginning, or to the end."""
@@ -110,7 +110,7 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     found = summed(
         (
             part.filter(pl.col("time") > 0)
-            .with_columns(pl.col("period").cast(kind), duration_up_to_ns=duration_up_to_ns())
+            .with_columns(pl.col("period").cast(kind), duration_up_to_ns=up_to_power(pl.col("time")))
             .group_by(dimensions)
             .agg(pl.col("time").sum(), periods=pl.len().cast(pl.Int64))
             for part in periods(requests, groups, lost)
@@ -123,45 +123,6 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
         time_ratio=pl.col("time") / pl.col("time").sum().over(groups),
     )
     return columns_as_rows(told, dimensions, {"periods": "count", "time": "ns", "time_ratio": "1"})
-
-
-def duration_up_to_ns() -> pl.Expr:
-    """The least power of two that column time (ns, Int64) is at most; 1 for no time."""
-    # Of a whole number less one, the digits in base 2: exact, where a logarithm is not.
-    digits = 64 - (pl.col("time").clip(1) - 1).bitwise_leading_zeros().cast(pl.Int64)
-    return pl.lit(2, pl.Int64).pow(digits)
-
-
-def periods(
-    requests: Table, groups: Sequence[str], lost: Lost, *, gap_ns: int = 0, sums: Sequence[str] = ()
-) -> Iterator[pl.DataFrame]:
-    """Columns groups, period and time (ns) of each idle period longer than `gap_ns`, and of the busy one between two.
-
-    Columns requests and `sums` (Int64 columns of the table) add up what was issued in it.
-    """
-    kept = ["end_ns", "is_known", "requests", *sums]
-    carried: pl.DataFrame | None = None
-    for part in _depths(requests, groups, lost, sums):
-        # A gap is where all before is complete; what is not known is a gap of no length that cuts.
-        is_gap = (pl.col("depth") == 0) & (pl.col("end_ns") - pl.col("begin_ns") > gap_ns)
-        cuts = part.filter(is_gap | ~pl.col("is_known")).select(*groups, "begin_ns", *kept)
-        cuts = cuts if carried is None else pl.concat([carried, cuts])
-        before = pl.col(kept).shift(1).over(groups).name.prefix("before_")
-        fresh = cuts.with_columns(before).slice(0 if carried is None else carried.height)
-        carried = cuts.group_by(groups, maintain_order=True).last()
-        gaps = fresh.filter("is_known").select(
-            *groups,
-            period=pl.lit("idle"),
-            time=pl.col("end_ns") - pl.col("begin_ns"),
-            **dict.fromkeys(("requests", *sums), pl.lit(0, pl.Int64)),
-        )
-        bursts = fresh.filter(pl.col("is_known") & pl.col("before_is_known")).select(
-            *groups,
-            period=pl.lit("busy"),
-            time=pl.col("begin_ns") - pl.col("before_end_ns"),
-            **{name: pl.col(name) - pl.col(f"before_{name}") for name in ("requests", *sums)},
-        )
-        yield pl.concat([gaps, bursts])
 
 
 def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
@@ -254,3 +215,35 @@ def _touched(begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64], lost: Los
     for first, last in lost:
         hurt |= (True if last is None else begin <= last) & (True if first is None else end >= first)
     return hurt
+
+
+def periods(
+    requests: Table, groups: Sequence[str], lost: Lost, *, gap_ns: int = 0, sums: Sequence[str] = ()
+) -> Iterator[pl.DataFrame]:
+    """Columns groups, period and time (ns) of each idle period longer than `gap_ns`, and of the busy one between two.
+
+    Columns requests and `sums` (Int64 columns of the table) add up what was issued in it.
+    """
+    kept = ["end_ns", "is_known", "requests", *sums]
+    carried: pl.DataFrame | None = None
+    for part in _depths(requests, groups, lost, sums):
+        # A gap is where all before is complete; what is not known is a gap of no length that cuts.
+        is_gap = (pl.col("depth") == 0) & (pl.col("end_ns") - pl.col("begin_ns") > gap_ns)
+        cuts = part.filter(is_gap | ~pl.col("is_known")).select(*groups, "begin_ns", *kept)
+        cuts = cuts if carried is None else pl.concat([carried, cuts])
+        before = pl.col(kept).shift(1).over(groups).name.prefix("before_")
+        fresh = cuts.with_columns(before).slice(0 if carried is None else carried.height)
+        carried = cuts.group_by(groups, maintain_order=True).last()
+        gaps = fresh.filter("is_known").select(
+            *groups,
+            period=pl.lit("idle"),
+            time=pl.col("end_ns") - pl.col("begin_ns"),
+            **dict.fromkeys(("requests", *sums), pl.lit(0, pl.Int64)),
+        )
+        bursts = fresh.filter(pl.col("is_known") & pl.col("before_is_known")).select(
+            *groups,
+            period=pl.lit("busy"),
+            time=pl.col("begin_ns") - pl.col("before_end_ns"),
+            **{name: pl.col(name) - pl.col(f"before_{name}") for name in ("requests", *sums)},
+        )
+        yield pl.concat([gaps, bursts])
