@@ -1,4 +1,4 @@
-"""Runs of requests without a longer pause, of each app (definitions.toml, burst)."""
+"""Runs of requests without a longer pause, of each app (definitions.toml, app_burst)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
 
     References
     ----------
-    ``schemas/definitions.toml``, burst.
+    ``schemas/definitions.toml``, app_burst. Those of all I/O, beside what a user waits for, are `perceived.bursts`.
 
     Examples
     --------

@@ -16,11 +16,14 @@ from support.in_parts import read_in_parts
 from androstep_analysis import compare, measures
 from androstep_analysis.measures.volume import NS_PER_DAY
 
-TIMES = st.one_of(st.none(), st.integers(0, 60))
+TIMES = st.integers(0, 60)
 APPS = st.sampled_from(["mail", "game", None])
 PIECES = st.lists(st.tuples(APPS, st.integers(1, 8)), min_size=1, max_size=3)
-REQUESTS = st.lists(st.tuples(TIMES, TIMES, st.sampled_from(["read", "write", "discard"]), PIECES), max_size=25)
-LOST = st.lists(st.tuples(TIMES, TIMES), max_size=2)
+OPS = st.sampled_from(["read", "write", "discard"])
+WHOLE = st.lists(st.tuples(TIMES, TIMES, OPS, PIECES), max_size=25)
+# Of these one alone makes all before it, or all behind it, unknown.
+TORN = st.lists(st.tuples(st.none(), TIMES, OPS, PIECES) | st.tuples(TIMES, st.none(), OPS, PIECES), max_size=1)
+LOST = st.lists(st.tuples(TIMES, TIMES) | st.tuples(st.none(), TIMES) | st.tuples(TIMES, st.none()), max_size=1)
 
 Rows = list[tuple[int | None, int | None, str, list[tuple[str | None, int]]]]
 Spans = list[tuple[int | None, int | None]]
@@ -94,9 +97,9 @@ def expected(io: pl.DataFrame, gap_ns: int, lost: Spans) -> dict[tuple[str | Non
     return dict(told)
 
 
-@given(REQUESTS, st.integers(0, 12), LOST)
-def test_bursts_of_each_app(rows: Rows, gap_ns: int, lost: Spans) -> None:
-    io = table(rows)
+@given(WHOLE, TORN, st.integers(0, 12), LOST)
+def test_bursts_of_each_app(whole: Rows, torn: Rows, gap_ns: int, lost: Spans) -> None:
+    io = table([*whole, *torn])
     truth = expected(io, gap_ns, lost)
     for at_once in (None, 3):
         with read_in_parts(at_once):
@@ -117,8 +120,8 @@ def test_bursts_of_each_app(rows: Rows, gap_ns: int, lost: Spans) -> None:
                 assert shares["time"].sum() == pytest.approx(1)
             if shares["bytes"].len():
                 assert shares["bytes"].sum() == pytest.approx(1)
-                whole = of_app.filter(metric="bytes_ratio", period="burst")["value"].sum()
-                assert of_app["coverage"].unique().to_list() == [pytest.approx(whole)]
+                share = of_app.filter(metric="bytes_ratio", period="burst")["value"].sum()
+                assert of_app["coverage"].unique().to_list() == [pytest.approx(share)]
 
 
 def test_a_burst_longer_than_its_requests() -> None:
