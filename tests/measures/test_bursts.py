@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import made
 from support.in_parts import read_in_parts
@@ -20,10 +20,11 @@ TIMES = st.integers(0, 60)
 APPS = st.sampled_from(["mail", "game", None])
 PIECES = st.lists(st.tuples(APPS, st.integers(1, 8)), min_size=1, max_size=3)
 OPS = st.sampled_from(["read", "write", "discard"])
-WHOLE = st.lists(st.tuples(TIMES, TIMES, OPS, PIECES), max_size=25)
+SHORT = st.tuples(TIMES, st.integers(0, 8)).map(lambda one: (one[0], sum(one)))
+WHOLE = st.lists(st.tuples(SHORT, OPS, PIECES).map(lambda one: (*one[0], *one[1:])), max_size=25)
 # Of these one alone makes all before it, or all behind it, unknown.
 TORN = st.lists(st.tuples(st.none(), TIMES, OPS, PIECES) | st.tuples(TIMES, st.none(), OPS, PIECES), max_size=1)
-LOST = st.lists(st.tuples(TIMES, TIMES) | st.tuples(st.none(), TIMES) | st.tuples(TIMES, st.none()), max_size=1)
+LOST = st.lists(SHORT | st.tuples(st.none(), TIMES) | st.tuples(TIMES, st.none()), max_size=1)
 
 Rows = list[tuple[int | None, int | None, str, list[tuple[str | None, int]]]]
 Spans = list[tuple[int | None, int | None]]
@@ -97,6 +98,8 @@ def expected(io: pl.DataFrame, gap_ns: int, lost: Spans) -> dict[tuple[str | Non
     return dict(told)
 
 
+# Bursts of no length, of which one is whole.
+@example([(time, time, "read", [("mail", 1)]) for time in (0, 20, 40)], [], 5, [])
 @given(WHOLE, TORN, st.integers(0, 12), LOST)
 def test_bursts_of_each_app(whole: Rows, torn: Rows, gap_ns: int, lost: Spans) -> None:
     io = table([*whole, *torn])
@@ -134,6 +137,16 @@ def test_a_burst_longer_than_its_requests() -> None:
         "time_ratio": pytest.approx(110 / 299),
     }
     assert found["duration_up_to_ns"].unique().to_list() == [128]
+
+
+@pytest.mark.parametrize("lost", [(100, 100), (150, 160), (50, 60), (200, 209), (205, None), (None, 1)])
+def test_lost_time_cuts_what_it_touches(lost: tuple[int | None, int | None]) -> None:
+    rows: Rows = [(begin, end, "read", [("mail", 1)]) for begin, end in ((0, 1), (100, 120), (125, 200), (300, 301))]
+    found = measures.bursts(table(rows), gap_ns=10, lost=[lost])
+    gaps = [begin for begin, end in ((1, 100), (200, 300)) if (lost[1] or 999) < begin or end < (lost[0] or 0)]
+    periods = found.filter(metric="periods")
+    assert (set(periods["period"]) <= {"gap"}, periods["value"].sum()) == (True, len(gaps))
+    assert found.filter(metric="requests").select(pl.col("period").cast(pl.String), "value").rows() == [("cut", 4)]
 
 
 def test_bursts_of_requests() -> None:
