@@ -58,7 +58,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
     --------
     >>> table = measures.bursts(capture.io, gap_ns=10**8)
     >>> table.filter(metric="periods", period="burst", owner_comm=".example.mail")["value"].sum()
-    7.0
+    8.0
     """
     if gap_ns < 0:
         raise ValueError(f"gap_ns is {gap_ns}: a gap lasts 0 ns at least")
