@@ -128,9 +128,9 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
 def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
     """Columns groups, begin_ns, end_ns, depth, is_issue, is_known of each time between two events of a queue, in order.
 
-    Columns requests and `sums` (Int64 columns of the table) add up all that was issued up to begin_ns. The pieces of a
-    request (table `io`) that are of one queue are one request in it. In memory are a part of the table, and of the
-    requests before it those that are not complete.
+    Columns requests and `sums` (Int64 columns of the table) add up all that was issued up to begin_ns. Where there are
+    `sums`, the pieces of a request (table `io`) that are of one queue are one request in it. In memory are a part of
+    the table, and of the requests before it those that are not complete.
     """
     rows = lazy(requests)
     bounds = _bounds(rows)
@@ -152,7 +152,8 @@ def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[s
 
 def _events(part: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) -> pl.DataFrame:
     """Columns groups, ts_ns, order, delta, requests and `sums` of each issue and completion."""
-    whole = part.group_by(REQUEST, *groups, "issue_ns", "complete_ns").agg(pl.col(sums).sum())
+    # Only what adds up is of pieces; requests are whole already.
+    whole = part.group_by(REQUEST, *groups, "issue_ns", "complete_ns").agg(pl.col(sums).sum()) if sums else part
     own = pl.when(pl.col("complete_ns") > pl.col("issue_ns")).then(_COMPLETION).otherwise(_OWN_COMPLETION)
     one, nothing = pl.lit(1, pl.Int64), pl.lit(0, pl.Int64)
     begun = whole.select(
