@@ -35,9 +35,11 @@ OF_TABLE: Final = {
 """What --by takes, and the column that it is, for each table that measures are of."""
 
 _OWN: Final = {
-    **dict.fromkeys(("mix", "rate", "volume", "locality", "latency", "reuse", "hotness", "working_set"), ("op",)),
+    **dict.fromkeys(
+        ("mix", "rate", "volume", "daily", "locality", "latency", "reuse", "hotness", "working_set"), ("op",)
+    ),
     **{"block_types": ("op", "block_type"), "file_types": ("op", "file_type"), "sync": ()},
-    **dict.fromkeys(("queue", "idle"), ("dev",)),
+    **dict.fromkeys(("queue", "idle", "bursts"), ("dev",)),
 }
 """Columns that tell the rows of a measure apart anyway."""
 

@@ -22,6 +22,8 @@ from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
 from androstep_analysis.measures.bio_steps import merges, seeks, steps
 from androstep_analysis.measures.block_types import block_types
+from androstep_analysis.measures.bursts import BY as BURSTS_BY
+from androstep_analysis.measures.bursts import bursts
 from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency
@@ -33,7 +35,7 @@ from androstep_analysis.measures.queue import idle, queue
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.tables import columns_as_rows
-from androstep_analysis.measures.volume import NS_PER_S, volume
+from androstep_analysis.measures.volume import NS_PER_S, daily, volume
 from androstep_analysis.measures.working_set import working_set
 from androstep_analysis.measures.write_cost import write_cost
 
@@ -90,11 +92,15 @@ class Recording:
     tables: Tables
     jumps: clock.Jumps = ()
     losses: losses.Losses = field(default_factory=losses.Losses)
+    realtime_offset_ns: int | None = None
 
     @classmethod
     def of(cls, capture: Capture) -> Recording:
         lost = losses.Losses(capture.losses, capture.lost_events)
-        return cls(capture.title, capture.facts, capture.tables, capture.jumps, lost)
+        # A clock that was set, or that slept, tells no day.
+        moved = abs(capture.about.get("realtime_moved_ns", 0)) > NS_PER_S or bool(capture.jumps)
+        offset = None if moved else capture.about["realtime_offset_ns"]
+        return cls(capture.title, capture.facts, capture.tables, capture.jumps, lost, offset)
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -428,6 +434,20 @@ def measures() -> dict[str, Measure]:
         "file_types": Measure("types of files", io, lambda t, by: file_types(t["io"], by=by), within=("op",)),
         "latency": Measure("latency of requests", requests, _latency),
         "volume": Measure("requests and bytes of whatever one asks for", io, lambda t, by: volume(t["io"], by=by)),
+        "daily": Measure(
+            "requests and bytes of each day",
+            io,
+            lambda t, by, recording: daily(t["io"], by=by, realtime_offset_ns=recording.realtime_offset_ns),
+            has_windows=False,
+            asks_losses=True,
+        ),
+        "bursts": Measure(
+            "runs of requests of each process or app",
+            io,
+            lambda t, by, recording: bursts(t["io"], by=by or BURSTS_BY, lost=recording.lost),
+            has_windows=False,
+            asks_losses=True,
+        ),
         "queue": Measure(
             "requests in the device at a time",
             requests,

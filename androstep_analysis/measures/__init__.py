@@ -12,6 +12,7 @@ Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interfa
 
 from androstep_analysis.measures.bio_steps import merges, seeks, steps
 from androstep_analysis.measures.block_types import block_types, metadata_fraction
+from androstep_analysis.measures.bursts import bursts
 from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
 from androstep_analysis.measures.evidence import evidence
@@ -38,13 +39,14 @@ from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
 from androstep_analysis.measures.syscalls import called_paths, calls
 from androstep_analysis.measures.tables import counted, coverage, population
-from androstep_analysis.measures.volume import cumulative, rate, volume
+from androstep_analysis.measures.volume import cumulative, daily, rate, volume
 from androstep_analysis.measures.working_set import working_set
 from androstep_analysis.measures.write_cost import write_cost
 
 __all__ = [
     "block_types",
     "block_uses",
+    "bursts",
     "busyness",
     "called_paths",
     "calls",
@@ -57,6 +59,7 @@ __all__ = [
     "cpu",
     "cpu_by_process",
     "cumulative",
+    "daily",
     "evidence",
     "file_types",
     "hotness",

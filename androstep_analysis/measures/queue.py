@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.measures.parts import REQUEST, parts, summed
-from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
+from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, up_to_power
 
 Lost: TypeAlias = Sequence[tuple[int | None, int | None]]
 """Times (ns, both ends) in which events of requests may be missing; None is from the beginning, or to the end."""
@@ -107,14 +107,13 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     groups = ["dev", *(name for name in by if name != "dev")]
     dimensions = [*groups, "period", "duration_up_to_ns"]
     kind = pl.Enum(["idle", "busy"])
-    # Of a whole number less one, the digits in base 2: exact, where a logarithm is not.
-    bucket = pl.lit(2, pl.Int64).pow(64 - (pl.col("time") - 1).bitwise_leading_zeros().cast(pl.Int64))
     found = summed(
         (
-            part.with_columns(pl.col("period").cast(kind), duration_up_to_ns=bucket)
+            part.filter(pl.col("time") > 0)
+            .with_columns(pl.col("period").cast(kind), duration_up_to_ns=up_to_power(pl.col("time")))
             .group_by(dimensions)
             .agg(pl.col("time").sum(), periods=pl.len().cast(pl.Int64))
-            for part in _periods(requests, groups, lost)
+            for part in periods(requests, groups, lost)
         ),
         dimensions,
     )
@@ -126,49 +125,67 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     return columns_as_rows(told, dimensions, {"periods": "count", "time": "ns", "time_ratio": "1"})
 
 
-def _depths(requests: Table, groups: Sequence[str], lost: Lost) -> Iterator[pl.DataFrame]:
+def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
     """Columns groups, begin_ns, end_ns, depth, is_issue, is_known of each time between two events of a queue, in order.
 
-    In memory are a part of the table, and of the requests before it those that are not complete.
+    Columns requests and `sums` (Int64 columns of the table) add up all that was issued up to begin_ns. Where there are
+    `sums`, the pieces of a request (table `io`) that are of one queue are one request in it. In memory are a part of
+    the table, and of the requests before it those that are not complete.
     """
     rows = lazy(requests)
     bounds = _bounds(rows)
     both = rows.filter(pl.col("issue_ns").is_not_null(), pl.col("complete_ns").is_not_null())
-    moves = both.select(REQUEST, *groups, "issue_ns", complete_ns=pl.max_horizontal("issue_ns", "complete_ns"))
+    moves = both.select(REQUEST, *groups, *sums, "issue_ns", complete_ns=pl.max_horizontal("issue_ns", "complete_ns"))
     waiting: pl.DataFrame | None = None
     for part in parts(moves, "issue_ns"):
         last = part["issue_ns"].max()
-        events = _events(part, groups)
+        events = _events(part, groups, sums)
         if waiting is not None:
             events = pl.concat([waiting, events])
         is_ready = pl.col("ts_ns") <= last if last is not None else pl.lit(True)
-        found, carried = _segments(events.filter(is_ready), groups)
+        found, carried = _segments(events.filter(is_ready), groups, sums)
         waiting = pl.concat([carried, events.filter(~is_ready)])
         yield _told(found, bounds, lost)
     if waiting is not None:
-        yield _told(_segments(waiting, groups)[0], bounds, lost)
+        yield _told(_segments(waiting, groups, sums)[0], bounds, lost)
 
 
-def _events(part: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
-    """Columns groups, ts_ns, order, delta of each issue and completion."""
+def _events(part: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) -> pl.DataFrame:
+    """Columns groups, ts_ns, order, delta, requests and `sums` of each issue and completion."""
+    # Only what adds up is of pieces; requests are whole already.
+    whole = part.group_by(REQUEST, *groups, "issue_ns", "complete_ns").agg(pl.col(sums).sum()) if sums else part
     own = pl.when(pl.col("complete_ns") > pl.col("issue_ns")).then(_COMPLETION).otherwise(_OWN_COMPLETION)
-    begun = part.select(*groups, ts_ns="issue_ns", order=pl.lit(_ISSUE, pl.Int32), delta=pl.lit(1, pl.Int64))
-    ended = part.select(*groups, ts_ns="complete_ns", order=own.cast(pl.Int32), delta=pl.lit(-1, pl.Int64))
+    one, nothing = pl.lit(1, pl.Int64), pl.lit(0, pl.Int64)
+    begun = whole.select(
+        *groups, ts_ns="issue_ns", order=pl.lit(_ISSUE, pl.Int32), delta=one, requests=one, **{n: n for n in sums}
+    )
+    ended = whole.select(
+        *groups,
+        ts_ns="complete_ns",
+        order=own.cast(pl.Int32),
+        delta=-one,
+        requests=nothing,
+        **dict.fromkeys(sums, nothing),
+    )
     return pl.concat([begun, ended])
 
 
-def _segments(events: pl.DataFrame, groups: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _segments(events: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The times between events, and of each queue its last event with its depth, as one to begin with."""
+    counts = ["requests", *sums]
     rows = events.sort("ts_ns", "order", maintain_order=True).with_columns(
+        pl.col(counts).cum_sum().over(groups),
         depth=pl.col("delta").cum_sum().over(groups),
         end_ns=pl.col("ts_ns").shift(-1).over(groups),
         is_issue=pl.col("order") == _ISSUE,
     )
     is_last = pl.col("end_ns").is_null()
-    carried = rows.filter(is_last).select(*groups, "ts_ns", order=pl.lit(_CARRIED, pl.Int32), delta=pl.col("depth"))
+    carried = rows.filter(is_last).select(
+        *groups, "ts_ns", pl.lit(_CARRIED, pl.Int32).alias("order"), pl.col("depth").alias("delta"), *counts
+    )
     # The last event counts here, as a time of no length; what is carried is no issue.
     found = rows.with_columns(pl.col("end_ns").fill_null(pl.col("ts_ns")))
-    return found.select(*groups, "depth", "end_ns", "is_issue", begin_ns="ts_ns"), carried
+    return found.select(*groups, "depth", "end_ns", "is_issue", *counts, begin_ns="ts_ns"), carried
 
 
 def _bounds(rows: pl.LazyFrame) -> pl.DataFrame:
@@ -201,21 +218,33 @@ def _touched(begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64], lost: Los
     return hurt
 
 
-def _periods(requests: Table, groups: Sequence[str], lost: Lost) -> Iterator[pl.DataFrame]:
-    """Columns groups, period and time (ns, above 0) of each idle period, and of the busy one between each two."""
+def periods(
+    requests: Table, groups: Sequence[str], lost: Lost, *, gap_ns: int = 0, sums: Sequence[str] = ()
+) -> Iterator[pl.DataFrame]:
+    """Columns groups, period and time (ns) of each idle period longer than `gap_ns`, and of the busy one between two.
+
+    Columns requests and `sums` (Int64 columns of the table) add up what was issued in it.
+    """
+    kept = ["end_ns", "is_known", "requests", *sums]
     carried: pl.DataFrame | None = None
-    for part in _depths(requests, groups, lost):
+    for part in _depths(requests, groups, lost, sums):
         # A gap is where all before is complete; what is not known is a gap of no length that cuts.
-        is_gap = (pl.col("depth") == 0) & (pl.col("end_ns") > pl.col("begin_ns"))
-        cuts = part.filter(is_gap | ~pl.col("is_known")).select(*groups, "begin_ns", "end_ns", "is_known")
+        is_gap = (pl.col("depth") == 0) & (pl.col("end_ns") - pl.col("begin_ns") > gap_ns)
+        cuts = part.filter(is_gap | ~pl.col("is_known")).select(*groups, "begin_ns", *kept)
         cuts = cuts if carried is None else pl.concat([carried, cuts])
-        before = pl.col("end_ns", "is_known").shift(1).over(groups).name.prefix("before_")
+        before = pl.col(kept).shift(1).over(groups).name.prefix("before_")
         fresh = cuts.with_columns(before).slice(0 if carried is None else carried.height)
         carried = cuts.group_by(groups, maintain_order=True).last()
         gaps = fresh.filter("is_known").select(
-            *groups, period=pl.lit("idle"), time=pl.col("end_ns") - pl.col("begin_ns")
+            *groups,
+            period=pl.lit("idle"),
+            time=pl.col("end_ns") - pl.col("begin_ns"),
+            **dict.fromkeys(("requests", *sums), pl.lit(0, pl.Int64)),
         )
         bursts = fresh.filter(pl.col("is_known") & pl.col("before_is_known")).select(
-            *groups, period=pl.lit("busy"), time=pl.col("begin_ns") - pl.col("before_end_ns")
+            *groups,
+            period=pl.lit("busy"),
+            time=pl.col("begin_ns") - pl.col("before_end_ns"),
+            **{name: pl.col(name) - pl.col(f"before_{name}") for name in ("requests", *sums)},
         )
-        yield pl.concat([gaps, bursts]).filter(pl.col("time") > 0)
+        yield pl.concat([gaps, bursts])

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from androstep_analysis.measures import thinned
-from androstep_analysis.measures.locality import classify
+from androstep_analysis.measures.locality import classify, order_ns
 from androstep_analysis.measures.parts import by_group, summed
 from androstep_analysis.measures.tables import Table, counted, is_known, ordered, tidy, with_known_share
 from androstep_analysis.units import SECTOR_BYTES
 
 NS_PER_S = 1_000_000_000
+
+NS_PER_DAY = 86_400 * NS_PER_S
 
 MOST_BINS = 1_000_000
 """As many bins of three operations take 1.1 GB; without a limit a mistaken unit takes all memory there is."""
@@ -43,6 +45,44 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     pieces = counted(io).filter(pl.col("bytes") > 0)
     groups = by_group(pieces, dimensions, is_known(by, pieces.collect_schema().names()))
     return ordered(with_known_share(tidy(groups, dimensions), groups), dimensions)
+
+
+def daily(io: Table, *, by: Sequence[str] = ("owner_comm",), realtime_offset_ns: int | None = None) -> pl.DataFrame:
+    """Requests and bytes of each day.
+
+    Parameters
+    ----------
+    io : Table
+        Table `io`, as `volume` takes it, and queue_ns.
+    by : sequence of str
+        The columns to group by, as owner_package for totals by app.
+    realtime_offset_ns : int, optional
+        CLOCK_REALTIME minus the clock of the table (``capture.about``). Days are those of the calendar in UTC then;
+        without it they are of 24 h each, from the first request on.
+
+    Returns
+    -------
+    polars.DataFrame
+        As of `volume`, with one dimension more before `by`: date (String, as 2026-11-25), or day_from_start (Int64,
+        from 0) where no calendar is known. A day with no requests has no rows.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, daily; storaged in Android (system/core/storaged).
+
+    Examples
+    --------
+    >>> table = measures.daily(capture.io, by=(), realtime_offset_ns=capture.about["realtime_offset_ns"])
+    >>> table.filter(metric="count", op="read").select("date", "value").row(0)
+    ('2026-11-25', 817.0)
+    """
+    rows = counted(io)
+    if realtime_offset_ns is None:
+        first = rows.select(order_ns().min()).collect().item()
+        day = ((order_ns() - pl.lit(first, pl.Int64)) // NS_PER_DAY).alias("day_from_start")
+    else:
+        day = pl.from_epoch(order_ns() + realtime_offset_ns, time_unit="ns").dt.strftime("%Y-%m-%d").alias("date")
+    return volume(rows.with_columns(day), by=(day.meta.output_name(), *by))
 
 
 def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:

@@ -28,6 +28,7 @@ from androstep_analysis.plot.bench import (
     bench_synchronous,
     bench_threads,
 )
+from androstep_analysis.plot.bursts import bursts
 from androstep_analysis.plot.cache import hotness, lifetimes, miss_ratio, working_set
 from androstep_analysis.plot.compare import compare_differences, compare_groups, compare_pairs, compare_ranking
 from androstep_analysis.plot.output import save
@@ -49,6 +50,7 @@ __all__ = [
     "bench_synchronous",
     "bench_threads",
     "block_types",
+    "bursts",
     "compare_differences",
     "compare_groups",
     "compare_pairs",

@@ -735,6 +735,7 @@ def empty() -> dict[str, Axes]:
         "sizes": plot.sizes(measures.sizes(requests)),
         "volume": plot.volume(measures.volume(io)),
         "latency_distribution": plot.latency_distribution(measures.latency_distribution(requests)),
+        "bursts": plot.bursts(measures.bursts(io)),
         "queue": plot.queue(measures.queue(requests)),
         "hotness": plot.hotness(measures.hotness(requests)),
         "lifetimes": plot.lifetimes(measures.lifetimes(requests)),

@@ -1,0 +1,111 @@
+"""Runs of requests without a longer pause, of each app (definitions.toml, app_burst)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from androstep_analysis.measures.parts import REQUEST, of_requests, summed
+from androstep_analysis.measures.queue import Lost, periods
+from androstep_analysis.measures.tables import Table, columns_as_rows, counted, up_to_power
+from androstep_analysis.measures.volume import NS_PER_S
+from androstep_analysis.units import SECTOR_BYTES
+
+GAP_NS = NS_PER_S
+"""Above what a device takes for a request, below the 5 s in which kernels write back and ext4 commits."""
+
+BY = ("owner_comm",)
+
+_PERIODS = pl.Enum(["burst", "gap", "cut"])
+
+
+def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Lost = ()) -> pl.DataFrame:
+    """The bursts in which an app does its I/O, and the gaps between them, by how long they are.
+
+    Parameters
+    ----------
+    io : Table
+        Table `io` (or `requests`): request_id, dev, op, nr_sectors, issue_ns, complete_ns.
+    by : sequence of str
+        The columns that tell apart whose bursts they are, as owner_comm or owner_package, or submit_comm of `requests`.
+        What no owner is known for is one group, with a null.
+    gap_ns : int
+        The longest gap (ns) within a burst.
+    lost : sequence of pairs of int or None
+        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): bursts that reach into them
+        are cut.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions dev, `by`, period (Enum: burst, gap, cut) and duration_up_to_ns (Int64, a power of two: longer than
+        half of it and at most it). Metrics periods [count], requests, bytes [B] (read and written), time [ns],
+        time_ratio [1], of the time of all whole bursts and gaps, and bytes_ratio [1], of the bytes of the group. Gaps
+        have no requests. The rows of cut have what is in no whole burst: requests and bytes, and no duration.
+        `coverage` is the share of the bytes of the group in whole bursts, `n` the requests (of gaps, the gaps).
+
+    Raises
+    ------
+    ValueError
+        For a gap below 0.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, app_burst. Those of all I/O, beside what a user waits for, are `perceived.bursts`.
+
+    Examples
+    --------
+    >>> table = measures.bursts(capture.io, gap_ns=10**8)
+    >>> table.filter(metric="periods", period="burst", owner_comm=".example.mail")["value"].sum()
+    8.0
+    """
+    if gap_ns < 0:
+        raise ValueError(f"gap_ns is {gap_ns}: a gap lasts 0 ns at least")
+    groups = ["dev", *(name for name in by if name != "dev")]
+    data = pl.col("op").cast(pl.String).is_in(["read", "write"])
+    rows = counted(io).with_columns(bytes=pl.when(data).then("nr_sectors").otherwise(0) * SECTOR_BYTES)
+    dimensions = [*groups, "period", "duration_up_to_ns"]
+    whole = summed(
+        (
+            part.with_columns(
+                pl.col("period").replace_strict({"busy": "burst", "idle": "gap"}, return_dtype=_PERIODS),
+                duration_up_to_ns=up_to_power(pl.col("time").clip(1)),
+            )
+            .group_by(dimensions)
+            .agg(pl.col("time", "requests", "bytes").sum(), periods=pl.len().cast(pl.Int64))
+            for part in periods(rows, groups, lost, gap_ns=gap_ns, sums=["bytes"])
+        ),
+        dimensions,
+    )
+    total = of_requests(rows, groups, requests=pl.col(REQUEST).n_unique().cast(pl.Int64), bytes=pl.col("bytes").sum())
+    found = pl.concat([whole, _cut(whole, total, groups)], how="diagonal").join(
+        total.select(*groups, all_bytes="bytes"), on=groups, how="left", nulls_equal=True
+    )
+    is_gap, is_whole = pl.col("period") == "gap", pl.col("period") != "cut"
+    all_bytes = pl.when(pl.col("all_bytes") > 0).then("all_bytes")
+    told = found.with_columns(
+        pl.when(~is_gap).then(pl.col("requests", "bytes")),
+        n=pl.when(is_gap).then("periods").otherwise("requests"),
+        # All time between bursts that are cut would be one of gaps.
+        time_ratio=pl.when(pl.col("periods").filter(pl.col("period") == "burst").sum().over(groups) > 0).then(
+            pl.col("time") / pl.col("time").sum().over(groups)
+        ),
+        bytes_ratio=pl.when(~is_gap).then(pl.col("bytes") / all_bytes),
+        coverage=pl.col("bytes").filter(is_whole).sum().over(groups) / all_bytes,
+    )
+    units = {"periods": "count", "requests": "requests", "bytes": "B", "time": "ns"}
+    table = columns_as_rows(told, dimensions, {**units, "time_ratio": "1", "bytes_ratio": "1"})
+    return table.filter(pl.col("value").is_not_null())
+
+
+def _cut(whole: pl.DataFrame, total: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+    """Of each group the requests and bytes that are in no whole burst, where there are any."""
+    counts = pl.col("requests", "bytes")
+    return (
+        pl.concat([total, whole.select(*groups, -counts)])
+        .group_by(groups)
+        .agg(counts.sum())
+        .filter(pl.col("requests") > 0)
+        .with_columns(period=pl.lit("cut", _PERIODS))
+    )
