@@ -37,7 +37,7 @@ OF_TABLE: Final = {
 _OWN: Final = {
     **dict.fromkeys(("mix", "rate", "volume", "locality", "latency", "reuse", "hotness", "working_set"), ("op",)),
     **{"block_types": ("op", "block_type"), "file_types": ("op", "file_type"), "sync": ()},
-    **dict.fromkeys(("queue", "idle"), ("dev",)),
+    **dict.fromkeys(("queue", "depth", "idle"), ("dev",)),
 }
 """Columns that tell the rows of a measure apart anyway."""
 

@@ -29,7 +29,7 @@ from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality
 from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix
-from androstep_analysis.measures.queue import idle, queue
+from androstep_analysis.measures.queue import depth, idle, queue
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.tables import columns_as_rows
@@ -67,8 +67,10 @@ class Measure:
     coverage where there are such. `needs` names the tables it takes. `within` names the dimensions in which the shares
     of the result (metrics that end in _ratio) add up; None where it has no shares. `is_rate` makes rates of counts and
     bytes. `has_repetitions` is set where a recording holds repetitions (column repeat of the result) and no windows.
-    `has_windows` is not set where what happens in a window depends on what was before it. `of` of a measure that
-    `asks_losses` also takes the recording, which tells what it lost.
+    `has_windows` is not set where what happens in a window depends on what was before it; `instead` says what tells of
+    windows then. `of` of a measure that `asks_losses` also takes the recording, which tells what it lost. One that
+    `cuts_time` takes the length of windows, `window_ns` (null without), instead of tables of windows: its result has
+    column ts_ns, the begin of each.
     """
 
     description: str
@@ -78,7 +80,9 @@ class Measure:
     is_rate: bool = False
     has_repetitions: bool = False
     has_windows: bool = True
+    instead: str = ""
     asks_losses: bool = False
+    cuts_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,7 +246,7 @@ def known(measure: str | Measure, window_ns: int | None) -> Measure:
     if window_ns is not None and chosen.has_repetitions:
         raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
     if window_ns is not None and not chosen.has_windows:
-        raise InputError(f"{chosen.description}: is of a whole recording only; leave the windows out")
+        raise InputError(f"{chosen.description}: is of a whole recording only; leave the windows out{chosen.instead}")
     return chosen
 
 
@@ -314,7 +318,11 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
     span = recording.span
     windows = None if window_ns is None or span is None else Windows.of(recording.title, *span, window_ns)
     of = partial(measure.of, recording=recording) if measure.asks_losses else measure.of
-    if windows is None:
+    if measure.cuts_time:
+        result = of(recording.timed, by, window_ns=windows and windows.length_ns)
+        if windows is not None:
+            result = result.with_columns(repeat=windows.number(pl.col("ts_ns"))).drop("ts_ns")
+    elif windows is None:
         result = of(recording.timed, by)
     else:
         result = of(windows.apart(recording.timed), ("window", *by)).rename({"window": "repeat"})
@@ -431,16 +439,24 @@ def measures() -> dict[str, Measure]:
         "queue": Measure(
             "requests in the device at a time",
             requests,
-            lambda t, by, recording: queue(t["requests"], by=by, lost=recording.lost),
+            _queue,
             within=("dev",),
-            has_windows=False,
             asks_losses=True,
+            cuts_time=True,
+        ),
+        "depth": Measure(
+            "requests in the device on average, and idle time",
+            requests,
+            _depth,
+            asks_losses=True,
+            cuts_time=True,
         ),
         "idle": Measure(
             "idle and busy periods of the device",
             requests,
             lambda t, by, recording: idle(t["requests"], by=by, lost=recording.lost),
             has_windows=False,
+            instead=", or take depth, whose idle_ratio is of windows",
             asks_losses=True,
         ),
         "steps": Measure(
@@ -500,6 +516,20 @@ def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     is_mean = pl.col("quantile").cast(pl.String) == "mean"
     found = latency(tables["requests"], by=by)
     return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
+
+
+def _queue(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
+    return queue(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
+
+
+def _depth(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
+    """What is of time weighs the time that it is of."""
+    found = depth(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
+    times = found.filter(metric="time").drop("metric", "unit", "n", "coverage").rename({"value": "weight"})
+    keys = [name for name in times.columns if name != "weight"]
+    weighed = found.join(times, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    is_of_time = pl.col("metric").is_in(["mean", "idle_ratio"])
+    return weighed.with_columns(weight=pl.when(is_of_time).then("weight").otherwise(1.0))
 
 
 def _working_set(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:

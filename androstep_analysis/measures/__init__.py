@@ -22,7 +22,7 @@ from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix, rwbs, sizes
-from androstep_analysis.measures.queue import idle, queue
+from androstep_analysis.measures.queue import depth, idle, queue
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.samples import (
     busyness,
@@ -57,6 +57,7 @@ __all__ = [
     "cpu",
     "cpu_by_process",
     "cumulative",
+    "depth",
     "evidence",
     "file_types",
     "hotness",

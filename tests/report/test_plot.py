@@ -735,6 +735,7 @@ def empty() -> dict[str, Axes]:
         "sizes": plot.sizes(measures.sizes(requests)),
         "volume": plot.volume(measures.volume(io)),
         "latency_distribution": plot.latency_distribution(measures.latency_distribution(requests)),
+        "depth_over_time": plot.depth_over_time(measures.depth(requests, window_ns=10**9)),
         "queue": plot.queue(measures.queue(requests)),
         "hotness": plot.hotness(measures.hotness(requests)),
         "lifetimes": plot.lifetimes(measures.lifetimes(requests)),
@@ -822,6 +823,23 @@ def test_queue_is_the_table() -> None:
     assert line.get_label() == "8:0"
     assert list(line.get_xdata()) == [1, 2, 3]
     assert list(line.get_ydata()) == pytest.approx([50, 20, 20])
+
+
+def test_depth_over_time_is_the_table_and_nothing_where_it_is_unknown() -> None:
+    windows = {0: (0.5, 2), 10: (1.5, 4), 30: (0, 0)}
+    told = [
+        (metric, start, 8 << 20, float(value), "requests", 1, 1.0)
+        for start, values in windows.items()
+        for metric, value in zip(("mean", "max"), values, strict=True)
+    ]
+    columns = ["metric", "ts_ns", "dev", "value", "unit", "n", "coverage"]
+    drawn = plot.depth_over_time(pl.DataFrame(told, schema=columns, orient="row"))
+    (line,), (band,) = drawn.lines, drawn.collections
+    assert line.get_label() == "8:0"
+    assert list(line.get_xdata()) == [0, 10, 10, 10, 20, 20, 30, 40, 40]
+    assert np.array_equal(line.get_ydata(), [0.5] * 3 + [1.5] * 2 + [np.nan, 0, 0, np.nan], equal_nan=True)
+    corners = [{(x, y) for x, y in path.vertices.tolist()} for path in band.get_paths()]
+    assert {(0, 0.5), (10, 0.5), (0, 2), (10, 2), (10, 1.5), (20, 1.5), (10, 4), (20, 4)} in corners
 
 
 def test_an_empty_table_gives_axes_that_say_so() -> None:

@@ -1,0 +1,106 @@
+"""How many requests a device has at a time, and how far apart they lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from androstep_analysis import units
+from androstep_analysis.plot import paper
+
+
+@paper.of_any_table
+def queue(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Share of the time in which a device has at least so many requests, a line per device.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.queue` without further groups.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.queue(measures.queue(capture.requests))
+    """
+    data = paper.rows(table, "time_ratio", ("dev", "depth"))
+    with paper.drawing(ax) as ax:
+        data = data.filter(pl.col("value").is_not_null())
+        if data.is_empty():
+            return paper.no_data(ax)
+        deepest = int(data["depth"].to_numpy().max())
+        for number, dev in enumerate(data["dev"].unique().sort()):
+            line = data.filter(dev=dev).sort("depth", descending=True)
+            depth = range(1, deepest + 1)
+            at_least = [float(line.filter(pl.col("depth") >= least)["value"].sum()) * 100 for least in depth]
+            ax.plot(depth, at_least, marker=".", color=f"C{number}", label=units.format_dev(dev))
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
+        paper.count_axis(ax, "x")
+        ax.set_xlabel("Requests in the device, at least")
+        ax.set_ylabel("Time [%]")
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True)
+        return ax
+
+
+@paper.of_any_table
+def depth_over_time(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | None = None) -> Axes:
+    """Requests in a device over time, a line per device: the mean of each window, and a band up to the most.
+
+    There is nothing where depth is not known. Up to one request the axis is linear, beyond it logarithmic.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.depth` in windows, without further groups.
+    origin_ns : int, optional
+        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.depth_over_time(measures.depth(capture.requests, window_ns=10**8))
+    """
+    keys = ["ts_ns", "dev"]
+    mean, most = (paper.rows(table, metric, keys) for metric in ("mean", "max"))
+    data = mean.join(most.select(*keys, most="value"), on=keys).sort(keys)
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        starts = data["ts_ns"].unique().sort().to_numpy()
+        width = int(np.diff(starts).min()) if len(starts) > 1 else int(table.filter(metric="time")["value"].max())
+        origin = int(starts[0]) if origin_ns is None else origin_ns
+        divisor, time = paper.time_unit(int(starts[-1]) + width - origin)
+        for number, dev in enumerate(data["dev"].unique().sort()):
+            line = data.filter(dev=dev)
+            begin = line["ts_ns"].to_numpy()
+            x = (np.column_stack([begin, begin + width, begin + width]).ravel() - origin) / divisor
+            # A window without a row ends the line.
+            is_last = np.append(np.diff(begin) > width, True)
+            drawn, above = (
+                np.column_stack([value, value, np.where(is_last, np.nan, value)]).ravel()
+                for value in (line["value"].to_numpy(), line["most"].to_numpy())
+            )
+            ax.fill_between(x, drawn, above, color=f"C{number}", alpha=0.25, linewidth=0)
+            ax.plot(x, drawn, color=f"C{number}", label=units.format_dev(dev))
+        ax.set_yscale("symlog", linthresh=1)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,g}"))
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel(f"Time [{time}]")
+        ax.set_ylabel("Requests in the device")
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True)
+        return ax
