@@ -20,17 +20,19 @@ from androstep_analysis.compare.windows import Windows
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
-from androstep_analysis.measures.bio_steps import merges, seeks, steps
+from androstep_analysis.measures.bio_steps import steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality
+from androstep_analysis.measures.merges import merges
 from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix
 from androstep_analysis.measures.queue import depth, idle, queue
 from androstep_analysis.measures.reuse import reuse
+from androstep_analysis.measures.seeks import seek_distances, seeks
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.tables import columns_as_rows
 from androstep_analysis.measures.volume import NS_PER_S, volume
@@ -118,7 +120,7 @@ class Recording:
     @property
     def timed(self) -> Tables:
         """The tables with their times on an axis that leaves out what the clock jumped over."""
-        names = [name for name in ("requests", "io", "samples") if self.jumps and name in self.tables]
+        names = [name for name in ("requests", "io", "block_events", "samples") if self.jumps and name in self.tables]
         return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
 
 
@@ -420,7 +422,7 @@ def measures() -> dict[str, Measure]:
     >>> sorted(compare.measures())[:3]
     ['bench', 'block_types', 'block_uses']
     """
-    requests, io, events = ("requests",), ("io",), ("block_events",)
+    requests, io = ("requests",), ("io",)
     return {
         "mix": Measure("operations", requests, lambda t, by: mix(t["requests"], by=by), within=()),
         "rate": Measure(
@@ -459,15 +461,10 @@ def measures() -> dict[str, Measure]:
             instead=", or take depth, whose idle_ratio is of windows",
             asks_losses=True,
         ),
-        "steps": Measure(
-            "steps of bios, as of btt", events, lambda t, by: steps(t["block_events"], by=by), has_windows=False
-        ),
-        "seeks": Measure(
-            "distances between requests", events, lambda t, by: seeks(t["block_events"], by=by), has_windows=False
-        ),
-        "merges": Measure(
-            "bios merged and split", events, lambda t, by: merges(t["block_events"], by=by), has_windows=False
-        ),
+        "steps": _of_events("steps of bios, as of btt", steps),
+        "seeks": _of_events("distances between requests", seeks),
+        "seek_distances": _of_events("how far forward and backward requests lie", seek_distances, within=("step",)),
+        "merges": _of_events("bios merged and split", merges),
         "write_cost": Measure(
             "what written bytes become on the device",
             io,
@@ -516,6 +513,17 @@ def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     is_mean = pl.col("quantile").cast(pl.String) == "mean"
     found = latency(tables["requests"], by=by)
     return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
+
+
+def _of_events(
+    description: str, measure: Callable[..., pl.DataFrame], within: tuple[str, ...] | None = None
+) -> Measure:
+    """A measure of table block_events, which leaves out what touches lost time."""
+
+    def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
+        return measure(tables["block_events"], by=by, lost=recording.lost)
+
+    return Measure(description, ("block_events",), of, within=within, has_windows=False, asks_losses=True)
 
 
 def _queue(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:

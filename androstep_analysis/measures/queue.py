@@ -161,7 +161,7 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     kind = pl.Enum(["idle", "busy"])
     found = summed(
         (
-            part.with_columns(pl.col("period").cast(kind), duration_up_to_ns=up_to_power("time"))
+            part.with_columns(pl.col("period").cast(kind), duration_up_to_ns=up_to_power(pl.col("time")))
             .group_by(dimensions)
             .agg(pl.col("time").sum(), periods=pl.len().cast(pl.Int64))
             for part in _periods(requests, groups, lost)

@@ -178,10 +178,10 @@ def ordered(table: pl.DataFrame, dimensions: Iterable[str]) -> pl.DataFrame:
     )
 
 
-def up_to_power(column: str) -> pl.Expr:
+def up_to_power(number: pl.Expr) -> pl.Expr:
     """The power of two that is not less than a whole number above 0, and of which the half is (Int64)."""
     # Of a whole number less one, the digits in base 2: exact, where a logarithm is not.
-    return pl.lit(2, pl.Int64).pow(64 - (pl.col(column) - 1).bitwise_leading_zeros().cast(pl.Int64))
+    return pl.lit(2, pl.Int64).pow(64 - (number - 1).bitwise_leading_zeros().cast(pl.Int64))
 
 
 def known_share(groups: pl.DataFrame) -> float | None:

@@ -81,7 +81,7 @@ def depth_over_time(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Ax
         if data.is_empty():
             return paper.no_data(ax)
         starts = data["ts_ns"].unique().sort().to_numpy()
-        width = int(np.diff(starts).min()) if len(starts) > 1 else int(table.filter(metric="time")["value"].max())
+        width = int(np.diff(starts).min()) if len(starts) > 1 else int(table.filter(metric="time")["value"].sum())
         origin = int(starts[0]) if origin_ns is None else origin_ns
         divisor, time = paper.time_unit(int(starts[-1]) + width - origin)
         for number, dev in enumerate(data["dev"].unique().sort()):
@@ -100,7 +100,7 @@ def depth_over_time(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Ax
         ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,g}"))
         ax.set_ylim(bottom=0)
         ax.set_xlabel(f"Time [{time}]")
-        ax.set_ylabel("Requests in the device")
+        ax.set_ylabel("Requests in the device, mean to most")
         paper.grid(ax, "both")
         paper.legend(ax, above=True)
         return ax
