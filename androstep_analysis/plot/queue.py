@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -9,6 +11,9 @@ from matplotlib.ticker import FuncFormatter
 
 from androstep_analysis import units
 from androstep_analysis.plot import paper
+from androstep_analysis.units import SECTOR_BYTES
+
+_SEEKS: Final = {"Q2Q": "bios as queued", "D2D": "requests as issued"}
 
 
 @paper.of_any_table
@@ -104,3 +109,55 @@ def depth_over_time(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Ax
         paper.grid(ax, "both")
         paper.legend(ax, above=True)
         return ax
+
+
+@paper.of_any_table
+def seek_distances(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Histogram of how far backward and forward bios and requests lie from what came before, in bins that double.
+
+    In the middle is what touches or overlaps it. The bin labelled 4 KiB holds what is farther than 2 KiB and at most
+    4 KiB away.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.seek_distances` without further groups.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.seek_distances(measures.seek_distances(capture.block_events))
+    """
+    bounds = pl.col("distance_up_to_sectors")
+    data = paper.rows(table, "count_ratio", ("step", "distance_up_to_sectors"))
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        # Powers of two are exact in logarithms: 1 sector is the first bin from the middle.
+        bins = data.with_columns(bin=bounds.sign() * (bounds.abs().clip(1).log(2).round().cast(pl.Int64) + 1))
+        farthest = int(bins["bin"].abs().to_numpy().max())
+        places = np.arange(-farthest, farthest + 1)
+        for number, (step, of) in enumerate(_SEEKS.items()):
+            shares = dict(bins.filter(step=step).select("bin", "value").iter_rows())
+            heights = [shares.get(place, 0) * 100 for place in places]
+            edges = np.append(places, farthest + 1) - 0.5
+            ax.stairs(heights, edges, color=f"C{number}", linewidth=paper.RC["lines.linewidth"], label=f"{step}: {of}")
+        labelled = [int(place) for place in places if place == 0 or abs(place) % 5 == 4]
+        ax.set_xticks(labelled, [_distance(place) for place in labelled], rotation=45, ha="right")
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("Distance from what came before: at most")
+        ax.set_ylabel("Share [%]")
+        paper.grid(ax, "y")
+        paper.legend(ax, above=True)
+        return ax
+
+
+def _distance(place: int) -> str:
+    """What the bin at a place of `seek_distances` reaches up to."""
+    sign = "\N{MINUS SIGN}" if place < 0 else ""
+    return sign + paper.size(SECTOR_BYTES << abs(place) - 1) if place else "0"

@@ -13,7 +13,7 @@ static const int64_t NEVER = INT64_MIN;
 
 struct row {
     int64_t value;
-    int64_t from_ns, ts_ns; // what was in between may change the value
+    int64_t from_ns, ts_ns; // an event that is missing in between may change it; NEVER: or before
     uint32_t dev;
     int32_t tid;
     uint8_t step;
@@ -127,11 +127,13 @@ static bool put(struct steps *steps, enum step_name step, const struct device *o
     return true;
 }
 
-// A step of the bio from a time that is known; btt has none shorter than a nanosecond.
+// A step of the bio from a time that is known; btt has none shorter than a nanosecond. What is lost since the bio was
+// queued may have ended it.
 static bool step(struct steps *steps, enum step_name which, const struct device *of, const struct bio *bio,
                  int64_t from, int64_t to)
 {
-    return from == NEVER || put(steps, which, of, bio, from, to, from < to ? to - from : 1);
+    return from == NEVER ||
+           put(steps, which, of, bio, from < bio->queued ? from : bio->queued, to, from < to ? to - from : 1);
 }
 
 // How many bios begin before the sector.
@@ -165,7 +167,7 @@ static bool seek(struct steps *steps, enum step_name which, const struct device 
                  const struct bio *next)
 {
     struct place to = {next->sector, next->end, next->queued};
-    int64_t from_ns = last->ts_ns == NEVER ? to.ts_ns : last->ts_ns;
+    int64_t from_ns = last->ts_ns;
     int64_t distance;
 
     if ((last->start <= to.start && to.start <= last->end) || (last->start <= to.end && to.end <= last->end))
