@@ -39,7 +39,7 @@ _OWN: Final = {
         ("mix", "rate", "volume", "daily", "locality", "latency", "reuse", "hotness", "working_set"), ("op",)
     ),
     **{"block_types": ("op", "block_type"), "file_types": ("op", "file_type"), "sync": ()},
-    **dict.fromkeys(("queue", "idle", "bursts"), ("dev",)),
+    **dict.fromkeys(("queue", "depth", "idle", "bursts"), ("dev",)),
 }
 """Columns that tell the rows of a measure apart anyway."""
 

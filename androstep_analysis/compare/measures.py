@@ -20,7 +20,7 @@ from androstep_analysis.compare.windows import Windows
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import clock
 from androstep_analysis.manifest import FACTS
-from androstep_analysis.measures.bio_steps import merges, seeks, steps
+from androstep_analysis.measures.bio_steps import steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.bursts import BY as BURSTS_BY
 from androstep_analysis.measures.bursts import bursts
@@ -29,10 +29,12 @@ from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality
+from androstep_analysis.measures.merges import merges
 from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix
-from androstep_analysis.measures.queue import idle, queue
+from androstep_analysis.measures.queue import depth, idle, queue
 from androstep_analysis.measures.reuse import reuse
+from androstep_analysis.measures.seeks import seek_distances, seeks
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.tables import columns_as_rows
 from androstep_analysis.measures.volume import NS_PER_S, daily, volume
@@ -69,8 +71,10 @@ class Measure:
     coverage where there are such. `needs` names the tables it takes. `within` names the dimensions in which the shares
     of the result (metrics that end in _ratio) add up; None where it has no shares. `is_rate` makes rates of counts and
     bytes. `has_repetitions` is set where a recording holds repetitions (column repeat of the result) and no windows.
-    `has_windows` is not set where what happens in a window depends on what was before it. `of` of a measure that
-    `asks_losses` also takes the recording, which tells what it lost.
+    `has_windows` is not set where what happens in a window depends on what was before it; `instead` says what tells of
+    windows then. `of` of a measure that `asks_losses` also takes the recording, which tells what it lost. One that
+    `cuts_time` takes the length of windows, `window_ns` (null without), instead of tables of windows: its result has
+    column ts_ns, the begin of each.
     """
 
     description: str
@@ -80,7 +84,9 @@ class Measure:
     is_rate: bool = False
     has_repetitions: bool = False
     has_windows: bool = True
+    instead: str = ""
     asks_losses: bool = False
+    cuts_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class Recording:
     @property
     def timed(self) -> Tables:
         """The tables with their times on an axis that leaves out what the clock jumped over."""
-        names = [name for name in ("requests", "io", "samples") if self.jumps and name in self.tables]
+        names = [name for name in ("requests", "io", "block_events", "samples") if self.jumps and name in self.tables]
         return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
 
 
@@ -248,7 +254,7 @@ def known(measure: str | Measure, window_ns: int | None) -> Measure:
     if window_ns is not None and chosen.has_repetitions:
         raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
     if window_ns is not None and not chosen.has_windows:
-        raise InputError(f"{chosen.description}: is of a whole recording only; leave the windows out")
+        raise InputError(f"{chosen.description}: is of a whole recording only; leave the windows out{chosen.instead}")
     return chosen
 
 
@@ -320,7 +326,11 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
     span = recording.span
     windows = None if window_ns is None or span is None else Windows.of(recording.title, *span, window_ns)
     of = partial(measure.of, recording=recording) if measure.asks_losses else measure.of
-    if windows is None:
+    if measure.cuts_time:
+        result = of(recording.timed, by, window_ns=windows and windows.length_ns)
+        if windows is not None:
+            result = result.with_columns(repeat=windows.number(pl.col("ts_ns"))).drop("ts_ns")
+    elif windows is None:
         result = of(recording.timed, by)
     else:
         result = of(windows.apart(recording.timed), ("window", *by)).rename({"window": "repeat"})
@@ -418,7 +428,7 @@ def measures() -> dict[str, Measure]:
     >>> sorted(compare.measures())[:3]
     ['bench', 'block_types', 'block_uses']
     """
-    requests, io, events = ("requests",), ("io",), ("block_events",)
+    requests, io = ("requests",), ("io",)
     return {
         "mix": Measure("operations", requests, lambda t, by: mix(t["requests"], by=by), within=()),
         "rate": Measure(
@@ -451,27 +461,30 @@ def measures() -> dict[str, Measure]:
         "queue": Measure(
             "requests in the device at a time",
             requests,
-            lambda t, by, recording: queue(t["requests"], by=by, lost=recording.lost),
+            _queue,
             within=("dev",),
-            has_windows=False,
             asks_losses=True,
+            cuts_time=True,
+        ),
+        "depth": Measure(
+            "requests in the device on average, and idle time",
+            requests,
+            _depth,
+            asks_losses=True,
+            cuts_time=True,
         ),
         "idle": Measure(
             "idle and busy periods of the device",
             requests,
             lambda t, by, recording: idle(t["requests"], by=by, lost=recording.lost),
             has_windows=False,
+            instead=", or take depth, whose idle_ratio is of windows",
             asks_losses=True,
         ),
-        "steps": Measure(
-            "steps of bios, as of btt", events, lambda t, by: steps(t["block_events"], by=by), has_windows=False
-        ),
-        "seeks": Measure(
-            "distances between requests", events, lambda t, by: seeks(t["block_events"], by=by), has_windows=False
-        ),
-        "merges": Measure(
-            "bios merged and split", events, lambda t, by: merges(t["block_events"], by=by), has_windows=False
-        ),
+        "steps": _of_events("steps of bios, as of btt", steps),
+        "seeks": _of_events("distances between requests", seeks),
+        "seek_distances": _of_events("how far forward and backward requests lie", seek_distances, within=("step",)),
+        "merges": _of_events("bios merged and split", merges),
         "write_cost": Measure(
             "what written bytes become on the device",
             io,
@@ -520,6 +533,31 @@ def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     is_mean = pl.col("quantile").cast(pl.String) == "mean"
     found = latency(tables["requests"], by=by)
     return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
+
+
+def _of_events(
+    description: str, measure: Callable[..., pl.DataFrame], within: tuple[str, ...] | None = None
+) -> Measure:
+    """A measure of table block_events, which leaves out what touches lost time."""
+
+    def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
+        return measure(tables["block_events"], by=by, lost=recording.lost)
+
+    return Measure(description, ("block_events",), of, within=within, has_windows=False, asks_losses=True)
+
+
+def _queue(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
+    return queue(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
+
+
+def _depth(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
+    """What is of time weighs the time that it is of."""
+    found = depth(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
+    times = found.filter(metric="time").drop("metric", "unit", "n", "coverage").rename({"value": "weight"})
+    keys = [name for name in times.columns if name != "weight"]
+    weighed = found.join(times, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    is_of_time = pl.col("metric").is_in(["mean", "idle_ratio"])
+    return weighed.with_columns(weight=pl.when(is_of_time).then("weight").otherwise(1.0))
 
 
 def _working_set(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:

@@ -38,11 +38,15 @@ class Windows:
 
     def apart(self, tables: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
         """The tables, those with times with column window: its number; counters also with values on its edges."""
-        number = ((order_ns() - self.first_ns) // self.length_ns).clip(0, self.count - 1)
+        number = self.number(order_ns())
         numbered = {name: tables[name].with_columns(window=number) for name in ("requests", "io") if name in tables}
         if "samples" in tables:
             numbered["samples"] = in_windows(tables["samples"], self.first_ns, self.length_ns, self.count)
         return {**tables, **numbered}
+
+    def number(self, time: pl.Expr) -> pl.Expr:
+        """Of the window in which a time is; what is before the first or behind the last is in these."""
+        return ((time - self.first_ns) // self.length_ns).clip(0, self.count - 1)
 
     def every(self) -> pl.DataFrame:
         """Columns repeat (Int64, the number of the window) and weight (Float64, its seconds)."""

@@ -45,7 +45,7 @@ Distances = dict[tuple[int, str], list[tuple[int, int]]]
 
 def _counted(block_events: pl.LazyFrame) -> tuple[Sums, Distances]:
     """All that is printed, in one pass."""
-    by, value = ["dev", "step"], pl.col("value")
+    by, value = ["dev", "step"], pl.col("value").abs()
     sums: Sums = {}
     counts: pl.DataFrame | None = None
     for batch in bio_steps.rows(block_events):
@@ -54,9 +54,7 @@ def _counted(block_events: pl.LazyFrame) -> tuple[Sums, Distances]:
         )
         for row in found.iter_rows(named=True):
             _add(sums.setdefault((row["dev"], row["step"]), {"n": 0, "total": 0}), row)
-        seeks = (
-            batch.filter(pl.col("step").is_in(bio_steps.SEEKS)).group_by(*by, "value").agg(n=pl.len().cast(pl.Int64))
-        )
+        seeks = batch.filter(pl.col("step").is_in(bio_steps.SEEKS)).group_by(*by, value).agg(n=pl.len().cast(pl.Int64))
         counts = parts.summed([seeks] if counts is None else [counts, seeks], [*by, "value"])
     distances: Distances = {}
     if counts is not None:

@@ -10,7 +10,7 @@ What each measure counts stands in `schemas/definitions.toml`.
 Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
 """
 
-from androstep_analysis.measures.bio_steps import merges, seeks, steps
+from androstep_analysis.measures.bio_steps import steps
 from androstep_analysis.measures.block_types import block_types, metadata_fraction
 from androstep_analysis.measures.bursts import bursts
 from androstep_analysis.measures.commands import commands
@@ -21,9 +21,10 @@ from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency, latency_distribution
 from androstep_analysis.measures.lifetimes import lifetimes
 from androstep_analysis.measures.locality import locality, order_ns
+from androstep_analysis.measures.merges import merges
 from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix, rwbs, sizes
-from androstep_analysis.measures.queue import idle, queue
+from androstep_analysis.measures.queue import depth, idle, queue
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.samples import (
     busyness,
@@ -35,6 +36,7 @@ from androstep_analysis.measures.samples import (
     pressure,
     process_io,
 )
+from androstep_analysis.measures.seeks import seek_distances, seeks
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
 from androstep_analysis.measures.syscalls import called_paths, calls
@@ -60,6 +62,7 @@ __all__ = [
     "cpu_by_process",
     "cumulative",
     "daily",
+    "depth",
     "evidence",
     "file_types",
     "hotness",
@@ -81,6 +84,7 @@ __all__ = [
     "rate",
     "reuse",
     "rwbs",
+    "seek_distances",
     "seeks",
     "sizes",
     "sqlite_cost",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.measures.lost import Lost
 from androstep_analysis.measures.parts import REQUEST, of_requests, summed
-from androstep_analysis.measures.queue import Lost, periods
+from androstep_analysis.measures.queue import periods
 from androstep_analysis.measures.tables import Table, columns_as_rows, counted, up_to_power
 from androstep_analysis.measures.volume import NS_PER_S
 from androstep_analysis.units import SECTOR_BYTES

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from androstep_analysis.errors import InputError
+from androstep_analysis.measures.lost import Lost, touched
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, up_to_power
-
-Lost: TypeAlias = Sequence[tuple[int | None, int | None]]
-"""Times (ns, both ends) in which events of requests may be missing; None is from the beginning, or to the end."""
+from androstep_analysis.measures.volume import MOST_BINS
 
 _COMPLETION, _ISSUE, _OWN_COMPLETION = 0, 1, 2
 """What comes first of one time: a request that takes no time is issued before it is completed."""
@@ -21,7 +19,14 @@ _COMPLETION, _ISSUE, _OWN_COMPLETION = 0, 1, 2
 _CARRIED: Final = -1
 
 
-def queue(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
+def queue(
+    requests: Table,
+    *,
+    by: Sequence[str] = (),
+    lost: Lost = (),
+    window_ns: int | None = None,
+    span: tuple[int, int] | None = None,
+) -> pl.DataFrame:
     """How long there were how many requests in a device at once, and how many each request was issued to.
 
     Parameters
@@ -32,14 +37,24 @@ def queue(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Dat
         Further columns of `requests` to tell queues apart by, as submit_comm: each is of its own requests only.
     lost : sequence of pairs of int or None
         Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): depth is unknown then.
+    window_ns : int, optional
+        Length of a window of time, in ns; by default there are none. Depth at the begin of a window is that of the
+        requests from before it.
+    span : pair of int, optional
+        From when to when there are windows, in ns; by default from the first issue to the last completion.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions dev, `by` and depth (Int64). Metrics time [ns] and time_ratio [1] of that depth in the time in which
-        it is known, and issued [requests] that made it so deep. `coverage` is the share of known time from the first
-        issue of the queue to its last completion; `n` the requests issued in known time. A queue of which no time is
-        known has no rows.
+        Dimensions ts_ns (Int64, begin of the window, where there are such), dev, `by` and depth (Int64). Metrics time
+        [ns] and time_ratio [1] of that depth in the time in which it is known, and issued [requests] that made it so
+        deep. `coverage` is the share of known time from the first issue of the queue to its last completion; `n` the
+        requests issued in known time. A queue (or a window of it) of which no time is known has no rows.
+
+    Raises
+    ------
+    InputError
+        For a window that has no length, and for more than `volume.MOST_BINS`.
 
     References
     ----------
@@ -51,27 +66,64 @@ def queue(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Dat
     >>> table.filter(metric="issued", depth=1)["value"].item() > 0
     True
     """
-    groups = ["dev", *(name for name in by if name != "dev")]
-    length = pl.col("end_ns") - pl.col("begin_ns")
-    known = pl.col("is_known")
-    found = summed(
-        (
-            part.group_by(*groups, "depth").agg(
-                time=length.filter(known).sum(),
-                issued=(pl.col("is_issue") & known).sum().cast(pl.Int64),
-                whole=length.sum(),
-            )
-            for part in _depths(requests, groups, lost)
-        ),
-        [*groups, "depth"],
-    )
-    whole, time = pl.col("whole").sum().over(groups), pl.col("time").sum().over(groups)
-    told = found.with_columns(
-        n=pl.col("issued").sum().over(groups),
-        coverage=pl.when(whole > 0).then(time / whole),
-        time_ratio=pl.when(time > 0).then(pl.col("time") / time),
-    ).filter((pl.col("time") > 0) | (pl.col("issued") > 0))
+    told, groups = _times(requests, by, lost, window_ns, span)
     return columns_as_rows(told, [*groups, "depth"], {"time": "ns", "time_ratio": "1", "issued": "requests"})
+
+
+def depth(
+    requests: Table,
+    *,
+    by: Sequence[str] = (),
+    lost: Lost = (),
+    window_ns: int | None = None,
+    span: tuple[int, int] | None = None,
+) -> pl.DataFrame:
+    """How many requests there are in a device on average and at most, and for how much of the time there is none.
+
+    Parameters
+    ----------
+    requests : Table
+        Table `requests`: request_id, dev, issue_ns, complete_ns.
+    by : sequence of str
+        Further columns of `requests`, as `queue` takes them.
+    lost : sequence of pairs of int or None
+        Times in which events may be missing, as `queue` takes them.
+    window_ns : int, optional
+        Length of a window of time, in ns; by default there are none.
+    span : pair of int, optional
+        From when to when there are windows, in ns; by default from the first issue to the last completion.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions ts_ns (Int64, begin of the window, where there are such), dev and `by`. Metrics time [ns] in which
+        depth is known, and of this time mean and max [requests], and idle_ratio [1], the share of it without a request.
+        `coverage`, `n` and what has no rows are those of `queue`.
+
+    Raises
+    ------
+    InputError
+        For a window that has no length, and for more than `volume.MOST_BINS`.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, queue_depth.
+
+    Examples
+    --------
+    >>> table = measures.depth(capture.requests, window_ns=10**9)
+    >>> bool((table.filter(metric="time")["value"] <= 10**9).all())
+    True
+    """
+    told, groups = _times(requests, by, lost, window_ns, span)
+    share = pl.col("time_ratio")
+    wide = told.group_by(*groups, "n", "coverage").agg(
+        pl.col("time").sum(),
+        mean=pl.when(share.is_not_null().all()).then((pl.col("depth") * share).sum()),
+        max=pl.col("depth").max(),
+        idle_ratio=pl.when(share.is_not_null().all()).then(share.filter(pl.col("depth") == 0).sum()),
+    )
+    return columns_as_rows(wide, groups, {"time": "ns", "mean": "requests", "max": "requests", "idle_ratio": "1"})
 
 
 def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
@@ -123,6 +175,37 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
         time_ratio=pl.col("time") / pl.col("time").sum().over(groups),
     )
     return columns_as_rows(told, dimensions, {"periods": "count", "time": "ns", "time_ratio": "1"})
+
+
+def _times(
+    requests: Table, by: Sequence[str], lost: Lost, window_ns: int | None, span: tuple[int, int] | None
+) -> tuple[pl.DataFrame, list[str]]:
+    """Of each depth its time, time_ratio and issued, with n and coverage of its group; and what groups are told by."""
+    groups = ["dev", *(name for name in by if name != "dev")]
+    depths = _depths(requests, groups, lost)
+    if window_ns is not None:
+        depths = _in_windows(depths, window_ns, span or _span(requests))
+        groups = ["ts_ns", *groups]
+    length = pl.col("end_ns") - pl.col("begin_ns")
+    known = pl.col("is_known")
+    found = summed(
+        (
+            part.group_by(*groups, "depth").agg(
+                time=length.filter(known).sum(),
+                issued=(pl.col("is_issue") & known).sum().cast(pl.Int64),
+                whole=length.sum(),
+            )
+            for part in depths
+        ),
+        [*groups, "depth"],
+    )
+    whole, time = pl.col("whole").sum().over(groups), pl.col("time").sum().over(groups)
+    told = found.with_columns(
+        n=pl.col("issued").sum().over(groups),
+        coverage=pl.when(whole > 0).then(time / whole),
+        time_ratio=pl.when(time > 0).then(pl.col("time") / time),
+    )
+    return told.filter((pl.col("time") > 0) | (pl.col("issued") > 0)), groups
 
 
 def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
@@ -207,15 +290,39 @@ def _told(found: pl.DataFrame, bounds: pl.DataFrame, lost: Lost) -> pl.DataFrame
     is_within = (pl.col("begin_ns") >= pl.col("from_ns")).fill_null(True) & (
         pl.col("end_ns") <= pl.col("to_ns")
     ).fill_null(True)
-    hurt = _touched(rows["begin_ns"].to_numpy(), rows["end_ns"].to_numpy(), lost)
-    return rows.with_columns(is_known=is_within & ~pl.Series(hurt)).drop("from_ns", "to_ns")
+    return rows.with_columns(is_known=is_within & ~touched("begin_ns", "end_ns", lost)).drop("from_ns", "to_ns")
 
 
-def _touched(begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64], lost: Lost) -> npt.NDArray[np.bool_]:
-    hurt = np.zeros(len(begin), np.bool_)
-    for first, last in lost:
-        hurt |= (True if last is None else begin <= last) & (True if first is None else end >= first)
-    return hurt
+def _span(requests: Table) -> tuple[int, int]:
+    """From the first issue to the last completion; 0 where there is none."""
+    first, last = lazy(requests).select(pl.col("issue_ns").min(), pl.col("complete_ns").max()).collect().row(0)
+    return first or 0, last or 0
+
+
+def _in_windows(depths: Iterator[pl.DataFrame], window_ns: int, span: tuple[int, int]) -> Iterator[pl.DataFrame]:
+    """The times cut at the bounds of windows, with the begin of each as ts_ns; the end of the span is in the last."""
+    first, last = span
+    if window_ns <= 0:
+        raise InputError(f"window_ns is {window_ns}: a window must be at least 1 ns long")
+    count = max(1, -(-(last - first) // window_ns))
+    if count > MOST_BINS:
+        raise InputError(f"{count:,} windows of {window_ns:,} ns are too many; take longer ones")
+    begin, end = pl.col("begin_ns"), pl.col("end_ns")
+    of_begin, of_end = (
+        ((time - first) // window_ns).clip(0, count - 1) for time in (begin, pl.max_horizontal(begin, end - 1))
+    )
+    number, window = pl.col("number"), pl.col("ts_ns")
+    for part in depths:
+        rows = part.with_columns(number=pl.int_ranges(of_begin, of_end + 1), of_begin=of_begin, of_end=of_end)
+        yield (
+            rows.explode("number")
+            .with_columns(ts_ns=first + number * window_ns)
+            .with_columns(
+                begin_ns=pl.when(number == pl.col("of_begin")).then(begin).otherwise(window),
+                end_ns=pl.when(number == pl.col("of_end")).then(end).otherwise(window + window_ns),
+                is_issue=pl.col("is_issue") & (number == pl.col("of_begin")),
+            )
+        )
 
 
 def periods(

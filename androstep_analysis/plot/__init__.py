@@ -34,10 +34,11 @@ from androstep_analysis.plot.compare import compare_differences, compare_groups,
 from androstep_analysis.plot.output import save
 from androstep_analysis.plot.paper import png, style, svg
 from androstep_analysis.plot.perceived import perceived_breakdown, perceived_in_flight, perceived_responses
+from androstep_analysis.plot.queue import depth_over_time, queue, seek_distances
 from androstep_analysis.plot.replay import replay_io_time, replay_lateness_distribution, replay_timeline
 from androstep_analysis.plot.samples import cpu, samples_over_time
 from androstep_analysis.plot.scatter import sector_over_time, size_over_time
-from androstep_analysis.plot.series import cumulative, latency_distribution, queue, rate
+from androstep_analysis.plot.series import cumulative, latency_distribution, rate
 from androstep_analysis.plot.whatif import whatif_accuracy
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "compare_ranking",
     "cpu",
     "cumulative",
+    "depth_over_time",
     "file_types",
     "hotness",
     "latency_distribution",
@@ -77,6 +79,7 @@ __all__ = [
     "samples_over_time",
     "save",
     "sector_over_time",
+    "seek_distances",
     "size_over_time",
     "sizes",
     "style",

@@ -10,7 +10,6 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator
 
-from androstep_analysis import units
 from androstep_analysis.measures import thinned
 from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.plot import paper
@@ -68,46 +67,6 @@ def latency_distribution(
         ax.set_ylim(0, 101)
         ax.set_xlabel(f"Latency {step}")
         ax.set_ylabel("Requests at most as slow [%]")
-        paper.grid(ax, "both")
-        paper.legend(ax, above=True)
-        return ax
-
-
-@paper.of_any_table
-def queue(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Share of the time in which a device has at least so many requests, a line per device.
-
-    Parameters
-    ----------
-    table : Table
-        Of `measures.queue` without further groups.
-    ax : Axes, optional
-        The axes to draw in.
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> _ = plot.queue(measures.queue(capture.requests))
-    """
-    data = paper.rows(table, "time_ratio", ("dev", "depth"))
-    with paper.drawing(ax) as ax:
-        data = data.filter(pl.col("value").is_not_null())
-        if data.is_empty():
-            return paper.no_data(ax)
-        deepest = int(data["depth"].to_numpy().max())
-        for number, dev in enumerate(data["dev"].unique().sort()):
-            line = data.filter(dev=dev).sort("depth", descending=True)
-            depth = range(1, deepest + 1)
-            at_least = [float(line.filter(pl.col("depth") >= least)["value"].sum()) * 100 for least in depth]
-            ax.plot(depth, at_least, marker=".", color=f"C{number}", label=units.format_dev(dev))
-        ax.set_yscale("log")
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
-        paper.count_axis(ax, "x")
-        ax.set_xlabel("Requests in the device, at least")
-        ax.set_ylabel("Time [%]")
         paper.grid(ax, "both")
         paper.legend(ax, above=True)
         return ax

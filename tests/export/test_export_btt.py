@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support import corpus, made
 
-from androstep_analysis import capture, export
+from androstep_analysis import capture, export, measures, units
 from androstep_analysis.capture import Capture
 
 RECORDINGS = {
@@ -66,10 +67,9 @@ def printed_by_btt(merged: Path) -> str:
     return subprocess.run(command, cwd=merged.parent, capture_output=True, check=True, text=True).stdout
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_every_number_is_btts(name: str, tmp_path: Path) -> None:
-    source = corpus.path(name)
-    directory = source
+def merged(name: str, tmp_path: Path) -> Path:
+    """The recording as one file, as btt takes it."""
+    directory = source = corpus.path(name)
     if source.suffix == ".tgz":
         directory = tmp_path / "unpacked"
         with tarfile.open(source) as packed:
@@ -77,7 +77,32 @@ def test_every_number_is_btts(name: str, tmp_path: Path) -> None:
         directory = next(directory.rglob("*.blktrace.0")).parent
     command = [program("blkparse"), "-q", "-O", "-D", directory, "-i", RECORDINGS[name], "-d", tmp_path / "merged"]
     subprocess.run(command, capture_output=True, check=True)
-    ours, theirs = averages(exported(capture.open(source))), averages(printed_by_btt(tmp_path / "merged"))
+    return tmp_path / "merged"
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_seek_is_btts(name: str, tmp_path: Path) -> None:
+    """btt writes a line for each: its time, distance and direction."""
+    subprocess.run(
+        [program("btt"), "-i", merged(name, tmp_path), "-s", "x"], cwd=tmp_path, check=True, capture_output=True
+    )
+    distances = measures.seek_distances(capture.open(corpus.path(name)).block_events, by=["dev"])
+    found = distances.filter(metric="count").select("step", "dev", "distance_up_to_sectors", "value").rows()
+    theirs: Counter[tuple[str, int, int]] = Counter()
+    for file in tmp_path.glob("x_*_c.dat"):
+        _, dev, step, _ = file.stem.split("_")
+        for line in file.read_text().splitlines():
+            distance = int(line.split()[1])
+            up_to = (1 << (abs(distance) - 1).bit_length()) * (1 if distance > 0 else -1) if distance else 0
+            theirs[step.upper(), units.parse_dev(dev.replace(",", ":")), up_to] += 1
+    assert min(Counter(up_to > 0 for _, _, up_to in theirs).values()) > 3
+    assert {tuple(row[:3]): row[3] for row in found} == theirs
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_number_is_btts(name: str, tmp_path: Path) -> None:
+    theirs = averages(printed_by_btt(merged(name, tmp_path)))
+    ours = averages(exported(capture.open(corpus.path(name))))
     assert len(theirs) > 25
     assert ours == theirs
 

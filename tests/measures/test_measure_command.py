@@ -39,6 +39,17 @@ def test_windows(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted((row["window"], row["metric"], row["op"], row["value"]) for row in told) == sorted(rates)
 
 
+def test_depth_in_windows_adds_up_to_that_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["measure", DEMO, "depth", "--window", "700ms", "--json"]) == 0
+    told = pl.DataFrame(rows(capsys.readouterr().out)).pivot("metric", index="window", values="value")
+    assert told["window"].to_list() == list(range(told.height))
+    whole = dict(measures.depth(capture.open(DEMO).requests).select("metric", "value").iter_rows())
+    assert told["time"].sum() == whole["time"]
+    for name in ("mean", "idle_ratio"):
+        assert (told[name] * told["time"]).sum() / whole["time"] == pytest.approx(whole[name])
+    assert told["max"].max() == whole["max"]
+
+
 @pytest.mark.parametrize("name", [name for name, one in compare.measures().items() if one.needs != ("samples",)])
 def test_each_measure_is_printed_with_all_that_it_can_tell_apart(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     one = compare.measures()[name]
@@ -63,7 +74,8 @@ def test_the_list_has_all(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["nothing"], "there is no measure nothing"),
         (["mix", "--by", "app"], "--by app: mix, which is of table requests, has device, process"),
-        (["queue", "--window", "1s"], "leave the windows out"),
+        (["idle", "--window", "1s"], "leave the windows out, or take depth"),
+        (["seeks", "--window", "1s"], "leave the windows out"),
     ],
 )
 def test_what_it_refuses(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,9 +29,12 @@ def requests(rows: list[tuple[int, int | None, int | None]]) -> pl.DataFrame:
     return made.table("requests", [{**row, "request_id": number} for number, row in enumerate(ordered)])
 
 
-def nanoseconds(table: pl.DataFrame, lost: list[tuple[int | None, int | None]]) -> dict[int, list[tuple[int, bool]]]:
-    """Depth of each device in each ns from its first issue to its last completion, and whether it is known."""
-    told = {}
+Times = dict[int, list[tuple[int, int, bool]]]
+
+
+def nanoseconds(table: pl.DataFrame, lost: list[tuple[int | None, int | None]]) -> Times:
+    """Each ns of each device from its first issue to its last completion: when, its depth, and whether it is known."""
+    told: Times = {}
     for dev in table["dev"].unique():
         rows = table.filter(dev=dev).select("issue_ns", "complete_ns").rows()
         both = [(begin, end) for begin, end in rows if begin is not None and end is not None]
@@ -39,14 +42,14 @@ def nanoseconds(table: pl.DataFrame, lost: list[tuple[int | None, int | None]]) 
             continue
         since = max((end for begin, end in rows if begin is None and end is not None), default=-1)
         until = min((begin for begin, end in rows if end is None and begin is not None), default=1000)
-        depths = []
+        depths: list[tuple[int, int, bool]] = []
         edges = sorted({time for request in both for time in request})
         for begin, end in itertools.pairwise(edges):
             # Between two events of the queue all is known or nothing.
             hurt = any((last is None or begin <= last) and (first is None or end >= first) for first, last in lost)
             is_known = begin >= since and end <= until and not hurt
             depth = sum(b <= begin and e >= end for b, e in both)
-            depths += [(depth, is_known)] * (end - begin)
+            depths += [(time, depth, is_known) for time in range(begin, end)]
         told[dev] = depths
     return told
 
@@ -57,12 +60,90 @@ def test_time_at_each_depth(rows: list[tuple[int, int | None, int | None]], lost
     expected = {
         (dev, depth): float(time)
         for dev, of in nanoseconds(table, lost).items()
-        for depth, time in Counter(depth for depth, is_known in of if is_known).items()
+        for depth, time in Counter(depth for _, depth, is_known in of if is_known).items()
     }
     for at_once in (None, 3):
         with read_in_parts(at_once):
             found = measures.queue(table, lost=lost).filter(pl.col("metric") == "time", pl.col("value") > 0)
         assert {(dev, depth): value for dev, depth, value in found.select("dev", "depth", "value").rows()} == expected
+
+
+@given(REQUESTS, LOST, st.integers(1, 40), st.integers(-5, 5), st.integers(0, 40))
+def test_windows_are_the_whole_recording_cut(
+    rows: list[tuple[int, int | None, int | None]], lost: list[tuple[int, int]], length: int, first: int, more: int
+) -> None:
+    """Also where windows begin later or end earlier than the requests: the first and the last hold the rest."""
+    table, span = requests(rows), (first, first + more)
+    last_window = max(0, -(-more // length) - 1)
+
+    def window(time: int) -> int:
+        return first + min(max((time - first) // length, 0), last_window) * length
+
+    times: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    whole: Counter[tuple[int, int]] = Counter()
+    for dev, of in nanoseconds(table, lost).items():
+        for time, depth, is_known in of:
+            whole[window(time), dev] += 1
+            if is_known:
+                times[window(time), dev][depth] += 1
+    for at_once in (None, 3):
+        with read_in_parts(at_once):
+            told = measures.queue(table, lost=lost, window_ns=length, span=span)
+            sums = measures.depth(table, lost=lost, window_ns=length, span=span)
+        keys = ["ts_ns", "dev"]
+        long = told.filter(pl.col("metric") == "time", pl.col("value") > 0)
+        assert {tuple(row) for row in long.select(*keys, "depth", "value").rows()} == {
+            (*key, depth, float(time)) for key, of in times.items() for depth, time in of.items()
+        }
+        assert all(
+            share == sum(times[at, dev].values()) / whole[at, dev]
+            for at, dev, share in long.select(*keys, "coverage").rows()
+        )
+        is_timed = sums.filter(pl.col("metric") == "time", pl.col("value") > 0).select(keys)
+        found = sums.join(is_timed, on=keys).pivot(
+            "metric", on_columns=["time", "mean", "max", "idle_ratio"], index=keys, values="value"
+        )
+        assert found.height == len(times)
+        for at, dev, time, mean, _, idle in found.select(*keys, "time", "mean", "max", "idle_ratio").rows():
+            of = times[at, dev]
+            assert time == sum(of.values())
+            assert mean == pytest.approx(sum(depth * length for depth, length in of.items()) / time)
+            assert idle == pytest.approx(of[0] / time)
+
+
+@given(REQUESTS, st.integers(1, 40))
+def test_issues_are_in_the_window_of_their_time(rows: list[tuple[int, int | None, int | None]], length: int) -> None:
+    table = requests([row for row in rows if row[1] is not None and row[2] is not None])
+    first, last = table["issue_ns"].min() or 0, table["complete_ns"].max() or 0
+    windows = max(0, -(-(last - first) // length) - 1)
+    expected = Counter(
+        (first + min((begin - first) // length, windows) * length, dev)
+        for dev, begin in table.select("dev", "issue_ns").rows()
+    )
+    told = measures.queue(table, window_ns=length).filter(metric="issued").group_by("ts_ns", "dev")
+    found = told.agg(pl.col("value").sum(), pl.col("n").first(), pl.col("depth").max())
+    assert {(at, dev): value for at, dev, value in found.select("ts_ns", "dev", "value").rows() if value} == expected
+    assert found.select(pl.col("value") == pl.col("n")).to_series().all()
+    deepest = measures.depth(table, window_ns=length).filter(metric="max").select("ts_ns", "dev", "value")
+    assert set(deepest.rows()) == set(found.select("ts_ns", "dev", "depth").rows())
+
+
+@given(REQUESTS)
+def test_mean_depth_is_that_of_littles_law(rows: list[tuple[int, int | None, int | None]]) -> None:
+    table = requests([row for row in rows if row[1] is not None and row[2] is not None])
+    waits = table.group_by("dev").agg(
+        area=(pl.col("complete_ns") - pl.col("issue_ns")).sum(),
+        time=pl.col("complete_ns").max() - pl.col("issue_ns").min(),
+    )
+    expected = {dev: area / time for dev, area, time in waits.rows() if time}
+    means = measures.depth(table).filter(pl.col("metric") == "mean", pl.col("value").is_not_null())
+    assert dict(means.select("dev", "value").rows()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("length", "said"), [(0, "must be at least 1 ns"), (1, "take longer ones")])
+def test_windows_that_cannot_be(length: int, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        measures.queue(requests([(made.DEV, 0, 10**7)]), window_ns=length)
 
 
 @given(REQUESTS)
@@ -85,7 +166,7 @@ def test_idle_and_busy_periods(rows: list[tuple[int, int | None, int | None]]) -
     expected: Counter[tuple[int, str, int]] = Counter()
     for dev, of in nanoseconds(table, []).items():
         runs: list[tuple[str, int]] = []
-        for depth, _ in of:
+        for _, depth, _ in of:
             name = "busy" if depth else "idle"
             if runs and runs[-1][0] == name:
                 runs[-1] = (name, runs[-1][1] + 1)
@@ -107,7 +188,7 @@ def test_what_nothing_tells_is_unknown() -> None:
     assert measures.queue(requests([(made.DEV, 0, 10)]), lost=[(None, None)]).is_empty()
 
 
-@pytest.mark.parametrize("function", [measures.queue, measures.idle])
+@pytest.mark.parametrize("function", [measures.queue, measures.depth, measures.idle])
 def test_no_requests(function: object) -> None:
     assert function(made.table("requests", [])).is_empty()  # type: ignore[operator]
 

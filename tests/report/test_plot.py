@@ -23,6 +23,7 @@ from matplotlib import _pylab_helpers
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import to_hex
+from matplotlib.patches import StepPatch
 from PIL import Image
 from support import made, replayed
 from support.tree import ROOT
@@ -736,6 +737,8 @@ def empty() -> dict[str, Axes]:
         "volume": plot.volume(measures.volume(io)),
         "latency_distribution": plot.latency_distribution(measures.latency_distribution(requests)),
         "bursts": plot.bursts(measures.bursts(io)),
+        "depth_over_time": plot.depth_over_time(measures.depth(requests, window_ns=10**9)),
+        "seek_distances": plot.seek_distances(measures.seek_distances(schema.empty("block_events"))),
         "queue": plot.queue(measures.queue(requests)),
         "hotness": plot.hotness(measures.hotness(requests)),
         "lifetimes": plot.lifetimes(measures.lifetimes(requests)),
@@ -825,6 +828,39 @@ def test_queue_is_the_table() -> None:
     assert list(line.get_ydata()) == pytest.approx([50, 20, 20])
 
 
+def test_depth_over_time_is_the_table_and_nothing_where_it_is_unknown() -> None:
+    windows = {0: (0.5, 2), 10: (1.5, 4), 30: (0, 0)}
+    told = [
+        (metric, start, 8 << 20, float(value), "requests", 1, 1.0)
+        for start, values in windows.items()
+        for metric, value in zip(("mean", "max"), values, strict=True)
+    ]
+    columns = ["metric", "ts_ns", "dev", "value", "unit", "n", "coverage"]
+    drawn = plot.depth_over_time(pl.DataFrame(told, schema=columns, orient="row"))
+    (line,), (band,) = drawn.lines, drawn.collections
+    assert line.get_label() == "8:0"
+    assert list(line.get_xdata()) == [0, 10, 10, 10, 20, 20, 30, 40, 40]
+    assert np.array_equal(line.get_ydata(), [0.5] * 3 + [1.5] * 2 + [np.nan, 0, 0, np.nan], equal_nan=True)
+    corners = [{(x, y) for x, y in path.vertices.tolist()} for path in band.get_paths()]
+    assert {(0, 0.5), (10, 0.5), (0, 2), (10, 2), (10, 1.5), (20, 1.5), (10, 4), (20, 4)} in corners
+
+
+def test_seek_distances_are_the_table() -> None:
+    shares = {"Q2Q": {0: 0.5, 1: 0.25, -8: 0.25}, "D2D": {4: 1.0}}
+    told = [
+        ("count_ratio", step, distance, value, "1", 1, 1.0)
+        for step, of in shares.items()
+        for distance, value in of.items()
+    ]
+    columns = ["metric", "step", "distance_up_to_sectors", "value", "unit", "n", "coverage"]
+    drawn = plot.seek_distances(pl.DataFrame(told, schema=columns, orient="row"))
+    queued, issued = (patch.get_data() for patch in drawn.patches if isinstance(patch, StepPatch))
+    assert list(queued.edges) == [place - 0.5 for place in range(-4, 6)]
+    assert list(queued.values) == [25, 0, 0, 0, 50, 25, 0, 0, 0]
+    assert list(issued.values) == [0, 0, 0, 0, 0, 0, 0, 100, 0]
+    assert tick_labels(drawn.xaxis) == ["−4 KiB", "0", "4 KiB"]
+
+
 def test_an_empty_table_gives_axes_that_say_so() -> None:
     figures = empty()
     assert set(figures) == set(plot.__all__) - {"save", "png", "svg", "style"}
@@ -841,7 +877,9 @@ def demo() -> Capture:
 @pytest.mark.parametrize("name", sorted(set(plot.__all__) & set(measures.__all__)))
 def test_a_figure_does_not_depend_on_the_library_that_holds_the_table(name: str, demo: Capture) -> None:
     """A figure has the name of its measure, and takes its result from pandas as well."""
-    of = {"cpu": demo.samples} | dict.fromkeys(("block_types", "file_types", "sync", "volume"), demo.io)
+    of = {"cpu": demo.samples, "seek_distances": demo.block_events} | dict.fromkeys(
+        ("block_types", "file_types", "sync", "volume"), demo.io
+    )
     if name == "write_cost":
         result = measures.write_cost(demo.tables, by=("owner_comm",))
     else:

@@ -15,7 +15,7 @@ static const int64_t NEVER = INT64_MIN;
 
 struct row {
     int64_t value;
-    int64_t ts_ns;
+    int64_t from_ns, ts_ns; // an event that is missing in between may change it; NEVER: or before
     uint32_t dev;
     int32_t tid;
     uint8_t step;
@@ -29,13 +29,12 @@ struct bio {
 };
 
 struct place {
-    int64_t start, end;
+    int64_t start, end, ts_ns;
 };
 
 struct device {
     struct spans bios; // at their first sectors, no two at the same; they may overlap
-    int64_t last_queued;
-    int64_t active; // queued and not yet issued or merged
+    int64_t active;    // queued and not yet issued or merged
     struct place queued_at, issued_at;
     uint32_t dev;
     bool is_seen; // a bio was queued or remapped: what comes before is left out
@@ -115,13 +114,14 @@ static struct device *device(struct steps *steps, uint32_t dev)
 
         memset(added, 0, sizeof(*added));
         added->dev = dev;
-        added->last_queued = NEVER;
+        added->queued_at.ts_ns = added->issued_at.ts_ns = NEVER;
         *number = steps->nr_devices;
     }
     return &steps->devices[*number - 1];
 }
 
-static bool put(struct steps *steps, enum step_name step, uint32_t dev, int32_t tid, int64_t ts_ns, int64_t value)
+static bool put(struct steps *steps, enum step_name step, const struct device *of, const struct bio *bio,
+                int64_t from_ns, int64_t ts_ns, int64_t value)
 {
     if (steps->nr_rows == steps->room_rows) {
         void *grown = array_grow(steps->rows, &steps->room_rows, sizeof(*steps->rows));
@@ -130,16 +130,18 @@ static bool put(struct steps *steps, enum step_name step, uint32_t dev, int32_t 
             return false;
         steps->rows = grown;
     }
-    steps->rows[steps->nr_rows++] =
-        (struct row){.value = value, .ts_ns = ts_ns, .dev = dev, .tid = tid, .step = (uint8_t)step};
+    steps->rows[steps->nr_rows++] = (struct row){
+        .value = value, .from_ns = from_ns, .ts_ns = ts_ns, .dev = of->dev, .tid = bio->tid, .step = (uint8_t)step};
     return true;
 }
 
-// A step of the bio from a time that is known; btt has none shorter than a nanosecond.
+// A step of the bio from a time that is known; btt has none shorter than a nanosecond. What is lost since the bio was
+// queued may have ended it.
 static bool step(struct steps *steps, enum step_name which, const struct device *of, const struct bio *bio,
                  int64_t from, int64_t to)
 {
-    return from == NEVER || put(steps, which, of->dev, bio->tid, to, from < to ? to - from : 1);
+    return from == NEVER ||
+           put(steps, which, of, bio, from < bio->queued ? from : bio->queued, to, from < to ? to - from : 1);
 }
 
 static struct bio *bio_of(const struct span *span)
@@ -161,17 +163,20 @@ static struct bio *holding(struct device *of, int64_t sector)
     return bio && (bio->sector == sector || sector < bio->end) ? bio : NULL;
 }
 
-// How far what begins here is from where the last one was; nothing where they touch.
-static int64_t seek(struct place *last, int64_t start, int64_t end)
+// How far what begins here is from where the last one was, below 0 if before it; nothing where they touch.
+static bool seek(struct steps *steps, enum step_name which, const struct device *of, struct place *last,
+                 const struct bio *next)
 {
+    struct place to = {next->sector, next->end, next->queued};
+    int64_t from_ns = last->ts_ns;
     int64_t distance;
 
-    if ((last->start <= start && start <= last->end) || (last->start <= end && end <= last->end))
+    if ((last->start <= to.start && to.start <= last->end) || (last->start <= to.end && to.end <= last->end))
         distance = 0;
     else
-        distance = start > last->end ? start - last->end : last->start - start;
-    *last = (struct place){start, end};
-    return distance;
+        distance = to.start - (to.start > last->end ? last->end : last->start);
+    *last = to;
+    return put(steps, which, of, next, from_ns, to.ts_ns, distance);
 }
 
 static bool queue(struct steps *steps, struct device *of, const struct bio *bio)
@@ -179,19 +184,17 @@ static bool queue(struct steps *steps, struct device *of, const struct bio *bio)
     const struct span *same = spans_at(&of->bios, bio->sector);
     // One that was split, and is never completed as a whole: btt forgets it, too.
     struct bio *kept = same ? bio_of(same) : pool_take(&steps->bio_pool);
-    int64_t last = of->last_queued, last_all = steps->last_queued;
-    int64_t distance;
+    int64_t last = of->queued_at.ts_ns, last_all = steps->last_queued;
 
     if (!kept)
         return false;
     *kept = *bio;
     if (!same && !keep(of, kept))
         return false;
-    of->last_queued = steps->last_queued = bio->queued;
-    distance = seek(&of->queued_at, bio->sector, bio->end);
-    return put(steps, SEEK_Q, of->dev, bio->tid, bio->queued, distance) &&
-           step(steps, Q2Q, of, bio, last, bio->queued) && step(steps, Q2Q_ALL, of, bio, last_all, bio->queued) &&
-           put(steps, ACTIVE, of->dev, bio->tid, bio->queued, of->active++);
+    steps->last_queued = bio->queued;
+    return seek(steps, SEEK_Q, of, &of->queued_at, bio) && step(steps, Q2Q, of, bio, last, bio->queued) &&
+           step(steps, Q2Q_ALL, of, bio, last_all, bio->queued) &&
+           put(steps, ACTIVE, of, bio, bio->queued, bio->queued, of->active++);
 }
 
 static void leave(struct device *of)
@@ -224,8 +227,7 @@ static bool issue(struct steps *steps, struct device *of, const struct bio *requ
     struct passing passing = {steps, of, request};
 
     leave(of);
-    return put(steps, SEEK_D, of->dev, request->tid, request->queued,
-               seek(&of->issued_at, request->sector, request->end)) &&
+    return seek(steps, SEEK_D, of, &of->issued_at, request) &&
            spans_see(&of->bios, request->sector, request->end, issue_one, &passing);
 }
 
@@ -259,7 +261,7 @@ static bool complete(struct steps *steps, struct device *of, const struct bio *r
     struct passing passing = {steps, of, request};
 
     steps->nr_kept = 0;
-    if (!put(steps, BLOCKS, of->dev, request->tid, request->queued, request->end - request->sector) ||
+    if (!put(steps, BLOCKS, of, request, request->queued, request->queued, request->end - request->sector) ||
         !spans_take(&of->bios, request->sector, request->end, complete_one, &passing))
         return false;
     for (size_t i = 0; i < steps->nr_kept; i++) {
@@ -334,7 +336,7 @@ static bool add(struct steps *steps, const struct events *events, size_t i)
     case ACTION_ISSUE:
         return issue(steps, of, &bio);
     case ACTION_REQUEUE:
-        return put(steps, ACTIVE, of->dev, bio.tid, bio.queued, of->active++);
+        return put(steps, ACTIVE, of, &bio, bio.queued, bio.queued, of->active++);
     case ACTION_COMPLETE:
         return complete(steps, of, &bio);
     default:
