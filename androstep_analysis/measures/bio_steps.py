@@ -139,7 +139,7 @@ def sums(of: Iterable[pl.DataFrame], groups: Sequence[str]) -> pl.DataFrame:
                 pl.col("min", "first_ns").min(),
                 pl.col("max", "last_ns").max(),
             )
-            .select(known.columns)
+            .select(*groups, *_SUMS)
         )
     return known.with_columns(coverage=pl.col("n") / pl.col("seen"))
 

@@ -878,7 +878,7 @@ def demo() -> Capture:
 def test_a_figure_does_not_depend_on_the_library_that_holds_the_table(name: str, demo: Capture) -> None:
     """A figure has the name of its measure, and takes its result from pandas as well."""
     of = {"cpu": demo.samples, "seek_distances": demo.block_events} | dict.fromkeys(
-        ("block_types", "file_types", "sync", "volume"), demo.io
+        ("block_types", "bursts", "file_types", "sync", "volume"), demo.io
     )
     if name == "write_cost":
         result = measures.write_cost(demo.tables, by=("owner_comm",))
