@@ -31,7 +31,7 @@ EVENTS = st.lists(
     max_size=60,
 )
 
-LOST = st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 120)), st.integers(0, 40)), max_size=2).map(
+LOST = st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 25)), st.integers(0, 10)), max_size=2).map(
     lambda spans: sorted(((first, (first or 0) + more) for first, more in spans), key=lambda span: span[1])
 )
 """From when to when events are lost; None is from the beginning."""
