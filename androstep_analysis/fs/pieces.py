@@ -52,6 +52,14 @@ def first_wins(pieces: np.ndarray) -> np.ndarray:
     return first
 
 
+def of_nobody(pieces: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Sorted, disjoint `pieces` of which the parts in the runs, also so, are of no inode; what they hold stays."""
+    first, last, index = runs.intersect(pieces["start"], pieces["end"], start, end)
+    parts = pieces[index]
+    parts["start"], parts["end"], parts["ino"], parts["logical"] = first, last, 0, -1
+    return first_wins(np.concatenate([parts, pieces]))
+
+
 def underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
     """`upper`, and `lower` where `upper` leaves a gap; both and the result sorted and without overlap."""
     start, end, index = runs.intersect(lower["start"], lower["end"], *runs.gaps(upper["start"], upper["end"], total))

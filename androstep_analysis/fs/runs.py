@@ -55,6 +55,16 @@ def _sweep(start: np.ndarray, end: np.ndarray, index: np.ndarray) -> np.ndarray:
     return np.array(pieces, dtype=np.int64).reshape(-1, 3)
 
 
+def overlapping(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What more than one of the runs contain: (start, end), sorted and disjoint."""
+    edges = np.concatenate([start, end])
+    change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1)])
+    at, where = np.unique(edges, return_inverse=True)
+    depth = np.cumsum(np.bincount(where, weights=change, minlength=len(at)).astype(np.int64))
+    several = np.flatnonzero(depth > 1)
+    return at[several], at[several + 1]
+
+
 def gaps(start: np.ndarray, end: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
     """The runs of [0, `total`) that the sorted, disjoint runs leave over: (start, end), sorted."""
     gap_start = np.concatenate([[0], end]).astype(np.int64)

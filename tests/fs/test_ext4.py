@@ -404,6 +404,35 @@ def test_what_belongs_to_whom_where_inodes_share_or_quarrel(tree: Path, tmp_path
     }
 
 
+def test_blocks_that_files_share_by_design_are_of_none_of_them(tree: Path, tmp_path: Path) -> None:
+    """As in images of Android's system (BOARD_EXT4_SHARE_DUP_BLOCKS), where equal blocks are kept once."""
+    image = make(tmp_path / "image", VARIANTS["default"], tree)
+    before = read(image)
+    ino = dict(before.files.select("path", "ino").iter_rows())
+    database = before.extents.filter(ino=ino["/deep/er/database"], block_type="data").sort("file_offset_bytes")
+    sector, per_block = int(database["sector"][0]), before.block_bytes // 512
+    oracle.debugfs(
+        image,
+        [
+            f"sif /many/file_0002 block[5] {sector // per_block + 3}",
+            f"sif /many/file_0003 block[5] {sector // per_block + 5}",
+            "feature shared_blocks",
+        ],
+        write=True,
+    )
+    filesystem = read(image)
+    assert [(loss.kind, loss.count) for loss in filesystem.losses] == [("shared", 2)]
+    found = fs.lookup(filesystem, [sector + number * per_block for number in range(8)])
+    shared = {3, 5}
+    assert found["block_type"].unique().to_list() == ["data"]
+    assert found["path"].to_list() == [None if n in shared else "/deep/er/database" for n in range(8)]
+    offsets = [None if n in shared else n * before.block_bytes for n in range(8)]
+    assert found["file_offset_bytes"].to_list() == offsets
+    assert found["ino"].null_count() == 2
+    types = dict(filesystem.first_bytes.select("ino", "offset_bytes").iter_rows())
+    assert types[ino["/many/file_0002"]] == (sector + 3 * per_block) * 512, "the content of each is what lies there"
+
+
 def test_an_uncommitted_journal_is_told(tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["default"], tree)
     oracle.debugfs(image, ["feature needs_recovery"], write=True)
@@ -600,6 +629,16 @@ def test_runs_against_painting(seed: int) -> None:
 
     other_start = np.arange(0, total, 17)
     other_end = other_start + rng.integers(1, 17, len(other_start))
+    claims = np.zeros(total, dtype=np.int64)
+    for index_of_run in range(len(start)):
+        claims[start[index_of_run] : end[index_of_run]] += 1
+    several = np.zeros(total, dtype=bool)
+    begins, ends = runs.overlapping(start, end)
+    for one, other in zip(begins, ends, strict=True):
+        assert not several[one:other].any()
+        several[one:other] = True
+    assert (several == (claims > 1)).all()
+
     shared_start, shared_end, which = runs.intersect(first, last, other_start, other_end)
     shared = np.full(total, -1)
     for one, other, winner in zip(shared_start, shared_end, index[which], strict=True):

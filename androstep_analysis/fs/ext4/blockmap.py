@@ -1,8 +1,8 @@
 """Which blocks every inode of an ext2/3/4 filesystem claims: its content and the blocks of its block map.
 
-Two inodes can claim a block only on a damaged filesystem. What counts then is what debugfs icheck finds, so that a
-damaged map is read the way libext2fs 1.47 reads it (lib/ext2fs/block.c, extent.c): up to the first node that makes no
-sense, with the node itself.
+Two inodes can claim a block only where they share it by design (feature shared_blocks) or on a damaged filesystem.
+What counts on the latter is what debugfs icheck finds, so that a damaged map is read the way libext2fs 1.47 reads it
+(lib/ext2fs/block.c, extent.c): up to the first node that makes no sense, with the node itself.
 
 pytsk3 gives data runs too, but refuses an inode whose map is damaged, leaves out blocks beyond the size of the file and
 knows no xattr blocks; the readers here agree with icheck on all of them.

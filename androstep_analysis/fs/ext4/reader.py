@@ -64,7 +64,8 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
     """The filesystem that begins at `offset_bytes` of the plain image `path`, read-only.
 
     Where inodes quarrel over a block, or one claims static metadata, the block is that of the first inode, as debugfs
-    icheck has it; inodes without links own nothing. Allocated blocks that nothing owns are `unknown`. Damage is
+    icheck has it; inodes without links own nothing. Where files share equal blocks (feature shared_blocks, as in
+    images of Android's system), those are of no inode. Allocated blocks that nothing owns are `unknown`. Damage is
     counted in `losses` and passed over. Raises `InputError` where there is no superblock.
     """
     with reading(path, offset_bytes) as image:
@@ -75,13 +76,14 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
     superblock = layout.read_superblock(image)
     groups = layout.read_groups(image, superblock)
     inodes, block_maps, pointed_bytes = read_inodes(image, superblock, groups)
-    claims, damaged = read_claims(image, superblock, inodes, block_maps)
+    all_claims, damaged = read_claims(image, superblock, inodes, block_maps)
     del block_maps
     files = inodes[_are_files(superblock, inodes)]
-    claims = _first_claims(claims)
+    claims = _first_claims(all_claims)
+    shared = _shared(superblock, all_claims)
     names, unread = read_names(image, superblock, files, claims, pointed_bytes)
 
-    mapped = _owned(image, superblock, inodes, claims)
+    mapped = pieces.of_nobody(_owned(image, superblock, inodes, claims), *shared)
     for lower in (
         _static(superblock, groups),
         _unowned(*layout.free_space(image, superblock, groups), "free"),
@@ -99,9 +101,10 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
         extents=extents,
         files=pieces.files(files, names, dev=dev, source=source),
         times=pieces.times(files),
-        first_bytes=_first_bytes(image, superblock, files, claims),
+        first_bytes=_first_bytes(image, superblock, files, all_claims if shared[0].size else claims),
         losses=(
             *_image_losses(image, superblock),
+            *_shared_losses(*shared),
             *layout.check_groups(superblock, groups),
             *damaged,
             *unread,
@@ -163,6 +166,17 @@ def _first_claims(claims: np.ndarray) -> np.ndarray:
     first["logical"][content] += (start - first["start"])[content]
     first["start"], first["length"] = start, end - start
     return first
+
+
+def _shared(superblock: Superblock, claims: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The runs of blocks that the content of several files shares by design: (start, end), sorted and disjoint."""
+    content = claims[(claims["use"] == CONTENT) & bool(superblock.ro_compat & layout.RO_COMPAT_SHARED_BLOCKS)]
+    return runs.overlapping(content["start"], content["start"] + content["length"])
+
+
+def _shared_losses(start: np.ndarray, end: np.ndarray) -> Iterator[Loss]:
+    if count := int((end - start).sum()):
+        yield Loss("shared", count, f"{count} blocks are of several files each: which of them is read there is unknown")
 
 
 def _unowned(start: np.ndarray, end: np.ndarray, block_type: str, subtype: str | None = None) -> np.ndarray:

@@ -149,13 +149,8 @@ def _doubted(
 
 def _undisputed(claims: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """(what is claimed once, sorted by block; the runs claimed more than once as start and end)."""
-    edges = np.concatenate([claims["start"], claims["end"]])
-    change = np.concatenate([np.ones(len(claims), np.int64), np.full(len(claims), -1)])
-    at, where = np.unique(edges, return_inverse=True)
-    depth = np.cumsum(np.bincount(where, weights=change, minlength=len(at)).astype(np.int64))
-    twice = np.flatnonzero(depth > 1)
-    disputed = at[twice], at[twice + 1]
-    if not twice.size:
+    disputed = runs.overlapping(claims["start"], claims["end"])
+    if not disputed[0].size:
         return claims[np.argsort(claims["start"], kind="stable")], disputed
     both = np.concatenate([pieces.unowned(*disputed, 0), claims])
     first = pieces.first_wins(both)
