@@ -72,7 +72,7 @@ class Measure:
     of the result (metrics that end in _ratio) add up; None where it has no shares. `is_rate` makes rates of counts and
     bytes. `has_repetitions` is set where a recording holds repetitions (column repeat of the result) and no windows.
     `has_windows` is not set where what happens in a window depends on what was before it; `instead` says what tells of
-    windows then. `of` of a measure that `asks_losses` also takes the recording, which tells what it lost. One that
+    windows then. `of` of a measure that `asks_recording` also takes the recording, which tells what it lost and its clock. One that
     `cuts_time` takes the length of windows, `window_ns` (null without), instead of tables of windows: its result has
     column ts_ns, the begin of each.
     """
@@ -85,7 +85,7 @@ class Measure:
     has_repetitions: bool = False
     has_windows: bool = True
     instead: str = ""
-    asks_losses: bool = False
+    asks_recording: bool = False
     cuts_time: bool = False
 
 
@@ -325,7 +325,7 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
         raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure takes; it has {has}")
     span = recording.span
     windows = None if window_ns is None or span is None else Windows.of(recording.title, *span, window_ns)
-    of = partial(measure.of, recording=recording) if measure.asks_losses else measure.of
+    of = partial(measure.of, recording=recording) if measure.asks_recording else measure.of
     if measure.cuts_time:
         result = of(recording.timed, by, window_ns=windows and windows.length_ns)
         if windows is not None:
@@ -449,28 +449,28 @@ def measures() -> dict[str, Measure]:
             io,
             lambda t, by, recording: daily(t["io"], by=by, realtime_offset_ns=recording.realtime_offset_ns),
             has_windows=False,
-            asks_losses=True,
+            asks_recording=True,
         ),
         "bursts": Measure(
             "runs of requests of each process or app",
             io,
             lambda t, by, recording: bursts(t["io"], by=by or BURSTS_BY, lost=recording.lost),
             has_windows=False,
-            asks_losses=True,
+            asks_recording=True,
         ),
         "queue": Measure(
             "requests in the device at a time",
             requests,
             _queue,
             within=("dev",),
-            asks_losses=True,
+            asks_recording=True,
             cuts_time=True,
         ),
         "depth": Measure(
             "requests in the device on average, and idle time",
             requests,
             _depth,
-            asks_losses=True,
+            asks_recording=True,
             cuts_time=True,
         ),
         "idle": Measure(
@@ -479,7 +479,7 @@ def measures() -> dict[str, Measure]:
             lambda t, by, recording: idle(t["requests"], by=by, lost=recording.lost),
             has_windows=False,
             instead=", or take depth, whose idle_ratio is of windows",
-            asks_losses=True,
+            asks_recording=True,
         ),
         "steps": _of_events("steps of bios, as of btt", steps),
         "seeks": _of_events("distances between requests", seeks),
@@ -490,7 +490,7 @@ def measures() -> dict[str, Measure]:
             io,
             lambda t, by, recording: write_cost(t, by=by, lost=recording.losses),
             has_windows=False,
-            asks_losses=True,
+            asks_recording=True,
         ),
         "reuse": Measure(
             "how soon blocks are touched again",
@@ -543,7 +543,7 @@ def _of_events(
     def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
         return measure(tables["block_events"], by=by, lost=recording.lost)
 
-    return Measure(description, ("block_events",), of, within=within, has_windows=False, asks_losses=True)
+    return Measure(description, ("block_events",), of, within=within, has_windows=False, asks_recording=True)
 
 
 def _queue(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
