@@ -72,9 +72,9 @@ class Measure:
     of the result (metrics that end in _ratio) add up; None where it has no shares. `is_rate` makes rates of counts and
     bytes. `has_repetitions` is set where a recording holds repetitions (column repeat of the result) and no windows.
     `has_windows` is not set where what happens in a window depends on what was before it; `instead` says what tells of
-    windows then. `of` of a measure that `asks_recording` also takes the recording, which tells what it lost and its clock. One that
-    `cuts_time` takes the length of windows, `window_ns` (null without), instead of tables of windows: its result has
-    column ts_ns, the begin of each.
+    windows then. `of` of a measure that `asks_recording` also takes the recording, which tells what it lost, and what
+    day it is. One that `cuts_time` takes the length of windows, `window_ns` (null without), instead of tables of
+    windows: its result has column ts_ns, the begin of each.
     """
 
     description: str
