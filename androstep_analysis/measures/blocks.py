@@ -13,24 +13,25 @@ import polars as pl
 from androstep_analysis.errors import InputError
 from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.parts import REQUEST, parts
-from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known
+from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share
 from androstep_analysis.units import SECTOR_BYTES
 
 BLOCK_BYTES: Final = 4096
+
+OPS: Final = ("read", "write")
+"""What touches a block."""
 
 
 MOST_TOUCHES: Final = 1 << 22
 """As many are in memory at one time, and those of one request."""
 
 
-def touches(
-    requests: Table, columns: Sequence[str], block_bytes: int, ops: Sequence[str] = ("read", "write")
-) -> Iterator[pl.DataFrame]:
+def touches(requests: Table, columns: Sequence[str], block_bytes: int) -> Iterator[pl.DataFrame]:
     """Columns `columns`, KNOWN, at (ns, Int64.min for no time), dev and block (Int64), in order of time, part by part.
 
     A row for each block that a request, or a piece, covers, also in part.
     """
-    for part in ranges(requests, columns, block_bytes, ops):
+    for part in ranges(requests, columns, block_bytes):
         touched = part["nr_blocks"].cum_sum()
         starts = np.flatnonzero(np.diff(touched.to_numpy() // MOST_TOUCHES, prepend=0)).tolist()
         for start, stop in pairwise([0, *starts, part.height]):
@@ -45,7 +46,9 @@ def _touched(rows: pl.DataFrame) -> pl.DataFrame:
     return each.drop("first_block", "nr_blocks")
 
 
-def ranges(requests: Table, columns: Sequence[str], block_bytes: int, ops: Sequence[str]) -> Iterator[pl.DataFrame]:
+def ranges(
+    requests: Table, columns: Sequence[str], block_bytes: int, ops: Sequence[str] = OPS
+) -> Iterator[pl.DataFrame]:
     """As `touches`, but a row for each request or piece, with first_block and nr_blocks (Int64) in place of block."""
     if block_bytes <= 0 or block_bytes % SECTOR_BYTES:
         raise InputError(f"blocks of {block_bytes} B: a block is a multiple of {SECTOR_BYTES} B; give one")
@@ -95,9 +98,9 @@ def places(touched: pl.DataFrame, *names: str) -> list[np.ndarray]:
     return [np.ascontiguousarray(touched[name].cast(pl.Int64).to_numpy()) for name in names]
 
 
-def known_share(sums: pl.DataFrame, by: Sequence[str]) -> float | None:
+def known_touches(sums: pl.DataFrame, by: Sequence[str]) -> float | None:
     """The share of touches (column n) of which the groups are known (column known); None where there are no groups."""
-    return sums.select(pl.col("known").sum() / pl.col("n").sum()).item() if by and sums.height else None
+    return known_share(sums, "n") if by else None
 
 
 def of_groups(rows: pl.DataFrame, by: Sequence[str], coverage: float | None, **values: pl.Expr) -> pl.DataFrame:

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_share, of_groups, ranges, runs
+from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_touches, of_groups, ranges, runs
 from androstep_analysis.measures.parts import REQUEST, summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
 SHARES: Final = (0.01, 0.1, 0.2)
-
-_OPS: Final = ("read", "write")
 
 CLASSES: Final = ("read_only", "write_once", "rewritten")
 
@@ -82,18 +80,18 @@ def hotness(
 def _used_blocks(requests: Table, by: Sequence[str], block_bytes: int) -> tuple[pl.DataFrame, float | None]:
     """How many blocks (size) of each group are accessed how often (uses), and the share of known accesses."""
     keys = [*dict.fromkeys([*by, "dev", "block"])]
-    sums = summed((bounds(part, by) for part in ranges(requests, by, block_bytes, _OPS)), keys)
-    return runs(sums, by).select(*by, "uses", size="nr_blocks"), known_share(sums, by)
+    sums = summed((bounds(part, by) for part in ranges(requests, by, block_bytes)), keys)
+    return runs(sums, by).select(*by, "uses", size="nr_blocks"), known_touches(sums, by)
 
 
 def _used_files(requests: Table, by: Sequence[str], block_bytes: int) -> tuple[pl.DataFrame, float | None]:
     """As `_used_blocks`, of files."""
     keys = [*dict.fromkeys([*by, "path"])]
     n = pl.col("nr_blocks")
-    parts = ranges(requests, keys, block_bytes, _OPS)
+    parts = ranges(requests, keys, block_bytes)
     sums = summed((part.group_by(keys).agg(n.sum().alias("n"), known=n.filter(KNOWN).sum()) for part in parts), keys)
     named = sums.filter(pl.col("path").is_not_null())
-    return named.select(*by, uses="n", size=pl.lit(1, pl.Int64)), known_share(sums, by)
+    return named.select(*by, uses="n", size=pl.lit(1, pl.Int64)), known_touches(sums, by)
 
 
 def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLOCK_BYTES) -> pl.DataFrame:
@@ -132,7 +130,7 @@ def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BL
     group, place = [*dict.fromkeys([*by, "dev", "block"])], ["dev", "block"]
     used: pl.DataFrame | None = None
     written: pl.DataFrame | None = None
-    for part in ranges(requests, [*dict.fromkeys([*by, "op", REQUEST])], block_bytes, _OPS):
+    for part in ranges(requests, [*dict.fromkeys([*by, "op", REQUEST])], block_bytes):
         found = [bounds(part, by), bounds(_once(part.filter(pl.col("op") == "write")), ())]
         used = summed([found[0]] if used is None else [used, found[0]], group)
         written = summed([found[1]] if written is None else [written, found[1]], place)
@@ -145,7 +143,7 @@ def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BL
         n="blocks",
         bytes=pl.col("blocks") * block_bytes,
         bytes_ratio=pl.col("blocks") / pl.col("n"),
-        coverage=pl.lit(known_share(used, by), pl.Float64),
+        coverage=pl.lit(known_touches(used, by), pl.Float64),
     )
     return columns_as_rows(long, [*by, "class"], {"bytes": "B", "bytes_ratio": "1"})
 
@@ -175,8 +173,8 @@ def _classes(used: pl.DataFrame, written: pl.DataFrame) -> pl.DataFrame:
 
 def _before(blocks: npt.NDArray[np.int64], ordered: pl.DataFrame) -> npt.NDArray[np.int64]:
     """How many blocks of the ordered runs lie before each of `blocks`."""
-    first, lengths = ordered["block"].to_numpy(), ordered["nr_blocks"].to_numpy()
-    whole = np.concatenate([[0], np.cumsum(lengths)])
-    row = np.searchsorted(first, blocks, "left")
-    inside = blocks - first[row - 1] if len(first) else blocks
-    return np.where(row > 0, whole[row - 1] + np.minimum(inside, lengths[row - 1]), 0) if len(first) else whole[row]
+    # Before the first run there is one without blocks.
+    first, lengths = (np.append(0, ordered[name].to_numpy()) for name in ("block", "nr_blocks"))
+    row = np.searchsorted(first[1:], blocks, "left")
+    before: npt.NDArray[np.int64] = (np.cumsum(lengths) - lengths)[row] + np.minimum(blocks - first[row], lengths[row])
+    return before

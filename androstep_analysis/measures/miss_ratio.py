@@ -14,7 +14,7 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.errors import InputError
-from androstep_analysis.measures.blocks import BLOCK_BYTES, known_share, of_groups, places, simulated, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.reuse import distances, stack
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
@@ -94,7 +94,7 @@ def miss_ratio(
     sums = sums.with_columns(known=pl.when(KNOWN).then("n").otherwise(0))
     n = pl.col("n").sum()
     groups = of_groups(
-        sums, by, known_share(sums, by), n=n, **{name: (pl.col(name).sum() / ratio / n).clip(0, 1) for name in sizes}
+        sums, by, known_touches(sums, by), n=n, **{name: (pl.col(name).sum() / ratio / n).clip(0, 1) for name in sizes}
     )
     rows = groups.unpivot(
         list(sizes), index=[*by, "n", "coverage"], variable_name="cache_bytes", value_name="miss_ratio"

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.measures.blocks import BLOCK_BYTES, known_share, of_groups, places, simulated, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
@@ -69,7 +69,7 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     groups = of_groups(
         sums,
         by,
-        known_share(sums, by),
+        known_touches(sums, by),
         n=pl.col("n").sum(),
         accesses=pl.col("n").sum(),
         first_ratio=pl.col("n").filter(~again).sum() / pl.col("n").sum(),

@@ -187,9 +187,9 @@ def up_to_power(number: pl.Expr) -> pl.Expr:
     return pl.lit(2, pl.Int64).pow(64 - (number - 1).bitwise_leading_zeros().cast(pl.Int64))
 
 
-def known_share(groups: pl.DataFrame) -> float | None:
-    """Share of the bytes of all groups (column `bytes`) that is known (column `known`); None where there are none."""
-    whole, known = groups.select(pl.col("bytes", "known").sum()).row(0)
+def known_share(groups: pl.DataFrame, size: str = "bytes") -> float | None:
+    """Share of all groups, by their `size`, that is known (column `known`); None where there are none."""
+    whole, known = groups.select(pl.col(size, "known").sum()).row(0)
     return known / whole if whole else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from androstep_analysis.errors import InputError
-from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_share, ranges, runs
+from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_touches, ranges, runs
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import Table, columns_as_rows
 
@@ -62,7 +62,7 @@ def working_set(
     parts = [_counted(part, keys) for part in _windows(requests, window_ns, by, block_bytes)]
     rows = pl.concat(parts).filter(pl.col("n") > 0)
     size = pl.col("blocks") * block_bytes
-    told = rows.select(*keys, "n", coverage=pl.lit(known_share(rows, by), pl.Float64), working_set=size)
+    told = rows.select(*keys, "n", coverage=pl.lit(known_touches(rows, by), pl.Float64), working_set=size)
     return columns_as_rows(told, keys, {"working_set": "B"})
 
 
@@ -81,7 +81,7 @@ def _windows(requests: Table, window_ns: int, by: Sequence[str], block_bytes: in
     keys = ["ts_ns", *by]
     place = [*dict.fromkeys([*keys, "dev", "block"])]
     held: pl.DataFrame | None = None
-    for part in ranges(requests, by, block_bytes, ("read", "write")):
+    for part in ranges(requests, by, block_bytes):
         timed = part.filter(pl.col("at") > pl.Int64.min()).with_columns(ts_ns=pl.col("at") // window_ns * window_ns)
         seen = bounds(timed, keys)
         both = summed([seen] if held is None else [held, seen], place)

@@ -83,7 +83,9 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
     shared = _shared(superblock, all_claims)
     names, unread = read_names(image, superblock, files, claims, pointed_bytes)
 
-    mapped = pieces.of_nobody(_owned(image, superblock, inodes, claims), *shared)
+    mapped = _owned(image, superblock, inodes, claims)
+    if shared[0].size:
+        mapped = pieces.of_nobody(mapped, *shared)
     for lower in (
         _static(superblock, groups),
         _unowned(*layout.free_space(image, superblock, groups), "free"),
