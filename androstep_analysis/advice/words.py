@@ -93,6 +93,11 @@ def _of_trigger(trigger: Trigger, rows: pl.DataFrame, first_ns: int | None, most
 def _finding(trigger: Trigger, row: Mapping[str, Any], first_ns: int | None) -> Iterator[Part]:
     if row["begin_ns"] is not None and first_ns is not None:
         yield from ("at ", Amount(row["begin_ns"] - first_ns, "ns"), ": ")
+    yield from finding(trigger, row)
+
+
+def finding(trigger: Trigger, row: Mapping[str, Any]) -> Iterator[Part]:
+    """What a finding says, and what mending it would save."""
     yield from filled(trigger.says, trigger, row)
     yield "; "
     yield from filled(trigger.saves, trigger, row)

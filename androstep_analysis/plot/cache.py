@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from androstep_analysis import quantities
 from androstep_analysis.measures.tables import MEASURES
 from androstep_analysis.measures.working_set import WINDOW_NS
-from androstep_analysis.plot import paper, text
+from androstep_analysis.plot import intervals, paper, text
 from androstep_analysis.plot.series import steps
 
 _MOST_LINES = 6
@@ -43,9 +43,9 @@ def miss_ratio(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
-        for name, line in _lines(data, _groups(table, "cache_bytes")):
+        for name, colour, line in _lines(data, _groups(table, "cache_bytes")):
             by_size = line.sort("cache_bytes")
-            ax.plot(by_size["cache_bytes"], by_size["value"] * 100, marker=".", label=name)
+            ax.plot(by_size["cache_bytes"], by_size["value"] * 100, marker=".", color=colour, label=name)
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_locator(LogLocator(base=32))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda size, _: quantities.size(size)))
@@ -59,7 +59,7 @@ def miss_ratio(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 def hotness(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     """What share of the accesses the hottest blocks or files take, a line for each group, of the six that access most.
 
-    The share of the blocks is logarithmic.
+    The share of the blocks is logarithmic; operations have the colours that they have elsewhere.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ def hotness(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
-        for name, line in _lines(data, _groups(table, "top")):
+        for name, colour, line in _lines(data, _groups(table, "top")):
             by_share = line.sort("top")
-            ax.plot(by_share["top"] * 100, by_share["value"] * 100, marker=".", label=name)
+            ax.plot(by_share["top"] * 100, by_share["value"] * 100, marker=".", color=colour, label=name)
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
         (of,) = table.filter(metric="size")["unit"].unique() if "size" in table["metric"] else ("blocks",)
@@ -120,10 +120,10 @@ def working_set(table: pl.DataFrame, *, window_ns: int = WINDOW_NS, ax: Axes | N
         first, last = (int(data["ts_ns"].sort()[place]) for place in (0, -1))
         divisor, time = paper.time_unit(last + window_ns - first)
         scale, unit = paper.byte_unit(paper.span(data["value"])[1])
-        for name, line in _lines(data, _groups(table, "ts_ns")):
+        for name, colour, line in _lines(data, _groups(table, "ts_ns")):
             by_time = line.sort("ts_ns")
             x, y = steps(by_time["ts_ns"].to_numpy() - first, by_time["value"].to_numpy() / scale, window_ns)
-            ax.plot(x / divisor, y, drawstyle="steps-post", label=name)
+            ax.plot(x / divisor, y, drawstyle="steps-post", color=colour, label=name)
         ax.set_ylim(bottom=0)
         ax.set_xlabel(f"Time [{time}]")
         ax.set_ylabel(f"Working set [{unit}]")
@@ -154,10 +154,10 @@ def lifetimes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
-        names = [name for name, _ in _lines(data, groups)]
+        names = [name for name, *_ in _lines(data, groups)]
         left = np.zeros(len(names))
         for number, end in enumerate(_ENDS):
-            lines = [line for _, line in _lines(paper.rows(table, f"{end}_ratio", groups), groups)]
+            lines = [line for *_, line in _lines(paper.rows(table, f"{end}_ratio", groups), groups)]
             share = np.array([line["value"][0] * 100 for line in lines])
             ax.barh(np.arange(len(names)), share, left=left, color=f"C{number}", label=_ENDS[end])
             left += share
@@ -174,12 +174,14 @@ def _groups(table: pl.DataFrame, axis: str) -> list[str]:
     return [name for name in table.columns if name not in (*MEASURES, axis)]
 
 
-def _lines(data: pl.DataFrame, groups: list[str]) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The rows of each group and its name, the largest groups first."""
-    lines = data.partition_by(groups, maintain_order=True) if groups else [data]
-    for line in sorted(lines, key=lambda line: -int(line["n"].sum()))[:_MOST_LINES]:
-        key = line[groups[0]][0] if groups else "_"
-        yield "(unknown)" if key is None else text.label(str(key)), line
+def _lines(data: pl.DataFrame, groups: list[str]) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """Name, colour and rows of each group, the largest groups first."""
+    parts = data.partition_by(groups, maintain_order=True) if groups else [data]
+    lines = sorted(parts, key=lambda line: -int(line["n"].sum()))[:_MOST_LINES]
+    keys = [line[groups[0]][0] if groups else "_" for line in lines]
+    names = ["(unknown)" if key is None else text.label(str(key)) for key in keys]
+    palette = intervals.colours(names, paper.OPS if groups == ["op"] else None)
+    return ((name, palette[name], line) for name, line in zip(names, lines, strict=True))
 
 
 def _finished(ax: Axes) -> Axes:

@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, cast
 import matplotlib.style
 import numpy as np
 import polars as pl
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -102,6 +103,7 @@ RC: Final[Mapping[str, Any]] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
+    "axes.prop_cycle": cycler(color=SERIES),
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
     "legend.fontsize": 7,

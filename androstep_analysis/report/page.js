@@ -421,5 +421,15 @@ if (timeline) {
   const data = JSON.parse(timeline.textContent);
   const axis = new Axis(data.span || 1);
   document.querySelectorAll(".chart").forEach((place) => new {rate: Rate, requests: Requests}[place.dataset.chart](place, data, axis));
+  /* A link #t=BEGIN,END, in nanoseconds from the start, shows that time in the figures, with some before and after. */
+  const follow = (fragment) => {
+    const [, begin, end] = /^#t=(\d+),(\d+)$/.exec(fragment) || [];
+    if (begin === undefined) return;
+    const around = Math.max((end - begin) * 0.1, data.span * 1e-3);
+    axis.show(begin - around, Number(end) + around);
+    document.querySelector(".chart").scrollIntoView({block: "center"});
+  };
+  document.querySelectorAll('a[href^="#t="]').forEach((link) => link.addEventListener("click", () => follow(link.hash)));
+  follow(location.hash);
 }
 window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((fold) => { fold.open = true; }));

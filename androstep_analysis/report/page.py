@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from androstep_analysis import headline, units, waits
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import (
+    advised,
     benchmarks,
     beside,
     coverage,
@@ -59,6 +60,7 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
             Part(name, title, _answer(name, sections, context, drawn))
             for name, (title, sections) in requests.QUESTIONS.items()
         ]
+        parts.append(Part("advice", "What could be mended?", advised.elements(capture)))
     parts += beside.parts(capture, context.glossary)
     parts += [
         Part("trust", "What was lost or is unknown?", coverage.elements(context, of_requests=has_requests)),

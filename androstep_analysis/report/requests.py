@@ -12,7 +12,7 @@ from androstep_analysis import measures, plot, units
 from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element
 from androstep_analysis.plot.series import STEPS
-from androstep_analysis.report import cells, layouts
+from androstep_analysis.report import behaviour, cells, layouts
 from androstep_analysis.report.cells import Column
 from androstep_analysis.report.section import Figure, Section
 
@@ -53,6 +53,7 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | 
         "rate": measures.rate(timed, bin_ns=bin_ns),
         "points": timed.select(POINTS),
         "device": timed.filter(pl.col("dev") == busiest).select(POINTS),
+        **behaviour.results(capture, busiest, bin_ns),
     }
     return {"bin": cells.duration(bin_ns), "device": units.format_dev(busiest)}, tables
 
@@ -304,7 +305,8 @@ QUESTIONS: Final = {
     "files": ("Which files?", (_FILES,)),
     "kinds": ("Which kinds of block and file?", (_BLOCK_TYPES, _FILE_TYPES)),
     "pattern": ("In what pattern?", (_MIX, _LOCALITY, _SYNC)),
-    "time": ("How long did it take?", (_LATENCY, _RATE)),
+    "time": ("How long did it take?", (_LATENCY, _RATE, behaviour.QUEUE)),
+    "data": ("What becomes of the data?", (behaviour.HOT, behaviour.LIVES, behaviour.COST)),
 }
 """The questions, in order, by the names of their parts. To add a figure, add it here and its table to `results`."""
 

@@ -23,10 +23,13 @@ import androstep_analysis.capture
 from androstep_analysis import markup, measures, report, schema
 from androstep_analysis.capture import Capture, derivation, tool_results
 from androstep_analysis.manifest import Manifest, Source
-from androstep_analysis.report import cells
+from androstep_analysis.report import behaviour, cells
 from androstep_analysis.report.requests import BINS, EVIDENCE, QUESTIONS, bin_length
 
+DEMO = Path(__file__).parents[2] / "datasets" / "demo"
 SECTIONS = [part for _, parts in QUESTIONS.values() for part in parts] + list(EVIDENCE)
+UNTOLD = (behaviour.QUEUE, behaviour.COST)
+"""The hostile capture lost events nobody knows when, and has none of its filesystem."""
 
 
 def table(name: str, columns: dict[str, Any]) -> pl.DataFrame:
@@ -93,6 +96,7 @@ def hostile_capture(number: int = 400) -> Capture:
         "clock": "boot",
         "fs_type": HOSTILE[1],
         "lost_events": 12345,
+        "realtime_offset_ns": None,
         "jumps": [],
         "losses": [{"kind": "torn", "count": 678, "message": f"{name} is cut"} for name in HOSTILE],
         **dict.fromkeys(tool_results.KINDS),
@@ -290,9 +294,34 @@ def test_what_nobody_waited_for_has_no_section(most: Page) -> None:
     assert "What did the user wait for?" not in " ".join(most.text)
 
 
+def test_what_writing_costs_and_how_long_data_live_is_told(tmp_path: Path) -> None:
+    demo = androstep_analysis.capture.open(DEMO)
+    report.write(demo, tmp_path / "report.html", figures=tmp_path / "figures")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    writes = demo.io.filter(pl.col("op") == "write").collect()
+    cost = measures.write_cost(demo.tables, by=["owner_comm"]).filter(pl.col("part") != "discard")
+    for process in (".example.mail", ".example.game"):
+        of_process = cost.filter(owner_comm=process).group_by("metric").agg(pl.col("value").sum())
+        values = dict(of_process.select("metric", "value").iter_rows())
+        (shown,) = [row for row in page.rows if row[0] == process and len(row) == 5]
+        told = [cells.size(values["written"]), cells.size(values["cost"])]
+        assert shown[1:4] == [*told, f"{values['cost'] / values['written']:.2f}"]
+    logs = writes.filter(pl.col("file_type") == "log")
+    blocks = Counter(
+        block
+        for sector, length in logs.select("sector", "nr_sectors").iter_rows()
+        for block in range(sector // 8, (sector + length - 1) // 8 + 1)
+    )
+    ended = blocks.total() - len(blocks)
+    assert page.row("log")[:2] == [f"{blocks.total()}", cells.per_cent(ended / blocks.total())], "none was discarded"
+    assert {figure.name for figure in behaviour.QUEUE.figures + behaviour.COST.figures} <= {
+        path.stem for path in (tmp_path / "figures").iterdir()
+    }
+
+
 def test_definitions_are_printed_once_and_as_they_are(hostile: tuple[Path, Path]) -> None:
     text = " ".join(Page(hostile[0].read_text("utf-8")).text)
-    used = {name for part in SECTIONS for name in part.definitions} | {"coverage", "counted"}
+    used = {name for part in SECTIONS if part not in UNTOLD for name in part.definitions} | {"coverage", "counted"}
     assert used <= schema.definitions().keys()
     assert {"consecutive", "forward", "random", "sync", "latency", "owner", "block_type", "file_type"} <= used
     for name in used:
@@ -316,11 +345,14 @@ def test_every_figure_of_the_report_is_saved(hostile: tuple[Path, Path]) -> None
     path, directory = hostile
     names = [figure.name for part in SECTIONS for figure in part.figures]
     assert len(names) == len(set(names))
+    absent = {figure.name for part in UNTOLD for figure in part.figures}
+    names = [name for name in names if name not in absent]
     assert {file.name for file in directory.iterdir()} == {
         f"{name}{suffix}" for name in names for suffix in (".pdf", ".png", ".csv", ".json")
     }
     images = [attributes for tag, attributes in Page(path.read_text("utf-8")).elements if tag == "img"]
-    assert len(images) == sum(figure.on_page for part in SECTIONS for figure in part.figures)
+    on_page = {figure.name for part in SECTIONS for figure in part.figures if figure.on_page}
+    assert len(images) == len(on_page - absent)
     assert all(image["alt"] for image in images)
     provenance = json.loads((directory / "locality.json").read_text("utf-8"))
     assert provenance["definitions"]["consecutive"] == schema.definitions()["consecutive"]["text"]
@@ -338,6 +370,7 @@ def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
     about = {"format": "ftrace", "events": {}, "first_ns": None, "last_ns": None, "clock": "unknown", "fs_type": None}
     about |= {
         "lost_events": 0,
+        "realtime_offset_ns": None,
         "losses": [],
         "jumps": [],
         **dict.fromkeys(tool_results.KINDS),
@@ -357,7 +390,7 @@ def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
 
 def test_figures_in_time_count_from_the_start_of_the_capture(hostile: tuple[Path, Path]) -> None:
     timed = {figure.name for part in SECTIONS for figure in part.figures if figure.in_time}
-    assert timed == {"cumulative", "sector_over_time", "size_over_time", "iops", "bandwidth"}
+    assert timed == {"cumulative", "sector_over_time", "size_over_time", "iops", "bandwidth", "depth_over_time"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from support.needs import needs
 from support.pages import HOSTILE
 
-from androstep_analysis import capture, markup, report
+from androstep_analysis import advise, capture, markup, report
 from androstep_analysis.report import cells, document
 from androstep_analysis.report.cells import Column
 from androstep_analysis.report.document import Part
@@ -184,6 +184,25 @@ def test_time_is_zoomed_in_all_figures_at_once(browser: Browser, demo: Path) -> 
         assert labels(requests) != whole[1]
         opened.page.keyboard.press("0")
         assert labels(requests) == whole[1]
+
+
+def test_a_finding_leads_to_its_time(browser: Browser, demo: Path) -> None:
+    """By a click, and by the page's address: the axis has that time, and little else."""
+    found = advise(capture.open(DEMO)).filter(trigger="pieces", status="found").row(0, named=True)
+    begin, end = (found[name] - (capture.open(DEMO).first_ns or 0) for name in ("begin_ns", "end_ns"))
+    with Opened(browser, demo) as opened:
+        rate = opened.page.locator("[data-chart=rate]")
+        whole = labels(rate)
+        opened.page.get_by_role("link", name="at 4.92 s", exact=True).click()
+        shown = labels(rate)
+        assert opened.page.url.endswith(f"#t={begin},{end}")
+        assert shown != whole
+        opened.page.reload()
+        assert labels(rate) == shown
+        expect(rate).to_be_in_viewport()
+        seconds = [float(label.removesuffix(" s")) * 1e9 for label in shown if label.endswith(" s")]
+        span = end - begin
+        assert len(seconds) > 1 and begin - span < seconds[0] <= seconds[-1] < end + span
 
 
 def test_pointing_at_a_mark_names_its_file(browser: Browser, demo: Path) -> None:
