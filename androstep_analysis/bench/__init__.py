@@ -10,7 +10,7 @@
 from androstep_analysis.bench.compare import compare
 from androstep_analysis.bench.measures import measures, write_amplification
 from androstep_analysis.bench.read import read
-from androstep_analysis.bench.summarise import distribution, latencies, series, summarise
+from androstep_analysis.bench.summarise import distribution, latencies, series, summarise, written
 from androstep_analysis.bench.tables import TABLES
 from androstep_analysis.results import Results
 
@@ -25,4 +25,5 @@ __all__ = [
     "series",
     "summarise",
     "write_amplification",
+    "written",
 ]

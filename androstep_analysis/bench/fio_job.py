@@ -27,6 +27,11 @@ _WITHOUT_EFFECT: Final = (
 _RW: Final = {"readwrite": "rw", **{name: name for name in ("read", "write", "randread", "randwrite", "rw", "randrw")}}
 _SYNC: Final = {"0": "none", "1": "sync", "none": "none", "sync": "sync", "dsync": "dsync"}
 _ENGINES: Final = ("psync", "mmap", "io_uring")
+_CHECKSUMS: Final = (
+    *("crc7", "crc16", "crc32", "crc32c", "crc32c-intel", "crc64", "md5", "xxhash", "sha1", "sha256", "sha512"),
+    *("sha3-224", "sha3-256", "sha3-384", "sha3-512", "meta"),
+)
+"""Values of verify: a checksum in each block. iobench keeps what it wrote in mind instead, and looks as thoroughly."""
 
 
 _SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
@@ -138,6 +143,13 @@ class _Job:
             yield from () if overwrite == "1" else ("--fallocate", fallocate)
         if rw not in ("read", "randread"):
             yield from ("--end_fsync", end_fsync)
+            yield from self._of_checks()
+
+    def _of_checks(self) -> Iterator[str]:
+        """fio reads back all that it wrote where it is to verify; of what others wrote iobench knows nothing."""
+        do_verify = self._flag("do_verify", "1")
+        if self._one_of("verify", {"0": "0", "none": "0", **dict.fromkeys(_CHECKSUMS, "1")}, "0") == "1":
+            yield from ("--verify", "all" if do_verify == "1" else "sample")
 
     def _of_rates(self, numjobs: int) -> Iterator[str]:
         """What fio says of each job iobench says of all, and it ends with the time only."""

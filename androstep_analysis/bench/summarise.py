@@ -55,6 +55,40 @@ def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
     return _tidy(pl.concat([found, _invalid(runs, dims)]), dims, [*UNITS, "invalid_runs"])
 
 
+def written(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
+    """Bytes that the device wrote, for whoever, for each operation or transaction: medians as of `summarise`.
+
+    Parameters
+    ----------
+    tables : mapping of DataFrame
+        As of `measures`.
+    by : sequence of str, optional
+        As in `summarise`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `summarise`; metrics written_per_op [B], of the configurations of which the device's bytes are known,
+        and invalid_runs. What is still in the page cache when the last worker ends is not counted.
+
+    Examples
+    --------
+    >>> tables = bench.read("datasets/bench/ext4_disk/journal_modes.rec.xz").tables
+    >>> cost = bench.written(tables, by=["test", "journal_mode"]).filter(metric="written_per_op", test="sqlite_update")
+    >>> cost.select("journal_mode", "value").rows()
+    [('DELETE', 57344.0), ('MEMORY', 8192.0), ('OFF', 8192.0), ('PERSIST', 41164.8), ('TRUNCATE', 69754.88), ('WAL', 32727.04)]
+    """
+    runs = tables["bench_runs"]
+    dims = dimensions(runs) if by is None else list(by)
+    done = tables["bench"].filter(thread=-1, part="op").select(*RUN, "ops")
+    of_runs = runs.filter("valid").join(done, on=RUN).filter(pl.col("ops") > 0)
+    per_op = of_runs.select(
+        *dims, metric=pl.lit("written_per_op"), unit=pl.lit("B"), value=pl.col("device_write_bytes") / pl.col("ops")
+    )
+    found = medians(per_op.drop_nulls("value"), dims)
+    return _tidy(pl.concat([found, _invalid(runs, dims)]), dims, ["written_per_op", "invalid_runs"])
+
+
 def medians(measured: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
     """Median of every metric and configuration `dims` with its interval, as `summarise` says; in no order.
 

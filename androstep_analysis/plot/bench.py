@@ -18,7 +18,7 @@ from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLoca
 from androstep_analysis.measures.tables import MEASURES
 from androstep_analysis.plot import intervals, paper, text
 
-Metric = Literal["iops", "tps", "bandwidth"]
+Metric = Literal["iops", "tps", "bandwidth", "written_per_op"]
 
 SYNC_MODES: Final = (
     *("buffered", "sync_file_range", "fdatasync", "fsync", "odsync", "rwf_dsync", "osync", "direct", "direct_osync"),
@@ -46,7 +46,12 @@ TESTS: Final = {
 _WIDE: Final = 20
 """Where the largest value is this many times the least, bars from zero show nothing of the least."""
 
-_LABELS: Final = {"iops": "Operations per second", "tps": "Transactions per second", "bandwidth": "Throughput [MB/s]"}
+_LABELS: Final = {
+    "iops": "Operations per second",
+    "tps": "Transactions per second",
+    "bandwidth": "Throughput [MB/s]",
+    "written_per_op": "Written for each operation [KiB]",
+}
 
 
 @paper.of_any_table
@@ -62,8 +67,8 @@ def bench_sync_modes(
     ----------
     table : Table
         Of `bench.summarise`: columns metric, value, lo, hi, `sync_mode` and `series`.
-    metric : {"iops", "tps", "bandwidth"}
-        The metric to show.
+    metric : {"iops", "tps", "bandwidth", "written_per_op"}
+        The metric to show; the last one of `bench.written`.
     series : str
         The column whose values are told apart by colour.
     ax : Axes, optional
@@ -163,8 +168,8 @@ def bench_devices(
         Of `bench.summarise`: columns metric, value, lo, hi, and those that `device` and `series` name.
     device : str
         The column that names devices or filesystems.
-    metric : {"iops", "tps", "bandwidth"}
-        The metric to show.
+    metric : {"iops", "tps", "bandwidth", "written_per_op"}
+        The metric to show; the last one of `bench.written`.
     series : str
         The column whose values are told apart by colour.
     ax : Axes, optional
@@ -199,8 +204,8 @@ def bench_threads(
     ----------
     table : Table
         Of `bench.summarise`: columns metric, value, lo, hi, `threads` and `series`.
-    metric : {"iops", "tps", "bandwidth"}
-        The metric to show.
+    metric : {"iops", "tps", "bandwidth", "written_per_op"}
+        The metric to show; the last one of `bench.written`.
     series : str
         The column whose values are told apart by colour.
     ax : Axes, optional
@@ -248,8 +253,8 @@ def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "
     ----------
     table : Table
         Of `bench.summarise`: columns metric, value, lo, hi, `block_bytes` and `series`.
-    metric : {"iops", "tps", "bandwidth"}
-        The metric to show.
+    metric : {"iops", "tps", "bandwidth", "written_per_op"}
+        The metric to show; the last one of `bench.written`.
     series : str
         The column whose values are told apart by colour.
     ax : Axes, optional
@@ -443,7 +448,7 @@ def _palette(data: pl.DataFrame, series: str) -> dict[str, str]:
 
 
 def _scale(metric: str) -> float:
-    return 1e6 if metric == "bandwidth" else 1.0
+    return {"bandwidth": 1e6, "written_per_op": 1024.0}.get(metric, 1.0)
 
 
 # -- axes -------------------------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ struct arguments {
     const char *directory, *filename;
     bool raw, i_know, keep;
     const char *rw, *mode, *sync_file_range;
-    int64_t rwmixread, size, f_kb, bs, r_kb, ioengine, direct, sync, fsync, fdatasync, end_fsync, iodepth, overwrite,
-        fallocate, overlap, loops, compress, dedupe;
+    int64_t rwmixread, verify, size, f_kb, bs, r_kb, ioengine, direct, sync, fsync, fdatasync, end_fsync, iodepth,
+        overwrite, fallocate, overlap, loops, compress, dedupe;
     bool compat_rng;
     int64_t numjobs, thread, number_ios, runtime, ramp_time, rate_iops, thinktime_us, i_ms, randseed, cache;
     bool shared;

@@ -84,6 +84,7 @@ struct file_job {
     int64_t depth;   /* requests in flight of one worker; more than 1 needs ENGINE_URING */
     int64_t overlap; /* percent of the records that revisit another one's place */
     int64_t loops;   /* how often the file is gone over, where neither operations nor a duration are given */
+    bool verify_all; /* afterwards look at all records that were written, not at a sample */
 };
 
 enum sqlite_op { SQLITE_OP_INSERT, SQLITE_OP_UPDATE, SQLITE_OP_DELETE, SQLITE_OP_SELECT, SQLITE_OP_MIXED };

@@ -206,6 +206,7 @@ static int make_file(struct bench_job *job, const struct arguments *arguments)
     job->file.depth = or_else(arguments->iodepth, 1);
     job->file.overlap = or_else(arguments->overlap, 0);
     job->file.loops = or_else(arguments->loops, 1);
+    job->file.verify_all = or_else(arguments->verify, 0) == 1;
     job->compress = or_else(arguments->compress, 0);
     job->dedupe = or_else(arguments->dedupe, 0);
     job->ops = or_else(arguments->number_ios, 0);

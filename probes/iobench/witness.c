@@ -25,8 +25,10 @@ static uint64_t print_of(const unsigned char *data, size_t bytes)
     return print;
 }
 
-void witness_make(struct witness *witness, uint64_t nr_records, unsigned nr_slots)
+void witness_make(struct witness *witness, uint64_t nr_records, struct witness_slot *slots, uint64_t nr_slots)
 {
+    witness->slots = slots;
+    witness->nr_slots = nr_slots;
     witness->shift = 0;
     while ((nr_records - 1) >> witness->shift >= nr_slots)
         witness->shift++;
@@ -83,7 +85,7 @@ int witness_look(const struct witness *witness, int file, size_t bytes, uint64_t
     int result = data ? 0 : -1;
 
     *wrong = UINT64_MAX;
-    for (uint64_t slot = 0; !result && slot < WITNESS_SLOTS && *wrong == UINT64_MAX; slot++) {
+    for (uint64_t slot = 0; !result && slot < witness->nr_slots && *wrong == UINT64_MAX; slot++) {
         uint64_t record = slot << witness->shift;
 
         if (!witness->slots[slot].sure)

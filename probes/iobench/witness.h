@@ -6,21 +6,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WITNESS_SLOTS 256
+struct witness_slot {
+    uint64_t print;     /* of what was written last */
+    uint32_t in_flight; /* writes that are begun and not over */
+    bool sure;          /* false: never written, or by two requests at the same time */
+};
 
-/* One record out of 2^shift has a slot. Lies in memory that processes share; only one worker writes it. */
+/* One record out of 2^shift has a slot. Lies, with its slots, in memory that processes share; only one worker writes
+ * it. */
 struct witness {
     unsigned shift;
     int64_t end; /* behind the last byte written */
-    struct witness_slot {
-        uint64_t print;     /* of what was written last */
-        uint32_t in_flight; /* writes that are begun and not over */
-        bool sure;          /* false: never written, or by two requests at the same time */
-    } slots[WITNESS_SLOTS];
+    uint64_t nr_slots;
+    struct witness_slot *slots;
 };
 
-/* For a file of `nr_records`, of which at most `nr_slots` are sampled (1 … WITNESS_SLOTS). */
-void witness_make(struct witness *witness, uint64_t nr_records, unsigned nr_slots);
+/* For a file of `nr_records`, of which at most `nr_slots` (1 or more) are sampled; the slots are zeroed. */
+void witness_make(struct witness *witness, uint64_t nr_records, struct witness_slot *slots, uint64_t nr_slots);
 
 /* Before and after a record is written; `end`: behind its last byte. */
 void witness_begin(struct witness *witness, uint64_t record, const void *data, size_t bytes);

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import polars as pl
 import pytest
+from harness import guest
+from support.needs import needs
 from support.tree import ROOT
 
 from androstep_analysis import bench
@@ -52,3 +57,24 @@ def test_both_tools_did_the_same(experiment: str) -> None:
     assert of_iobench.equals(of_fio)
     rounds = [name for place, name in FILES if place == PEERS and name.startswith(experiment) and ".rec." in name]
     assert set(done["len"]) == {len(rounds)} and len(rounds) >= 6
+
+
+@needs("qemu")
+def measured_in_guests(out: Path, *words: str) -> None:
+    if why := guest.missing():
+        pytest.skip(why)
+    subprocess.run([sys.executable, STORED / "matrix.py", "-o", out, *words], check=True, stdout=subprocess.PIPE)
+
+
+@pytest.mark.slow
+def test_one_command_measures_filesystems_in_guests(tmp_path: Path) -> None:
+    """On F2FS, which needs no journal of SQLite, a transaction is two pages of data and two nodes in every mode."""
+    job = "sqlite -T 1 -n 20 -d update --sweep journal-mode=DELETE,PERSIST -q"
+    measured_in_guests(tmp_path, "--filesystems", "f2fs", "vfat", "--", *job.split())
+    results = bench.read(*sorted(tmp_path.glob("*.rec"))).tables
+    assert results["bench_runs"]["valid"].all()
+    written = bench.written(results, by=["fs_type", "journal_mode"]).filter(metric="written_per_op")
+    cost = {(fs_type, mode): value for _, fs_type, mode, value, *_ in written.iter_rows()}
+    assert cost["f2fs", "DELETE"] == cost["f2fs", "PERSIST"] == 16384
+    assert cost["vfat", "DELETE"] != cost["vfat", "PERSIST"]
+    assert {path.name for path in tmp_path.glob("*.png")} == {"rate.png", "written.png"}

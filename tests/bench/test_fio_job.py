@@ -90,11 +90,30 @@ def test_fio_itself_does_as_much(tmp_path: Path) -> None:
     assert totals.filter(part="sync")["ops"].to_list() == [2 * 128 // 4]  # of two files of 128 records
 
 
+def test_what_fio_verifies_iobench_looks_at(tmp_path: Path) -> None:
+    asked = (
+        "[a]\nrw=write\nverify=crc32c\n[b]\nstonewall\nrw=write\nverify=md5\ndo_verify=0\n[c]\nstonewall\nrw=write\n"
+    )
+    (tmp_path / "job.fio").write_text(asked)
+    jobs = fio_job.options(tmp_path / "job.fio")
+    assert [words[words.index("--verify") :][1:2] if "--verify" in words else [] for words in jobs.values()] == [
+        ["all"],
+        ["sample"],
+        [],
+    ]
+    subprocess.run(
+        [*benched.program("native"), *jobs["a"], "--size", "1m", "--cache", "any", "--directory", tmp_path],
+        check=True,
+        capture_output=True,
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[a]\nrw=randwrite\nioengine=libaio\n", "line 3: ioengine=libaio: iobench cannot do that; it has psync"),
-        ("[a]\nverify=crc32c\n", "line 2: verify=crc32c"),
+        ("[a]\nverify=crc32c\n", "line 2: verify=crc32c"),  # of what others wrote
+        ("[a]\nrw=write\nverify=pattern\nverify_pattern=0xff\n", "line 3: verify=pattern"),
         ("[a]\nrw=read\nruntime=10\n", "without time_based"),
         ("[a]\nrw=read\n[b]\nrw=write\n", "beside the job before it"),
         ("[a]\nsize=${SIZE}\n", "line 2"),

@@ -17,6 +17,7 @@
 /* What is read again after a run, of all workers and of one. */
 #define SAMPLES         1024
 #define SAMPLES_LEAST   16
+#define SAMPLES_MOST    256
 #define SAMPLED_AT_MOST (INT64_C(64) << 20)
 
 static int32_t nr_files(const struct bench_job *job)
@@ -24,9 +25,28 @@ static int32_t nr_files(const struct bench_job *job)
     return file_is_shared(job) ? 1 : (int32_t)job->threads;
 }
 
+/* Records of a worker that are looked at after the run. */
+static uint64_t nr_samples(const struct bench_job *job)
+{
+    int64_t number = SAMPLES / job->threads, affordable = SAMPLED_AT_MOST / job->file.record;
+
+    if (job->file.verify_all)
+        return file_records(job);
+    if (number < SAMPLES_LEAST)
+        number = SAMPLES_LEAST;
+    if (number > SAMPLES_MOST)
+        number = SAMPLES_MOST;
+    if (number > affordable)
+        number = affordable;
+    return number > 0 ? (uint64_t)number : 1;
+}
+
+/* The state, the witnesses of all workers, and behind them their slots. */
 static size_t state_bytes(const struct bench_job *job)
 {
-    return sizeof(struct file_state) + (size_t)job->threads * sizeof(struct witness);
+    size_t of_worker = sizeof(struct witness) + nr_samples(job) * sizeof(struct witness_slot);
+
+    return sizeof(struct file_state) + (size_t)job->threads * of_worker;
 }
 
 static int check_append(const struct bench_job *job)
@@ -54,32 +74,22 @@ int file_check(const struct bench_job *job)
     return job->file.access == ACCESS_APPEND ? check_append(job) : 0;
 }
 
-static unsigned nr_samples(const struct bench_job *job)
-{
-    int64_t number = SAMPLES / job->threads, affordable = SAMPLED_AT_MOST / job->file.record;
-
-    if (number < SAMPLES_LEAST)
-        number = SAMPLES_LEAST;
-    if (number > WITNESS_SLOTS)
-        number = WITNESS_SLOTS;
-    if (number > affordable)
-        number = affordable;
-    return number > 0 ? (unsigned)number : 1;
-}
-
 static int make_state(struct bench_run *run)
 {
     const struct bench_job *job = run->job;
     struct file_state *state =
         mmap(NULL, state_bytes(job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct witness_slot *slots;
 
     if (state == MAP_FAILED)
         return complain("no memory for %" PRId64 " workers (%s)", job->threads, strerror(errno));
     run->state = state;
     /* A kept file has what an earlier run of this seed wrote: the same again would change nothing. */
     state->payload_seed = job->keep ? (uint64_t)clock_now(CLOCK_REALTIME) : job->seed;
+    slots = (struct witness_slot *)&state->witnesses[job->threads];
     for (int64_t worker = 0; worker < job->threads; worker++)
-        witness_make(&state->witnesses[worker], file_records(job), nr_samples(job));
+        witness_make(&state->witnesses[worker], file_records(job), slots + (uint64_t)worker * nr_samples(job),
+                     nr_samples(job));
     if (file_is_shared(job) && ((file_reads(job) && file_order(job, RNG_READS, 0, &state->reads)) ||
                                 (file_writes(job) && file_order(job, RNG_WRITES, 0, &state->writes))))
         return complain("no memory for the order of %" PRIu64 " records", file_records(job));

@@ -12,6 +12,7 @@
 #define RECORD  1000 /* the last word of it is cut */
 #define RECORDS 40
 #define NONE    UINT64_MAX
+#define SLOTS   256
 
 static unsigned char data[RECORD];
 
@@ -57,36 +58,32 @@ static void play(struct witness *witness, int file, uint64_t record, const char 
 
 static void check_case(int file, const char *what, bool found)
 {
-    struct witness *witness = calloc(1, sizeof *witness);
+    struct witness_slot slots[SLOTS] = {0};
+    struct witness witness = {0};
     uint64_t wrong;
 
-    if (!witness)
-        abort();
-    witness_make(witness, RECORDS, WITNESS_SLOTS);
+    witness_make(&witness, RECORDS, slots, SLOTS);
     for (uint64_t record = 0; record < RECORDS; record++)
         put(file, record, '-', RECORD);
-    play(witness, file, 7, what);
-    tap_ok(!witness_look(witness, file, RECORD, &wrong) && wrong == (found ? 7 : NONE), "\"%s\"", what);
-    tap_ok(witness->end == (strchr(what, 'e') ? 8 * RECORD : 0), "\"%s\": the end of what was written", what);
-    free(witness);
+    play(&witness, file, 7, what);
+    tap_ok(!witness_look(&witness, file, RECORD, &wrong) && wrong == (found ? 7 : NONE), "\"%s\"", what);
+    tap_ok(witness.end == (strchr(what, 'e') ? 8 * RECORD : 0), "\"%s\": the end of what was written", what);
 }
 
 /* However many records there are, some are sampled, and never more than there are slots. */
 static void check_samples(uint64_t nr_records, unsigned nr_slots, unsigned least)
 {
-    struct witness *witness = calloc(1, sizeof *witness);
+    struct witness_slot slots[SLOTS] = {0};
+    struct witness witness = {0};
     unsigned sampled = 0;
 
-    if (!witness)
-        abort();
-    witness_make(witness, nr_records, nr_slots);
+    witness_make(&witness, nr_records, slots, nr_slots);
     for (uint64_t record = 0; record < nr_records; record++)
-        witness_begin(witness, record, filled('x'), RECORD);
-    for (unsigned slot = 0; slot < WITNESS_SLOTS; slot++)
-        sampled += witness->slots[slot].sure;
+        witness_begin(&witness, record, filled('x'), RECORD);
+    for (unsigned slot = 0; slot < SLOTS; slot++)
+        sampled += slots[slot].sure;
     tap_ok(sampled >= least && sampled <= nr_slots, "%u of %llu records for %u slots", sampled,
            (unsigned long long)nr_records, nr_slots);
-    free(witness);
 }
 
 int main(void)
