@@ -75,8 +75,8 @@ def written(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = No
     --------
     >>> tables = bench.read("datasets/bench/ext4_disk/journal_modes.rec.xz").tables
     >>> cost = bench.written(tables, by=["test", "journal_mode"]).filter(metric="written_per_op", test="sqlite_update")
-    >>> cost.select("journal_mode", "value").rows()
-    [('DELETE', 57344.0), ('MEMORY', 8192.0), ('OFF', 8192.0), ('PERSIST', 41164.8), ('TRUNCATE', 69754.88), ('WAL', 32727.04)]
+    >>> cost.filter(pl.col("journal_mode").is_in(["DELETE", "OFF", "WAL"])).select("journal_mode", "value").rows()
+    [('DELETE', 57344.0), ('OFF', 8192.0), ('WAL', 32727.04)]
     """
     runs = tables["bench_runs"]
     dims = dimensions(runs) if by is None else list(by)
