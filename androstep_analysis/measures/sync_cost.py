@@ -77,7 +77,7 @@ def sync_cost(
     known = told(tables, page_bytes, lost)
     calls = known.causes.named(syncs(known, tables))
     of_pieces = ("at", "part_dev", "time", "part")
-    rows = shares(known, ()).group_by(of_pieces, maintain_order=True).agg(pl.sum("bytes"))
+    rows = pl.concat(shares(known, ())).group_by(of_pieces, maintain_order=True).agg(pl.sum("bytes"))
     rows = rows if calls.height else rows.clear()
     threads = known.pieces.select("at", "submit_tid", "owner_via")
     rows = rows.join(threads, on="at", how="left", maintain_order="left").with_row_index("row")
@@ -133,7 +133,7 @@ def sqlite_cost(
     """
     known = told(tables, page_bytes, lost)
     rows = transactions(database_calls(known, syncs(known, tables), databases))
-    found = _of_transactions(shares(known, ("path", "owner_pid")), rows)
+    found = pl.concat([_of_transactions(part, rows) for part in shares(known, ("path", "owner_pid"))])
     inside = found.filter(pl.col("time") < pl.col("end_ns"))
     whole, within = int(found["bytes"].sum()), int(inside["bytes"].sum())
     sums = inside.group_by("database", "log", "part").agg(value=pl.col("bytes").sum().cast(pl.Float64))

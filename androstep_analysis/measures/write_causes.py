@@ -127,18 +127,41 @@ def _lives(files: Table) -> pl.DataFrame:
     return rows.with_columns(pl.col("file_type").cast(pl.String), valid_from_ns=since).sort("valid_from_ns")
 
 
-def shared(pieces: pl.DataFrame, changes: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def weights(changes: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """How much each of `by` changed (weight) in each period of a device; by device and period."""
+    return changes.group_by("dev", "period", *by).agg(pl.col("weight").sum()).sort("dev", "period")
+
+
+def within(pieces: pl.DataFrame, weights: pl.DataFrame) -> pl.DataFrame:
+    """Columns begin and behind (Int64) for each piece: the rows of `weights` of its periods; none where it has none."""
+    last_rows = weights.select(part_dev="dev", period="period", behind=pl.int_range(1, pl.len() + 1))
+    of_periods = last_rows.unique(["part_dev", "period"], keep="last").sort("period")
+    of_devices = last_rows.group_by("part_dev").agg(begin=pl.col("behind").min() - 1)
+    rows = pieces.select("part_dev", "last", before=pl.col("first") - 1).with_row_index("row")
+    rows = rows.join(of_devices, on="part_dev", how="left", maintain_order="left")
+
+    def behind(period: str) -> pl.Series:
+        known = rows.drop_nulls(period).sort(period)
+        found = known.join_asof(of_periods, left_on=period, right_on="period", by="part_dev", check_sortedness=False)
+        found = found.select("row", behind=pl.coalesce("behind", "begin"))
+        return rows.join(found, on="row", how="left", maintain_order="left")["behind"].fill_null(0)
+
+    return pl.DataFrame({"begin": behind("before"), "behind": behind("last")})
+
+
+def shared(pieces: pl.DataFrame, weights: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The pieces (bytes, part_dev, first and last: periods), each cut into shares by who made the changes in them.
 
-    `changes` have dev, period, weight and the columns `by`, which the shares get from there. Shares are whole bytes
+    `weights` are those of the changes, with the columns `by`, which the shares get from there. Shares are whole bytes
     that add up to the piece: what the first k of its causes have together is rounded down. A piece without periods, or
     without a change in them, is nobody's.
     """
     place = ["part_dev", "first", "last"]
     ranges = pieces.select(place).unique().drop_nulls().with_row_index("range")
-    weights = changes.group_by("dev", "period", *by).agg(pl.col("weight").sum())
-    is_within = (pl.col("dev") == pl.col("part_dev"), pl.col("period").is_between(pl.col("first"), pl.col("last")))
-    causes = ranges.join_where(weights, *is_within).group_by("range", *by).agg(pl.col("weight").sum())
+    numbered = ranges.select("range").with_columns(within(ranges, weights)).filter(pl.col("begin") < pl.col("behind"))
+    found = numbered.select("range", row=pl.int_ranges("begin", "behind")).explode("row")
+    causes = found.select("range").with_columns(weights[found["row"]].select(*by, "weight"))
+    causes = causes.group_by("range", *by).agg(pl.col("weight").sum())
     upto = pl.col("weight").cum_sum().over("range")
     causes = causes.sort("range", *by, nulls_last=True).with_columns(
         upto=upto, before=upto - pl.col("weight"), whole=pl.col("weight").sum().over("range")

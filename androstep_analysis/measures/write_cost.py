@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -73,8 +73,9 @@ def write_cost(
         raise ValueError(f"{', '.join(strange)}: costs are told by {', '.join(BY)}")
     known = told(tables, page_bytes, lost)
     groups = [*by, "part"]
-    cost = _summed(shares(known, [name for name in by if name != "dev"]), groups, "cost", "request_id")
-    written = _summed(_writes(known), groups, "written")
+    cut = shares(known, [name for name in by if name != "dev"])
+    cost = _summed((_in_groups(part, groups, pl.col("request_id").n_unique()) for part in cut), groups, "cost")
+    written = _summed([_in_groups(_writes(known), groups, pl.col("writes").sum())], groups, "written")
     whole = written.group_by(by).agg(whole=pl.col("value").sum()) if by else written.select(whole=pl.sum("value"))
     both = cost.join(whole, on=by, nulls_equal=True) if by else cost.join(whole, how="cross")
     ratio = both.filter(pl.col("whole") > 0).with_columns(
@@ -98,20 +99,26 @@ def _writes(known: Told) -> pl.DataFrame:
     return pl.concat([rows, direct.select(rows.columns)]).filter(pl.col("bytes") > 0)
 
 
-def _summed(rows: pl.DataFrame, groups: Sequence[str], metric: str, requests: str | None = None) -> pl.DataFrame:
-    """Metric `metric` of the rows (bytes, part and the others of `groups`); `n` counts requests, else `writes`."""
+def _in_groups(rows: pl.DataFrame, groups: Sequence[str], number: pl.Expr) -> pl.DataFrame:
+    """Bytes of the rows by `groups`, and n."""
+    return rows.group_by(groups).agg(pl.col("bytes").sum(), n=number.cast(pl.Int64))
+
+
+def _summed(parts: Iterable[pl.DataFrame], groups: Sequence[str], metric: str) -> pl.DataFrame:
+    """Metric `metric` of what `_in_groups` gives of each part; `groups` are dimensions and, last, part."""
+    rows = pl.concat(parts).group_by(groups).agg(pl.col("bytes", "n").sum())
     *by, _ = groups
     is_known = pl.all_horizontal(pl.col("part") != "unknown", *(pl.col(name).is_not_null() for name in by))
     known, whole = rows.select(pl.col("bytes").filter(is_known).sum(), whole=pl.sum("bytes")).row(0)
-    number = pl.col("writes").sum() if requests is None else pl.col(requests).n_unique()
     return (
-        rows.group_by(groups)
-        .agg(value=pl.col("bytes").sum().cast(pl.Float64), n=number.cast(pl.Int64))
-        .with_columns(
-            pl.col("part").cast(pl.Enum(PARTS)),
+        rows.select(
+            *groups,
+            "n",
             metric=pl.lit(metric),
+            value=pl.col("bytes").cast(pl.Float64),
             unit=pl.lit("B"),
             coverage=pl.lit(known / whole if whole else None, pl.Float64),
         )
+        .with_columns(pl.col("part").cast(pl.Enum(PARTS)))
         .select("metric", *groups, "value", "unit", "n", "coverage")
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -16,6 +16,8 @@ from androstep_analysis.measures.write_causes import FILE, OWNER
 from androstep_analysis.units import SECTOR_BYTES
 
 _DISCARDS: Final = ("discard", "secure_erase")
+MOST_SHARES: Final = 2_000_000
+"""Shares that are made at once, as far as requests can be told apart: a transaction has its blocks times its files."""
 _OF_PAGES: Final = ("write_begin", "dirty_folio")
 
 
@@ -91,16 +93,29 @@ def _outs(pieces: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def shares(known: Told, by: Sequence[str]) -> pl.DataFrame:
+def shares(known: Told, by: Sequence[str]) -> Iterator[pl.DataFrame]:
     """The pieces cut into shares: request_id, dev, part_dev, at, time, part, bytes, and those of `OWNER` and `FILE` in
-    `by`. The shares of a piece add up to its bytes."""
+    `by`. The shares of a piece add up to its bytes. One frame or more; a request is in one of them."""
     named = [name for name in (*OWNER, *FILE) if name in by]
     columns = ["request_id", "dev", "part_dev", "at", "time", "part", "bytes", *named]
-    together = [*_of_transactions(known), _freed(known), _of_checkpoints(known)]
+    found = [*_of_transactions(known), _freed(known), _of_checkpoints(known)]
+    together = [(pieces, write_causes.weights(known.causes.named(changes), named)) for pieces, changes in found]
     done = pl.concat([pieces.select("at") for pieces, _ in together])
-    cut = [write_causes.shared(pieces, known.causes.named(changes), named) for pieces, changes in together]
-    own = _own(known.pieces.join(done, on="at", how="anti", maintain_order="left"))
-    return pl.concat([own.select(columns), *(part.select(columns) for part in cut)])
+    own = known.pieces.join(done, on="at", how="anti", maintain_order="left")
+    sizes = [own.select("request_id", shares=pl.lit(1, pl.Int64))]
+    for pieces, weights in together:
+        rows = write_causes.within(pieces, weights)
+        sizes.append(pieces.select("request_id", shares=(rows["behind"] - rows["begin"]).clip(1)))
+    of_requests = pl.concat(sizes).group_by("request_id").agg(pl.col("shares").sum()).sort("request_id")
+    numbered = of_requests.select("request_id", number=pl.col("shares").cum_sum() // MOST_SHARES)
+    for number in numbered["number"].unique().sort().to_list() or [0]:
+        requests = numbered.filter(number=number).select("request_id")
+        own_there, *there = (
+            pieces.join(requests, on="request_id", how="semi", maintain_order="left")
+            for pieces in (own, *(pieces for pieces, _ in together))
+        )
+        cut = [write_causes.shared(pieces, of, named) for pieces, (_, of) in zip(there, together, strict=True)]
+        yield pl.concat([part.select(columns) for part in (_own(own_there), *cut)])
 
 
 def _own(pieces: pl.DataFrame) -> pl.DataFrame:

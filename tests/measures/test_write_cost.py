@@ -53,7 +53,7 @@ def test_every_rule_is_met() -> None:
     for seed in range(20):
         tables = recording(seed)
         known = write_shares.told(tables, PAGE, None)
-        found = write_shares.shares(known, ("owner_pid", "ino"))
+        found = pl.concat(write_shares.shares(known, ("owner_pid", "ino")))
         several = found.filter(pl.len().over("at", "part") > 1, pl.col("owner_pid").is_not_null())
         shared.update(several.join(known.pieces.select("at", "part_dev"), on="at").select("part", "part_dev").rows())
     everywhere = {(part, EXT4) for part in ("journal", "metadata", "directory", "discard")}
@@ -74,7 +74,8 @@ def test_all_costs_together_are_what_was_written(by: tuple[str, ...]) -> None:
 def test_shares_are_whole_bytes_by_weight(weights: list[int], sectors: int) -> None:
     period = {"dev": EXT4, "part_dev": EXT4, "period": 1, "first": 1, "last": 1}
     changes = pl.DataFrame([{**period, "owner_pid": pid, "weight": weight} for pid, weight in enumerate(weights)])
-    shares = write_causes.shared(pl.DataFrame([period | {"bytes": sectors * 512}]), changes, ["owner_pid"])
+    weighed = write_causes.weights(changes, ["owner_pid"])
+    shares = write_causes.shared(pl.DataFrame([period | {"bytes": sectors * 512}]), weighed, ["owner_pid"])
     assert shares["bytes"].sum() == sectors * 512
     for pid, count in shares.select("owner_pid", "bytes").iter_rows():
         assert abs(count - sectors * 512 * Fraction(weights[pid], sum(weights))) < 1

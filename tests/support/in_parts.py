@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from androstep_analysis.measures import blocks, parts, quantiles
+from androstep_analysis.measures import blocks, parts, quantiles, write_shares
 
 
 @contextlib.contextmanager
@@ -17,6 +17,7 @@ def read_in_parts(rows: int | None) -> Iterator[None]:
         if rows is not None:
             patch.setattr(parts, "ROWS", rows)
             patch.setattr(blocks, "MOST_TOUCHES", rows)
+            patch.setattr(write_shares, "MOST_SHARES", rows)
             patch.setattr(quantiles, "MOST", rows)
             patch.setattr(quantiles, "EACH", 0)
         yield
