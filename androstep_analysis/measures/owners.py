@@ -24,6 +24,8 @@ PERSISTENT: Final = -800
 
 _ALWAYS: Final = -(1 << 62)
 
+_QUEUED: Final = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
+
 
 def states(importance: Table) -> pl.DataFrame:
     """When each process came to the foreground or left it.
@@ -110,7 +112,7 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
     24.0
     """
     told = states(importance).select("state", owner_pid="pid", told_ns="ts_ns")
-    return _with(lazy(io), told, "state", ["owner_pid"], lost)
+    return as_told(lazy(io), told, "state", ["owner_pid"], lost)
 
 
 def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
@@ -146,20 +148,25 @@ def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
         .sort("told_ns", maintain_order=True)
         .collect()
     )
-    return _with(lazy(io), told, "uid", ["owner_pid", "owner_comm"], ())
+    return as_told(lazy(io), told, "uid", ["owner_pid", "owner_comm"])
 
 
-def _with(io: pl.LazyFrame, told: pl.DataFrame, name: str, keys: Sequence[str], lost: Lost) -> pl.LazyFrame:
-    """The rows with column `name` of the last row of `told` (told_ns, in order) with their `keys` before their time."""
-    time = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
+def as_told(
+    rows: pl.LazyFrame, told: pl.DataFrame, name: str, keys: Sequence[str], lost: Lost = (), time: pl.Expr = _QUEUED
+) -> pl.LazyFrame:
+    """The rows with column `name` of the last row of `told` with their `keys` until their `time`.
+
+    `told`, in order of its column told_ns, is small. The column is null where no such row is, and where one after it
+    may be among the `lost`.
+    """
 
     def look_up(batch: pl.Series) -> pl.Series:
-        rows = batch.struct.unnest().with_row_index("nth")
-        dated = rows.drop_nulls(["time", *keys]).sort("time")
+        pieces = batch.struct.unnest().with_row_index("nth")
+        dated = pieces.drop_nulls(["time", *keys]).sort("time")
         found = dated.join_asof(told, left_on="time", right_on="told_ns", by=keys, check_sortedness=False)
         known = found.filter(pl.col("told_ns").is_not_null(), ~touched("told_ns", "time", lost))
-        return rows.join(known.select("nth", name), on="nth", how="left", maintain_order="left")[name]
+        return pieces.join(known.select("nth", name), on="nth", how="left", maintain_order="left")[name]
 
     of_row = pl.struct(time.alias("time"), *keys)
-    return io.with_columns(of_row.map_batches(look_up, told.schema[name], is_elementwise=True).alias(name))
+    return rows.with_columns(of_row.map_batches(look_up, told.schema[name], is_elementwise=True).alias(name))
 
