@@ -21,8 +21,10 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     its owner last wrote to the file, and where no event tells that, of when it is queued, if it is synchronous.
     """
     since = _since(evidence)
-    pieces = evidence.pieces("write").filter(pl.col("bytes") > 0, pl.col("owner_pid").is_in(since["owner_pid"].implode()))
-    written = _written(evidence, pieces.collect())
+    # What the filesystem writes of its own for several is no app's doing at that time.
+    is_data = pl.col("block_type").cast(pl.String).is_in(["data", "unknown"]) & (pl.col("owner_via") != "handle")
+    of_apps = pl.col("owner_pid").is_in(since["owner_pid"].implode())
+    written = _written(evidence, evidence.pieces("write").filter(is_data, of_apps, pl.col("bytes") > 0).collect())
     told = as_told(written.lazy(), since, "background_ns", ["owner_pid"], evidence.lost_states, pl.col("written_ns"))
     late = told.filter(pl.col("written_ns") - pl.col("background_ns") >= limits["after"] * 1e9).collect().sort("time")
     pause = pl.col("time") - pl.col("time").shift().over("owner_pid")
