@@ -55,10 +55,11 @@ def states(importance: Table) -> pl.DataFrame:
     ['foreground', 'background']
     """
     value, event = pl.col("oom_score_adj"), pl.col("event").cast(pl.String)
-    # The kernel gives 0 to all: only where Android runs is one that was read a choice.
-    is_choice = (event == "oom_score_adj_update") | (
-        (event == "reading") & ((value != 0) | (value == PERSISTENT).any())
-    )
+    is_read = event == "reading"
+    is_set = (event == "oom_score_adj_update") | (is_read & (value != 0))
+    was_set = is_set.cum_sum().over("pid", (event == "task_newtask").cum_sum().over("pid")) > 0
+    # The kernel gives 0 to all: only where Android runs, or who had another value, was given it by somebody.
+    is_choice = is_set | (is_read & (was_set | (value == PERSISTENT).any()))
     of_value = (
         pl.when(value < 0)
         .then(pl.lit("system", STATE))
@@ -67,15 +68,16 @@ def states(importance: Table) -> pl.DataFrame:
         .when(value.is_not_null())
         .then(pl.lit("background", STATE))
     )
-    rows = (
+    return (
         lazy(importance, ("importance",))
         .filter(pl.col("task").is_not_null())
+        .select("ts_ns", "event", "oom_score_adj", pid="task")
+        .sort("ts_ns", maintain_order=True)
         .with_columns(is_choice=is_choice)
-        .select("ts_ns", "is_choice", pid="task", oom_score_adj=value, state=pl.when("is_choice").then(of_value))
         .filter(pl.col("is_choice").any().over("pid"))
+        .select("pid", "ts_ns", "oom_score_adj", state=pl.when("is_choice").then(of_value))
         .collect()
     )
-    return rows.sort("ts_ns", maintain_order=True).select("pid", "ts_ns", "oom_score_adj", "state")
 
 
 def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame:

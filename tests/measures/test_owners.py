@@ -52,7 +52,10 @@ def expected(told: Told, pid: int | None, at: int | None, lost: list[tuple[int |
     for first, last in lost:
         if (last is None or since <= last) and (first is None or at is None or at >= first):
             return None
-    if event == BIRTH or (event == READING and score == 0 and not android):
+    births = [n for n, row in enumerate(before) if row[1] == BIRTH]
+    life = before[births[-1] if births else 0 :]
+    was_set = any(event == UPDATE or (event == READING and score != 0) for _, event, _, score in life)
+    if event == BIRTH or not (was_set or (android and event == READING)):
         return None
     return state(score)
 
@@ -156,7 +159,20 @@ score(900)
 work("unseen", 7)
 score(200)
 work("heard", 4)
+open(f"{sys.argv[1]}/go", "w").close()
+while not os.path.exists(f"{sys.argv[1]}/done"):
+    time.sleep(0.01)
 """
+
+EARLIER = PROGRAM.partition("work(\"before")[0] + """
+score(700)
+print(flush=True)
+while not os.path.exists(f"{sys.argv[1]}/go"):
+    time.sleep(0.01)
+work("earlier", 6)
+open(f"{sys.argv[1]}/done", "w").close()
+"""
+"""It is in the background before the recording begins, which reads that of it."""
 
 
 @pytest.mark.root
@@ -169,12 +185,17 @@ def test_a_program_that_goes_to_the_background(tmp_path: Path, capsys: pytest.Ca
         record = ["record", "--on", "local", "-o", str(tmp_path / "capture"), "--device", disk.device]
         workload = [sys.executable, "-c", PROGRAM, str(disk.top)]
         command = [sys.executable, "-m", "androstep_analysis", *record, "--", *workload]
-        subprocess.run(command, check=True, capture_output=True)
+        earlier = [sys.executable, "-c", EARLIER, str(disk.top)]
+        with subprocess.Popen(earlier, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            other.stdout.readline()
+            subprocess.run(command, check=True, capture_output=True)
     capture = androstep.open(tmp_path / "capture")
     rows = measures.with_state(capture.io, capture.importance)
     table = measures.volume(rows, by=("path", "state")).filter(metric="count", op="write").drop_nulls("path")
     files = {"/before": None, "/seen": "foreground", "/unseen": "background", "/heard": "foreground"}
+    files["/earlier"] = "background"
     counts = {path: (state, value) for path, state, value in table.select("path", "state", "value").rows() if path in files}
-    assert counts == {path: (state, n) for (path, state), n in zip(files.items(), (3, 5, 7, 4), strict=True)}
+    assert counts == {path: (state, n) for (path, state), n in zip(files.items(), (3, 5, 7, 4, 6), strict=True)}
     assert cli.main(["measure", str(tmp_path / "capture"), "daily", "--by", "state,uid"]) == 0
     assert "background" in capsys.readouterr().out
