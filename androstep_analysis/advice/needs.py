@@ -42,7 +42,9 @@ def too_little(coverage: float | None) -> str:
 def _coverage(evidence: Evidence, columns: list[str]) -> float | None:
     """Share of the bytes read and written, but for what is known to be no data of a file, that have all columns."""
     kind = pl.col("block_type").cast(pl.String).fill_null("unknown")
-    rows = measures.counted(evidence.tables["io"]).filter(pl.col("op").is_in(["read", "write"]), kind.is_in(["data", "unknown"]))
+    rows = measures.counted(evidence.tables["io"]).filter(
+        pl.col("op").is_in(["read", "write"]), kind.is_in(["data", "unknown"])
+    )
     known = pl.all_horizontal(pl.col(name).is_not_null() for name in columns)
     whole, part = rows.select(pl.sum("bytes"), known=pl.col("bytes").filter(known).sum()).collect().row(0)
     return part / whole if whole else None

@@ -252,8 +252,8 @@ def _with_listed_tasks(recorded: Staging, listings: Sequence[Records | None]) ->
     known = replace(recorded, tasks=pl.concat(parts).unique(maintain_order=True))
     if not any(rows.height for rows in scores):
         return known
-    read = pl.concat(scores).sort("ts_ns", maintain_order=True)
-    return known.with_tables(importance=recorded.importance.merge_sorted(read.lazy(), "ts_ns"))
+    listed = pl.concat(scores).sort("ts_ns", maintain_order=True)
+    return known.with_tables(importance=recorded.importance.merge_sorted(listed.lazy(), "ts_ns"))
 
 
 def _device(row: dict[str, Any]) -> Device:

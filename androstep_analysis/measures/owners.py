@@ -39,8 +39,8 @@ def states(importance: Table) -> pl.DataFrame:
     -------
     polars.DataFrame
         Columns pid (Int32), ts_ns (Int64), oom_score_adj (Int32) and state (Enum: foreground, background, system), in
-        order of time: what holds from then until the next row of the process, whether that tells the same or not. A state is null where nothing tells it: a
-        new process has the value of its maker, which nobody chose for it.
+        order of time: what holds from then until the next row of the process, whether that tells the same or not. A
+        state is null where nothing tells it: a new process has the value of its maker, which nobody chose for it.
 
     References
     ----------
@@ -171,4 +171,3 @@ def as_told(
 
     of_row = pl.struct(time.alias("time"), *keys)
     return rows.with_columns(of_row.map_batches(look_up, told.schema[name], is_elementwise=True).alias(name))
-

@@ -76,7 +76,9 @@ def test_records_of_old_and_new_kernels(tmp_path: Path, kind: str, size: int) ->
         for row in values
     )
     path = tmp_path / "trace.dat"
-    path.write_bytes(File(machine, [("oom", event_format("oom_score_adj_update", 1, fields))], [machine.page(0, records)]).v6())
+    path.write_bytes(
+        File(machine, [("oom", event_format("oom_score_adj_update", 1, fields))], [machine.page(0, records)]).v6()
+    )
     found = readers.read(path).importance
     assert found.select("task", "task_comm", "oom_score_adj").rows() == [(n, c.decode(), v) for n, c, v in values]
     assert found["tid"].to_list() == [77] * 3

@@ -19,9 +19,8 @@ from support.loops import make_ext4, mounted
 import androstep_analysis as androstep
 from androstep_analysis import cli, compare, measures
 from androstep_analysis.compare.measures import Recording, measured
-from androstep_analysis.errors import InputError
+from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.losses import Losses
-from androstep_analysis.errors import Loss
 
 UPDATE, BIRTH, READING = "oom_score_adj_update", "task_newtask", "reading"
 PIDS = st.integers(1, 3)
@@ -70,13 +69,13 @@ def test_every_piece_has_the_last_state_told_of_its_owner(
     found = measures.with_state(io, importance(told), lost=lost).collect()
     assert found.drop("state").equals(io)
     times = [next((one for one in row[1:] if one is not None), None) for row in pieces]
-    assert found["state"].to_list() == [
-        expected(told, row[0], at, lost) for row, at in zip(pieces, times, strict=True)
-    ]
+    assert found["state"].to_list() == [expected(told, row[0], at, lost) for row, at in zip(pieces, times, strict=True)]
 
 
 @given(
-    st.lists(st.tuples(PIDS, st.sampled_from("ab"), st.none() | st.integers(0, 9), st.none() | st.integers(0, 3)), max_size=8),
+    st.lists(
+        st.tuples(PIDS, st.sampled_from("ab"), st.none() | st.integers(0, 9), st.none() | st.integers(0, 3)), max_size=8
+    ),
     st.lists(st.tuples(st.none() | PIDS, st.none() | st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=8),
 )
 def test_a_user_is_that_of_the_number_and_name(tasks: list[Any], pieces: list[Any]) -> None:
@@ -164,7 +163,9 @@ while not os.path.exists(f"{sys.argv[1]}/done"):
     time.sleep(0.01)
 """
 
-EARLIER = PROGRAM.partition("work(\"before")[0] + """
+EARLIER = (
+    PROGRAM.partition('work("before')[0]
+    + """
 score(700)
 print(flush=True)
 while not os.path.exists(f"{sys.argv[1]}/go"):
@@ -172,6 +173,7 @@ while not os.path.exists(f"{sys.argv[1]}/go"):
 work("earlier", 6)
 open(f"{sys.argv[1]}/done", "w").close()
 """
+)
 """It is in the background before the recording begins, which reads that of it."""
 
 
@@ -195,7 +197,9 @@ def test_a_program_that_goes_to_the_background(tmp_path: Path, capsys: pytest.Ca
     table = measures.volume(rows, by=("path", "state")).filter(metric="count", op="write").drop_nulls("path")
     files = {"/before": None, "/seen": "foreground", "/unseen": "background", "/heard": "foreground"}
     files["/earlier"] = "background"
-    counts = {path: (state, value) for path, state, value in table.select("path", "state", "value").rows() if path in files}
+    counts = {
+        path: (state, value) for path, state, value in table.select("path", "state", "value").rows() if path in files
+    }
     assert counts == {path: (state, n) for (path, state), n in zip(files.items(), (3, 5, 7, 4, 6), strict=True)}
     assert cli.main(["measure", str(tmp_path / "capture"), "daily", "--by", "state,uid"]) == 0
     assert "background" in capsys.readouterr().out

@@ -102,7 +102,9 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
     trace = _Trace(has_fences=_FENCE.search(first[:HEAD_BYTES]) is not None)
     # Text does not say of what machine it is.
     calls = Pairs(spool, Machine(None, _LONG_BYTES))
-    reader = lines.Reader(trace.handle, spool, ("block_events", "fs_events", "commands", importance.TABLE), trace.names, True, calls)
+    reader = lines.Reader(
+        trace.handle, spool, ("block_events", "fs_events", "commands", importance.TABLE), trace.names, True, calls
+    )
     torn = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
     totals = reader.totals
     lost_events, lost = _lost(totals)

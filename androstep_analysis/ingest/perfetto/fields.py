@@ -348,7 +348,10 @@ IMPORTANCE = {
 _WAKE = {"comm": "comm", "pid": "thread"}
 
 TASKS: dict[str, tuple[str, dict[str, str]]] = {
-    "task_newtask": ("new", {"pid": "thread", "comm": "comm", "clone_flags": "flags", "oom_score_adj": "oom_score_adj"}),
+    "task_newtask": (
+        "new",
+        {"pid": "thread", "comm": "comm", "clone_flags": "flags", "oom_score_adj": "oom_score_adj"},
+    ),
     "sched_process_fork": ("fork", {"child_pid": "thread", "child_comm": "comm"}),
     "task_rename": ("rename", {"pid": "thread", "oldcomm": "old_comm", "newcomm": "new_comm"}),
     "sched_process_exec": ("exec", {"pid": "thread", "filename": "filename"}),
