@@ -106,12 +106,12 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
 
     Examples
     --------
-    >>> told = pl.DataFrame({"ts_ns": [0], "task": [13791], "oom_score_adj": [900]}).with_columns(
+    >>> told = pl.DataFrame({"ts_ns": [0], "task": [13777], "oom_score_adj": [900]}).with_columns(
     ...     event=pl.lit("oom_score_adj_update")
     ... )
     >>> rows = measures.with_state(capture.io, told)
     >>> measures.volume(rows, by=("state",)).filter(metric="count", op="write", state="background")["value"].item()
-    24.0
+    1420.0
     """
     told = states(importance).select("state", owner_pid="pid", told_ns="ts_ns")
     return as_told(lazy(io), told, "state", ["owner_pid"], lost)
@@ -140,8 +140,8 @@ def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
     Examples
     --------
     >>> rows = measures.with_uid(capture.io, capture.tasks)
-    >>> measures.volume(rows, by=("uid",)).filter(metric="count", op="write", uid=0).is_empty()
-    False
+    >>> measures.volume(rows, by=("uid",)).filter(metric="count", op="read", uid=0)["value"].item()
+    60.0
     """
     told = (
         lazy(tasks, ("tasks",))

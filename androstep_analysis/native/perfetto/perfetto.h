@@ -1,13 +1,11 @@
-// Perfetto traces: packets, bundles of ftrace events and their fields, into
-// tables of columns.
+// Perfetto traces: packets, bundles of ftrace events and their fields, into tables of columns.
 //
-// kinds.c knows what events and fields mean, threads.c who bore which name,
-// rows.c makes rows of an event's values, events.c reads bundles of events,
-// frames.c the timeline of frames and perfetto.c the packets they come in.
+// kinds.c knows what events and fields mean, threads.c who bore which name, rows.c makes
+// rows of an event's values, events.c reads bundles of events, frames.c the timeline of frames and
+// perfetto.c the packets they come in.
 //
-// Field numbers follow protos/perfetto/trace of github.com/google/perfetto,
-// v58. What an event is called, which table it goes to and what its fields mean
-// is told by the caller (ingest/perfetto/fields.py).
+// Field numbers follow protos/perfetto/trace of github.com/google/perfetto, v58. What an event is called, which table
+// it goes to and what its fields mean is told by the caller (ingest/perfetto/fields.py).
 #pragma once
 
 #include "core/map.h"
@@ -17,106 +15,94 @@
 #include <string.h>
 
 enum {
-  MAX_PACKET = 32
-      << 20, // no service writes larger ones; what claims to be is damage
-  MAX_KINDS = 8192,
-  MAX_NAME = 128,
-  MAX_EVENT_FIELDS = 64,
-  MAX_NAMED_FIELDS = 40,
-  PACKET_FIELDS = 2048,
-  EVENT_NUMBERS = 1024,
-  FIRST_DESCRIBED =
-      65536, // FtraceEvent: "range reserved for self-describing messages"
-  LAST_DESCRIBED = 131072,
-  MAX_SEQUENCES = 1 << 16,
-  MAX_COUNTERS = 96,
-  MAX_CPUS = 4096,
-  PLAUSIBLE_PACKETS = 3,
-  PLAUSIBLE_FIELDS = 64,
-  PATH_LEVELS = 8,
+    MAX_PACKET = 32 << 20, // no service writes larger ones; what claims to be is damage
+    MAX_KINDS = 8192,
+    MAX_NAME = 128,
+    MAX_EVENT_FIELDS = 64,
+    MAX_NAMED_FIELDS = 40,
+    PACKET_FIELDS = 2048,
+    EVENT_NUMBERS = 1024,
+    FIRST_DESCRIBED = 65536, // FtraceEvent: "range reserved for self-describing messages"
+    LAST_DESCRIBED = 131072,
+    MAX_SEQUENCES = 1 << 16,
+    MAX_COUNTERS = 96,
+    MAX_CPUS = 4096,
+    PLAUSIBLE_PACKETS = 3,
+    PLAUSIBLE_FIELDS = 64,
+    PATH_LEVELS = 8,
 };
 
 // --- what fields mean ---
 
-// A value that an event tells. Those that a table holds as they are have the
-// name of its column.
-#define SLOTS(X)                                                               \
-  X(none), X(ts_ns), X(cpu), X(tid), X(pid), X(event), X(action), X(step),     \
-      X(dev), X(old_dev), X(kernel_dev), X(bio_dev), X(sector), X(old_sector), \
-      X(nr_sectors), X(new_sector), X(rwbs), X(comm), X(error), X(ino),        \
-      X(parent), X(mode), X(nlink), X(file_block), X(block), X(nr_blocks),     \
-      X(status), X(offset_bytes), X(nr_bytes), X(page), X(page_order),         \
-      X(old_block), X(transaction), X(name), X(new_name), X(type), X(found),   \
-      X(bdi), X(child), X(name0), X(name1), X(name2), X(name3), X(name4),      \
-      X(name5), X(name6), X(name7), X(new_name0), X(new_name1), X(new_name2),  \
-      X(new_name3), X(new_name4), X(new_name5), X(new_name6), X(new_name7),    \
-      X(thread), X(old_comm), X(new_comm), X(flags), X(filename),              \
-      X(prev_thread), X(prev_comm), X(device), X(tag), X(opcode), X(lba),      \
-      X(transfer_len), X(step_text), X(step_code), X(host), X(channel), X(id), \
-      X(lun), X(cdb), X(result), X(blocks), X(block_bytes), X(cmd_err),        \
-      X(data_err), X(stop_err), X(phase), X(number), X(argument0),             \
-      X(argument1), X(argument2), X(argument3), X(argument4), X(argument5),    \
-      X(task), X(task_comm), X(oom_score_adj), X(clone_flags)
+// A value that an event tells. Those that a table holds as they are have the name of its column.
+#define SLOTS(X)                                                                                                       \
+    X(none), X(ts_ns), X(cpu), X(tid), X(pid), X(event), X(action), X(step), X(dev), X(old_dev), X(kernel_dev),        \
+        X(bio_dev), X(sector), X(old_sector), X(nr_sectors), X(new_sector), X(rwbs), X(comm), X(error), X(ino),        \
+        X(parent), X(mode), X(nlink), X(file_block), X(block), X(nr_blocks), X(status), X(offset_bytes), X(nr_bytes),  \
+        X(page), X(page_order), X(old_block), X(transaction), X(name), X(new_name), X(type), X(found), X(bdi),         \
+        X(child), X(name0), X(name1), X(name2), X(name3), X(name4), X(name5), X(name6), X(name7), X(new_name0),        \
+        X(new_name1), X(new_name2), X(new_name3), X(new_name4), X(new_name5), X(new_name6), X(new_name7), X(thread),   \
+        X(old_comm), X(new_comm), X(flags), X(filename), X(prev_thread), X(prev_comm), X(device), X(tag), X(opcode),   \
+        X(lba), X(transfer_len), X(step_text), X(step_code), X(host), X(channel), X(id), X(lun), X(cdb), X(result),    \
+        X(blocks), X(block_bytes), X(cmd_err), X(data_err), X(stop_err), X(phase), X(number), X(argument0),            \
+        X(argument1), X(argument2), X(argument3), X(argument4), X(argument5), X(task), X(task_comm), X(oom_score_adj), \
+        X(clone_flags)
 
 #define SLOT_NUMBER(name) SLOT_##name
 enum slot { SLOTS(SLOT_NUMBER), NR_SLOTS };
 
-enum {
-  FIRST_COUNTER = 128,
-  NO_COLUMN = 255
-}; // a role is a slot, or from here on the number of a counter
+enum { FIRST_COUNTER = 128, NO_COLUMN = 255 }; // a role is a slot, or from here on the number of a counter
 
 enum target {
-  TO_NOTHING,
-  TO_BLOCK,
-  TO_FS,
-  TO_COMMANDS,
-  TO_CALLS,
-  TO_FRAMES,
-  TO_IMPORTANCE,
-  TO_SAMPLES,
-  NEW_TASK,
-  FORK,
-  RENAME,
-  EXEC,
-  SWITCH,
-  WAKE,
-  NR_TARGETS,
+    TO_NOTHING,
+    TO_BLOCK,
+    TO_FS,
+    TO_COMMANDS,
+    TO_CALLS,
+    TO_FRAMES,
+    TO_IMPORTANCE,
+    TO_SAMPLES,
+    NEW_TASK,
+    FORK,
+    RENAME,
+    EXEC,
+    SWITCH,
+    WAKE,
+    NR_TARGETS,
 };
 #define NR_TABLES (TO_SAMPLES + 1)
 
 struct named_field {
-  char name[32];
-  uint8_t role;
+    char name[32];
+    uint8_t role;
 };
 
 // An event by its name.
 struct event {
-  char name[MAX_NAME];
-  uint8_t length;
-  uint8_t target;
-  uint8_t code;   // value of the enum `event` (fs_events, commands) or `action`
-                  // (block_events)
-  uint32_t event; // number of its name among the strings of the tables
-  uint64_t count;
-  unsigned nr_fields;
-  struct named_field fields[MAX_NAMED_FIELDS];
+    char name[MAX_NAME];
+    uint8_t length;
+    uint8_t target;
+    uint8_t code;   // value of the enum `event` (fs_events, commands) or `action` (block_events)
+    uint32_t event; // number of its name among the strings of the tables
+    uint64_t count;
+    unsigned nr_fields;
+    struct named_field fields[MAX_NAMED_FIELDS];
 };
 
 // An event as a message: its kind, and the role of each of its fields.
 struct shape {
-  struct event *kind;
-  uint8_t roles[MAX_EVENT_FIELDS];
+    struct event *kind;
+    uint8_t roles[MAX_EVENT_FIELDS];
 };
 
 struct value {
-  uint64_t number;
-  struct wire text;
+    uint64_t number;
+    struct wire text;
 };
 
 struct counter {
-  uint32_t name;
-  uint32_t unit;
+    uint32_t name;
+    uint32_t unit;
 };
 
 // --- state ---
@@ -125,249 +111,233 @@ enum task_step { TASK_SEEN, TASK_NEW, TASK_FORK, TASK_RENAME, TASK_EXEC };
 
 // Something that tells the name of a thread.
 struct task_row {
-  int64_t ts_ns;
-  int64_t order;
-  uint64_t flags;
-  int32_t tid;    // the thread that was running
-  int32_t thread; // the one that the event is about
-  uint32_t comm;
-  uint32_t old_comm;
-  uint32_t step;
-  uint32_t unused;
+    int64_t ts_ns;
+    int64_t order;
+    uint64_t flags;
+    int32_t tid;    // the thread that was running
+    int32_t thread; // the one that the event is about
+    uint32_t comm;
+    uint32_t old_comm;
+    uint32_t step;
+    uint32_t unused;
 };
 
 // A packet that is not read here.
 struct note {
-  uint64_t offset;
-  uint64_t length;
-  uint64_t timestamp;
-  uint32_t number; // of the field with its data
-  uint32_t clock;  // of the timestamp; 0: not told
-  uint32_t sequence;
-  uint32_t is_timed;
+    uint64_t offset;
+    uint64_t length;
+    uint64_t timestamp;
+    uint32_t number; // of the field with its data
+    uint32_t clock;  // of the timestamp; 0: not told
+    uint32_t sequence;
+    uint32_t is_timed;
 };
 
 struct totals {
-  int64_t first_ns;
-  int64_t last_ns;
-  int64_t events;
-  int64_t settled_ns; // no earlier event will come
-  int64_t lost_bundles;
-  int64_t unreadable_events;
-  int64_t unreadable_packets;
-  int64_t torn;
-  int64_t dropped;      // gaps between the packets of a sequence
-  int64_t stateless;    // packets that need what was lost with others
-  int64_t foreign;      // packets of another machine
-  int64_t page_errors;  // pages of the kernel's buffer that the recorder could
-                        // not read
-  int64_t clock;        // FtraceClock of the events; 0: CLOCK_BOOTTIME
-  int64_t mixed_clocks; // bundles of another clock than `clock`
-  int64_t boot_offset;  // CLOCK_BOOTTIME minus that clock
-  int64_t bundles;
+    int64_t first_ns;
+    int64_t last_ns;
+    int64_t events;
+    int64_t settled_ns; // no earlier event will come
+    int64_t lost_bundles;
+    int64_t unreadable_events;
+    int64_t unreadable_packets;
+    int64_t torn;
+    int64_t dropped;      // gaps between the packets of a sequence
+    int64_t stateless;    // packets that need what was lost with others
+    int64_t foreign;      // packets of another machine
+    int64_t page_errors;  // pages of the kernel's buffer that the recorder could not read
+    int64_t clock;        // FtraceClock of the events; 0: CLOCK_BOOTTIME
+    int64_t mixed_clocks; // bundles of another clock than `clock`
+    int64_t boot_offset;  // CLOCK_BOOTTIME minus that clock
+    int64_t bundles;
 };
 
 struct sequence {
-  uint32_t clock;
-  bool is_whole;
+    uint32_t clock;
+    bool is_whole;
 };
 
 struct thread {
-  uint32_t comm;  // while names are collected: the last one
-  uint32_t first; // when they are known: its versions
-  uint32_t count;
+    uint32_t comm;  // while names are collected: the last one
+    uint32_t first; // when they are known: its versions
+    uint32_t count;
 };
 
-// The names that threads bore, by thread and time; each from `from_ns` on. They
-// belong to the caller.
+// The names that threads bore, by thread and time; each from `from_ns` on. They belong to the caller.
 struct versions {
-  const int32_t *tids;
-  const int64_t *from_ns;
-  const uint32_t *comms;
-  const int32_t *pids;
-  size_t count;
+    const int32_t *tids;
+    const int64_t *from_ns;
+    const uint32_t *comms;
+    const int32_t *pids;
+    size_t count;
 };
 
 // Where to go on in a packet for which there was no room.
 struct cursor {
-  size_t event;
-  bool is_inside;
+    size_t event;
+    bool is_inside;
 };
 
 struct perfetto {
-  struct totals totals;
-  struct strings *strings;
-  struct event
-      *kinds[MAX_KINDS + 1]; // the last counts what there was no room for
-  unsigned nr_kinds;
-  struct strings *kind_names; // string `number` is the name of kind `number`
-  struct shape *shapes[EVENT_NUMBERS];
-  struct shape **described;
-  uint64_t unknown_numbers[EVENT_NUMBERS];
-  uint64_t packets[PACKET_FIELDS];
-  uint8_t columns[NR_TABLES][NR_SLOTS];
-  struct counter counters[MAX_COUNTERS];
-  unsigned nr_counters;
-  uint8_t action_other;
-  uint32_t status_texts[32];
-  uint32_t types[3];
-  uint32_t no_text;
+    struct totals totals;
+    struct strings *strings;
+    struct event *kinds[MAX_KINDS + 1]; // the last counts what there was no room for
+    unsigned nr_kinds;
+    struct strings *kind_names; // string `number` is the name of kind `number`
+    struct shape *shapes[EVENT_NUMBERS];
+    struct shape **described;
+    uint64_t unknown_numbers[EVENT_NUMBERS];
+    uint64_t packets[PACKET_FIELDS];
+    uint8_t columns[NR_TABLES][NR_SLOTS];
+    struct counter counters[MAX_COUNTERS];
+    unsigned nr_counters;
+    uint8_t action_other;
+    uint32_t status_texts[32];
+    uint32_t types[3];
+    uint32_t no_text;
 
-  struct sequence *sequences;
-  size_t nr_sequences;
-  size_t sequence_room;
-  struct map sequence_of; // number in `sequences` and one, by id
+    struct sequence *sequences;
+    size_t nr_sequences;
+    size_t sequence_room;
+    struct map sequence_of; // number in `sequences` and one, by id
 
-  struct thread *threads;
-  size_t nr_threads;
-  size_t thread_room;
-  struct map thread_of; // number in `threads` and one, by tid
-  struct versions versions;
-  bool is_named; // names are known: rows are made
+    struct thread *threads;
+    size_t nr_threads;
+    size_t thread_room;
+    struct map thread_of; // number in `threads` and one, by tid
+    struct versions versions;
+    bool is_named; // names are known: rows are made
 
-  struct task_row *tasks;
-  size_t nr_tasks;
-  size_t task_places;
+    struct task_row *tasks;
+    size_t nr_tasks;
+    size_t task_places;
 
-  struct cursor cursors[2]; // of the file, of a compressed packet
-  int64_t nr_frames;        // rows of the frame timeline so far
+    struct cursor cursors[2]; // of the file, of a compressed packet
+    int64_t nr_frames;        // rows of the frame timeline so far
 
-  uint8_t in_round[MAX_CPUS / 8];
-  int32_t round_cpu;
-  bool round_has_other;
-  int64_t
-      round_ns; // least of the last times of each CPU in this round of reading
-  int64_t cpu_ns;
+    uint8_t in_round[MAX_CPUS / 8];
+    int32_t round_cpu;
+    bool round_has_other;
+    int64_t round_ns; // least of the last times of each CPU in this round of reading
+    int64_t cpu_ns;
 
-  // The event at hand.
-  struct value values[NR_SLOTS];
-  uint8_t used[NR_SLOTS];
-  unsigned nr_used;
-  bool has[NR_SLOTS];
-  struct {
-    uint8_t counter;
-    uint64_t value;
-  } samples[MAX_EVENT_FIELDS];
-  unsigned nr_samples;
+    // The event at hand.
+    struct value values[NR_SLOTS];
+    uint8_t used[NR_SLOTS];
+    unsigned nr_used;
+    bool has[NR_SLOTS];
+    struct {
+        uint8_t counter;
+        uint64_t value;
+    } samples[MAX_EVENT_FIELDS];
+    unsigned nr_samples;
 };
 
 // What a call may fill.
 struct output {
-  struct table *tables[NR_TABLES];
-  struct note *notes;
-  size_t nr_notes;
-  size_t note_places;
+    struct table *tables[NR_TABLES];
+    struct note *notes;
+    size_t nr_notes;
+    size_t note_places;
 };
 
 enum status { DONE, FULL, COMPRESSED };
 
 // --- values of an event ---
 
-static inline bool has_number(const struct perfetto *trace, enum slot slot) {
-  return trace->has[slot] && !trace->values[slot].text.at;
+static inline bool has_number(const struct perfetto *trace, enum slot slot)
+{
+    return trace->has[slot] && !trace->values[slot].text.at;
 }
 
-static inline bool has_text(const struct perfetto *trace, enum slot slot) {
-  return trace->has[slot] && trace->values[slot].text.at;
+static inline bool has_text(const struct perfetto *trace, enum slot slot)
+{
+    return trace->has[slot] && trace->values[slot].text.at;
 }
 
 // The text of a slot; no bytes where it has none.
-static inline struct text slot_text(const struct perfetto *trace,
-                                    enum slot slot) {
-  const struct wire *wire = &trace->values[slot].text;
+static inline struct text slot_text(const struct perfetto *trace, enum slot slot)
+{
+    const struct wire *wire = &trace->values[slot].text;
 
-  return has_text(trace, slot) ? (struct text){wire->at, wire->end}
-                               : (struct text){NULL, NULL};
+    return has_text(trace, slot) ? (struct text){wire->at, wire->end} : (struct text){NULL, NULL};
 }
 
-// A field's value for the event at hand, under its role; what is no role is
-// left out.
-static inline void take_value(struct perfetto *trace, uint8_t role,
-                              const struct field *field) {
-  if (role >= FIRST_COUNTER) {
-    if (field->type == WIRE_VARINT && trace->nr_samples < MAX_EVENT_FIELDS) {
-      trace->samples[trace->nr_samples].counter = role - FIRST_COUNTER;
-      trace->samples[trace->nr_samples++].value = field->value;
+// A field's value for the event at hand, under its role; what is no role is left out.
+static inline void take_value(struct perfetto *trace, uint8_t role, const struct field *field)
+{
+    if (role >= FIRST_COUNTER) {
+        if (field->type == WIRE_VARINT && trace->nr_samples < MAX_EVENT_FIELDS) {
+            trace->samples[trace->nr_samples].counter = role - FIRST_COUNTER;
+            trace->samples[trace->nr_samples++].value = field->value;
+        }
+        return;
     }
-    return;
-  }
-  if (role >= NR_SLOTS)
-    return;
-  while (role >= SLOT_argument0 && role < SLOT_argument5 &&
-         trace->has[role]) // a repeated field: the next of them
-    role++;
-  trace->values[role] = (struct value){field->value, field->bytes};
-  if (!trace->has[role]) {
-    trace->has[role] = true;
-    trace->used[trace->nr_used++] = role;
-  }
+    if (role >= NR_SLOTS)
+        return;
+    while (role >= SLOT_argument0 && role < SLOT_argument5 && trace->has[role]) // a repeated field: the next of them
+        role++;
+    trace->values[role] = (struct value){field->value, field->bytes};
+    if (!trace->has[role]) {
+        trace->has[role] = true;
+        trace->used[trace->nr_used++] = role;
+    }
 }
 
 // As take_value, for a number that the event tells in another way.
-static inline void give_value(struct perfetto *trace, enum slot slot,
-                              uint64_t number) {
-  struct field field = {.type = WIRE_VARINT, .value = number};
+static inline void give_value(struct perfetto *trace, enum slot slot, uint64_t number)
+{
+    struct field field = {.type = WIRE_VARINT, .value = number};
 
-  take_value(trace, slot, &field);
+    take_value(trace, slot, &field);
 }
 
 // Before the next event.
-static inline void forget_values(struct perfetto *trace) {
-  while (trace->nr_used)
-    trace->has[trace->used[--trace->nr_used]] = false;
-  trace->nr_samples = 0;
+static inline void forget_values(struct perfetto *trace)
+{
+    while (trace->nr_used)
+        trace->has[trace->used[--trace->nr_used]] = false;
+    trace->nr_samples = 0;
 }
 
-// Number of the slot's text among the strings of the tables; NO_STRING where it
-// has none.
+// Number of the slot's text among the strings of the tables; NO_STRING where it has none.
 uint32_t text_number(struct perfetto *trace, enum slot slot);
 
 // --- kinds of events (kinds.c) ---
 
-// The kind of that name, made where it is new; the one for the rest where there
-// are too many.
-struct event *kind_of(struct perfetto *trace, const uint8_t *name,
-                      size_t length);
+// The kind of that name, made where it is new; the one for the rest where there are too many.
+struct event *kind_of(struct perfetto *trace, const uint8_t *name, size_t length);
 uint8_t role_of(const struct event *kind, const uint8_t *name, size_t length);
 
-// FtraceEventBundle.GenericEventDescriptor: an event that the recorder knew
-// only from the kernel's description.
+// FtraceEventBundle.GenericEventDescriptor: an event that the recorder knew only from the kernel's description.
 void describe(struct perfetto *trace, struct wire descriptor);
 void free_kinds(struct perfetto *trace);
 
 // --- threads (threads.c) ---
 
-// A thread bears a name, or only shows its number (NO_STRING): a row of tasks
-// where that is new.
-void thread_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid,
-                 uint32_t comm);
+// A thread bears a name, or only shows its number (NO_STRING): a row of tasks where that is new.
+void thread_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t comm);
 
 // Place of the name that the thread bore at that time; -1 where none is known.
 ptrdiff_t version_at(const struct perfetto *trace, int32_t tid, int64_t ts_ns);
 
 // What the event at hand tells of threads.
-void put_task(struct perfetto *trace, enum target target, int64_t ts_ns,
-              int32_t tid);
+void put_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t tid);
 
 // --- rows (rows.c) ---
 
 // A row of the event at hand, of a kind that makes rows. There must be room.
-void put_row(struct perfetto *trace, const struct event *kind,
-             struct table *table, int64_t ts_ns);
+void put_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns);
 
 // A row of table importance of a task that was made. There must be room.
 void put_birth(struct perfetto *trace, struct table *table);
 
 // --- frames (frames.c) ---
 
-// A FrameTimelineEvent into `table`, which must have room; without one it is
-// only looked at for damage.
-void read_frame(struct perfetto *trace, struct wire message, uint64_t timestamp,
-                uint32_t clock, struct table *table);
+// A FrameTimelineEvent into `table`, which must have room; without one it is only looked at for damage.
+void read_frame(struct perfetto *trace, struct wire message, uint64_t timestamp, uint32_t clock, struct table *table);
 
 // --- events (events.c) ---
 
-// FtraceEventBundle. False where a table is full; `cursor` then says where to
-// go on.
-bool read_bundle(struct perfetto *trace, struct wire message,
-                 struct output *output, struct cursor *cursor);
+// FtraceEventBundle. False where a table is full; `cursor` then says where to go on.
+bool read_bundle(struct perfetto *trace, struct wire message, struct output *output, struct cursor *cursor);
