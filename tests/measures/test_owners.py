@@ -95,6 +95,18 @@ def test_a_user_is_that_of_the_number_and_name(tasks: list[Any], pieces: list[An
     assert measures.with_uid(io, table).collect()["uid"].to_list() == users
 
 
+def test_a_zero_that_was_read_is_a_choice_only_of_android_or_after_another() -> None:
+    """The kernel gives it to all."""
+
+    def told(*rows: tuple[int, str, int, int]) -> list[str | None]:
+        return measures.states(importance(list(rows))).filter(pid=1)["state"].to_list()
+
+    assert told((0, READING, 1, 0)) == []
+    assert told((0, READING, 1, 0), (1, READING, 2, -800)) == ["foreground"]
+    assert told((0, READING, 1, 0), (1, UPDATE, 1, 900), (2, READING, 1, 0)) == [None, "background", "foreground"]
+    assert told((0, UPDATE, 1, 900), (1, BIRTH, 1, 0), (2, READING, 1, 0)) == ["background", None, None]
+
+
 def recording(told: Told, lost: Losses | None = None, **more: Any) -> Recording:
     io = made.table(
         "io",
