@@ -68,7 +68,7 @@ def advise(capture: Capture, model: pl.DataFrame | None = None) -> pl.DataFrame:
 
 
 def _of(trigger: Trigger, evidence: Evidence, capture: Capture, model: pl.DataFrame | None) -> pl.DataFrame:
-    lacks, coverage = needs.lacks(trigger, capture)
+    lacks, coverage = needs.lacks(trigger, evidence, capture)
     rows = pl.DataFrame(schema=FINDING)
     if not lacks:
         try:

@@ -20,12 +20,14 @@ _COMMON = pl.col("owner_comm").drop_nulls().mode().sort().first()
 
 
 class Evidence:
-    """A capture's tables, and what is asked of them more than once."""
+    """A capture's tables, of which `io` has column state, and what is asked of them more than once."""
 
     def __init__(self, capture: Capture) -> None:
-        self.tables = capture.tables
         self.page_bytes: int | None = capture.facts["page_bytes"]
         self.lost = Losses(capture.losses, capture.lost_events)
+        self.lost_states = self.lost.spans("importance")
+        io = measures.with_state(capture.io, capture.importance, lost=self.lost_states)
+        self.tables = {**capture.tables, "io": io}
 
     @cached_property
     def told(self) -> Told:

@@ -10,6 +10,7 @@ from androstep_analysis import measures
 from androstep_analysis.quantities import per_cent
 
 if TYPE_CHECKING:
+    from androstep_analysis.advice.evidence import Evidence
     from androstep_analysis.advice.registry import Trigger
     from androstep_analysis.capture import Capture
 
@@ -17,18 +18,18 @@ LEAST_KNOWN: Final = 0.5
 """With less of the bytes known than this, that nothing was found says nothing."""
 
 
-def lacks(trigger: Trigger, capture: Capture) -> tuple[str, float | None]:
+def lacks(trigger: Trigger, evidence: Evidence, capture: Capture) -> tuple[str, float | None]:
     """Why the trigger cannot tell (empty: it can), and of which share of the data what it needs of `io` is known."""
     for need in trigger.needs:
         table, _, column = need.partition(".")
-        rows = capture.tables.get(table)
+        rows = evidence.tables.get(table)
         if rows is None or not rows.select(pl.col(column).is_not_null().any()).collect().item():
             return f"no row of table {table} has a {column}", None
     recorded = {*capture.events, *(capture.manifest.events or ())}
     if trigger.events and not recorded.intersection(trigger.events):
         return f"none of the events {', '.join(trigger.events)} was recorded", None
     columns = [need.removeprefix("io.") for need in trigger.needs if need.startswith("io.")]
-    return "", _coverage(capture, columns) if columns else None
+    return "", _coverage(evidence, columns) if columns else None
 
 
 def too_little(coverage: float | None) -> str:
@@ -38,10 +39,12 @@ def too_little(coverage: float | None) -> str:
     return f"what it needs is known of {per_cent(coverage)} of the bytes only, and nothing was found there"
 
 
-def _coverage(capture: Capture, columns: list[str]) -> float | None:
+def _coverage(evidence: Evidence, columns: list[str]) -> float | None:
     """Share of the bytes read and written, but for what is known to be no data of a file, that have all columns."""
     kind = pl.col("block_type").cast(pl.String).fill_null("unknown")
-    rows = measures.counted(capture.io).filter(pl.col("op").is_in(["read", "write"]), kind.is_in(["data", "unknown"]))
+    rows = measures.counted(evidence.tables["io"]).filter(
+        pl.col("op").is_in(["read", "write"]), kind.is_in(["data", "unknown"])
+    )
     known = pl.all_horizontal(pl.col(name).is_not_null() for name in columns)
     whole, part = rows.select(pl.sum("bytes"), known=pl.col("bytes").filter(known).sum()).collect().row(0)
     return part / whole if whole else None

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from androstep_analysis import schema
-from androstep_analysis.advice import direct, discards, logs, reading, rewriting, sqlite, syncs
+from androstep_analysis.advice import background, direct, discards, logs, reading, rewriting, sqlite, syncs
 from androstep_analysis.advice.evidence import Evidence
 from androstep_analysis.errors import printable
 
@@ -65,6 +65,7 @@ _FIND: Final[Mapping[str, Find]] = {
     "pages": reading.pages,
     "logs": logs.logs,
     "discards": discards.discards,
+    "background": background.background,
 }
 
 

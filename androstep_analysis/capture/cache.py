@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,16 +94,19 @@ def store(
     place: Path,
     directory: Path,
     table_key: str,
+    added_to: Collection[str] = (),
 ) -> dict[str, pl.LazyFrame]:
     """Make ``directory/<name>.parquet`` of the tables, each whole or not at all, and give them as scans.
 
     `place` is a `scratch` of the directory. A table that is there already as ``<name>.parquet`` (an `ingest.Spool` left
-    it) is moved, not written again.
+    it) is moved, not written again, unless it is `added_to`: has rows that the spool did not know.
     """
     for name, table in tables.items():
         path = place / f"{name}.parquet"
-        if not path.exists():
-            table.sink_parquet(path, compression="zstd")
+        if name in added_to or not path.exists():
+            whole = path.with_suffix(".new")  # what it is made of may be read from the file at the path
+            table.sink_parquet(whole, compression="zstd")
+            whole.replace(path)
     (place / ABOUT).write_text(json.dumps({"key": table_key, "about": about}), encoding="utf-8")
     names = [*(f"{name}.parquet" for name in tables), ABOUT]
     sums = "".join(f"{sha256(place / name)}  {name}\n" for name in names)

@@ -101,6 +101,11 @@ class Capture:
         return self.tables["frames"]
 
     @property
+    def importance(self) -> pl.LazyFrame:
+        """Table importance: what processes are worth to the system, as recorded (`measures.states`)."""
+        return self.tables["importance"]
+
+    @property
     def requests(self) -> pl.LazyFrame:
         """Table requests."""
         return self.tables["requests"]

@@ -29,6 +29,10 @@ TABLES = (*staging.TABLES, "tasks", "requests", "extents", "files", "io")
 """The tables of a capture: those that its recording fills, and those that follow from them."""
 
 
+ADDED_TO = ("importance",)
+"""Those that a recording fills and listings add to."""
+
+
 @dataclass(frozen=True)
 class Image:
     """An image file, and the device (``MAJ:MIN``) it is of, where that is known."""
@@ -237,13 +241,19 @@ def _journal(image: fs.Filesystem | None) -> journal.Journal | None:
 
 
 def _with_listed_tasks(recorded: Staging, listings: Sequence[Records | None]) -> Staging:
-    """The recording with the threads that the listings knew."""
+    """The recording with the threads that the listings knew, and what their processes were worth then."""
     parts = [schema.empty("tasks") if recorded.tasks is None else recorded.tasks]
+    scores = []
     for read in listings:
         if read is not None:
             offsets = {"mono": read.header["monotonic_offset_ns"], "boot": 0}
             parts.append(tasks.listed(read.tables["task"], offsets.get(recorded.clock)))
-    return replace(recorded, tasks=pl.concat(parts).unique(maintain_order=True))
+            scores.append(tasks.importance(read.tables["task"], offsets.get(recorded.clock)))
+    known = replace(recorded, tasks=pl.concat(parts).unique(maintain_order=True))
+    if not any(rows.height for rows in scores):
+        return known
+    listed = pl.concat(scores).sort("ts_ns", maintain_order=True)
+    return known.with_tables(importance=recorded.importance.merge_sorted(listed.lazy(), "ts_ns"))
 
 
 def _device(row: dict[str, Any]) -> Device:

@@ -18,7 +18,7 @@ from androstep_analysis import (
     results,
 )
 from androstep_analysis.capture import cache, tool_results
-from androstep_analysis.capture.derivation import TABLES, Image, Witnesses, derive
+from androstep_analysis.capture.derivation import ADDED_TO, TABLES, Image, Witnesses, derive
 from androstep_analysis.errors import InputError, Loss, LossWarning
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.manifest import Manifest, Source
@@ -153,4 +153,4 @@ def store(
     tables, about = derived(staging, results_by_role, witnesses, spool)
     if place is None:
         return tables, about
-    return cache.store(tables, about, place, directory / "tables", key(described)), about
+    return cache.store(tables, about, place, directory / "tables", key(described), ADDED_TO), about

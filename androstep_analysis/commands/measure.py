@@ -29,6 +29,7 @@ OF_TABLE: Final = {
     "io": {
         **{"app": "package", "owner_app": "owner_package", "process": "owner_comm", "device": "dev", "file": "path"},
         **{"file_type": "file_type", "block_type": "block_type", "subtype": "subtype", "op": "op", "sync": "sync"},
+        **{"state": "state", "uid": "uid"},
     },
     "block_events": {"device": "dev", "thread": "tid"},
 }

@@ -32,6 +32,7 @@ from androstep_analysis.measures.locality import locality
 from androstep_analysis.measures.merges import merges
 from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix
+from androstep_analysis.measures.owners import states, with_state, with_uid
 from androstep_analysis.measures.queue import depth, idle, queue
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.seeks import seek_distances, seeks
@@ -60,6 +61,10 @@ COMMON: Final = (
     "coverage",
 )
 """Columns of `measure_all` besides the measure's dimensions."""
+
+_TELLS_STATE: Final = "record the event oom/oom_score_adj_update, as iotrace does, or Perfetto's linux.process_stats"
+
+_TELLS_USERS: Final = "record with iotrace, or Perfetto's linux.process_stats, which list processes"
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,28 @@ class Recording:
     @property
     def lost(self) -> list[tuple[int | None, int | None]]:
         """When events of the block layer may be missing, on the axis of `timed`."""
-        spans = self.losses.spans("block_events")
-        return [(self._continued(begin), self._continued(end)) for begin, end in spans]
+        return self.lost_of("block_events")
+
+    def lost_of(self, table: str) -> list[tuple[int | None, int | None]]:
+        """When rows of the table may be missing, on that axis."""
+        return [(self._continued(begin), self._continued(end)) for begin, end in self.losses.spans(table)]
+
+    def by(self, columns: Sequence[str]) -> Tables:
+        """`timed`, of which table `io` has what was known of the owner at the time, where one of the columns is that.
+
+        Raises `InputError` where nothing of the recording tells it.
+        """
+        tables = dict(self.timed)
+        if "state" in columns:
+            if "importance" not in tables or states(tables["importance"]).is_empty():
+                raise InputError(f"{self.title}: nothing tells which app was in the foreground; {_TELLS_STATE}")
+            told = clock.on_one_axis(tables["importance"], self.jumps)
+            tables["io"] = with_state(tables["io"], told, lost=self.lost_of("importance"))
+        if "uid" in columns:
+            if "tasks" not in tables or not tables["tasks"].select(pl.col("uid").is_not_null().any()).collect().item():
+                raise InputError(f"{self.title}: nothing tells the users of processes; {_TELLS_USERS}")
+            tables["io"] = with_uid(tables["io"], clock.on_one_axis(tables["tasks"], self.jumps))
+        return tables
 
     def _continued(self, time: int | None) -> int | None:
         return None if time is None else clock.continued(time, self.jumps)
@@ -325,15 +350,16 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
         raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure takes; it has {has}")
     span = recording.span
     windows = None if window_ns is None or span is None else Windows.of(recording.title, *span, window_ns)
+    tables = recording.by(by)
     of = partial(measure.of, recording=recording) if measure.asks_recording else measure.of
     if measure.cuts_time:
-        result = of(recording.timed, by, window_ns=windows and windows.length_ns)
+        result = of(tables, by, window_ns=windows and windows.length_ns)
         if windows is not None:
             result = result.with_columns(repeat=windows.number(pl.col("ts_ns"))).drop("ts_ns")
     elif windows is None:
-        result = of(recording.timed, by)
+        result = of(tables, by)
     else:
-        result = of(windows.apart(recording.timed), ("window", *by)).rename({"window": "repeat"})
+        result = of(windows.apart(tables), ("window", *by)).rename({"window": "repeat"})
     if measure.is_rate:
         seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / NS_PER_S
         result = _rates(result, seconds) if windows is None else _window_rates(result, windows)

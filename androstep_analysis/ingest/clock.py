@@ -128,8 +128,8 @@ def continued(time: Any, jumps: Jumps) -> Any:
 
 
 def on_one_axis(table: pl.LazyFrame, jumps: Jumps) -> pl.LazyFrame:
-    """Table requests, io or samples with its times on that axis."""
-    names = ("ts_ns", "queue_ns", "insert_ns", "issue_ns", "complete_ns")
+    """Table requests, io, samples or another with its times on that axis."""
+    names = ("ts_ns", "queue_ns", "insert_ns", "issue_ns", "complete_ns", "valid_from_ns", "valid_to_ns")
     have = table.collect_schema()
     return table.with_columns(continued(pl.col(name), jumps).alias(name) for name in names if jumps and name in have)
 

@@ -75,7 +75,7 @@ class Totals(ctypes.Structure):
         ("realtime_offset_ns", ctypes.c_int64),
         ("setbacks", ctypes.c_uint64),
         ("setback_ns", (ctypes.c_int64 * 2) * MAX_SETBACKS),
-        ("refused", Refused * 5),
+        ("refused", Refused * 6),
     )
 
     @property
@@ -89,7 +89,7 @@ class Totals(ctypes.Structure):
         return tuple((before, after) for before, after in self.setback_ns[: min(self.setbacks, MAX_SETBACKS)])
 
 
-LINES, BLOCK, FS, COMMANDS, CALLS = range(5)
+LINES, BLOCK, FS, COMMANDS, CALLS, IMPORTANCE = range(6)
 """Places in `Totals.refused`: unknown lines, and events of an unknown form by the table they belong to."""
 
 
@@ -98,7 +98,7 @@ def library() -> ctypes.CDLL:
     """The compiled library with the functions that all readers of lines share."""
     reader, table = ctypes.c_void_p, ctypes.c_void_p
     return native.declared(
-        ("text_tables", None, (reader, table, table, table, table, table)),
+        ("text_tables", None, (reader, table, table, table, table, table, table)),
         ("text_read", ctypes.c_size_t, (reader, ctypes.c_void_p, ctypes.c_size_t)),
         ("text_torn", ctypes.c_size_t, (reader, ctypes.c_char_p)),
         ("text_threads", ctypes.c_bool, (reader,)),
@@ -195,7 +195,7 @@ class Reader:
 
     def _set_tables(self) -> None:
         tables = [self._tables.get(name) for name in ("block_events", "fs_events", "commands")]
-        tables += [self._threads, self._call_events]
+        tables += [self._threads, self._call_events, self._tables.get("importance")]
         library().text_tables(self._handle, *(None if table is None else table.pointer for table in tables))
 
 

@@ -14,7 +14,7 @@ from androstep_analysis import schema
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.losses import Losses
 
-TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames")
+TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames", "importance")
 """The tables that readers fill."""
 
 FLAGS = frozenset({"sync", "meta", "fua", "preflush", "readahead"})
@@ -99,6 +99,11 @@ class Staging:
     def frames(self) -> pl.LazyFrame:
         """Table `frames`: Android's frames, as planned and as they came."""
         return self.table("frames")
+
+    @property
+    def importance(self) -> pl.LazyFrame:
+        """Table `importance`: what processes are worth to the system."""
+        return self.table("importance")
 
     def with_tables(self, **tables: pl.LazyFrame | pl.DataFrame) -> Staging:
         """The recording with other tables under these names."""

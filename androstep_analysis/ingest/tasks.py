@@ -63,6 +63,26 @@ def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFra
     return schema.complete(table, "tasks")
 
 
+_READ = {"oom_score_adj": pl.Int64(), "listed_ns": pl.Int64()}
+
+
+def importance(rows: pl.DataFrame, clock_offset_ns: int | None) -> pl.DataFrame:
+    """Table `importance` of what a listing's `task` records read, in order of time; `clock_offset_ns` as of `listed`.
+
+    Without that offset, or of a listing that did not read it, it has no rows.
+    """
+    if clock_offset_ns is None or not _READ.items() <= rows.schema.items():
+        return schema.empty("importance")
+    read = rows.filter(pl.col("oom_score_adj").is_between(-1000, 1000)).select(
+        pl.col("oom_score_adj").cast(pl.Int32),
+        ts_ns=pl.col("listed_ns") + clock_offset_ns,
+        event=pl.lit("reading", schema.enum("importance", "event")),
+        task="pid",
+        task_comm="comm",
+    )
+    return schema.complete(read.sort("ts_ns", maintain_order=True), "importance")
+
+
 class Seen:
     """The threads that rows show, gathered piece by piece; it holds names, not rows.
 

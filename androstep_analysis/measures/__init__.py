@@ -24,6 +24,7 @@ from androstep_analysis.measures.locality import locality, order_ns
 from androstep_analysis.measures.merges import merges
 from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix, rwbs, sizes
+from androstep_analysis.measures.owners import states, with_state, with_uid
 from androstep_analysis.measures.queue import depth, idle, queue
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.samples import (
@@ -88,10 +89,13 @@ __all__ = [
     "seeks",
     "sizes",
     "sqlite_cost",
+    "states",
     "steps",
     "sync",
     "sync_cost",
     "volume",
+    "with_state",
+    "with_uid",
     "working_set",
     "write_cost",
 ]

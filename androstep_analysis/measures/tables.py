@@ -24,7 +24,7 @@ KNOWN: Final = "_known"
 """Column of what a measure works on: whether the values of the columns asked for are known as facts (`is_known`)."""
 
 _OF_MAP: Final = {"block_type", "subtype", "ino", "path", "file_type", "package", "file_offset_bytes"}
-_OF_OWNER: Final = {"owner_pid", "owner_comm", "owner_package"}
+_OF_OWNER: Final = {"owner_pid", "owner_comm", "owner_package", "state", "uid"}
 
 
 def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:

@@ -15,7 +15,7 @@
 #include "extmap/packages.h"
 
 struct task_row {
-    int64_t started_ns, listed_ns;
+    int64_t started_ns, listed_ns, oom_score_adj;
     int32_t pid, tid, uid;
     struct record_string comm, cmdline, package;
 };
@@ -23,6 +23,8 @@ struct task_row {
 static const struct record_field task_fields[] = {
     RECORD_FIELD(task_row, started_ns, RECORD_INT64, true, "ns", "Start of the thread, to a clock tick."),
     RECORD_FIELD(task_row, listed_ns, RECORD_INT64, false, "ns", "When this was read."),
+    RECORD_FIELD(task_row, oom_score_adj, RECORD_INT64, true, NULL,
+                 "What the process is worth to the system; null but for its first thread."),
     RECORD_FIELD(task_row, pid, RECORD_INT32, false, NULL, "Process (thread group)."),
     RECORD_FIELD(task_row, tid, RECORD_INT32, false, NULL, "Thread."),
     RECORD_FIELD(task_row, uid, RECORD_INT32, true, NULL, "User (the real one)."),
@@ -54,6 +56,14 @@ static int32_t real_user(const char *status)
     const char *found = strstr(status, "\nUid:");
 
     return found ? (int32_t)strtoul(found + strlen("\nUid:"), NULL, 10) : RECORD_NULL_INT32;
+}
+
+static int64_t oom_score_adj(const char *pid)
+{
+    char path[64], value[16];
+
+    snprintf(path, sizeof path, "/proc/%.20s/oom_score_adj", pid);
+    return procfs_read(path, value, sizeof value) > 0 ? strtol(value, NULL, 10) : RECORD_NULL_INT64;
 }
 
 /* The arguments of a process as one line; its length, 0 if there are none. */
@@ -88,6 +98,7 @@ static int record_task(struct record *out, const struct process *process, const 
         .pid = (int32_t)strtol(process->pid, NULL, 10),
         .tid = (int32_t)strtol(tid, NULL, 10),
         .uid = RECORD_NULL_INT32,
+        .oom_score_adj = RECORD_NULL_INT64,
     };
     struct record_text texts[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     char path[96], stat[1024], status[4096];
@@ -105,6 +116,8 @@ static int record_task(struct record *out, const struct process *process, const 
     snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/status", process->pid, tid);
     if (procfs_read(path, status, sizeof status) > 0)
         row.uid = real_user(status);
+    if (row.tid == row.pid)
+        row.oom_score_adj = oom_score_adj(process->pid);
     if (process->cmdline)
         texts[1] = (struct record_text){process->cmdline, strlen(process->cmdline)};
     if (row.uid >= 0)

@@ -12,7 +12,7 @@
 /* What must hold for an event to be wanted. */
 enum want {
     BLOCK,    /* always: what the devices do */
-    TASKS,    /* always: which thread belongs to which process */
+    TASKS,    /* always: which thread belongs to which process, and what that is worth to the system */
     CACHE,    /* with filesystems: who dirties pages and who reads them in */
     DIRECT,   /* with filesystems: direct reads and writes, which no page event shows */
     ENDED,    /* with filesystems without events of extents: until when such a call submitted bios */
@@ -44,6 +44,7 @@ static const struct choice choices[] = {
      "block_rq_merge"},
     {TASKS, NO_DEVICE, "sched", "sched_process_exec sched_process_exit"},
     {TASKS, NO_DEVICE, "task", "task_newtask task_rename"},
+    {TASKS, NO_DEVICE, "oom", "oom_score_adj_update"},
     {CACHE, BDI, "writeback", "writeback_dirty_folio writeback_dirty_page"},
     {CACHE, S_DEV, "filemap", "mm_filemap_add_to_page_cache"},
     {DIRECT, DEV, "iomap", "iomap_dio_rw_begin"},

@@ -42,6 +42,17 @@ def test_what_a_finding_says_is_what_was_done(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.root
+def test_in_the_background_is_what_was_written_there(tmp_path: Path) -> None:
+    """Three rounds of 8 blocks, and neither what was saved as the app was left nor what it had left to the kernel."""
+    advice = androstep.advise(recorded(tmp_path, "background", bad=True))
+    (row,) = advice.filter(trigger="background").iter_rows(named=True)
+    assert (row["times"], row["saved_times"], row["bytes"]) == (3, 2, 24 * traits.PAGE)
+    assert row["path"] in {"/round0", "/round1", "/round2"}
+    assert row["value"] == pytest.approx(24 / (24 + 48 + 5))
+
+
+@pytest.mark.slow
 def test_rewrites_are_those_of_what_the_disk_got(tmp_path: Path) -> None:
     """Beside the log of a guest's disk, which knows each block by its content."""
     place = corpus.path("kernel/ext4_guest_6.1/final.img.zst").parent

@@ -144,6 +144,31 @@ def logs(place: Path, *, bad: bool) -> None:
                 os.fdatasync(file)
 
 
+def background(place: Path, *, bad: bool) -> None:
+    """5 blocks saved and 48 left to the kernel as the app is left; then 3 rounds of 8 blocks unseen, or seen again."""
+
+    def score(value: int) -> None:
+        Path("/proc/self/oom_score_adj").write_text(str(value))
+
+    def write(name: str, blocks: int, *, sync: bool) -> None:
+        with (place / name).open("wb", buffering=0) as file:
+            file.write(os.urandom(blocks * PAGE))
+            if sync:
+                os.fsync(file)
+
+    score(0)
+    write("left", 48, sync=False)
+    score(900)
+    write("saved", 5, sync=True)
+    time.sleep(12)
+    os.sync()
+    if not bad:
+        score(200)
+    for number in range(3):
+        time.sleep(1.5)
+        write(f"round{number}", 8, sync=True)
+
+
 def discards(place: Path, *, bad: bool) -> None:
     """Files are deleted beside synced writes, on a mount with discard or without (`options`)."""
     with (place / "beside").open("wb", buffering=0) as file:
@@ -166,6 +191,7 @@ TRAITS: Final[dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, .
     "pages": (pages, ("pages",), ()),
     "logs": (logs, ("logs",), ()),
     "discards": (discards, ("discards",), ()),
+    "background": (background, ("background",), ()),
 }
 """Of each workload what it does, and which triggers its two kinds have the trait of."""
 

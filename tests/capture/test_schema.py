@@ -50,7 +50,7 @@ def test_every_table_of_the_design_has_a_schema() -> None:
         *("tasks", "io", "samples", "bench", "bench_runs", "bench_series", "bench_ops", "syscalls"),
         *("commands", "bios", "outs"),
         *("operations", "replay_files", "replay_threads", "replay_dependencies", "replay_runs", "replay_ops"),
-        *("call_events", "frame_events", "frames", "steps", "gui_states", "device_model"),
+        *("call_events", "frame_events", "frames", "importance", "steps", "gui_states", "device_model"),
     }
     assert schema.names() == tuple(TABLES)
 

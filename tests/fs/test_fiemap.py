@@ -428,6 +428,7 @@ def test_tasks_are_those_of_proc(tmp_path: Path) -> None:
         records = record.read(tmp_path / "out.rec")
         rows = records.tables["task"]
         (row,) = rows.filter(pl.col("tid") == sleeper.pid).iter_rows(named=True)
+        worth = int(Path(f"/proc/{sleeper.pid}/oom_score_adj").read_text("utf-8"))
         fields = Path(f"/proc/{sleeper.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     finally:
         sleeper.kill()
@@ -436,11 +437,21 @@ def test_tasks_are_those_of_proc(tmp_path: Path) -> None:
     assert row["package"] is None
     assert row["started_ns"] == int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
     assert row["started_ns"] <= row["listed_ns"] + 10_000_000
-    assert rows.filter(pl.col("pid") == pl.col("tid"))["tid"].is_unique().all()
+    firsts = rows.filter(pl.col("pid") == pl.col("tid"))
+    assert firsts["tid"].is_unique().all()
+    assert rows["oom_score_adj"].null_count() == rows.height - firsts.height
 
     offset = records.header["monotonic_offset_ns"]
     table = tasks.listed(rows, offset)
     (task,) = table.filter(pl.col("tid") == sleeper.pid).iter_rows(named=True)
+    read = tasks.importance(rows, offset)
+    assert read.filter(task=sleeper.pid).select("ts_ns", "event", "task_comm", "oom_score_adj").rows() == [
+        (row["listed_ns"] + offset, "reading", "sleep", worth)
+    ]
+    assert read.height == firsts.height
+    assert tasks.importance(rows, None).is_empty()
+    assert tasks.importance(rows.drop("oom_score_adj"), offset).is_empty()
+    assert tasks.importance(rows.with_columns(pl.col("oom_score_adj").cast(pl.String)), offset).is_empty()
     assert task["kind"] == "other" and task["valid_from_ns"] == row["started_ns"] + offset
     assert tasks.listed(rows)["valid_from_ns"].null_count() == rows.height
 

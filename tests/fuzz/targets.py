@@ -124,7 +124,7 @@ def _as_number(argument: Any, kept: list[object]) -> int:
 
 
 def _ftrace_text(prepared: Preparation) -> None:
-    for name in ("block_events", "fs_events", "commands", "tasks", pairs.TABLE, "syscalls"):
+    for name in ("block_events", "fs_events", "commands", "importance", "tasks", pairs.TABLE, "syscalls"):
         prepared.table(name)
     prepared.say(ftrace_text, lambda: ftrace_text._Trace(has_fences=False))
     for machine in (("x86_64", 8), ("aarch64", 8), ("arm", 4), (None, 8)):
@@ -134,7 +134,7 @@ def _ftrace_text(prepared: Preparation) -> None:
 
 
 def _lines(prepared: Preparation) -> None:
-    for name in ("block_events", "fs_events", "commands", "tasks", pairs.TABLE):
+    for name in ("block_events", "fs_events", "commands", "importance", "tasks", pairs.TABLE):
         prepared.table(name)
 
 

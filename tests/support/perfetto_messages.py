@@ -37,8 +37,8 @@ FtraceEvent: timestamp=1:uint64 pid=2:uint32 sched_switch=4:SchedSwitch sched_wa
   ext4_evict_inode=160:Ext4Evict ext4_unlink_enter=217:Ext4Unlink task_newtask=235:TaskNewtask
   task_rename=236:TaskRename sched_process_exec=237:SchedExec sched_process_exit=238:SchedExit
   sched_process_fork=239:SchedFork f2fs_iget=248:F2fsInode f2fs_new_inode=250:F2fsNew f2fs_unlink_enter=268:F2fsUnlink
-  f2fs_iostat=419:F2fsIostat android_fs_datawrite_start=434:AndroidFs generic=327:Generic sys_enter=329:SysEnter
-  sys_exit=330:SysExit ufshcd_command=406:Ufs
+  f2fs_iostat=419:F2fsIostat android_fs_datawrite_start=434:AndroidFs oom_score_adj_update=326:OomScoreAdj
+  generic=327:Generic sys_enter=329:SysEnter sys_exit=330:SysExit ufshcd_command=406:Ufs
   scsi_dispatch_cmd_timeout=598:ScsiTimeout described_a=65536:bytes described_b=65537:bytes
 SchedSwitch: prev_comm=1:string prev_pid=2:int32 prev_prio=3:int32 prev_state=4:int64 next_comm=5:string
   next_pid=6:int32
@@ -47,6 +47,7 @@ SchedExec: filename=1:string pid=2:int32 old_pid=3:int32
 SchedExit: comm=1:string pid=2:int32 tgid=3:int32
 SchedFork: parent_comm=1:string parent_pid=2:int32 child_comm=3:string child_pid=4:int32
 TaskNewtask: pid=1:int32 comm=2:string clone_flags=3:uint64 oom_score_adj=4:int32
+OomScoreAdj: comm=1:string oom_score_adj=2:int32 pid=3:int32
 TaskRename: pid=1:int32 oldcomm=2:string newcomm=3:string
 BlockRq: dev=1:uint64 sector=2:uint64 nr_sector=3:uint32 bytes=4:uint32 rwbs=5:string comm=6:string cmd=7:string
 BlockBio: dev=1:uint64 sector=2:uint64 nr_sector=3:uint32 rwbs=4:string comm=5:string
@@ -85,7 +86,7 @@ ProcessTree: processes*=1:Process threads*=2:Thread
 Process: pid=1:int32 ppid=2:int32 cmdline*=3:string uid=5:int32 is_kthread=8:bool cmdline_is_comm=9:bool
 Thread: tid=1:int32 name=2:string tgid=3:int32
 ProcessStats: processes*=1:ProcessStat
-ProcessStat: pid=1:int32 threads*=11:StatThread
+ProcessStat: pid=1:int32 oom_score_adj=10:int64 threads*=11:StatThread
 StatThread: tid=1:int32
 PackagesList: packages*=1:Package
 Package: name=1:string uid=2:uint64

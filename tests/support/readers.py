@@ -61,6 +61,7 @@ class Read:
     commands: pl.DataFrame
     samples: pl.DataFrame
     frames: pl.DataFrame
+    importance: pl.DataFrame
     tasks: pl.DataFrame
 
     def __getattr__(self, name: str) -> Any:
@@ -80,8 +81,9 @@ def read(path: Path) -> Read:
     tables = {name: schema.conform(staging.table(name).collect(), name) for name in TABLES}
     rows = {name: table.height for name, table in tables.items() if table.height}
     assert rows.keys() == staging.tables.keys()
-    # One event may hold many readings of counters.
-    assert sum(staging.events.values()) >= sum(n for name, n in rows.items() if name != "samples")
+    # One event may hold many readings of counters, and be of a call and a process.
+    several = ("samples", "importance")
+    assert sum(staging.events.values()) >= sum(n for name, n in rows.items() if name not in several)
     for table in tables.values():
         times = table["ts_ns"].drop_nulls()
         assert times.is_sorted()

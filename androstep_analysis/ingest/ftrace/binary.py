@@ -23,7 +23,7 @@ import polars as pl
 from androstep_analysis import losses, native
 from androstep_analysis.errors import EVER, Loss, Span
 from androstep_analysis.ingest import clock, threads
-from androstep_analysis.ingest.ftrace import block, commands, event_format, fs_events
+from androstep_analysis.ingest.ftrace import block, commands, event_format, fs_events, importance
 from androstep_analysis.ingest.ftrace import calls as ftrace_calls
 from androstep_analysis.ingest.ftrace import programs as ftrace_programs
 from androstep_analysis.ingest.ftrace.event_format import Event
@@ -54,7 +54,7 @@ _TASK_EVENT_ROWS = 1 << 14
 _MOST_SPANS = 1000
 """Spans within which records are missing; of more than these the last ones count as one."""
 
-_TABLES = (block, fs_events, commands)
+_TABLES = (block, fs_events, commands, importance)
 """What turns events into rows of a table that a capture holds; an event is in one of these at most."""
 
 

@@ -173,7 +173,7 @@ class _CTarget(ctypes.Structure):
     )
 
 
-_NR_TARGETS = 4
+_NR_TARGETS = 5
 _NO_COLUMN = 255
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from androstep_analysis import native, schema
 from androstep_analysis.errors import Loss
 from androstep_analysis.ingest import clock, lines, tasks
-from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text
+from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text, importance
 from androstep_analysis.ingest.ftrace.commands import SCSI_STEPS
 from androstep_analysis.ingest.ftrace.fs_events import PROBES
 from androstep_analysis.ingest.source import HEAD_BYTES, Source
@@ -63,7 +63,7 @@ those of requests and, on devices that have no requests (device-mapper), those o
 _ENDS_IN_ERROR = {"block_bio_complete", "block_rq_complete", "block_rq_requeue", "block_rq_error", "block_rq_abort"}
 _HAS_RESULT = _ENDS_IN_ERROR - {"block_rq_requeue"}
 _NAMES_NO_DEVICE = {"block_plug", "block_unplug"}
-_BLOCK, _FS, _COMMAND, _SCSI = range(1, 5)
+_BLOCK, _FS, _COMMAND, _SCSI, _IMPORTANCE = range(1, 6)
 """``enum sort`` of native/text/ftrace.c."""
 
 _LONG_BYTES = 8
@@ -102,7 +102,9 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
     trace = _Trace(has_fences=_FENCE.search(first[:HEAD_BYTES]) is not None)
     # Text does not say of what machine it is.
     calls = Pairs(spool, Machine(None, _LONG_BYTES))
-    reader = lines.Reader(trace.handle, spool, ("block_events", "fs_events", "commands"), trace.names, True, calls)
+    reader = lines.Reader(
+        trace.handle, spool, ("block_events", "fs_events", "commands", importance.TABLE), trace.names, True, calls
+    )
     torn = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
     totals = reader.totals
     lost_events, lost = _lost(totals)
@@ -125,6 +127,7 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
             *totals.refused[lines.FS].losses("filesystem events of a known form"),
             *totals.refused[lines.COMMANDS].losses("commands of a known form"),
             *totals.refused[lines.CALLS].losses("system calls of a known form"),
+            *totals.refused[lines.IMPORTANCE].losses("oom_score_adj of a known form"),
             *calls.finish(),
         ),
     )
@@ -151,6 +154,7 @@ class _Trace:
         for table, sort, fields, others in (
             ("fs_events", _FS, fs_events_text.FIELDS, PROBES),
             ("commands", _COMMAND, commands_text.FIELDS, {}),
+            (importance.TABLE, _IMPORTANCE, importance.FIELDS, {}),
         ):
             codes = schema.table(table).column("event").values
             forms_of = {name: [forms.compiled(form, table) for form in fields[name]] for name in fields}

@@ -17,10 +17,10 @@ import pyarrow as pa
 from androstep_analysis import native, schema
 from androstep_analysis.ingest.ftrace import fs_events
 from androstep_analysis.ingest.perfetto import fields
-from androstep_analysis.ingest.perfetto.fields import CALLS, COMMANDS, EVENTS, PACKETS, TASKS
+from androstep_analysis.ingest.perfetto.fields import CALLS, COMMANDS, EVENTS, IMPORTANCE, PACKETS, TASKS
 from androstep_analysis.native import Strings, Table
 
-TABLES = ("block_events", "fs_events", "commands", "call_events", "frame_events", "samples")
+TABLES = ("block_events", "fs_events", "commands", "call_events", "frame_events", "importance", "samples")
 """The tables that events and frames fill, in the order of ``enum target``."""
 
 _TARGETS = {
@@ -184,6 +184,9 @@ class Decoder:
         for event, (phase, roles) in CALLS.items():
             code = schema.table("call_events").column("phase").values.index(phase)
             self._event(event, "call_events", code, roles)
+        for event, roles in IMPORTANCE.items():
+            code = schema.table("importance").column("event").values.index(event)
+            self._event(event, "importance", code, roles)
         for event in EVENTS.values():
             self._count(event)
         for event, (target_name, roles) in TASKS.items():

@@ -206,7 +206,8 @@ _EVENT_FIELDS = {
     ),
     "sched_process_exec": "filename pid",
     "sched_process_fork": "parent_comm parent_pid child_comm child_pid",
-    "task_newtask": "pid comm clone_flags",
+    "task_newtask": "pid comm clone_flags oom_score_adj",
+    "oom_score_adj_update": "comm oom_score_adj pid",
     "task_rename": "pid oldcomm newcomm",
     **dict.fromkeys(("block_rq_issue", "block_rq_insert"), "dev sector nr_sector bytes rwbs comm"),
     **dict.fromkeys(("block_io_start", "block_io_done"), "dev sector nr_sector bytes ioprio rwbs comm"),
@@ -339,10 +340,18 @@ CALLS = {
 }
 """The events of system calls, the part of a call that each is, and what their fields are; `args` is repeated."""
 
+IMPORTANCE = {
+    "oom_score_adj_update": {"pid": "task", "comm": "task_comm", "oom_score_adj": "oom_score_adj"},
+}
+"""The events of table `importance` that tell nothing else, and what their fields are."""
+
 _WAKE = {"comm": "comm", "pid": "thread"}
 
 TASKS: dict[str, tuple[str, dict[str, str]]] = {
-    "task_newtask": ("new", {"pid": "thread", "comm": "comm", "clone_flags": "flags"}),
+    "task_newtask": (
+        "new",
+        {"pid": "thread", "comm": "comm", "clone_flags": "flags", "oom_score_adj": "oom_score_adj"},
+    ),
     "sched_process_fork": ("fork", {"child_pid": "thread", "child_comm": "comm"}),
     "task_rename": ("rename", {"pid": "thread", "oldcomm": "old_comm", "newcomm": "new_comm"}),
     "sched_process_exec": ("exec", {"pid": "thread", "filename": "filename"}),

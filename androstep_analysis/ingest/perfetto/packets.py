@@ -7,8 +7,9 @@ those of protos/perfetto/trace and protos/perfetto/common of github.com/google/p
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -249,11 +250,37 @@ class Samples:
 
     def take(self) -> pl.DataFrame:
         """The rows so far, which are forgotten."""
-        names = ("ts_ns", "scope", "instance", "counter", "value", "unit")
-        types = schema.table("samples").polars
-        frame = pl.DataFrame(self.rows, schema={name: types[name] for name in names}, orient="row")
-        self.rows.clear()
-        return schema.complete(frame, "samples")
+        return _taken(self.rows, "samples", ("ts_ns", "scope", "instance", "counter", "value", "unit"))
+
+
+@dataclass
+class Readings:
+    """Rows of table `importance` under construction: what the recorder read of /proc/PID/oom_score_adj."""
+
+    rows: list[tuple[int, str, int, int]] = field(default_factory=list)
+
+    def read(self, statistics: memoryview, ts_ns: int) -> None:
+        """Takes in a ProcessStats of that time. It tells only what is not as it was in the one before."""
+        for process in _messages(statistics, 1):
+            singles = _singles(process)
+            if 10 in singles and -_MOST_SCORE <= (score := _number(singles[10])) <= _MOST_SCORE:
+                self.rows.append((ts_ns, "reading", _tid(singles.get(1, 0)), score))
+
+    def take(self) -> pl.DataFrame:
+        """The rows so far, which are forgotten."""
+        return _taken(self.rows, "importance", ("ts_ns", "event", "task", "oom_score_adj"))
+
+
+_MOST_SCORE = 1000
+"""OOM_SCORE_ADJ_MAX (include/uapi/linux/oom.h)."""
+
+
+def _taken(rows: list[Any], table: str, names: Sequence[str]) -> pl.DataFrame:
+    """Rows of these columns as that table; the list is empty then."""
+    types = schema.table(table).polars
+    frame = pl.DataFrame(rows, schema={name: types[name] for name in names}, orient="row")
+    rows.clear()
+    return schema.complete(frame, table)
 
 
 def _counters(number: int, value: Value) -> Iterator[tuple[str, str | None, str, int, str]]:

@@ -18,7 +18,7 @@ from androstep_analysis.ingest.perfetto import block_io
 from androstep_analysis.ingest.perfetto.decoder import EXEC, FORK, NEW, RENAME, SEEN, Decoder, Packet
 from androstep_analysis.ingest.perfetto.fields import PACKETS
 from androstep_analysis.ingest.perfetto.frames import frames
-from androstep_analysis.ingest.perfetto.packets import Clocks, Processes, Recorder, Samples, walk
+from androstep_analysis.ingest.perfetto.packets import Clocks, Processes, Readings, Recorder, Samples, walk
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -175,35 +175,40 @@ class _SecondPass:
         self._inner = Spool()  # what becomes a table only when it is whole
         self._clocks = first.clocks
         self._boot_offset = first.decoder.totals.boot_offset
-        self._samples = Samples()
+        self._readers: dict[str, tuple[str, Samples | Readings]] = {
+            "sys_stats": ("samples", Samples()),
+            "process_stats": ("importance", Readings()),
+        }
 
     def take(self, packet: Packet) -> None:
-        """Takes in a packet of counters."""
-        if PACKETS[packet.number] != "sys_stats":
+        """Takes in a packet of counters, or of what was read of processes."""
+        if PACKETS[packet.number] not in self._readers:
             return
+        table, reader = self._readers[PACKETS[packet.number]]
         boot_ns = self._clocks.to_boot(packet.clock, packet.timestamp) if packet.timestamp is not None else None
         if boot_ns is None:
             self.untimed += 1
             return
         ts_ns = boot_ns - self._boot_offset
         self._widen(ts_ns, ts_ns)
-        self._samples.read(packet.data, ts_ns)
-        if len(self._samples.rows) >= _SAMPLES:
-            self._spool.append("samples", self._samples.take())
+        reader.read(packet.data, ts_ns)
+        if len(reader.rows) >= _SAMPLES:
+            self._spool.append(table, reader.take())
 
     def flush(self) -> None:
         """Gives the spool all rows before which none will come."""
         settled_ns = self.decoder.totals.settled_ns
         self._give(settled_ns)
-        for name in ("block_events", "fs_events", "commands"):
+        for name in ("block_events", "fs_events", "commands", "importance"):
             self._spool.settle(name, settled_ns)
         self._inner.settle("call_events", settled_ns)
 
     def finish(self) -> tuple[Loss, ...]:
         """Gives the spool what is left; returns what is missing of calls."""
         self._give(None)
-        if self._samples.rows:
-            self._spool.append("samples", self._samples.take())
+        for table, reader in self._readers.values():
+            if reader.rows:
+                self._spool.append(table, reader.take())
         calls = Pairs(self._spool, self._machine)
         if self._inner.rows("call_events"):
             # A thread goes from CPU to CPU, and its events must come in order of time.
@@ -261,7 +266,7 @@ def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
             "clock",
             second.untimed,
             "packets of counters have no time in a clock that the trace relates to others",
-            ("samples",),
+            ("samples", "importance"),
         ),
         (
             "clock",

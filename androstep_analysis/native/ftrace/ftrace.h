@@ -163,7 +163,7 @@ struct names {
     uint64_t count;
 };
 
-enum { NR_TABLES = 4, NO_COLUMN = 255 };
+enum { NR_TABLES = 5, NO_COLUMN = 255 };
 
 // A table and where in it the columns are that every record fills. `numbers` are those of all names in its strings.
 struct target {

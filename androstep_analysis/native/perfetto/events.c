@@ -15,9 +15,17 @@ static void count_event(struct perfetto *trace, struct event *kind, int64_t ts_n
     trace->cpu_ns = ts_ns > trace->cpu_ns ? ts_ns : trace->cpu_ns;
 }
 
+// The table that events with this target fill once names are known; NULL for none.
+static struct table *table_for(const struct output *output, unsigned target)
+{
+    if (target == NEW_TASK)
+        return output->tables[TO_IMPORTANCE];
+    return target < NR_TABLES ? output->tables[target] : NULL;
+}
+
 static bool has_room(const struct output *output, unsigned target)
 {
-    const struct table *table = target < NR_TABLES ? output->tables[target] : NULL;
+    const struct table *table = table_for(output, target);
 
     return !table || table->capacity - table->rows >= (target == TO_SAMPLES ? MAX_EVENT_FIELDS : 1);
 }
@@ -79,21 +87,21 @@ enum { GENERIC_EVENT = 327 };
 static void put_event(struct perfetto *trace, const struct event *kind, struct output *output, int64_t ts_ns,
                       int32_t cpu, int32_t tid)
 {
-    struct table *table = kind->target < NR_TABLES ? output->tables[kind->target] : NULL;
+    struct table *table = table_for(output, kind->target);
 
     thread_seen(trace, ts_ns, tid,
                 kind->target == TO_BLOCK && has_text(trace, SLOT_comm) ? text_number(trace, SLOT_comm) : NO_STRING);
-    if (kind->target > TO_SAMPLES) {
-        if (!trace->is_named)
-            put_task(trace, kind->target, ts_ns, tid);
-        return;
-    }
-    if (!table)
+    if (kind->target > TO_SAMPLES && !trace->is_named)
+        put_task(trace, kind->target, ts_ns, tid);
+    if (!table || (kind->target > TO_SAMPLES && !trace->is_named))
         return;
     give_value(trace, SLOT_ts_ns, (uint64_t)ts_ns);
     give_value(trace, SLOT_cpu, (uint64_t)(int64_t)cpu);
     give_value(trace, SLOT_tid, (uint64_t)(int64_t)tid);
-    put_row(trace, kind, table, ts_ns);
+    if (kind->target == NEW_TASK)
+        put_birth(trace, table);
+    else
+        put_row(trace, kind, table, ts_ns);
 }
 
 // Whether anything is taken out of the events of that kind: names come first, rows when those are known.
@@ -101,7 +109,7 @@ static bool is_wanted(const struct perfetto *trace, unsigned target)
 {
     if (target == TO_NOTHING)
         return false;
-    return trace->is_named ? target < NR_TABLES : target == TO_BLOCK || target >= NR_TABLES;
+    return trace->is_named ? target < NR_TABLES || target == NEW_TASK : target == TO_BLOCK || target >= NR_TABLES;
 }
 
 // One FtraceEvent. False where a table has no room for it; nothing is done then.

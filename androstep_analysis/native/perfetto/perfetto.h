@@ -45,7 +45,8 @@ enum {
         X(old_comm), X(new_comm), X(flags), X(filename), X(prev_thread), X(prev_comm), X(device), X(tag), X(opcode),   \
         X(lba), X(transfer_len), X(step_text), X(step_code), X(host), X(channel), X(id), X(lun), X(cdb), X(result),    \
         X(blocks), X(block_bytes), X(cmd_err), X(data_err), X(stop_err), X(phase), X(number), X(argument0),            \
-        X(argument1), X(argument2), X(argument3), X(argument4), X(argument5)
+        X(argument1), X(argument2), X(argument3), X(argument4), X(argument5), X(task), X(task_comm), X(oom_score_adj), \
+        X(clone_flags)
 
 #define SLOT_NUMBER(name) SLOT_##name
 enum slot { SLOTS(SLOT_NUMBER), NR_SLOTS };
@@ -59,6 +60,7 @@ enum target {
     TO_COMMANDS,
     TO_CALLS,
     TO_FRAMES,
+    TO_IMPORTANCE,
     TO_SAMPLES,
     NEW_TASK,
     FORK,
@@ -326,6 +328,9 @@ void put_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t
 
 // A row of the event at hand, of a kind that makes rows. There must be room.
 void put_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns);
+
+// A row of table importance of a task that was made. There must be room.
+void put_birth(struct perfetto *trace, struct table *table);
 
 // --- frames (frames.c) ---
 

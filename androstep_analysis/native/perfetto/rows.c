@@ -309,10 +309,35 @@ static void put_samples(struct perfetto *trace, int64_t ts_ns, struct table *tab
     }
 }
 
+// --- calls and what processes are worth ---
+
+enum { BIRTH = 1 }; // number of task_newtask among the values of importance.event
+
 static void put_call(struct perfetto *trace, const struct event *kind, struct table *table)
 {
     give_value(trace, SLOT_phase, kind->code);
     put_values(trace, TO_CALLS, table);
+}
+
+void put_birth(struct perfetto *trace, struct table *table)
+{
+    give_value(trace, SLOT_event, BIRTH);
+    give_value(trace, SLOT_task, trace->values[SLOT_thread].number);
+    if (has_number(trace, SLOT_flags))
+        give_value(trace, SLOT_clone_flags, trace->values[SLOT_flags].number);
+    if (has_text(trace, SLOT_comm)) { // the name of the new task, not of the thread that was running
+        struct field name = {.type = WIRE_BYTES, .bytes = trace->values[SLOT_comm].text};
+
+        take_value(trace, SLOT_task_comm, &name);
+        trace->has[SLOT_comm] = false;
+    }
+    put_values(trace, TO_IMPORTANCE, table);
+}
+
+static void put_importance(struct perfetto *trace, const struct event *kind, struct table *table)
+{
+    give_value(trace, SLOT_event, kind->code);
+    put_values(trace, TO_IMPORTANCE, table);
 }
 
 void put_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns)
@@ -329,6 +354,9 @@ void put_row(struct perfetto *trace, const struct event *kind, struct table *tab
         break;
     case TO_CALLS:
         put_call(trace, kind, table);
+        break;
+    case TO_IMPORTANCE:
+        put_importance(trace, kind, table);
         break;
     default:
         put_samples(trace, ts_ns, table);

@@ -8,7 +8,7 @@
 
 enum { MAX_EVENTS = 256, MAX_FORMS = 8 };
 
-enum fs_column { FS_TS_NS, FS_TID, FS_PID, FS_COMM, FS_EVENT };
+enum fs_column { FS_TS_NS, FS_TID, FS_PID, FS_COMM, FS_EVENT }; // table importance begins with the same
 enum command_column {
     COMMAND_TS_NS,
     COMMAND_CPU,
@@ -26,7 +26,7 @@ enum command_column {
     COMMAND_RESULT,
 };
 
-enum sort { SORT_OTHER, SORT_BLOCK, SORT_FS, SORT_COMMAND, SORT_SCSI };
+enum sort { SORT_OTHER, SORT_BLOCK, SORT_FS, SORT_COMMAND, SORT_SCSI, SORT_IMPORTANCE };
 
 enum block_flags {
     BLOCK_ENDS_IN_ERROR = 1, // [error] stands where other events have [comm]
@@ -407,8 +407,11 @@ static void finish_command(struct table *table, size_t row, const struct form *f
 // An event that has forms, into its table; false where none of them fits.
 static bool read_form(struct ftrace_text *trace, const struct event *event, const struct head *head, struct text text)
 {
-    bool is_fs = event->sort == SORT_FS;
-    struct table *table = is_fs ? trace->reader.tables.fs : trace->reader.tables.commands;
+    struct tables *tables = &trace->reader.tables;
+    bool is_fs = event->sort != SORT_COMMAND;
+    struct table *table = event->sort == SORT_FS        ? tables->fs
+                          : event->sort == SORT_COMMAND ? tables->commands
+                                                        : tables->importance;
     size_t row = table->rows;
 
     if (!take_byte(&text, ':'))
@@ -507,12 +510,11 @@ static void read_event(struct ftrace_text *trace, struct text line, const struct
         return;
     }
     see_thread(reader, head->ts_ns, head->tid, head->pid, head->comm);
+    if (is_of_call(head->event) && reader->tables.calls && !read_call(reader->tables.calls, head, fields)) {
+        refuse(&reader->totals.refused[REFUSED_CALL], line);
+        return;
+    }
     if (number >= trace->nr_events || trace->events[number].sort == SORT_OTHER) {
-        if (is_of_call(head->event) && reader->tables.calls) {
-            if (!read_call(reader->tables.calls, head, fields))
-                refuse(&reader->totals.refused[REFUSED_CALL], line);
-            return;
-        }
         if (reader->totals.realtime_offset_ns == NO_INT64)
             read_clock_mark(&reader->totals, head, fields);
         return;
@@ -525,7 +527,10 @@ static void read_event(struct ftrace_text *trace, struct text line, const struct
         if (!read_scsi(reader->tables.commands, event, head, fields))
             refuse(&reader->totals.refused[REFUSED_COMMAND], line);
     } else if (!read_form(trace, event, head, fields)) {
-        refuse(&reader->totals.refused[event->sort == SORT_FS ? REFUSED_FS : REFUSED_COMMAND], line);
+        refuse(&reader->totals.refused[event->sort == SORT_FS        ? REFUSED_FS
+                                       : event->sort == SORT_COMMAND ? REFUSED_COMMAND
+                                                                     : REFUSED_IMPORTANCE],
+               line);
     }
 }
 

@@ -27,9 +27,9 @@ void reader_end(struct reader *reader)
 }
 
 API void text_tables(struct reader *reader, struct table *block, struct table *fs, struct table *commands,
-                     struct table *threads, struct table *calls)
+                     struct table *threads, struct table *calls, struct table *importance)
 {
-    reader->tables = (struct tables){block, fs, commands, threads, calls};
+    reader->tables = (struct tables){block, fs, commands, threads, calls, importance};
     memset(reader->recent_strings, 0, sizeof(reader->recent_strings)); // a new table has strings of its own
 }
 
@@ -95,7 +95,7 @@ static bool have_room(const struct tables *tables)
 {
     // A line is at most a request and its completion, and a thread that gets another name.
     return has_room(tables->block, 2) && has_room(tables->fs, 1) && has_room(tables->commands, 1) &&
-           has_room(tables->threads, 2) && has_room(tables->calls, 1);
+           has_room(tables->threads, 2) && has_room(tables->calls, 1) && has_room(tables->importance, 1);
 }
 
 static void read_line(struct reader *reader, const uint8_t *start, const uint8_t *end)

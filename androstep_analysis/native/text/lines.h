@@ -37,10 +37,10 @@ struct totals {
     int64_t realtime_offset_ns;          // NO_INT64: unknown
     uint64_t setbacks;                   // lines whose time is long before that of an earlier line of the same stream
     int64_t setback_ns[MAX_SETBACKS][2]; // of those that were moved: the time before, and the time they got
-    struct refused refused[5];
+    struct refused refused[6];
 };
 
-enum { REFUSED_LINE, REFUSED_BLOCK, REFUSED_FS, REFUSED_COMMAND, REFUSED_CALL };
+enum { REFUSED_LINE, REFUSED_BLOCK, REFUSED_FS, REFUSED_COMMAND, REFUSED_CALL, REFUSED_IMPORTANCE };
 
 // The tables that a reader fills; NULL: rows of that table are not wanted. Of `threads` (table tasks) a row tells in
 // valid_from_ns when a thread was seen.
@@ -50,6 +50,7 @@ struct tables {
     struct table *commands;
     struct table *threads;
     struct table *calls;
+    struct table *importance;
 };
 
 struct thread {

@@ -1,0 +1,173 @@
+"""What was known of the owner of each piece of I/O at the time: whether it was in the foreground, and its user.
+
+Both are added to table `io` as a column, by which every measure of it can tell rows apart. What tells them are few rows
+of other tables, looked up for a batch of pieces at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.measures.lost import Lost, touched
+from androstep_analysis.measures.tables import Table, lazy
+
+STATE: Final = pl.Enum(["foreground", "background", "system"])
+
+PERCEPTIBLE_MEDIUM: Final = 225
+"""The least oom_score_adj of Android of what the user does not perceive; what plays music in the background has 200."""
+
+PERSISTENT: Final = -800
+"""That of parts of Android that always run, as its status bar: nothing but Android sets it."""
+
+_ALWAYS: Final = -(1 << 62)
+
+_QUEUED: Final = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
+
+
+def states(importance: Table) -> pl.DataFrame:
+    """When each process came to the foreground or left it.
+
+    Parameters
+    ----------
+    importance : Table
+        Table `importance`: ts_ns, event, task, oom_score_adj.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns pid (Int32), ts_ns (Int64), oom_score_adj (Int32) and state (Enum: foreground, background, system), in
+        order of time: what holds from then until the next row of the process, whether that tells the same or not. A
+        state is null where nothing tells it: a new process has the value of its maker, which nobody chose for it.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, state; Android Open Source Project, ``ProcessList.java``.
+
+    Examples
+    --------
+    >>> told = pl.DataFrame({"ts_ns": [5, 9], "task": [42, 42], "oom_score_adj": [0, 900]}).with_columns(
+    ...     event=pl.lit("oom_score_adj_update")
+    ... )
+    >>> measures.states(told)["state"].to_list()
+    ['foreground', 'background']
+    """
+    value, event = pl.col("oom_score_adj"), pl.col("event").cast(pl.String)
+    is_read = event == "reading"
+    is_set = (event == "oom_score_adj_update") | (is_read & (value != 0))
+    was_set = is_set.cum_sum().over("pid", (event == "task_newtask").cum_sum().over("pid")) > 0
+    # The kernel gives 0 to all: only where Android runs, or who had another value, was given it by somebody.
+    is_choice = is_set | (is_read & (was_set | (value == PERSISTENT).any()))
+    of_value = (
+        pl.when(value < 0)
+        .then(pl.lit("system", STATE))
+        .when(value < PERCEPTIBLE_MEDIUM)
+        .then(pl.lit("foreground", STATE))
+        .when(value.is_not_null())
+        .then(pl.lit("background", STATE))
+    )
+    return (
+        lazy(importance, ("importance",))
+        .filter(pl.col("task").is_not_null())
+        .select("ts_ns", "event", "oom_score_adj", pid="task")
+        .sort("ts_ns", maintain_order=True)
+        .with_columns(is_choice=is_choice)
+        .filter(pl.col("is_choice").any().over("pid"))
+        .select("pid", "ts_ns", "oom_score_adj", state=pl.when("is_choice").then(of_value))
+        .collect()
+    )
+
+
+def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame:
+    """Table `io` with a column that tells where its owner was: in the foreground, the background, or the system.
+
+    Parameters
+    ----------
+    io : Table
+        Table `io`: owner_pid, queue_ns, issue_ns, complete_ns.
+    importance : Table
+        Table `importance`, as `states` takes it.
+    lost : sequence of pairs of int or None
+        Times in which its events may be missing (`androstep_analysis.losses.Losses.spans`): what was told before is
+        unknown from then on.
+
+    Returns
+    -------
+    polars.LazyFrame
+        The rows with column state (Enum, as `states` has it) at the time when they were queued (issued, completed,
+        where that is not known). It is null where no owner is known, before the first that is told of the owner, and
+        behind lost time.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, state.
+
+    Examples
+    --------
+    >>> told = pl.DataFrame({"ts_ns": [0], "task": [13777], "oom_score_adj": [900]}).with_columns(
+    ...     event=pl.lit("oom_score_adj_update")
+    ... )
+    >>> rows = measures.with_state(capture.io, told)
+    >>> measures.volume(rows, by=("state",)).filter(metric="count", op="write", state="background")["value"].item()
+    1420.0
+    """
+    told = states(importance).select("state", owner_pid="pid", told_ns="ts_ns")
+    return as_told(lazy(io), told, "state", ["owner_pid"], lost)
+
+
+def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
+    """Table `io` with the user of its owner, as Android's storaged adds up.
+
+    Parameters
+    ----------
+    io : Table
+        Table `io`: owner_pid, owner_comm, queue_ns, issue_ns, complete_ns.
+    tasks : Table
+        Table `tasks`: tid, comm, uid, valid_from_ns.
+
+    Returns
+    -------
+    polars.LazyFrame
+        The rows with column uid (Int32): that of the process of the owner's number and name. It is null where no
+        listing of processes has that.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, daily.
+
+    Examples
+    --------
+    >>> rows = measures.with_uid(capture.io, capture.tasks)
+    >>> measures.volume(rows, by=("uid",)).filter(metric="count", op="read", uid=0)["value"].item()
+    60.0
+    """
+    told = (
+        lazy(tasks, ("tasks",))
+        .filter(pl.col("uid").is_not_null(), pl.col("comm").is_not_null())
+        .select("uid", owner_pid="tid", owner_comm="comm", told_ns=pl.col("valid_from_ns").fill_null(_ALWAYS))
+        .sort("told_ns", maintain_order=True)
+        .collect()
+    )
+    return as_told(lazy(io), told, "uid", ["owner_pid", "owner_comm"])
+
+
+def as_told(
+    rows: pl.LazyFrame, told: pl.DataFrame, name: str, keys: Sequence[str], lost: Lost = (), time: pl.Expr = _QUEUED
+) -> pl.LazyFrame:
+    """The rows with column `name` of the last row of `told` with their `keys` until their `time`.
+
+    `told`, in order of its column told_ns, is small. The column is null where no such row is, and where one after it
+    may be among the `lost`.
+    """
+
+    def look_up(batch: pl.Series) -> pl.Series:
+        pieces = batch.struct.unnest().with_row_index("nth")
+        dated = pieces.drop_nulls(["time", *keys]).sort("time")
+        found = dated.join_asof(told, left_on="time", right_on="told_ns", by=keys, check_sortedness=False)
+        known = found.filter(pl.col("told_ns").is_not_null(), ~touched("told_ns", "time", lost))
+        return pieces.join(known.select("nth", name), on="nth", how="left", maintain_order="left")[name]
+
+    of_row = pl.struct(time.alias("time"), *keys)
+    return rows.with_columns(of_row.map_batches(look_up, told.schema[name], is_elementwise=True).alias(name))
