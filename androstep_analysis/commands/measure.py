@@ -20,6 +20,7 @@ from androstep_analysis.commands.command import (
 )
 from androstep_analysis.compare.measures import Measure, Recording, dimensions, known, measured
 from androstep_analysis.errors import InputError
+from androstep_analysis.measures.sync_cost import BY as SYNC_BY
 from androstep_analysis.measures.write_cost import BY as COST_BY
 
 OF_TABLE: Final = {
@@ -44,7 +45,7 @@ _OWN: Final = {
 }
 """Columns that tell the rows of a measure apart anyway."""
 
-_ONLY: Final = {"write_cost": COST_BY}
+_ONLY: Final = {"write_cost": COST_BY, "sync_cost": SYNC_BY, "sqlite_cost": ()}
 """Of measures that do not take all columns of their table, those that they take."""
 
 

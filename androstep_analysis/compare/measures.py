@@ -37,6 +37,7 @@ from androstep_analysis.measures.queue import depth, idle, queue
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.seeks import seek_distances, seeks
 from androstep_analysis.measures.sync import sync
+from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
 from androstep_analysis.measures.tables import columns_as_rows
 from androstep_analysis.measures.volume import NS_PER_S, daily, volume
 from androstep_analysis.measures.working_set import working_set
@@ -511,12 +512,12 @@ def measures() -> dict[str, Measure]:
         "seeks": _of_events("distances between requests", seeks),
         "seek_distances": _of_events("how far forward and backward requests lie", seek_distances, within=("step",)),
         "merges": _of_events("bios merged and split", merges),
-        "write_cost": Measure(
-            "what written bytes become on the device",
-            io,
-            lambda t, by, recording: write_cost(t, by=by, lost=recording.losses),
-            has_windows=False,
-            asks_recording=True,
+        "write_cost": _of_costs("what written bytes become on the device", io, write_cost),
+        "sync_cost": _of_costs("what a call of fsync becomes on the device", (*io, "syscalls"), sync_cost),
+        "sqlite_cost": _of_costs(
+            "what a transaction of SQLite becomes on the device",
+            (*io, "syscalls"),
+            lambda t, *, by, **known: sqlite_cost(t, **known),
         ),
         "reuse": Measure(
             "how soon blocks are touched again",
@@ -570,6 +571,15 @@ def _of_events(
         return measure(tables["block_events"], by=by, lost=recording.lost)
 
     return Measure(description, ("block_events",), of, within=within, has_windows=False, asks_recording=True)
+
+
+def _of_costs(description: str, needs: tuple[str, ...], measure: Callable[..., pl.DataFrame]) -> Measure:
+    """A measure of what writing costs."""
+
+    def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
+        return measure(tables, by=by, page_bytes=recording.facts.get("page_bytes"), lost=recording.losses)
+
+    return Measure(description, needs, of, has_windows=False, asks_recording=True)
 
 
 def _queue(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
