@@ -31,10 +31,13 @@ _IN, _GONE, _ASKED, _WANTED, _MAPPED, _DIRTY, _READ, _DIRECT, _LOST = range(9)
 """``enum row_kind``."""
 
 _KINDS: Final = {
-    **{tracepoints.CACHED: _IN, tracepoints.UNCACHED: _GONE, tracepoints.READ: _ASKED, tracepoints.MAPPED: _MAPPED},
-    **dict.fromkeys((tracepoints.FAULTED, *tracepoints.WRITES), _WANTED),
-    **dict.fromkeys(tracepoints.DIRTIED, _DIRTY),
-    **dict.fromkeys(tracepoints.DIRECT, _DIRECT),
+    _IN: (tracepoints.CACHED,),
+    _GONE: (tracepoints.UNCACHED,),
+    _ASKED: (tracepoints.READ,),
+    _WANTED: (tracepoints.FAULTED, *tracepoints.WRITES),
+    _MAPPED: (tracepoints.MAPPED,),
+    _DIRTY: tracepoints.DIRTIED,
+    _DIRECT: tracepoints.DIRECT,
 }
 
 _LARGEST_FILE, _LARGEST_WRITE, _LARGEST_ORDER = 1 << 60, 1 << 29, 17
@@ -123,9 +126,9 @@ def readahead(
     fs_events = lazy(tables.get("fs_events", schema.empty("fs_events")), ("fs_events",))
     page_bytes = pagesize.proven(page_bytes, fs_events)
     there = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
-    followed = _KINDS if page_bytes is not None and there.issuperset(EVENTS) else dict.fromkeys(tracepoints.DIRECT, _DIRECT)
+    is_told = page_bytes is not None and there.issuperset(EVENTS)
     sums = _follow(
-        _told(_placed(fs_events, tables["requests"], page_bytes), followed, page_bytes),
+        _told(_placed(fs_events, tables["requests"], page_bytes), _KINDS if is_told else {_DIRECT: tracepoints.DIRECT}, page_bytes),
         pl.concat([_reads(reads, tables["requests"], groups, is_sure, by), _gaps(lost or Losses())]),
         page_bytes or _SOME_PAGE_BYTES,
         groups.height,
@@ -139,10 +142,10 @@ def _placed(fs_events: pl.LazyFrame, requests: Table, page_bytes: int | None) ->
     return pagesize.counted(tracepoints.on_filesystems(fs_events, disks), page_bytes)
 
 
-def _told(fs_events: pl.LazyFrame, kinds: Mapping[str, int], page_bytes: int | None) -> pl.LazyFrame:
+def _told(fs_events: pl.LazyFrame, kinds: Mapping[int, tuple[str, ...]], page_bytes: int | None) -> pl.LazyFrame:
     """The events as rows (`_ROW`), without those that tell no place that a file can have."""
     event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
-    kind = event.cast(pl.String).replace_strict(kinds, default=None, return_dtype=pl.UInt8)
+    kind = pl.coalesce(pl.when(event.is_in(names)).then(pl.lit(number, pl.UInt8)) for number, names in kinds.items())
     order = pl.col("page_order").fill_null(0).clip(0, _LARGEST_ORDER)
     pages = (
         pl.when(event.is_in([tracepoints.CACHED, tracepoints.UNCACHED]))
