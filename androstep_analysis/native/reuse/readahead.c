@@ -315,7 +315,7 @@ static void mark(const struct readahead *cache, struct page *page, uint8_t flag)
 // Marks the pages that came in; returns the first that did not.
 static int64_t mark_span(const struct readahead *cache, struct span span, uint8_t flag)
 {
-    int64_t gap = -1;
+    int64_t gap = -1, first = span.first;
 
     cut_to_known(cache, &span);
     for (int64_t number = span.first; number < span.limit; number++) {
@@ -326,7 +326,9 @@ static int64_t mark_span(const struct readahead *cache, struct span span, uint8_
         else if (gap < 0)
             gap = number;
     }
-    return gap < 0 ? span.limit : gap;
+    if (gap >= 0)
+        return gap;
+    return span.limit > first ? span.limit : first;
 }
 
 // The kernel hands over pages of a call without an event where it comes to one that is still being read, and tells only
