@@ -118,7 +118,8 @@ def readahead(
     Examples
     --------
     >>> table = measures.readahead(capture.tables, page_bytes=capture.facts["page_bytes"])
-    >>> table.select("metric", "part", "value").rows()  # the demo is recorded without --readahead
+    >>> table.filter(metric="bytes").select("part", "value").rows()  # the demo is recorded without --readahead
+    [('direct', 524288.0), ('unknown', 13365248.0)]
     """
     reads = counted(tables["io"]).filter(pl.col("op") == "read", pl.col("block_type") == "data", pl.col("bytes") > 0)
     is_sure = is_known(by, reads.collect_schema().names())
@@ -128,7 +129,11 @@ def readahead(
     there = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
     is_told = page_bytes is not None and there.issuperset(EVENTS)
     sums = _follow(
-        _told(_placed(fs_events, tables["requests"], page_bytes), _KINDS if is_told else {_DIRECT: tracepoints.DIRECT}, page_bytes),
+        _told(
+            _placed(fs_events, tables["requests"], page_bytes),
+            _KINDS if is_told else {_DIRECT: tracepoints.DIRECT},
+            page_bytes,
+        ),
         pl.concat([_reads(reads, tables["requests"], groups, is_sure, by), _gaps(lost or Losses())]),
         page_bytes or _SOME_PAGE_BYTES,
         groups.height,
@@ -251,4 +256,6 @@ def _tidy(groups: pl.DataFrame, sums: Any, by: Sequence[str]) -> pl.DataFrame:
             metric=pl.lit("bytes_ratio"), value=pl.col("value") / of_group, unit=pl.lit("1"), coverage=coverage
         ),
     ]
-    return ordered(pl.concat([one.select("metric", *dimensions, "value", "unit", "n", "coverage") for one in both]), dimensions)
+    return ordered(
+        pl.concat([one.select("metric", *dimensions, "value", "unit", "n", "coverage") for one in both]), dimensions
+    )

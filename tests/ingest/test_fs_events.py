@@ -93,9 +93,7 @@ FORMS = {
         "ino": 31,
         "offset_bytes": 4096,
     },
-    "mm_filemap_get_pages: dev=254:7 ino=1f ofs=8192-16383": {
-        **{"ino": 31, "offset_bytes": 8192, "nr_bytes": 8192}
-    },
+    "mm_filemap_get_pages: dev=254:7 ino=1f ofs=8192-16383": {**{"ino": 31, "offset_bytes": 8192, "nr_bytes": 8192}},
     "mm_filemap_get_pages: dev=254:7 ino=1f ofs=8192-4095": {"ino": 31, "offset_bytes": 8192},
     "mm_filemap_fault: dev=254:7 ino=1f ofs=4096": {"ino": 31, "offset_bytes": 4096},
     "mm_filemap_map_pages: dev=254:7 ino=1f ofs=0-65535": {**{"ino": 31, "offset_bytes": 0, "nr_bytes": 65536}},

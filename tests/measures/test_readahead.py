@@ -55,9 +55,7 @@ def recording(seed: int) -> tuple[list[Row], Any]:
     """What happens, and what is lost. Some know no write calls, and so take what becomes dirty for them."""
     draw = random.Random(seed)
     kinds = [name for name in KINDS if name != WRITE or seed % 2]
-    steps = [
-        piece(draw) if draw.random() < 0.3 else event(draw, draw.choice(kinds)) for _ in range(draw.randrange(80))
-    ]
+    steps = [piece(draw) if draw.random() < 0.3 else event(draw, draw.choice(kinds)) for _ in range(draw.randrange(80))]
     return steps, draw.choice([None, None, (None, 10), (20, 45), (None, None)])
 
 
