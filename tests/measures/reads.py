@@ -59,7 +59,7 @@ class File:
         for page in pages:
             ctypes.string_at(place + page * PAGE, 1)
             self.asked.add(page)
-        with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+        with Path("/proc/self/pagemap").open("rb", buffering=0) as pagemap:
             pagemap.seek(place // PAGE * 8)
             entries = memoryview(pagemap.read(-(-self.size // PAGE) * 8)).cast("Q")
         self.mapped |= {page for page, entry in enumerate(entries) if entry >> 63}
