@@ -436,8 +436,8 @@ static bool take_read(struct readahead *cache, const struct page_rows *rows, siz
     for (int64_t number = span.first; number < span.limit; number++) {
         struct page *page = page_find(cache, span.file, number);
         int64_t begin = number * cache->page_bytes, end = begin + cache->page_bytes;
-        int64_t bytes = (end < rows->end[row] ? end : rows->end[row]) -
-                        (begin > rows->begin[row] ? begin : rows->begin[row]);
+        int64_t bytes =
+            (end < rows->end[row] ? end : rows->end[row]) - (begin > rows->begin[row] ? begin : rows->begin[row]);
 
         if (!page || !(page->flags & PAGE_IN) || page->bytes + bytes > cache->page_bytes ||
             (page->bytes && page->group != rows->group[row]))
