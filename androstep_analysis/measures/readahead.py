@@ -47,8 +47,8 @@ _SOME_PAGE_BYTES = 4096
 """Where no page is followed."""
 
 _NO_INT64, _NO_INT32 = native.none("int64"), native.none("int32")
-_ROW: Final = {
-    **dict.fromkeys(("ts_ns",), pl.Int64),
+_ROW: Final[dict[str, Any]] = {
+    "ts_ns": pl.Int64,
     "dev": pl.UInt32,
     **dict.fromkeys(("ino", "begin", "end", "done_ns"), pl.Int64),
     "tid": pl.Int32,

@@ -46,7 +46,11 @@ def event(draw: random.Random, name: str) -> Row:
 
 def piece(draw: random.Random) -> Row:
     begin = draw.randrange(PAGES) * PAGE + draw.choice([0, 0, 0, 1024])
-    row = {"ino": draw.choice([5, 5, 5, 6]), "tid": draw.choice([1, 1, 2]), "took": draw.choice([0, 1, 5, 20, None])}
+    row: Row = {
+        "ino": draw.choice([5, 5, 5, 6]),
+        "tid": draw.choice([1, 1, 2]),
+        "took": draw.choice([0, 1, 5, 20, None]),
+    }
     row |= {"file_offset_bytes": draw.choice([begin] * 9 + [None]), "path": draw.choice(["/a", "/a", None])}
     return row | {"bytes": draw.choice([1024, PAGE, PAGE, 2 * PAGE, 4 * PAGE])}
 
@@ -256,7 +260,8 @@ def read_ahead(*asked: Row) -> list[Row]:
 
 
 def parts(done: list[Row], **how: Any) -> dict[str, float]:
-    table = measures.readahead(tables(done), **{"page_bytes": PAGE, "recorded": EVENTS} | how)
+    choices: dict[str, Any] = {"page_bytes": PAGE, "recorded": EVENTS} | how
+    table = measures.readahead(tables(done), **choices)
     return dict(table.filter(metric="bytes").select("part", pl.col("value") / PAGE).rows())
 
 
