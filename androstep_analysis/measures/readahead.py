@@ -203,7 +203,7 @@ def _reads(
             kind=pl.lit(_READ, pl.UInt8),
         )
     )
-    return rows.cast(_ROW).collect()
+    return rows.cast(pl.Schema(_ROW)).collect()
 
 
 def _gaps(lost: Losses) -> pl.DataFrame:
