@@ -40,7 +40,12 @@ _OWN: Final = {
     **dict.fromkeys(
         ("mix", "rate", "volume", "daily", "locality", "latency", "reuse", "hotness", "working_set"), ("op",)
     ),
-    **{"block_types": ("op", "block_type"), "file_types": ("op", "file_type"), "sync": ()},
+    **{
+        "block_types": ("op", "block_type"),
+        "file_types": ("op", "file_type"),
+        "sync": (),
+        "readahead": ("op", "sync", "block_type"),
+    },
     **dict.fromkeys(("queue", "depth", "idle", "bursts"), ("dev",)),
 }
 """Columns that tell the rows of a measure apart anyway."""

@@ -32,6 +32,11 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--preset", metavar="NAME", default="block+fs", help="block, block+fs (the default) or block+fs+syscalls"
     )
+    command.add_argument(
+        "--readahead",
+        action="store_true",
+        help="also record which pages are asked for, for measure readahead (Linux 6.12; an event for each read call)",
+    )
     command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
     command.add_argument(
         "--workload",
@@ -58,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             out=out,
             workload=asked if done is None else done.name,
             preset=arguments.preset,
+            readahead=arguments.readahead,
             command=arguments.options,
             trace=arguments.device,
             seconds=arguments.time,

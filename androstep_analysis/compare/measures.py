@@ -34,6 +34,7 @@ from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix
 from androstep_analysis.measures.owners import states, with_state, with_uid
 from androstep_analysis.measures.queue import depth, idle, queue
+from androstep_analysis.measures.readahead import readahead
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.seeks import seek_distances, seeks
 from androstep_analysis.measures.sync import sync
@@ -97,7 +98,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is compared of a capture: its title, its row of table captures, its tables, and where its clock jumped."""
+    """What is compared of a capture: its title, its row of table captures, its tables, and where its clock jumped.
+
+    `events` are the names of all that was recorded, also of what never came (None: unknown).
+    """
 
     title: str
     facts: Mapping[str, Any]
@@ -105,6 +109,7 @@ class Recording:
     jumps: clock.Jumps = ()
     losses: losses.Losses = field(default_factory=losses.Losses)
     realtime_offset_ns: int | None = None
+    events: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, capture: Capture) -> Recording:
@@ -112,7 +117,8 @@ class Recording:
         # A clock that was set, or that slept, tells no day.
         moved = abs(capture.about.get("realtime_moved_ns", 0)) > NS_PER_S or bool(capture.jumps)
         offset = None if moved else capture.about["realtime_offset_ns"]
-        return cls(capture.title, capture.facts, capture.tables, capture.jumps, lost, offset)
+        events = capture.manifest.events
+        return cls(capture.title, capture.facts, capture.tables, capture.jumps, lost, offset, events)
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -519,6 +525,9 @@ def measures() -> dict[str, Measure]:
             (*io, "syscalls"),
             lambda t, *, by, **known: sqlite_cost(t, **known),
         ),
+        "readahead": Measure(
+            "what was read and never asked for", io, _readahead, within=(), has_windows=False, asks_recording=True
+        ),
         "reuse": Measure(
             "how soon blocks are touched again",
             io,
@@ -594,6 +603,12 @@ def _depth(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns:
     weighed = found.join(times, on=keys, how="left", nulls_equal=True, maintain_order="left")
     is_of_time = pl.col("metric").is_in(["mean", "idle_ratio"])
     return weighed.with_columns(weight=pl.when(is_of_time).then("weight").otherwise(1.0))
+
+
+def _readahead(_: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
+    """Of the tables as they are: events and requests have to be in one order."""
+    facts = {"page_bytes": recording.facts["page_bytes"], "recorded": recording.events, "lost": recording.losses}
+    return readahead(recording.tables, by=by, **facts)
 
 
 def _working_set(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:

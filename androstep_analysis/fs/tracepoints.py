@@ -28,6 +28,9 @@ STORES = ("page_mkwrite", "f2fs_vm_page_mkwrite")
 """A process may store to a page of a file through a memory map from here on."""
 CACHED = "mm_filemap_add_to_page_cache"
 UNCACHED = "mm_filemap_delete_from_page_cache"
+READ, FAULTED, MAPPED = "mm_filemap_get_pages", "mm_filemap_fault", "mm_filemap_map_pages"
+"""A read call wants pages, which are there; a page is wanted that is not mapped; pages around it are mapped."""
+ASKED = (READ, FAULTED, MAPPED)
 INVALIDATED = (
     *("ext4_invalidate_folio", "ext4_journalled_invalidate_folio"),
     *("ext4_invalidatepage", "ext4_journalled_invalidatepage"),
@@ -68,7 +71,7 @@ _FORMAT = stat.S_IFMT(0o177777)
 _KEY = ["dev", "ino", "incarnation"]
 
 
-PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *INVALIDATED)
+PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *ASKED, *INVALIDATED)
 """Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
 
 PATHS = ("name_open", "name_unlink", "name_rename")

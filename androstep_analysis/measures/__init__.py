@@ -26,6 +26,7 @@ from androstep_analysis.measures.miss_ratio import miss_ratio
 from androstep_analysis.measures.mix import mix, rwbs, sizes
 from androstep_analysis.measures.owners import states, with_state, with_uid
 from androstep_analysis.measures.queue import depth, idle, queue
+from androstep_analysis.measures.readahead import readahead
 from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.samples import (
     busyness,
@@ -83,6 +84,7 @@ __all__ = [
     "process_io",
     "queue",
     "rate",
+    "readahead",
     "reuse",
     "rwbs",
     "seek_distances",

@@ -23,6 +23,21 @@ def batches(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     return iter(table.collect_batches(chunk_size=ROWS, maintain_order=True))
 
 
+def in_step(events: pl.LazyFrame, others: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The rows of both, of the same columns and in order of ts_ns, together in that order, in parts.
+
+    Of the same instant events come first.
+    """
+    taken = 0
+    for batch in batches(events):
+        if batch.is_empty():
+            continue
+        end = int(others["ts_ns"].search_sorted(batch["ts_ns"][-1], "left"))
+        yield pl.concat([batch, others[taken:end]]).sort("ts_ns", maintain_order=True)
+        taken = max(taken, end)
+    yield others[taken:]
+
+
 def parts(table: pl.LazyFrame, order: str = REQUEST) -> Iterator[pl.DataFrame]:
     """The rows in parts, one at least, in each part as they are in the table.
 

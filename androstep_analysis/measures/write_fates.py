@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from androstep_analysis import native
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.owner import turns
 from androstep_analysis.losses import Losses
-from androstep_analysis.measures.parts import batches
+from androstep_analysis.measures.parts import in_step
 
 FATES: Final = ("out", "overwritten", "dropped", "kept", "unknown")
 """In the order of ``enum fate``."""
@@ -107,9 +106,8 @@ def follow(
     names = pl.Categorical(pl.Categories.random())
     keeps_numbers = pl.Series([""], dtype=names)  # without any column polars would begin anew
     try:
-        repeated = [
-            _take(handle, part) for part in _in_step(_told(fs_events, page_bytes, names), _outs(outs), _gaps(lost))
-        ]
+        others = pl.concat([_outs(outs), _gaps(lost)]).sort("ts_ns", maintain_order=True)
+        repeated = [_take(handle, part) for part in in_step(_told(fs_events, page_bytes, names), others)]
         count = ctypes.c_size_t()
         address = _library().fates_finish(handle, ctypes.byref(count))
         writers = _writers(address, count.value, names)
@@ -172,19 +170,6 @@ def _gaps(lost: Losses) -> pl.DataFrame:
     times = sorted({begin for begin, _ in spans if begin is not None} | {end or _BEHIND for _, end in spans})
     row = {**dict.fromkeys(_ROW, 0), "kind": _LOST}
     return pl.DataFrame([row | {"ts_ns": time} for time in times], schema=_ROW)
-
-
-def _in_step(events: pl.LazyFrame, outs: pl.DataFrame, gaps: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """All rows in order of time, in parts. Of the same instant events come first: see owners.h."""
-    others = pl.concat([outs, gaps]).sort("ts_ns", maintain_order=True)
-    taken = 0
-    for batch in batches(events):
-        if batch.is_empty():
-            continue
-        end = int(others["ts_ns"].search_sorted(batch["ts_ns"][-1], "left"))
-        yield pl.concat([batch, others[taken:end]]).sort("ts_ns", maintain_order=True)
-        taken = max(taken, end)
-    yield others[taken:]
 
 
 def _take(handle: int, rows: pl.DataFrame) -> pl.Series:

@@ -83,6 +83,8 @@ int main(int argc, char **argv)
          &command.asked.output, 0, 0},
         {0, "preset", "NAME", "block, block+fs (the default) or block+fs+syscalls", OPT_TEXT, &command.asked.preset, 0,
          0},
+        {0, "readahead", NULL, "also record which pages are asked for and which leave the cache (Linux 6.12)", OPT_FLAG,
+         &command.asked.readahead, 0, 0},
         {0, "device", "PATH", "trace this device (path or MAJ:MIN) or that of a file; default: all mounted", OPT_LIST,
          &command.asked.devices, 0, 0},
         {0, "list", "DIR", "list the files of this mount point; none: no files; default: all that are traced", OPT_LIST,
@@ -121,6 +123,8 @@ int main(int argc, char **argv)
         result = complain("name the directory to record into: -o DIR; --help tells more");
     else if (preset_parse(command.asked.preset) < 0)
         result = complain("%s: no preset; give block, block+fs or block+fs+syscalls", command.asked.preset);
+    else if (command.asked.readahead && preset_parse(command.asked.preset) == PRESET_BLOCK)
+        result = complain("--readahead: preset block has no events of files; give block+fs");
     else if (command.asked.clock && strcmp(command.asked.clock, "mono") != 0 &&
              strcmp(command.asked.clock, "boot") != 0)
         result = complain("%s: no clock; give mono or boot", command.asked.clock);

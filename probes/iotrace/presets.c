@@ -14,6 +14,7 @@ enum want {
     BLOCK,    /* always: what the devices do */
     TASKS,    /* always: which thread belongs to which process, and what that is worth to the system */
     CACHE,    /* with filesystems: who dirties pages and who reads them in */
+    ASKED,    /* with filesystems, on demand: which pages are asked for, and which leave the cache */
     DIRECT,   /* with filesystems: direct reads and writes, which no page event shows */
     ENDED,    /* with filesystems without events of extents: until when such a call submitted bios */
     EXT4,     /* with ext4 mounted: what maps and frees blocks, and incarnations of inodes */
@@ -47,6 +48,8 @@ static const struct choice choices[] = {
     {TASKS, NO_DEVICE, "oom", "oom_score_adj_update"},
     {CACHE, BDI, "writeback", "writeback_dirty_folio writeback_dirty_page"},
     {CACHE, S_DEV, "filemap", "mm_filemap_add_to_page_cache"},
+    {ASKED, S_DEV, "filemap",
+     "mm_filemap_get_pages mm_filemap_fault mm_filemap_map_pages mm_filemap_delete_from_page_cache"},
     {DIRECT, DEV, "iomap", "iomap_dio_rw_begin"},
     {ENDED, DEV, "iomap", "iomap_dio_complete iomap_dio_rw_queued"},
     {EXT4, DEV, "ext4",
@@ -112,6 +115,8 @@ static bool wanted(enum want want, enum preset preset, const struct needs *needs
     case DIRECT:
     case ANDROID:
         return preset >= PRESET_FS;
+    case ASKED:
+        return preset >= PRESET_FS && needs->readahead;
     case ENDED:
         return preset >= PRESET_FS && traces_filesystem(needs->topology, is_without_extent_events);
     case EXT4:

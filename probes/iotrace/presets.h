@@ -22,6 +22,7 @@ struct needs {
     const struct topology *topology; /* with the traced devices marked */
     bool listed;                     /* whether existing extents are listed at the start */
     bool skip_self;                  /* whether this process writes to a traced filesystem */
+    bool readahead;                  /* whether to tell which pages that were read in are asked for */
 };
 
 /* The tracepoints of `preset` that `tracefs` has for the filesystems mounted on the traced devices, without those of

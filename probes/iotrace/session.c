@@ -170,7 +170,8 @@ int session_end_calls(const struct session *session)
 
 static void select_events(struct session *session)
 {
-    const struct needs needs = {&session->topology, session->listing.nr > 0, session->asked->same_device};
+    const struct needs needs = {&session->topology, session->listing.nr > 0, session->asked->same_device,
+                                session->asked->readahead};
     int tracefs = session->instance.tracefs, preset = preset_parse(session->asked->preset);
     struct selection *selection = &session->selection;
     selection_make(selection, tracefs, preset, &needs);

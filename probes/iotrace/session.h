@@ -22,7 +22,7 @@ struct asked {
     const char *output, *preset, *clock;
     struct opt_list devices, lists;
     int64_t seconds, megabytes, buffer_kb, segment_seconds;
-    bool same_device;
+    bool same_device, readahead;
     char *const *words; /* the command to run; ends with NULL */
 };
 

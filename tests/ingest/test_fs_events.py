@@ -93,6 +93,10 @@ FORMS = {
         "ino": 31,
         "offset_bytes": 4096,
     },
+    "mm_filemap_get_pages: dev=254:7 ino=1f ofs=8192-16383": {**{"ino": 31, "offset_bytes": 8192, "nr_bytes": 8192}},
+    "mm_filemap_get_pages: dev=254:7 ino=1f ofs=8192-4095": {"ino": 31, "offset_bytes": 8192},
+    "mm_filemap_fault: dev=254:7 ino=1f ofs=4096": {"ino": 31, "offset_bytes": 4096},
+    "mm_filemap_map_pages: dev=254:7 ino=1f ofs=0-65535": {**{"ino": 31, "offset_bytes": 0, "nr_bytes": 65536}},
     "writeback_dirty_page: bdi btrfs-1: ino=5 index=6": {"ino": 5, "page": 6, "dev": None},
     # probes
     "bio_page: (submit_bio+0x0/0x90) dev=8388608 opf=2049 sector=45064 size=4096 ino=3 index=1 sdev=266338311"

@@ -65,6 +65,11 @@ EVENTS = (
         "pages read in", ("filemap/mm_filemap_add_to_page_cache",), "reads cannot be told by file where listings fail"
     ),
     Events(
+        "pages asked for (record --readahead)",
+        ("filemap/mm_filemap_get_pages",),
+        "what was read ahead and never used cannot be told",
+    ),
+    Events(
         "mapped extents of ext4",
         ("ext4/ext4_es_insert_extent",),
         "files that are made and deleted while recording stay unknown",

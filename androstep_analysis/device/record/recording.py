@@ -56,8 +56,9 @@ class Recording:
     `out` is the capture directory to make, `workload` its name in table captures (by default the command), `preset`
     and `trace` (paths or ``MAJ:MIN``) are iotrace's choice of events and of storage devices, `seconds` ends it early.
     `command` is run and traced on the device, and the block's end waits for it. `monitor_hz` also samples counters of
-    kernel and processes. `memory` is a directory of the device to record into, by default in memory. What the block
-    raises is raised on when the capture is made.
+    kernel and processes, `readahead` also records which pages are asked for (measure `readahead`). `memory` is a
+    directory of the device to record into, by default in memory. What the block raises is raised on when the capture is
+    made.
 
     With `segment_s` what was recorded can be had every so many seconds while it goes on (`segments`). Unless it `keeps`
     what it records, no capture is made at the end, and nothing is left on the device.
@@ -77,6 +78,7 @@ class Recording:
         monitor_hz: int | None = None,
         segment_s: int | None = None,
         keeps: bool = True,
+        readahead: bool = False,
     ) -> None:
         self.device = device
         self.out = Path(out)
@@ -87,6 +89,7 @@ class Recording:
         self._about = {"workload": workload or " ".join(command) or None}
         self._options = [
             *("--preset", preset),
+            *(("--readahead",) if readahead else ()),
             *(word for one in trace for word in ("--device", one)),
             *(() if seconds is None else ("--time", str(seconds))),
             *(() if segment_s is None else ("--segment", str(segment_s))),

@@ -7,6 +7,7 @@ colon stands another way to write it:
 ``x``, ``s``          a hexadecimal number; a number that may be negative
 ``length``            a number that is none where it is negative
 ``o``                 an octal number
+``last``              the last byte of what begins at the form's ``offset_bytes``, of which the column is the length
 ``device``            major and minor number, a comma or colon between them
 ``found``             a number that counts only where the form's ``error`` is 0 and that is not all ones of 32 bits
 ``text``, ``rest``    as much as possible; all but the end of the line
@@ -34,7 +35,7 @@ _KINDS = {
 }
 """``enum step_kind`` of native/text/forms.h."""
 
-_REQUIRED, _FOUND, _LEVEL, _LENGTH = 1, 2, 4, 8
+_REQUIRED, _FOUND, _LEVEL, _LENGTH, _LAST = 1, 2, 4, 8, 16
 _NO_COLUMN = 255
 
 _PLACES = {"#": "digits", "w": "word", "*": "any", "*w": "words_end", "place": "place", "end": "end"}
@@ -85,6 +86,8 @@ def _place(place: str, columns: list[str]) -> Step:
     required = _REQUIRED if name in ("dev", "ino") else 0
     if kind in _NUMBERS:
         return _step("number", column, _NUMBERS[kind], _FOUND if kind == "found" else required)
+    if kind == "last":
+        return _step("number", column, 10, _LAST, length=columns.index("offset_bytes"))
     if kind.startswith("="):
         return _step("set", column, length=int(kind[1:]))
     if kind.startswith("quoted") and kind != "quoted":

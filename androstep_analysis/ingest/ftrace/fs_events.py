@@ -34,7 +34,9 @@ _INODE = {"dev": "dev", "ino": "ino"}
 _EXTENT = {**_INODE, "file_block": "lblk", "nr_blocks": "len", "block": "pblk", "status": "status"}
 _WRITE = {**_INODE, "offset_bytes": "pos ki_pos", "nr_bytes": "len"}
 _DIRTY = {"bdi": "name", "ino": "ino", "page": "index"}
-_CACHE = {"dev": "s_dev", "ino": "i_ino", "page": "index", "page_order": "order"}
+_PAGE = {"dev": "s_dev", "ino": "i_ino", "page": "index"}
+_CACHE = {**_PAGE, "page_order": "order"}
+_PAGES = {**_PAGE, "last_page": "last_index"}
 _INVALIDATE = {**_INODE, "page": "index", "offset_bytes": "offset", "nr_bytes": "length"}
 _COMMIT = {"dev": "dev", "transaction": "transaction"}
 _F2FS_BLOCK = {
@@ -73,6 +75,9 @@ FIELDS: dict[str, dict[str, str]] = {
     "jbd2_handle_stats": {"dev": "dev", "transaction": "tid", "nr_blocks": "dirtied_blocks"},
     "mm_filemap_add_to_page_cache": _CACHE,
     "mm_filemap_delete_from_page_cache": _CACHE,
+    "mm_filemap_get_pages": _PAGES,
+    "mm_filemap_fault": _PAGE,
+    "mm_filemap_map_pages": _PAGES,
     "ext4_invalidate_folio": _INVALIDATE,
     "ext4_journalled_invalidate_folio": _INVALIDATE,
     "ext4_invalidatepage": _INVALIDATE,

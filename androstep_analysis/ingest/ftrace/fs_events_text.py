@@ -45,6 +45,8 @@ _BIO = "{place}dev={bio_dev} opf={w} sector={sector} size={nr_bytes}"
 _BIO_PAGE = " ino={ino} index={page} sdev={dev} name={name:quoted}{end}"
 _ADDED = "dev {dev:device} ino {ino:x} {*w}ofs={offset_bytes}"
 _CACHE = (f"{_ADDED} order={{page_order}}", _ADDED)
+_PAGE = "dev={dev:device} ino={ino:x} ofs={offset_bytes}"
+_PAGES = f"{_PAGE}-{{nr_bytes:last}}"
 _INVALIDATE = tuple(
     f"{_INODE} {index} {{page}} offset {{offset_bytes}} length {{nr_bytes}}" for index in ("folio_index", "page_index")
 )
@@ -80,6 +82,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "jbd2_handle_stats": ("dev {dev:device} tid {transaction} {*w}dirtied_blocks {nr_blocks:s}",),
     "mm_filemap_add_to_page_cache": _CACHE,
     "mm_filemap_delete_from_page_cache": _CACHE,
+    "mm_filemap_get_pages": (_PAGES,),
+    "mm_filemap_fault": (_PAGE,),
+    "mm_filemap_map_pages": (_PAGES,),
     "ext4_invalidate_folio": _INVALIDATE,
     "ext4_journalled_invalidate_folio": _INVALIDATE,
     "ext4_invalidatepage": _INVALIDATE,
@@ -128,5 +133,5 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 """The forms (`ingest.ftrace.forms`) of what follows an event's name: the first that fits is taken.
 
-Of a page that comes into the cache the kernel prints the offset in bytes, not its number.
+Of pages in the cache the kernel prints offsets in bytes, not their numbers.
 """

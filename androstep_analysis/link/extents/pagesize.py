@@ -40,9 +40,13 @@ def proven(reported: int | None, fs_events: pl.LazyFrame) -> int | None:
 
 def counted(fs_events: pl.LazyFrame, page_bytes: int | None) -> pl.LazyFrame:
     """Table fs_events with the number of the page where an event tells its offset: the kernel prints it in bytes."""
-    of_cache = pl.col("event").is_in([tracepoints.CACHED, tracepoints.UNCACHED])
-    number = pl.when(of_cache).then(pl.col("offset_bytes") // pl.lit(page_bytes, pl.Int64))
-    return fs_events.with_columns(page=pl.coalesce("page", number))
+    of_cache = pl.col("event").is_in([tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.ASKED])
+    size, begin = pl.lit(page_bytes, pl.Int64), pl.col("offset_bytes")
+    last = (begin + pl.col("nr_bytes") - 1) // size
+    return fs_events.with_columns(
+        page=pl.coalesce("page", pl.when(of_cache).then(begin // size)),
+        last_page=pl.coalesce("last_page", pl.when(of_cache).then(last)),
+    )
 
 
 def _written(fs_events: pl.LazyFrame) -> pl.DataFrame:

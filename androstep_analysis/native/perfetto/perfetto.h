@@ -39,14 +39,14 @@ enum {
     X(none), X(ts_ns), X(cpu), X(tid), X(pid), X(event), X(action), X(step), X(dev), X(old_dev), X(kernel_dev),        \
         X(bio_dev), X(sector), X(old_sector), X(nr_sectors), X(new_sector), X(rwbs), X(comm), X(error), X(ino),        \
         X(parent), X(mode), X(nlink), X(file_block), X(block), X(nr_blocks), X(status), X(offset_bytes), X(nr_bytes),  \
-        X(page), X(page_order), X(old_block), X(transaction), X(name), X(new_name), X(type), X(found), X(bdi),         \
-        X(child), X(name0), X(name1), X(name2), X(name3), X(name4), X(name5), X(name6), X(name7), X(new_name0),        \
-        X(new_name1), X(new_name2), X(new_name3), X(new_name4), X(new_name5), X(new_name6), X(new_name7), X(thread),   \
-        X(old_comm), X(new_comm), X(flags), X(filename), X(prev_thread), X(prev_comm), X(device), X(tag), X(opcode),   \
-        X(lba), X(transfer_len), X(step_text), X(step_code), X(host), X(channel), X(id), X(lun), X(cdb), X(result),    \
-        X(blocks), X(block_bytes), X(cmd_err), X(data_err), X(stop_err), X(phase), X(number), X(argument0),            \
-        X(argument1), X(argument2), X(argument3), X(argument4), X(argument5), X(task), X(task_comm), X(oom_score_adj), \
-        X(clone_flags)
+        X(page), X(last_page), X(page_order), X(old_block), X(transaction), X(name), X(new_name), X(type), X(found),   \
+        X(bdi), X(child), X(name0), X(name1), X(name2), X(name3), X(name4), X(name5), X(name6), X(name7),              \
+        X(new_name0), X(new_name1), X(new_name2), X(new_name3), X(new_name4), X(new_name5), X(new_name6),              \
+        X(new_name7), X(thread), X(old_comm), X(new_comm), X(flags), X(filename), X(prev_thread), X(prev_comm),        \
+        X(device), X(tag), X(opcode), X(lba), X(transfer_len), X(step_text), X(step_code), X(host), X(channel), X(id), \
+        X(lun), X(cdb), X(result), X(blocks), X(block_bytes), X(cmd_err), X(data_err), X(stop_err), X(phase),          \
+        X(number), X(argument0), X(argument1), X(argument2), X(argument3), X(argument4), X(argument5), X(task),        \
+        X(task_comm), X(oom_score_adj), X(clone_flags)
 
 #define SLOT_NUMBER(name) SLOT_##name
 enum slot { SLOTS(SLOT_NUMBER), NR_SLOTS };

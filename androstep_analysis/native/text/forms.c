@@ -282,6 +282,12 @@ static int64_t number_of(const struct step *step, uint64_t number)
     return int64_of(number);
 }
 
+// Of what lies between its first and its last byte; none where it has none.
+static int64_t length_up_to(int64_t first, int64_t last)
+{
+    return first >= 0 && last >= first && last < INT64_MAX ? last - first + 1 : NO_INT64;
+}
+
 static bool fits(const struct form *form, const struct matched *matched, const struct table *table)
 {
     for (size_t number = 0; number < form->nr_steps; number++) {
@@ -338,6 +344,11 @@ bool form_put(const struct form *form, const struct matched *matched, struct tab
         if (form->steps[number].flags & FLAG_FOUND &&
             (matched->numbers[number] == UINT32_MAX || ((int32_t *)table->values[error_column])[row] != 0))
             put_int64(table, form->steps[number].column, row, NO_INT64);
+    for (size_t number = 0; number < form->nr_steps; number++)
+        if (form->steps[number].flags & FLAG_LAST)
+            put_int64(table, form->steps[number].column, row,
+                      length_up_to(((int64_t *)table->values[form->steps[number].length])[row],
+                                   int64_of(matched->numbers[number])));
     for (size_t path = 0; path < nr_paths; path++)
         put_uint32(table, path_columns[path], row, path_of_names(table->strings, paths[path], LEVELS));
     return true;

@@ -31,6 +31,7 @@ enum step_flags {
     FLAG_FOUND = 2,    // only where the column `error` is 0 and the number is not all ones
     FLAG_LEVEL = 4,    // a name of a path: that of level `length`
     FLAG_LENGTH = 8,   // a number below 0 is none
+    FLAG_LAST = 16,    // the last byte of what begins at the number in column `length`: its length is put
 };
 
 struct step {
