@@ -11,16 +11,8 @@ import polars as pl
 
 from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.tables import Table, columns_as_rows, counted
-from androstep_analysis.whatif.log_structured import (
-    OPS,
-    PAGE_BYTES,
-    SEGMENT_BYTES,
-    Use,
-    layer_of,
-    native_layer,
-    one_device,
-    prepared,
-)
+from androstep_analysis.whatif.log_structured import layer_of, native_layer
+from androstep_analysis.whatif.translation import OPS, PAGE_BYTES, SEGMENT_BYTES, Use, one_device, prepared
 
 Policy = Literal["greedy", "cost_benefit"]
 
@@ -134,8 +126,8 @@ def flash(
     erases = np.empty(device.segments, np.int64)
     library = native_layer()
     with layer_of(device) as layer:
-        counting = library.layer_count_groups(layer, len(device.used), groups.height, POLICIES.index(policy))
-        if not counting or not library.layer_run_groups(layer, len(device.op), *device.requests, of_row.ctypes.data):
+        counting = library.layer_count_groups(layer, groups.height, POLICIES.index(policy))
+        if not counting or not library.layer_run(layer, *device.requests, of_row.ctypes.data):
             raise MemoryError
         library.layer_copy_counts(layer, groups.height, programs.ctypes.data, erases.ctypes.data)
     worn = pl.DataFrame({"block": np.arange(device.segments), "erases": erases})

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from androstep_analysis import whatif
 from androstep_analysis.whatif.flash import Policy
-from androstep_analysis.whatif.log_structured import PAGE_BYTES
+from androstep_analysis.whatif.translation import PAGE_BYTES
 from support.made import DEV
 
 PAGE_SECTORS = 8

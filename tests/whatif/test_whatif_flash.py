@@ -17,7 +17,7 @@ from support.whatif_oracles import PAGE_SECTORS, Layer, amplification, hot_and_c
 from androstep_analysis import whatif
 from androstep_analysis.errors import InputError
 from androstep_analysis.whatif.flash import POLICIES, Policy
-from androstep_analysis.whatif.log_structured import PAGE_BYTES
+from androstep_analysis.whatif.translation import PAGE_BYTES
 
 PAGES, BLOCK_PAGES, BLOCKS = 24, 4, 8
 WHO = ("a", "b", None)
