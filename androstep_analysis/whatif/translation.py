@@ -83,8 +83,8 @@ def prepared(
     op = np.ascontiguousarray(codes.to_numpy())
     sector = np.ascontiguousarray(requests["sector"].to_numpy(), np.int64)
     nr_sectors = np.ascontiguousarray(requests["nr_sectors"].to_numpy(), np.int64)
-    first_pages = _runs(op, sector, nr_sectors, pages, per_segment)
-    device = Prepared(op, sector, nr_sectors, first_pages, None, per_segment, segments)
+    whole = Prepared(op, sector, nr_sectors, np.empty(0, np.uint32), None, per_segment, segments)
+    device = _with_runs(whole, pages)
     return device if in_use == "all" else device._replace(uses=_first_use(device))
 
 
@@ -96,31 +96,13 @@ def one_device(requests: pl.DataFrame) -> None:
         raise InputError(f"the trace has requests of several devices ({names}); choose one with --device")
 
 
-def _runs(
-    op: npt.NDArray[np.uint8],
-    sector: npt.NDArray[np.int64],
-    nr_sectors: npt.NDArray[np.int64],
-    pages: int,
-    per_segment: int,
-) -> npt.NDArray[np.uint32]:
-    """Where pages begin that nothing tells apart, and the number of pages (`Prepared.first_pages`).
-
-    A page that is written stands alone. Others are told apart by where segments, reads and discards begin and end.
-    """
-    end = sector + nr_sectors
-    first, inner = (sector // _PAGE_SECTORS).astype(np.uint32), (-(-sector // _PAGE_SECTORS)).astype(np.uint32)
-    behind, whole = (-(-end // _PAGE_SECTORS)).astype(np.uint32), (end // _PAGE_SECTORS).astype(np.uint32)
-    is_write = op == OPS["write"]
-    # Writes that overlap or touch are one where as many have ended as have begun.
-    starts, ends = np.sort(first[is_write]), np.sort(behind[is_write])
-    is_gap = starts[1:] > ends[:-1]
-    starts = np.concatenate([starts[:1], starts[1:][is_gap]])
-    ends = np.concatenate([ends[:-1][is_gap], ends[-1:]])
-    lengths = (ends - starts).astype(np.int64)
-    written = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
-    edges = [values[~is_write] for values in (first, inner, whole, behind)]
-    segments = np.arange(0, pages + per_segment, per_segment).clip(max=pages)
-    return np.unique(np.concatenate([written.astype(np.uint32), ends, *edges, segments.astype(np.uint32)]))
+def _with_runs(device: Prepared, pages: int) -> Prepared:
+    """The device with its `first_pages`: a page that is written stands alone, others go on to where something begins."""
+    marks = np.zeros(pages // 64 + 1, np.uint64)
+    count = _native().runs_mark(*device.requests, pages, device.per_segment, marks.ctypes.data)
+    first_pages = np.empty(count, np.uint32)
+    _native().runs_list(marks.ctypes.data, pages, first_pages.ctypes.data)
+    return device._replace(first_pages=first_pages)
 
 
 def _first_use(device: Prepared) -> npt.NDArray[np.uint8]:
@@ -136,5 +118,7 @@ def _native() -> ctypes.CDLL:
     """The functions of native/model/runs.c."""
     array, size = ctypes.c_void_p, ctypes.c_size_t
     return native.declared(
+        ("runs_mark", size, (size, array, array, array, size, size, array)),
+        ("runs_list", None, (array, size, array)),
         ("runs_first_use", ctypes.c_bool, (size, array, size, size, array, array, array, array)),
     )
