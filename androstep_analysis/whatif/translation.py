@@ -16,6 +16,8 @@ from androstep_analysis.units import SECTOR_BYTES, format_dev
 
 PAGE_BYTES: Final = 4096
 SEGMENT_BYTES: Final = 4 << 20
+SPARE_SEGMENTS: Final = 2
+"""At least: one to write to, and one to clean into."""
 
 OPS: Final = {"read": 0, "write": 1, "discard": 2, "secure_erase": 2}
 _PAGE_SECTORS: Final = PAGE_BYTES // SECTOR_BYTES
@@ -57,7 +59,13 @@ class Prepared(NamedTuple):
 
 
 def prepared(
-    requests: pl.DataFrame, *, capacity_bytes: int | None, spare_ratio: float, segment_bytes: int, in_use: Use
+    requests: pl.DataFrame,
+    *,
+    capacity_bytes: int | None,
+    spare_ratio: float,
+    segment_bytes: int,
+    in_use: Use,
+    least_spare: int = SPARE_SEGMENTS,
 ) -> Prepared:
     """The device and requests of the arguments of `log_structured`, which raises as this does."""
     placed = pl.col("sector").is_between(0, _MOST_SECTORS) & pl.col("nr_sectors").is_between(1, _MOST_SECTORS)
@@ -76,7 +84,7 @@ def prepared(
     if per_segment < 1 or segment_bytes % PAGE_BYTES or spare_ratio < 0:
         raise ValueError("segments are of whole pages of 4 KiB, one or more, and the spare ratio is not negative")
     filled = -(-pages // per_segment)
-    segments = filled + max(2, int(np.ceil(filled * spare_ratio)))
+    segments = filled + max(least_spare, int(np.ceil(filled * spare_ratio)))
     if segments * per_segment >= _MOST_PAGES:
         raise InputError(f"the device has {pages * PAGE_BYTES:,} bytes; the layer maps less than 8 TiB")
     codes = requests["op"].cast(pl.String).replace_strict(OPS, return_dtype=pl.UInt8)
