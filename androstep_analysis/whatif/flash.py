@@ -88,8 +88,8 @@ def flash(
     mapping : {"page", "hybrid"}
         Whether the device maps each page, or blocks as a whole and the pages of few log blocks (FAST).
     policy : {"greedy", "cost_benefit"}
-        Which block a page-mapped device cleans: that with the fewest pages in use, or that where its age times what is won by what it
-        costs is greatest.
+        Which block a page-mapped device cleans: that with the fewest pages in use, or that where its age times what is
+        won by what it costs is greatest.
     in_use : {"all", "read"}
         What holds data before the recording, as of `log_structured`.
 

@@ -36,7 +36,7 @@ Counts = npt.NDArray[np.int64]
 
 
 def run(device: Prepared, groups: int, of_row: npt.NDArray[np.uint32]) -> tuple[Counts, Counts, Counts]:
-    """Pages written and copied of each group, and of what was there before; erases of each block; merges of each kind."""
+    """Pages written and copied of each group and of what was there before; erases of each block; merges by kind."""
     library = _native()
     hybrid = library.hybrid_new(*device.layout, groups)
     if not hybrid:
@@ -44,7 +44,11 @@ def run(device: Prepared, groups: int, of_row: npt.NDArray[np.uint32]) -> tuple[
     try:
         if not library.hybrid_run(hybrid, *device.requests, of_row.ctypes.data):
             raise MemoryError
-        counts = np.empty((groups + 1, 2), np.int64), np.empty(device.segments, np.int64), np.empty(len(MERGES), np.int64)
+        counts = (
+            np.empty((groups + 1, 2), np.int64),
+            np.empty(device.segments, np.int64),
+            np.empty(len(MERGES), np.int64),
+        )
         library.hybrid_copy(hybrid, groups, *(values.ctypes.data for values in counts))
     finally:
         library.hybrid_free(hybrid)

@@ -30,8 +30,8 @@ Use = Literal["all", "read"]
 class Prepared(NamedTuple):
     """What the native layers take.
 
-    Requests (uint8, int64, int64); the first page of each run of pages that nothing tells apart, and the number of pages
-    (uint32); what each run is used for first (uint8, 1: it holds data; None: all do); and two counts.
+    Requests (uint8, int64, int64); the first page of each run of pages that nothing tells apart, and the number of
+    pages (uint32); what each run is used for first (uint8, 1: it holds data; None: all do); and two counts.
     """
 
     op: npt.NDArray[np.uint8]
@@ -105,7 +105,7 @@ def one_device(requests: pl.DataFrame) -> None:
 
 
 def _with_runs(device: Prepared, pages: int) -> Prepared:
-    """The device with its `first_pages`: a page that is written stands alone, others go on to where something begins."""
+    """The device with its `first_pages`: what is written stands alone, the rest goes on to where something begins."""
     marks = np.zeros(pages // 64 + 1, np.uint64)
     count = _native().runs_mark(*device.requests, pages, device.per_segment, marks.ctypes.data)
     first_pages = np.empty(count, np.uint32)

@@ -359,11 +359,11 @@ def hybrid_uniform(data_blocks: int, log_blocks: int, block_pages: int) -> float
     (pages of a block) is of a first page: it begins a sequence, and the one before is merged with P - 1 copies. Of the
     others, r = 1 - 1/P, each P fill a log block, in a round. A round hits the data block with q = 1 - (1 - 1/N)^P. That
     page is still the newest when its log block is emptied, K - 1 rounds later, with s = exp(-(K - 1/2) / (r N)); then
-    the data block is merged with P copies. If not, the next page that hits it is waited for, which that newer version is
-    at the latest: D rounds, the lesser of one that is uniform up to K and of one that is exponential with rate q. All
-    this begins again at a merge for a sequence, with rate k = 1 / (r N) in a round. So f = E exp(-k (rounds until the
-    full merge)) of the cycles end with a full merge, and a cycle takes (1 - f) / k rounds of P / r writes: with N blocks
-    that is f / (1 - f) copies for a write, and 1 + r + f / (1 - f) in all.
+    the data block is merged with P copies. If not, the next page that hits it is waited for, which that newer version
+    is at the latest: D rounds, the lesser of one that is uniform up to K and of one that is exponential with rate q.
+    All this begins again at a merge for a sequence, with rate k = 1 / (r N) in a round. So f = E exp(-k (rounds until
+    the full merge)) of the cycles end with a full merge, and a cycle takes (1 - f) / k rounds of P / r writes: with N
+    blocks that is f / (1 - f) copies for a write, and 1 + r + f / (1 - f) in all.
     """
     share = 1 - 1 / block_pages
     rate = 1 / (share * data_blocks)

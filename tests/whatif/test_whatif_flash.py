@@ -157,7 +157,7 @@ def test_sequences_are_merged_with_what_they_have_not(first: int, kind: str) -> 
         rows(asked), by=[], capacity_bytes=40 * 16 * PAGE_BYTES, block_bytes=16 * PAGE_BYTES, mapping="hybrid"
     )
     merges = len(asked) - 1  # the last sequence goes on
-    told = {metric: value for metric, value in made.costs.select("metric", "value").rows()}
+    told = dict(made.costs.select("metric", "value").rows())
     assert told["copied_bytes"] == merges * (16 - first) * PAGE_BYTES
     assert dict(made.merges.rows()) == dict.fromkeys(MERGES, 0) | {kind: merges}
     assert made.erases["erases"].sum() == merges

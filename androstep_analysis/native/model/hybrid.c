@@ -30,7 +30,7 @@ struct hybrid {
     size_t nr_blocks, block_pages, first_free, nr_free;
     uint32_t sequence, owner; // the log block that is written in order, and of which block of the host; or none
     size_t sequence_pages;
-    uint32_t *log;    // the other log blocks, oldest behind newest in a ring
+    uint32_t *log;     // the other log blocks, oldest behind newest in a ring
     uint32_t **logged; // of each, the runs that were written to it
     size_t nr_log, newest, newest_pages;
     uint64_t *erases, *programs; // of each block; pages written for the host and copied, of each group
@@ -240,8 +240,11 @@ struct hybrid *hybrid_new(size_t nr_runs, const uint32_t *first_pages, size_t bl
 
     if (!hybrid)
         return NULL;
-    *hybrid = (struct hybrid){.nr_blocks = nr_blocks, .block_pages = block_pages, .owner = NO_BLOCK,
-                              .nr_log = nr_blocks - nr_filled - 2, .newest_pages = block_pages};
+    *hybrid = (struct hybrid){.nr_blocks = nr_blocks,
+                              .block_pages = block_pages,
+                              .owner = NO_BLOCK,
+                              .nr_log = nr_blocks - nr_filled - 2,
+                              .newest_pages = block_pages};
     hybrid->newest = hybrid->nr_log - 1;
     if (!runs_open(&hybrid->runs, nr_runs, first_pages, block_pages) || !allocate(hybrid, nr_groups)) {
         hybrid_free(hybrid);

@@ -26,24 +26,25 @@ struct access {
 };
 
 struct held {
-    uint32_t place; // of the first page of the run, plus 1; 0: nowhere
-    uint32_t pages; // of the run
+    uint32_t place;  // of the first page of the run, plus 1; 0: nowhere
+    uint32_t pages;  // of the run
     uint32_t writer; // group of who wrote it last
 };
 
 struct layer {
     struct runs runs;
-    struct held *held;  // of each run
-    uint32_t **holders; // of each segment that was filled, the run that was put at each place, plus 1; NULL: as at first
-    uint32_t *moving;   // runs that are in use in the segment that is cleaned
-    uint32_t *used;     // pages in use, of each segment
+    struct held *held; // of each run
+    uint32_t *
+        *holders;     // of each segment that was filled, the run that was put at each place, plus 1; NULL: as at first
+    uint32_t *moving; // runs that are in use in the segment that is cleaned
+    uint32_t *used;   // pages in use, of each segment
     bool *is_free;
     size_t nr_segments, segment_pages, nr_free;
     size_t head, next; // the segment that is being filled, and its next page
     enum layer_policy policy;
     uint64_t clock;     // pages that were written
-    uint64_t *filled; // when each segment was last written to
-    uint64_t *erases; // of each segment
+    uint64_t *filled;   // when each segment was last written to
+    uint64_t *erases;   // of each segment
     uint64_t *programs; // pages written for the host and copied, of each group; NULL: nobody asks
     uint32_t group;     // of the request
     int64_t row;

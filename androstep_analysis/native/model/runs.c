@@ -14,7 +14,7 @@ API bool runs_first_use(size_t nr, const uint32_t *first_pages, size_t segment_p
 
 struct span {
     size_t first, behind; // pages of which at least a part is meant
-    size_t inner, whole;  // from the first to behind the last page that is meant as a whole; crossed where there is none
+    size_t inner, whole; // from the first to behind the last page that is meant as a whole; crossed where there is none
 };
 
 static struct span span_of(int64_t sector, int64_t nr_sectors)
