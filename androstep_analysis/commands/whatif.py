@@ -12,7 +12,7 @@ from androstep_analysis.commands.command import add_format, block_device, comple
 from androstep_analysis.commands.measure import OF_TABLE
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
-from androstep_analysis.whatif.flash import POLICIES
+from androstep_analysis.whatif.flash import MAPPINGS, POLICIES
 
 _WITHOUT = ("sqlite-fsync", "fs-journal")
 """In the order in which they are taken away: what SQLite asks for decides which commits there are."""
@@ -28,6 +28,7 @@ def add(command: argparse.ArgumentParser) -> None:
         which, and how far predictions were from real replays.
 
         example: androstep whatif mycapture --without fs-journal --model mydevice
+        example: androstep whatif mycapture --flash app --mapping hybrid --spare 7
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file with block requests")
@@ -43,13 +44,19 @@ def add(command: argparse.ArgumentParser) -> None:
         "--flash",
         metavar="DIMENSION",
         choices=list(OF_TABLE["io"]),
-        help="what page-mapped flash with --spare would copy and wear, by this (as --by of `androstep measure`)",
+        help="what flash with --spare would copy and wear, by this (as --by of `androstep measure`)",
+    )
+    command.add_argument(
+        "--mapping",
+        choices=list(MAPPINGS),
+        default=MAPPINGS[0],
+        help="whether that device maps each page, or whole blocks and a log, as cheap ones do (default: %(default)s)",
     )
     command.add_argument(
         "--policy",
         choices=list(POLICIES),
         default=POLICIES[0],
-        help="which block that device cleans (default: %(default)s)",
+        help="which block a page-mapped device cleans (default: %(default)s)",
     )
     command.add_argument("--log-structured", action="store_true", help="with a controller that makes all writes linear")
     command.add_argument(
@@ -147,14 +154,16 @@ def _changed(
 
 def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> str:
     by = OF_TABLE["io"][arguments.flash]
-    made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, policy=arguments.policy)
+    options = {"mapping": arguments.mapping, "policy": arguments.policy}
+    made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, **options)
     least, mean, most = made.erases.select(
         pl.col("erases").min().alias("least"),
         pl.col("erases").mean().alias("mean"),
         pl.col("erases").max().alias("most"),
     ).row(0)
     head = f"On flash, {arguments.spare:g} % to spare; a block is erased {mean:.2f} times ({least} to {most})"
-    return f"{head}\n{wide.show(made.costs)}"
+    merges = "".join(f"; {count:,} {kind} merges" for kind, count in made.merges.iter_rows())
+    return f"{head}{merges}\n{wide.show(made.costs)}"
 
 
 def _account(made: whatif.Changed) -> str:

@@ -7,22 +7,28 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.tables import Table, columns_as_rows, counted
-from androstep_analysis.whatif.log_structured import (
+from androstep_analysis.whatif import hybrid
+from androstep_analysis.whatif.log_structured import layer_of, native_layer
+from androstep_analysis.whatif.translation import (
     OPS,
     PAGE_BYTES,
     SEGMENT_BYTES,
+    SPARE_SEGMENTS,
+    Prepared,
     Use,
-    layer_of,
-    native_layer,
     one_device,
     prepared,
 )
 
+Mapping = Literal["page", "hybrid"]
 Policy = Literal["greedy", "cost_benefit"]
+
+MAPPINGS: Final[tuple[Mapping, ...]] = ("page", "hybrid")
 
 POLICIES: Final[tuple[Policy, ...]] = ("greedy", "cost_benefit")
 
@@ -45,10 +51,13 @@ class Flash:
         Tidy, by who caused it.
     erases : polars.DataFrame
         A row for each block: block, erases (Int64).
+    merges : polars.DataFrame
+        Of hybrid mapping, a row for each kind: kind (switch, partial, full), merges (Int64). Else without rows.
     """
 
     costs: pl.DataFrame
     erases: pl.DataFrame
+    merges: pl.DataFrame
 
 
 def flash(
@@ -58,10 +67,11 @@ def flash(
     capacity_bytes: int | None = None,
     spare_ratio: float = 0.07,
     block_bytes: int = SEGMENT_BYTES,
+    mapping: Mapping = "page",
     policy: Policy = "greedy",
     in_use: Use = "all",
 ) -> Flash:
-    """What a page-mapped flash device programs for the writes of a recording, and for whom.
+    """What a flash device programs for the writes of a recording, and for whom.
 
     Parameters
     ----------
@@ -72,12 +82,14 @@ def flash(
     capacity_bytes : int, optional
         The size that the device shows; by default up to the last sector of the recording.
     spare_ratio : float
-        How much more flash it has, two blocks at least.
+        How much more flash it has: two blocks at least, three with hybrid mapping.
     block_bytes : int
         What is erased at once, in whole pages of 4 KiB.
+    mapping : {"page", "hybrid"}
+        Whether the device maps each page, or blocks as a whole and the pages of few log blocks (FAST).
     policy : {"greedy", "cost_benefit"}
-        Which block is cleaned: that with the fewest pages in use, or that where its age times what is won by what it
-        costs is greatest.
+        Which block a page-mapped device cleans: that with the fewest pages in use, or that where its age times what is
+        won by what it costs is greatest.
     in_use : {"all", "read"}
         What holds data before the recording, as of `log_structured`.
 
@@ -85,7 +97,8 @@ def flash(
     -------
     Flash
         `costs` has dimensions `by` (null: nobody knows who, or what was there before the recording) and metrics
-        host_bytes [B] (in whole pages), copied_bytes [B] (pages of theirs that cleaning moved), copied_ratio [1] (of
+        host_bytes [B] (in whole pages), copied_bytes [B] (pages of theirs that cleaning or
+        merges moved), copied_ratio [1] (of
         all that was copied), write_amplification [1] (of their pages: programmed over written; null where they wrote
         none, or with them stand copies of what was there before the recording; without `by` it is that of the device,
         with all copies) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are those
@@ -100,13 +113,16 @@ def flash(
 
     Notes
     -----
-    All writes, copies too, go to one open block; cleaning is done when the last free block is needed. A page that is
-    written in part is programmed as a whole. Discards forget pages.
+    With page mapping all writes, copies too, go to one open block; cleaning is done when the last free block is needed.
+    The rules of hybrid mapping stand at the head of ``whatif/hybrid.py``. A page that is written in part is programmed
+    as a whole. Discards forget pages. Memory follows the pages that are written, not the size of the device.
 
     References
     ----------
     Kawaguchi, Nishioka, Motoda, A Flash-Memory Based File System, USENIX 1995 (cost-benefit); Desnoyers, Analytic
-    Models of SSD Write Performance, ACM Transactions on Storage 10(2), 2014, by which it is tested.
+    Models of SSD Write Performance, ACM Transactions on Storage 10(2), 2014, by which it is tested. Lee et al., A Log
+    Buffer-Based Flash Translation Layer Using Fully-Associative Sector Translation, ACM Transactions on Embedded
+    Computing Systems 6(3), 2007 (hybrid mapping).
 
     Examples
     --------
@@ -124,22 +140,35 @@ def flash(
         spare_ratio=spare_ratio,
         segment_bytes=block_bytes,
         in_use=in_use,
+        least_spare=hybrid.SPARE_BLOCKS if mapping == "hybrid" else SPARE_SEGMENTS,
     )
     # Without anything to tell apart all are of one group.
     told = ordered.with_columns(all=pl.lit(0)).select(*by, "all")
     groups = told.unique(maintain_order=True).with_row_index("group")
     numbered = told.join(groups, on=told.columns, how="left", nulls_equal=True, maintain_order="left")
     of_row = np.ascontiguousarray(numbered["group"].to_numpy())
-    programs = np.empty((groups.height + 1, 2), np.int64)
-    erases = np.empty(device.segments, np.int64)
+    if mapping == "hybrid":
+        programs, erases, counts = hybrid.run(device, groups.height, of_row)
+        merges = pl.DataFrame({"kind": hybrid.MERGES, "merges": counts})
+    else:
+        programs, erases = _page_mapped(device, groups.height, of_row, policy)
+        merges = pl.DataFrame(schema={"kind": pl.String, "merges": pl.Int64})
+    worn = pl.DataFrame({"block": np.arange(device.segments), "erases": erases})
+    return Flash(_costs(groups, programs, by, block_bytes), worn, merges)
+
+
+def _page_mapped(
+    device: Prepared, groups: int, of_row: npt.NDArray[np.uint32], policy: Policy
+) -> tuple[hybrid.Counts, hybrid.Counts]:
+    """As `hybrid.run`, without merges."""
+    programs, erases = np.empty((groups + 1, 2), np.int64), np.empty(device.segments, np.int64)
     library = native_layer()
     with layer_of(device) as layer:
-        counting = library.layer_count_groups(layer, len(device.used), groups.height, POLICIES.index(policy))
-        if not counting or not library.layer_run_groups(layer, len(device.op), *device.requests, of_row.ctypes.data):
+        counting = library.layer_count_groups(layer, groups, POLICIES.index(policy))
+        if not counting or not library.layer_run(layer, *device.requests, of_row.ctypes.data):
             raise MemoryError
-        library.layer_copy_counts(layer, groups.height, programs.ctypes.data, erases.ctypes.data)
-    worn = pl.DataFrame({"block": np.arange(device.segments), "erases": erases})
-    return Flash(_costs(groups, programs, by, block_bytes), worn)
+        library.layer_copy_counts(layer, groups, programs.ctypes.data, erases.ctypes.data)
+    return programs, erases
 
 
 def _costs(groups: pl.DataFrame, programs: np.ndarray, by: Sequence[str], block_bytes: int) -> pl.DataFrame:

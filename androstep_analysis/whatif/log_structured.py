@@ -16,32 +16,20 @@ import contextlib
 import ctypes
 import functools
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.errors import InputError
 from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.tables import Table, lazy
-from androstep_analysis.units import SECTOR_BYTES, format_dev
 from androstep_analysis.whatif.changed import Changed, Part, changed
-
-PAGE_BYTES: Final = 4096
-SEGMENT_BYTES: Final = 4 << 20
+from androstep_analysis.whatif.translation import OPS, SEGMENT_BYTES, Prepared, Use, one_device, prepared
 
 KINDS: Final = ("host", "partial", "cleaning", "unmapped")
 """Why the layer reads or writes: for the host; because a page is written in part; to clean a segment; not at all,
 because nothing was written there, or it was discarded."""
-
-OPS: Final = {"read": 0, "write": 1, "discard": 2, "secure_erase": 2}
-_PAGE_SECTORS: Final = PAGE_BYTES // SECTOR_BYTES
-_MOST_PAGES: Final = 1 << 31
-_MOST_SECTORS: Final = 1 << 48
-
-Use = Literal["all", "read"]
 
 
 def log_structured(
@@ -178,88 +166,10 @@ def accesses(
     return _run(device, requests.schema["op"])
 
 
-class Prepared(NamedTuple):
-    """What the native layer takes: requests (uint8, int64, int64), uint8 for each page of the host, and two counts."""
-
-    op: npt.NDArray[np.uint8]
-    sector: npt.NDArray[np.int64]
-    nr_sectors: npt.NDArray[np.int64]
-    used: npt.NDArray[np.uint8]
-    per_segment: int
-    segments: int
-
-    @property
-    def requests(self) -> list[int]:
-        """The addresses of the requests' arrays."""
-        return [values.ctypes.data for values in self[:3]]
-
-
-def prepared(
-    requests: pl.DataFrame, *, capacity_bytes: int | None, spare_ratio: float, segment_bytes: int, in_use: Use
-) -> Prepared:
-    """The device and requests of the arguments of `log_structured`, which raises as this does."""
-    placed = pl.col("sector").is_between(0, _MOST_SECTORS) & pl.col("nr_sectors").is_between(1, _MOST_SECTORS)
-    for sector, length in requests.filter(~placed).select("sector", "nr_sectors").head(1).iter_rows():
-        raise InputError(f"the trace has a request of {length:,} sectors at sector {sector:,}; no device has such")
-    ends = (requests["sector"] + requests["nr_sectors"]).max()
-    end = int(ends) if isinstance(ends, int) else 0
-    pages = -(-end // _PAGE_SECTORS)
-    if capacity_bytes is not None and capacity_bytes < pages * PAGE_BYTES:
-        raise InputError(
-            f"the trace goes up to byte {pages * PAGE_BYTES:,} of the device, beyond the capacity of"
-            f" {capacity_bytes:,}; give a greater one, or none"
-        )
-    pages = pages if capacity_bytes is None else capacity_bytes // PAGE_BYTES
-    per_segment = segment_bytes // PAGE_BYTES
-    if per_segment < 1 or segment_bytes % PAGE_BYTES or spare_ratio < 0:
-        raise ValueError("segments are of whole pages of 4 KiB, one or more, and the spare ratio is not negative")
-    filled = -(-pages // per_segment)
-    segments = filled + max(2, int(np.ceil(filled * spare_ratio)))
-    if segments * per_segment >= _MOST_PAGES:
-        raise InputError(f"the device has {pages * PAGE_BYTES:,} bytes; the layer maps less than 8 TiB")
-    codes = requests["op"].cast(pl.String).replace_strict(OPS, return_dtype=pl.UInt8)
-    op = np.ascontiguousarray(codes.to_numpy())
-    sector = np.ascontiguousarray(requests["sector"].to_numpy(), np.int64)
-    nr_sectors = np.ascontiguousarray(requests["nr_sectors"].to_numpy(), np.int64)
-    used = np.ones(pages, np.uint8) if in_use == "all" else _read_first(op, sector, nr_sectors, pages)
-    return Prepared(op, sector, nr_sectors, used, per_segment, segments)
-
-
-def one_device(requests: pl.DataFrame) -> None:
-    devices = requests["dev"].unique().sort().to_list()
-    if len(devices) > 1:
-        names = ", ".join(map(format_dev, devices))
-        raise InputError(f"the trace has requests of several devices ({names}); choose one with --device")
-
-
-def _read_first(
-    op: npt.NDArray[np.uint8], sector: npt.NDArray[np.int64], nr_sectors: npt.NDArray[np.int64], pages: int
-) -> npt.NDArray[np.uint8]:
-    """Which pages are read, or written in part, before all of them is written or discarded."""
-    seen = np.zeros(pages, np.uint8)
-    arguments = (values.ctypes.data for values in (op, sector, nr_sectors, seen))
-    native_layer().layer_first_use(len(op), *arguments)
-    in_use: npt.NDArray[np.uint8] = (seen == 1).astype(np.uint8)
-    return in_use
-
-
-@contextlib.contextmanager
-def layer_of(device: Prepared) -> Iterator[int]:
-    """The native layer, before the first request."""
-    library = native_layer()
-    layer = library.layer_new(len(device.used), device.per_segment, device.segments, device.used.ctypes.data)
-    if not layer:
-        raise MemoryError
-    try:
-        yield layer
-    finally:
-        library.layer_free(layer)
-
-
 def _run(device: Prepared, ops: pl.DataType) -> pl.DataFrame:
     library = native_layer()
     with layer_of(device) as layer:
-        if not library.layer_run(layer, len(device.op), *device.requests):
+        if not library.layer_run(layer, *device.requests, None):
             raise MemoryError
         rows = int(library.layer_count(layer))
         numbers = {name: np.empty(rows, np.int64) for name in ("row", "page", "sector", "nr_sectors")}
@@ -292,17 +202,28 @@ def _as_requests(requests: pl.DataFrame, done: pl.DataFrame) -> pl.DataFrame:
     ).select(requests.columns)
 
 
+@contextlib.contextmanager
+def layer_of(device: Prepared) -> Iterator[int]:
+    """The native layer, before the first request."""
+    library = native_layer()
+    layer = library.layer_new(*device.layout)
+    if not layer:
+        raise MemoryError
+    try:
+        yield layer
+    finally:
+        library.layer_free(layer)
+
+
 @functools.cache
 def native_layer() -> ctypes.CDLL:
     """The functions of native/model/log_layer.c."""
     handle, array, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
     return native.declared(
-        ("layer_new", handle, (size, size, size, array)),
-        ("layer_first_use", None, (size, array, array, array, array)),
+        ("layer_new", handle, (size, array, size, size, array)),
         ("layer_free", None, (handle,)),
-        ("layer_run", ctypes.c_bool, (handle, size, array, array, array)),
-        ("layer_count_groups", ctypes.c_bool, (handle, size, size, ctypes.c_uint8)),
-        ("layer_run_groups", ctypes.c_bool, (handle, size, array, array, array, array)),
+        ("layer_count_groups", ctypes.c_bool, (handle, size, ctypes.c_uint8)),
+        ("layer_run", ctypes.c_bool, (handle, size, array, array, array, array)),
         ("layer_copy_counts", None, (handle, size, array, array)),
         ("layer_count", size, (handle,)),
         ("layer_copy", None, (handle, array, array, array, array, array, array)),

@@ -1,8 +1,9 @@
-"""The same as androstep_analysis.whatif, in the plainest way: a log-structured layer, and a queue before a device."""
+"""The same as androstep_analysis.whatif, in the plainest way: translation layers, and a queue before a device."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,8 +12,8 @@ import polars as pl
 from scipy.optimize import brentq
 
 from androstep_analysis import whatif
-from androstep_analysis.whatif.flash import Policy
-from androstep_analysis.whatif.log_structured import PAGE_BYTES
+from androstep_analysis.whatif.flash import Mapping, Policy
+from androstep_analysis.whatif.translation import PAGE_BYTES
 from support.made import DEV
 
 PAGE_SECTORS = 8
@@ -152,7 +153,14 @@ def queue(operations: Sequence[Operation]) -> list[tuple[int, int, int]]:
     return [(a or 0, b or 0, c or 0) for a, b, c in zip(ready, start, end, strict=True)]
 
 
-def amplification(pages: np.ndarray, in_use: int, spare: float, block_pages: int, policy: Policy = "greedy") -> float:
+def amplification(
+    pages: np.ndarray,
+    in_use: int,
+    spare: float,
+    block_pages: int,
+    policy: Policy = "greedy",
+    mapping: Mapping = "page",
+) -> float:
     """Of single pages written in this order, in the second half, when what was there at first is forgotten."""
     half = len(pages) // 2
     io = pl.DataFrame(
@@ -174,6 +182,7 @@ def amplification(pages: np.ndarray, in_use: int, spare: float, block_pages: int
             one,
             by=[],
             policy=policy,
+            mapping=mapping,
             capacity_bytes=in_use * PAGE_BYTES,
             spare_ratio=spare,
             block_bytes=block_pages * PAGE_BYTES,
@@ -231,3 +240,137 @@ def hot_or_cold(in_use: int, hot: float, share: float, length: int) -> np.ndarra
     nr_hot = int(in_use * hot)
     cold = random.integers(nr_hot, in_use, length)
     return np.where(random.random(length) < share, random.integers(0, nr_hot, length), cold)
+
+
+def in_use_before(asked: Sequence[tuple[str, int, int]], pages: int) -> list[int]:
+    """Pages that are read, or written in part, before they are written or discarded as a whole."""
+    first: dict[int, bool] = {}
+    for op, sector, length in asked:
+        for page in range(pages):
+            inside = range(max(sector, page * PAGE_SECTORS), min(sector + length, (page + 1) * PAGE_SECTORS))
+            is_whole = len(inside) == PAGE_SECTORS and op != "read"
+            if is_whole or (inside and op != "discard"):
+                first.setdefault(page, not is_whole)
+    return [page for page, is_read in first.items() if is_read]
+
+
+@dataclass
+class Fast:
+    """A device of hybrid mapping in dictionaries: what each block has at each offset, and where each page is newest."""
+
+    pages: int
+    block_pages: int
+    blocks: int
+    in_use: Sequence[int]
+    writer: dict[int, str | None] = field(default_factory=dict)
+    written: Counter[str | None] = field(default_factory=Counter)
+    copied: Counter[str | None] = field(default_factory=Counter)
+    erases: Counter[int] = field(default_factory=Counter)
+    merges: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.most_log = self.blocks - math.ceil(self.pages / self.block_pages) - 2
+        self.data = {page // self.block_pages: page // self.block_pages for page in self.in_use}
+        self.free = [block for block in range(self.blocks) if block not in self.data]
+        self.holds: dict[int, dict[int, int]] = {block: {} for block in range(self.blocks)}
+        self.newest: dict[int, tuple[int, int]] = {}
+        self.sequence: tuple[int, int] | None = None
+        self.log: list[int] = []
+        for page in self.in_use:
+            self._program(self.data[page // self.block_pages], page % self.block_pages, page)
+
+    def _program(self, block: int, offset: int, page: int) -> None:
+        assert offset not in self.holds[block], "a page is programmed once between erases"
+        self.holds[block][offset] = page
+        self.newest[page] = (block, offset)
+
+    def _erase(self, block: int) -> None:
+        assert not any(where == block for where, _ in self.newest.values()), "what is erased is not needed"
+        self.holds[block] = {}
+        self.erases[block] += 1
+        self.free.append(block)
+
+    def _of(self, owner: int) -> range:
+        return range(owner * self.block_pages, min((owner + 1) * self.block_pages, self.pages))
+
+    def _merge(self, owner: int, kind: str, block: int, but: int | None) -> None:
+        for page in self._of(owner):
+            if page in self.newest and self.newest[page][0] not in (block, but):
+                self._program(block, page % self.block_pages, page)
+                self.copied[self.writer.get(page)] += 1
+        self._erase(self.data[owner])
+        self.data[owner] = block
+        self.merges[kind] += 1
+
+    def _end_sequence(self) -> None:
+        if self.sequence:
+            block, owner = self.sequence
+            self._merge(owner, "switch" if len(self.holds[block]) == len(self._of(owner)) else "partial", block, None)
+            self.sequence = None
+
+    def _append(self, page: int) -> None:
+        if not self.log or len(self.holds[self.log[-1]]) == self.block_pages:
+            if len(self.log) == self.most_log:
+                oldest = self.log.pop(0)
+                for offset, held in self.holds[oldest].items():
+                    if self.newest.get(held) == (oldest, offset):
+                        owner = held // self.block_pages
+                        but = self.sequence[0] if self.sequence else None
+                        self._merge(owner, "full", self.free.pop(0), but)
+                self._erase(oldest)
+            self.log.append(self.free.pop(0))
+        self._program(self.log[-1], len(self.holds[self.log[-1]]), page)
+
+    def _write(self, page: int) -> None:
+        owner, offset = divmod(page, self.block_pages)
+        is_owner = self.sequence is not None and self.sequence[1] == owner
+        block = self.sequence[0] if self.sequence else -1
+        if owner not in self.data:
+            self.data[owner] = self.free.pop(0)
+        if offset not in self.holds[self.data[owner]] and not (is_owner and offset in self.holds[block]):
+            self._program(self.data[owner], offset, page)
+        elif offset == 0:
+            self._end_sequence()
+            self.sequence = (self.free.pop(0), owner)
+            self._program(self.sequence[0], 0, page)
+        elif is_owner and offset == len(self.holds[block]):
+            self._program(block, offset, page)
+        else:
+            if is_owner:
+                self._end_sequence()
+            self._append(page)
+
+    def request(self, op: str, sector: int, nr_sectors: int, who: str | None) -> None:
+        """Do what the host asks."""
+        end = sector + nr_sectors
+        if op == "discard":
+            for page in range(-(-sector // PAGE_SECTORS), end // PAGE_SECTORS):
+                self.newest.pop(page, None)
+        for page in range(sector // PAGE_SECTORS, -(-end // PAGE_SECTORS) if op == "write" else 0):
+            self._write(page)
+            self.writer[page] = who
+            self.written[who] += 1
+
+
+def hybrid_uniform(data_blocks: int, log_blocks: int, block_pages: int) -> float:
+    """Write amplification of FAST for uniform random writes of single pages; all is in use.
+
+    Derived as a renewal process of one data block, of N, with K log blocks besides that of the sequence. One write in P
+    (pages of a block) is of a first page: it begins a sequence, and the one before is merged with P - 1 copies. Of the
+    others, r = 1 - 1/P, each P fill a log block, in a round. A round hits the data block with q = 1 - (1 - 1/N)^P. That
+    page is still the newest when its log block is emptied, K - 1 rounds later, with s = exp(-(K - 1/2) / (r N)); then
+    the data block is merged with P copies. If not, the next page that hits it is waited for, which that newer version
+    is at the latest: D rounds, the lesser of one that is uniform up to K and of one that is exponential with rate q.
+    All this begins again at a merge for a sequence, with rate k = 1 / (r N) in a round. So f = E exp(-k (rounds until
+    the full merge)) of the cycles end with a full merge, and a cycle takes (1 - f) / k rounds of P / r writes: with N
+    blocks that is f / (1 - f) copies for a write, and 1 + r + f / (1 - f) in all.
+    """
+    share = 1 - 1 / block_pages
+    rate = 1 / (share * data_blocks)
+    hit = 1 - (1 - 1 / data_blocks) ** block_pages
+    newest = math.exp(-(log_blocks - 0.5) * rate)
+    both = rate + hit
+    again = 1 - rate * (1 / both - (1 - math.exp(-both * log_blocks)) / (both**2 * log_blocks))
+    first = hit * math.exp(-rate) / (1 - (1 - hit) * math.exp(-rate))
+    full = first * math.exp(-rate * (log_blocks - 1)) * newest / (1 - (1 - newest) * again)
+    return 1 + share + full / (1 - full)

@@ -42,6 +42,13 @@ def test_flash_is_told_by_who_caused_it(capsys: pytest.CaptureFixture[str], poli
     assert re.search(r"^owner comm .* write amplification", told, re.MULTILINE)
 
 
+def test_merges_of_a_hybrid_device_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["whatif", DEMO, "--flash", "process", "--mapping", "hybrid"]) == 0
+    assert re.search(
+        r"^On flash, .*; 0 switch merges; 20 partial merges; 30 full merges$", capsys.readouterr().out, re.M
+    )
+
+
 def test_a_saved_model_tells_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = tmp_path / "model.parquet"
     whatif.fit(bench.read(SIZES).tables).write_parquet(model)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import polars as pl
@@ -12,12 +17,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import lambertw
 from support.made import DEV, table
-from support.whatif_oracles import PAGE_SECTORS, Layer, amplification, hot_and_cold, hot_or_cold, physical, uniform
+from support.whatif_oracles import (
+    PAGE_SECTORS,
+    Fast,
+    Layer,
+    amplification,
+    hot_and_cold,
+    hot_or_cold,
+    hybrid_uniform,
+    in_use_before,
+    physical,
+    uniform,
+)
 
 from androstep_analysis import whatif
 from androstep_analysis.errors import InputError
-from androstep_analysis.whatif.flash import POLICIES, Policy
-from androstep_analysis.whatif.log_structured import PAGE_BYTES
+from androstep_analysis.whatif.flash import MAPPINGS, POLICIES, Mapping, Policy
+from androstep_analysis.whatif.hybrid import MERGES
+from androstep_analysis.whatif.translation import PAGE_BYTES, Use
 
 PAGES, BLOCK_PAGES, BLOCKS = 24, 4, 8
 WHO = ("a", "b", None)
@@ -49,11 +66,31 @@ def request(draw: st.DrawFn) -> tuple[str, int, int, str | None]:
     return op, sector, length, draw(st.sampled_from(WHO))
 
 
+requests = st.lists(request(), min_size=1, max_size=80)
+uses = st.sampled_from(get_args(Use))
+
+
+def held(asked: Asked, in_use: Use) -> Sequence[int]:
+    return range(PAGES) if in_use == "all" else in_use_before([one[:3] for one in asked], PAGES)
+
+
+def counted(made: whatif.Flash) -> tuple[dict[Any, int], dict[Any, int], list[int]]:
+    """Pages written and copied by whom, and erases of each block."""
+    told = {(who, metric): value for metric, who, value in made.costs.select("metric", "owner_comm", "value").rows()}
+    written, copied = (
+        {who: int(value / PAGE_BYTES) for (who, metric), value in told.items() if metric == name and value}
+        for name in ("host_bytes", "copied_bytes")
+    )
+    for who in {*written, *copied}:
+        assert told[who, "worn_blocks"] == (written.get(who, 0) + copied.get(who, 0)) / BLOCK_PAGES
+    return written, copied, made.erases["erases"].to_list()
+
+
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(st.lists(request(), min_size=1, max_size=80), st.sampled_from(POLICIES))
-def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Policy) -> None:
-    plain = Layer(PAGES, BLOCK_PAGES, BLOCKS, range(PAGES), policy=policy)
+@settings(max_examples=300, deadline=None)
+@given(requests, st.sampled_from(POLICIES), uses)
+def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Policy, in_use: Use) -> None:
+    plain = Layer(PAGES, BLOCK_PAGES, BLOCKS, held(asked, in_use), policy=policy)
     writer: dict[int, str | None] = {}
     written: Counter[str | None] = Counter()
     copied: Counter[str | None] = Counter()
@@ -73,13 +110,81 @@ def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Poli
         spare_ratio=0,
         block_bytes=BLOCK_PAGES * PAGE_BYTES,
         policy=policy,
+        in_use=in_use,
     )
-    told = {(who, metric): value for metric, who, value in made.costs.select("metric", "owner_comm", "value").rows()}
-    for who in {*written, *copied}:
-        assert told[who, "host_bytes"] == written[who] * PAGE_BYTES
-        assert told[who, "copied_bytes"] == copied[who] * PAGE_BYTES
-        assert told[who, "worn_blocks"] == (written[who] + copied[who]) / BLOCK_PAGES
-    assert made.erases["erases"].to_list() == [plain.cleaned.count(block) for block in range(BLOCKS)]
+    assert counted(made) == (written, copied, [plain.cleaned.count(block) for block in range(BLOCKS)])
+    assert made.merges.is_empty()
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None)
+@given(requests, uses, st.sampled_from([PAGES, PAGES + 2]), st.integers(1, 3))
+def test_a_hybrid_device_counts_what_the_plainest_one_does(asked: Asked, in_use: Use, pages: int, logs: int) -> None:
+    filled = math.ceil(pages / BLOCK_PAGES)
+    before = range(pages) if in_use == "all" else held(asked, in_use)
+    plain = Fast(pages, BLOCK_PAGES, filled + 2 + logs, before)
+    for one in asked:
+        plain.request(*one)
+    made = whatif.flash(
+        rows(asked),
+        by=["owner_comm"],
+        capacity_bytes=pages * PAGE_BYTES,
+        spare_ratio=(2 + logs - 0.5) / filled,
+        block_bytes=BLOCK_PAGES * PAGE_BYTES,
+        mapping="hybrid",
+        in_use=in_use,
+    )
+    assert counted(made) == (plain.written, plain.copied, [plain.erases[block] for block in range(plain.blocks)])
+    assert dict(made.merges.rows()) == {kind: plain.merges[kind] for kind in MERGES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block_pages", [16, 64])
+@pytest.mark.parametrize("spare", SPARE)
+def test_hybrid_and_uniform_writes_are_as_the_renewals_say(spare: float, block_pages: int) -> None:
+    blocks = 500
+    pages = np.random.default_rng(1).integers(0, blocks * block_pages, 8 * blocks * block_pages)
+    known = hybrid_uniform(blocks, math.ceil(blocks * spare) - 2, block_pages)
+    made = amplification(pages, blocks * block_pages, spare, block_pages, mapping="hybrid")
+    assert made == pytest.approx(known, rel=WITHIN / 2)
+
+
+@pytest.mark.parametrize(("first", "kind"), [(16, "switch"), (12, "partial"), (1, "partial")])
+def test_sequences_are_merged_with_what_they_have_not(first: int, kind: str) -> None:
+    """Blocks written from their start: nothing is copied of a whole one, and of a part what it has not."""
+    asked: Asked = [("write", 8 * 16 * (block * 7 % 40), 8 * first, "a") for block in range(200)]
+    made = whatif.flash(
+        rows(asked), by=[], capacity_bytes=40 * 16 * PAGE_BYTES, block_bytes=16 * PAGE_BYTES, mapping="hybrid"
+    )
+    merges = len(asked) - 1  # the last sequence goes on
+    told = dict(made.costs.select("metric", "value").rows())
+    assert told["copied_bytes"] == merges * (16 - first) * PAGE_BYTES
+    assert dict(made.merges.rows()) == dict.fromkeys(MERGES, 0) | {kind: merges}
+    assert made.erases["erases"].sum() == merges
+
+
+_PEAK = """
+import sys
+from pathlib import Path
+import polars as pl
+from androstep_analysis import whatif
+whatif.flash(pl.read_parquet(sys.argv[1]), by=[], capacity_bytes=int(sys.argv[2]), mapping=sys.argv[3])
+peak = next(line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('VmHWM'))
+print(int(peak.split()[1]) // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_memory_follows_what_is_written(mapping: Mapping, tmp_path: Path) -> None:
+    """A map of all 2^30 pages would take gigabytes; a block of 4 MiB has some 200 bytes, most for where pages begin."""
+    places = np.random.default_rng(2).integers(0, 1 << 28, 1000)
+    rows([("write", 8 * int(page), 8, "a") for page in places]).write_parquet(tmp_path / "io.parquet")
+    small, large = (
+        int(subprocess.check_output([sys.executable, "-c", _PEAK, tmp_path / "io.parquet", str(size), mapping]))
+        for size in (1 << 40, 4 << 40)
+    )
+    assert large - small < 300
 
 
 def test_the_oracles_agree_where_both_know() -> None:

@@ -13,7 +13,8 @@ from support.whatif_oracles import PAGE_SECTORS, Layer
 
 from androstep_analysis import whatif
 from androstep_analysis.errors import InputError
-from androstep_analysis.whatif.log_structured import PAGE_BYTES, accesses
+from androstep_analysis.whatif.log_structured import accesses
+from androstep_analysis.whatif.translation import PAGE_BYTES
 
 PAGES, SEGMENT_PAGES, SEGMENTS = 24, 4, 8
 

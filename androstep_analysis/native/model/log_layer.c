@@ -6,17 +6,13 @@
 
 #include "core/array.h"
 #include "core/table.h"
+#include "model/runs.h"
 
-enum {
-    PAGE_SECTORS = 8,
-    MOST_SECTORS = 2048, // of one request: the block layer makes none much longer
-};
+enum { MOST_SECTORS = 2048 }; // of one request: the block layer makes none much longer
 
 // Which segment is cleaned: that with the fewest pages in use, or that where most is won for what it costs, the more
 // the longer nothing was written there (Kawaguchi et al. 1995). The order is that of flash.POLICIES.
 enum layer_policy { POLICY_GREEDY, POLICY_COST_BENEFIT };
-
-enum layer_op { LAYER_READ, LAYER_WRITE, LAYER_DISCARD };
 
 // Why the layer does what it does; the order is that of log_structured.KINDS.
 enum layer_kind { KIND_HOST, KIND_PARTIAL, KIND_CLEANING, KIND_UNMAPPED };
@@ -29,9 +25,18 @@ struct access {
     uint8_t kind, op;
 };
 
+struct held {
+    uint32_t place;  // of the first page of the run, plus 1; 0: nowhere
+    uint32_t pages;  // of the run
+    uint32_t writer; // group of who wrote it last
+};
+
 struct layer {
-    uint32_t *place;  // of each page of the host, plus 1; 0: nowhere
-    uint32_t *holder; // page of the host at each place, plus 1; 0: none
+    struct runs runs;
+    struct held *held; // of each run
+    uint32_t *
+        *holders;     // of each segment that was filled, the run that was put at each place, plus 1; NULL: as at first
+    uint32_t *moving; // runs that are in use in the segment that is cleaned
     uint32_t *used;   // pages in use, of each segment
     bool *is_free;
     size_t nr_segments, segment_pages, nr_free;
@@ -40,23 +45,19 @@ struct layer {
     uint64_t clock;     // pages that were written
     uint64_t *filled;   // when each segment was last written to
     uint64_t *erases;   // of each segment
-    uint32_t *writer;   // group of the last writer of each page of the host; NULL: nobody asks
-    uint64_t *programs; // pages written for the host and moved, of each group
-    uint32_t group;
+    uint64_t *programs; // pages written for the host and copied, of each group; NULL: nobody asks
+    uint32_t group;     // of the request
     int64_t row;
     struct access *accesses;
     size_t nr_accesses, room;
 };
 
-API struct layer *layer_new(size_t pages, size_t segment_pages, size_t nr_segments, const uint8_t *is_in_use);
-API void layer_first_use(size_t rows, const uint8_t *ops, const int64_t *sectors, const int64_t *nr_sectors,
-                         uint8_t *seen);
+API struct layer *layer_new(size_t nr_runs, const uint32_t *first_pages, size_t segment_pages, size_t nr_segments,
+                            const uint8_t *uses);
 API void layer_free(struct layer *layer);
+API bool layer_count_groups(struct layer *layer, size_t nr_groups, uint8_t policy);
 API bool layer_run(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors,
-                   const int64_t *nr_sectors);
-API bool layer_count_groups(struct layer *layer, size_t pages, size_t nr_groups, uint8_t policy);
-API bool layer_run_groups(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors,
-                          const int64_t *nr_sectors, const uint32_t *groups);
+                   const int64_t *nr_sectors, const uint32_t *groups);
 API void layer_copy_counts(const struct layer *layer, size_t nr_groups, uint64_t *programs, uint64_t *erases);
 API size_t layer_count(const struct layer *layer);
 API void layer_copy(const struct layer *layer, int64_t *row, int64_t *page, int64_t *sector, int64_t *nr_sectors,
@@ -68,8 +69,6 @@ static bool add(struct layer *layer, struct access access)
 {
     struct access *last = layer->nr_accesses ? &layer->accesses[layer->nr_accesses - 1] : NULL;
 
-    if (layer->writer)
-        return true;
     if (last && last->row == access.row && last->kind == access.kind && last->op == access.op &&
         last->sector + last->nr_sectors == access.sector && last->nr_sectors + access.nr_sectors <= MOST_SECTORS) {
         last->nr_sectors += access.nr_sectors;
@@ -88,28 +87,50 @@ static bool add(struct layer *layer, struct access access)
 
 // --- segments --------------------------------------------------------------------------------------------------------
 
-static void drop(struct layer *layer, size_t page)
+static void drop(struct layer *layer, size_t run)
 {
-    size_t place;
+    struct held *held = &layer->held[run];
 
-    if (!layer->place[page])
+    if (!held->place)
         return;
-    place = layer->place[page] - 1;
-    layer->place[page] = 0;
-    layer->holder[place] = 0;
-    layer->used[place / layer->segment_pages]--;
+    layer->used[(held->place - 1) / layer->segment_pages] -= held->pages;
+    held->place = 0;
 }
 
-static void put(struct layer *layer, size_t page, size_t place)
+// To the head, which has room for it.
+static void put(struct layer *layer, size_t run)
 {
-    drop(layer, page);
-    layer->place[page] = (uint32_t)place + 1;
-    layer->holder[place] = (uint32_t)page + 1;
-    layer->used[place / layer->segment_pages]++;
+    struct held *held = &layer->held[run];
+    uint32_t *holder = &layer->holders[layer->head][layer->next];
+
+    drop(layer, run);
+    held->place = (uint32_t)(layer->head * layer->segment_pages + layer->next) + 1;
+    holder[0] = (uint32_t)run + 1;
+    memset(holder + 1, 0, (held->pages - 1) * sizeof(*holder));
+    layer->used[layer->head] += held->pages;
+    layer->next += held->pages;
 }
 
-// The next free one behind the head, round and round: the log goes on in one direction.
-static void take_free(struct layer *layer)
+// Tells the runs in use of a segment, in order of place.
+static size_t find_used(struct layer *layer, size_t segment)
+{
+    const uint32_t *holder = layer->holders[segment];
+    size_t place = segment * layer->segment_pages, found = 0;
+
+    if (!holder) {
+        for (size_t run = layer->runs.of_segment[segment]; run < layer->runs.of_segment[segment + 1]; run++)
+            if (layer->held[run].place == layer->runs.first[run] + 1)
+                layer->moving[found++] = (uint32_t)run;
+        return found;
+    }
+    for (size_t offset = 0; offset < layer->segment_pages; offset++)
+        if (holder[offset] && layer->held[holder[offset] - 1].place == place + offset + 1)
+            layer->moving[found++] = holder[offset] - 1;
+    return found;
+}
+
+// The next free one behind the head, round and round: the log goes on in one direction. False where memory is short.
+static bool take_free(struct layer *layer)
 {
     do
         layer->head = (layer->head + 1) % layer->nr_segments;
@@ -117,6 +138,9 @@ static void take_free(struct layer *layer)
     layer->is_free[layer->head] = false;
     layer->nr_free--;
     layer->next = 0;
+    if (!layer->holders[layer->head])
+        layer->holders[layer->head] = calloc(layer->segment_pages, sizeof(**layer->holders));
+    return layer->holders[layer->head] != NULL;
 }
 
 // Greater is better.
@@ -148,47 +172,49 @@ static size_t to_clean(const struct layer *layer)
     return best;
 }
 
-static void count(struct layer *layer, size_t page, enum layer_kind kind)
+// One page of the run, which is `offset` pages into it.
+static bool add_page(struct layer *layer, size_t run, size_t offset, int64_t from, int64_t nr_sectors,
+                     enum layer_kind kind, enum host_op op)
 {
-    layer->filled[layer->head] = ++layer->clock;
-    if (!layer->writer)
-        return;
+    int64_t page = (int64_t)(layer->runs.first[run] + offset);
+    int64_t place = layer->held[run].place ? (int64_t)(layer->held[run].place - 1 + offset) : page;
+
+    return add(layer, (struct access){layer->row, page, place * PAGE_SECTORS + from, nr_sectors, kind, op});
+}
+
+static bool add_run(struct layer *layer, size_t run, enum layer_kind kind, enum host_op op)
+{
+    for (size_t offset = 0; offset < layer->held[run].pages; offset++)
+        if (!add_page(layer, run, offset, 0, PAGE_SECTORS, kind, op))
+            return false;
+    return true;
+}
+
+static bool move(struct layer *layer, size_t run, enum layer_kind kind)
+{
+    struct held *held = &layer->held[run];
+
+    put(layer, run);
+    layer->clock += held->pages;
+    layer->filled[layer->head] = layer->clock;
+    if (!layer->programs)
+        return add_run(layer, run, kind, HOST_WRITE);
     if (kind == KIND_HOST)
-        layer->writer[page] = layer->group;
-    layer->programs[2 * (size_t)layer->writer[page] + (kind == KIND_CLEANING)]++;
-}
-
-static bool move(struct layer *layer, size_t page, enum layer_kind kind)
-{
-    size_t place = layer->head * layer->segment_pages + layer->next++;
-
-    put(layer, page, place);
-    count(layer, page, kind);
-    return add(layer, (struct access){layer->row, (int64_t)page, (int64_t)place * PAGE_SECTORS, PAGE_SECTORS, kind,
-                                      LAYER_WRITE});
-}
-
-static bool read_page(struct layer *layer, size_t page, int64_t from, int64_t nr_sectors, enum layer_kind kind)
-{
-    bool is_mapped = layer->place[page] != 0;
-    int64_t at = is_mapped ? (int64_t)layer->place[page] - 1 : (int64_t)page;
-
-    if (!is_mapped && kind == KIND_PARTIAL)
-        return true;
-    return add(layer, (struct access){layer->row, (int64_t)page, at * PAGE_SECTORS + from, nr_sectors,
-                                      is_mapped ? kind : KIND_UNMAPPED, LAYER_READ});
+        held->writer = layer->group;
+    layer->programs[2 * (size_t)held->writer + (kind == KIND_CLEANING)] += held->pages;
+    return true;
 }
 
 // What is in use of a segment is read, and goes to the head, which is empty and so has room for it.
 static bool clean(struct layer *layer, size_t segment)
 {
-    size_t first = segment * layer->segment_pages, end = first + layer->segment_pages;
+    size_t nr_moving = find_used(layer, segment);
 
-    for (size_t place = first; place < end; place++)
-        if (layer->holder[place] && !read_page(layer, layer->holder[place] - 1, 0, PAGE_SECTORS, KIND_CLEANING))
+    for (size_t number = 0; number < nr_moving && !layer->programs; number++)
+        if (!add_run(layer, layer->moving[number], KIND_CLEANING, HOST_READ))
             return false;
-    for (size_t place = first; place < end; place++)
-        if (layer->holder[place] && !move(layer, layer->holder[place] - 1, KIND_CLEANING))
+    for (size_t number = 0; number < nr_moving; number++)
+        if (!move(layer, layer->moving[number], KIND_CLEANING))
             return false;
     layer->is_free[segment] = true;
     layer->erases[segment]++;
@@ -200,7 +226,8 @@ static bool clean(struct layer *layer, size_t segment)
 // because there are two segments more than the pages of the host fill: not all are in use everywhere.
 static bool next_segment(struct layer *layer)
 {
-    take_free(layer);
+    if (!take_free(layer))
+        return false;
     return layer->nr_free > 0 || clean(layer, to_clean(layer));
 }
 
@@ -208,31 +235,43 @@ static bool next_segment(struct layer *layer)
 
 static bool do_read(struct layer *layer, int64_t sector, int64_t end)
 {
+    size_t run = runs_find(&layer->runs, (size_t)(sector / PAGE_SECTORS));
+
     while (sector < end) {
+        size_t page = (size_t)(sector / PAGE_SECTORS);
         int64_t from = sector % PAGE_SECTORS;
         int64_t length = end - sector < PAGE_SECTORS - from ? end - sector : PAGE_SECTORS - from;
 
-        if (!read_page(layer, (size_t)(sector / PAGE_SECTORS), from, length, KIND_HOST))
+        if (page == layer->runs.first[run + 1])
+            run++;
+        if (!add_page(layer, run, page - layer->runs.first[run], from, length,
+                      layer->held[run].place ? KIND_HOST : KIND_UNMAPPED, HOST_READ))
             return false;
         sector += length;
     }
     return true;
 }
 
-// The rest of a page of which only a part is written is read first.
+// What is there of a page of which only a part is written is read first.
+static bool read_rest(struct layer *layer, size_t run)
+{
+    return layer->programs || !layer->held[run].place || add_run(layer, run, KIND_PARTIAL, HOST_READ);
+}
+
 static bool do_write(struct layer *layer, int64_t sector, int64_t end)
 {
-    size_t first = (size_t)(sector / PAGE_SECTORS), last = (size_t)((end - 1) / PAGE_SECTORS);
+    size_t first = runs_find(&layer->runs, (size_t)(sector / PAGE_SECTORS));
+    size_t last = first + (size_t)((end - 1) / PAGE_SECTORS - sector / PAGE_SECTORS);
     bool is_cut_before = sector % PAGE_SECTORS, is_cut_behind = end % PAGE_SECTORS;
 
-    if ((is_cut_before || (is_cut_behind && first == last)) && !read_page(layer, first, 0, PAGE_SECTORS, KIND_PARTIAL))
+    if ((is_cut_before || (is_cut_behind && first == last)) && !read_rest(layer, first))
         return false;
-    if (is_cut_behind && first != last && !read_page(layer, last, 0, PAGE_SECTORS, KIND_PARTIAL))
+    if (is_cut_behind && first != last && !read_rest(layer, last))
         return false;
-    for (size_t page = first; page <= last; page++) {
+    for (size_t run = first; run <= last; run++) {
         if (layer->next == layer->segment_pages && !next_segment(layer))
             return false;
-        if (!move(layer, page, KIND_HOST))
+        if (!move(layer, run, KIND_HOST))
             return false;
     }
     return true;
@@ -240,118 +279,108 @@ static bool do_write(struct layer *layer, int64_t sector, int64_t end)
 
 static void do_discard(struct layer *layer, int64_t sector, int64_t end)
 {
-    int64_t first = (sector + PAGE_SECTORS - 1) / PAGE_SECTORS;
+    int64_t first = (sector + PAGE_SECTORS - 1) / PAGE_SECTORS, behind = end / PAGE_SECTORS;
 
-    for (int64_t page = first; page < end / PAGE_SECTORS; page++)
-        drop(layer, (size_t)page);
-}
-
-// --- before the first request ----------------------------------------------------------------------------------------
-
-static void see(uint8_t *seen, int64_t first, int64_t end, uint8_t use)
-{
-    for (int64_t page = first; page < end; page++)
-        if (!seen[page])
-            seen[page] = use;
-}
-
-// `seen` becomes 1 for pages that are read, or written in part, before they are written or discarded as a whole, and 2
-// for those that are so first; it is 0 before.
-void layer_first_use(size_t rows, const uint8_t *ops, const int64_t *sectors, const int64_t *nr_sectors, uint8_t *seen)
-{
-    for (size_t row = 0; row < rows; row++) {
-        int64_t end = sectors[row] + nr_sectors[row];
-        int64_t first = sectors[row] / PAGE_SECTORS, behind = (end + PAGE_SECTORS - 1) / PAGE_SECTORS;
-        int64_t inner = (sectors[row] + PAGE_SECTORS - 1) / PAGE_SECTORS, whole = end / PAGE_SECTORS;
-
-        if (ops[row] != LAYER_READ)
-            see(seen, inner, whole, 2);
-        if (ops[row] != LAYER_DISCARD)
-            see(seen, first, behind, 1);
-    }
+    if (first >= behind)
+        return;
+    for (size_t run = runs_find(&layer->runs, (size_t)first); layer->runs.first[run] < behind; run++)
+        drop(layer, run);
 }
 
 // --- all -------------------------------------------------------------------------------------------------------------
 
-// NULL where memory is short. Pages that are in use at the start lie where the host says. There must be two segments
-// more than `pages` fill, and fewer than UINT32_MAX pages in all.
-struct layer *layer_new(size_t pages, size_t segment_pages, size_t nr_segments, const uint8_t *is_in_use)
+static void lay(struct layer *layer, size_t run, bool is_used)
+{
+    uint32_t first = layer->runs.first[run], pages = layer->runs.first[run + 1] - first;
+
+    layer->held[run] = (struct held){.place = is_used ? first + 1 : 0, .pages = pages};
+    if (is_used)
+        layer->used[first / layer->segment_pages] += pages;
+}
+
+// NULL where memory is short. Runs of which the use is 1 (all, where there are no uses) lie where the host says. There
+// must be two segments more than the pages fill, and fewer than INT32_MAX pages in all.
+struct layer *layer_new(size_t nr_runs, const uint32_t *first_pages, size_t segment_pages, size_t nr_segments,
+                        const uint8_t *uses)
 {
     struct layer *layer = calloc(1, sizeof(*layer));
 
     if (!layer)
         return NULL;
     *layer = (struct layer){.nr_segments = nr_segments, .segment_pages = segment_pages};
-    layer->place = calloc(pages + 1, sizeof(*layer->place));
-    layer->holder = calloc(nr_segments * segment_pages, sizeof(*layer->holder));
+    layer->held = calloc(nr_runs + 1, sizeof(*layer->held));
+    layer->holders = calloc(nr_segments, sizeof(*layer->holders));
+    layer->moving = calloc(segment_pages, sizeof(*layer->moving));
     layer->used = calloc(nr_segments, sizeof(*layer->used));
     layer->is_free = calloc(nr_segments, sizeof(*layer->is_free));
     layer->filled = calloc(nr_segments, sizeof(*layer->filled));
     layer->erases = calloc(nr_segments, sizeof(*layer->erases));
-    if (!layer->place || !layer->holder || !layer->used || !layer->is_free || !layer->filled || !layer->erases) {
+    if (!runs_open(&layer->runs, nr_runs, first_pages, segment_pages) || !layer->held || !layer->holders ||
+        !layer->moving || !layer->used || !layer->is_free || !layer->filled || !layer->erases) {
         layer_free(layer);
         return NULL;
     }
-    for (size_t page = 0; page < pages; page++)
-        if (is_in_use[page])
-            put(layer, page, page);
+    for (size_t run = 0; run < nr_runs; run++)
+        lay(layer, run, !uses || uses[run] == 1);
     for (size_t segment = 0; segment < nr_segments; segment++) {
         layer->is_free[segment] = !layer->used[segment];
         layer->nr_free += !layer->used[segment];
     }
     layer->head = nr_segments - 1;
-    take_free(layer);
-    return layer;
+    if (take_free(layer))
+        return layer;
+    layer_free(layer);
+    return NULL;
 }
 
 void layer_free(struct layer *layer)
 {
-    free(layer->place);
-    free(layer->holder);
+    for (size_t segment = 0; layer->holders && segment < layer->nr_segments; segment++)
+        free(layer->holders[segment]);
+    runs_close(&layer->runs);
+    free(layer->held);
+    free(layer->holders);
+    free(layer->moving);
+    free(layer->programs);
     free(layer->used);
     free(layer->is_free);
     free(layer->filled);
     free(layer->erases);
-    free(layer->writer);
-    free(layer->programs);
     free(layer->accesses);
     free(layer);
 }
 
-// False where memory is short. Requests must have sectors and lie within the pages of the host.
-bool layer_run(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors, const int64_t *nr_sectors)
+static bool do_request(struct layer *layer, uint8_t op, int64_t sector, int64_t end)
 {
-    for (size_t row = 0; row < rows; row++) {
-        int64_t end = sectors[row] + nr_sectors[row];
-
-        layer->row = (int64_t)row;
-        if (ops[row] == LAYER_DISCARD)
-            do_discard(layer, sectors[row], end);
-        else if (!(ops[row] == LAYER_WRITE ? do_write : do_read)(layer, sectors[row], end))
-            return false;
+    if (op == HOST_DISCARD) {
+        do_discard(layer, sector, end);
+        return true;
     }
-    return true;
+    if (op == HOST_READ)
+        return layer->programs || do_read(layer, sector, end);
+    return do_write(layer, sector, end);
 }
 
 // Has the layer count by groups instead of telling what it does; what is there at the start is of group `nr_groups`.
 // False where memory is short.
-bool layer_count_groups(struct layer *layer, size_t pages, size_t nr_groups, uint8_t policy)
+bool layer_count_groups(struct layer *layer, size_t nr_groups, uint8_t policy)
 {
     layer->policy = (enum layer_policy)policy;
-    layer->writer = calloc(pages + 1, sizeof(*layer->writer));
     layer->programs = calloc(2 * (nr_groups + 1), sizeof(*layer->programs));
-    for (size_t page = 0; layer->writer && page < pages; page++)
-        layer->writer[page] = (uint32_t)nr_groups;
-    return layer->writer && layer->programs;
+    for (size_t run = 0; run < layer->runs.nr; run++)
+        layer->held[run].writer = (uint32_t)nr_groups;
+    return layer->programs != NULL;
 }
 
-// As layer_run, each request being of a group.
-bool layer_run_groups(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors,
-                      const int64_t *nr_sectors, const uint32_t *groups)
+// False where memory is short. Requests must have sectors and lie within the pages of the host; `groups` are whose they
+// are, where the layer counts.
+bool layer_run(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors, const int64_t *nr_sectors,
+               const uint32_t *groups)
 {
     for (size_t row = 0; row < rows; row++) {
-        layer->group = groups[row];
-        if (!layer_run(layer, 1, ops + row, sectors + row, nr_sectors + row))
+        layer->row = (int64_t)row;
+        layer->group = groups ? groups[row] : 0;
+        if (!do_request(layer, ops[row], sectors[row], sectors[row] + nr_sectors[row]))
             return false;
     }
     return true;

@@ -1,0 +1,67 @@
+"""Flash with hybrid mapping: data blocks that are mapped as a whole, and a few log blocks for what is written again.
+
+It is FAST of Lee, Park, Chung, Lee, Park and Song, A Log Buffer-Based Flash Translation Layer Using Fully-Associative
+Sector Translation, ACM Transactions on Embedded Computing Systems 6(3), 2007, and not BAST (Kim et al. 2002), because
+with a log block for each data block the small writes that databases scatter over a phone's storage merge at nearly
+every write.
+
+A page whose place in its data block is still erased is written there. Else the first page of a block begins a sequence
+in a log block of its own, those that follow in order go on with it; all other pages go to the other log blocks as they
+come. A sequence ends when another begins, or with a page of its block out of order, which goes to the other log blocks:
+its log block becomes the data block (switch merge), with copies of what it has not (partial merge). When the other log
+blocks are full, the oldest is emptied: each data block of which it has a newest page is written anew from the newest of
+all log blocks (full merge), but for pages of a sequence that has not ended. Log blocks are those to spare but two: that
+of the sequence, and one that is erased for the next merge. Discards, which the paper has not, forget pages; erased
+blocks are used in the order in which they were erased.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from androstep_analysis import native
+from androstep_analysis.whatif.translation import Prepared
+
+MERGES: Final = ("switch", "partial", "full")
+
+SPARE_BLOCKS: Final = 3
+"""At least: one for a sequence, one for other writes, one to merge into."""
+
+Counts = npt.NDArray[np.int64]
+
+
+def run(device: Prepared, groups: int, of_row: npt.NDArray[np.uint32]) -> tuple[Counts, Counts, Counts]:
+    """Pages written and copied of each group and of what was there before; erases of each block; merges by kind."""
+    library = _native()
+    hybrid = library.hybrid_new(*device.layout, groups)
+    if not hybrid:
+        raise MemoryError
+    try:
+        if not library.hybrid_run(hybrid, *device.requests, of_row.ctypes.data):
+            raise MemoryError
+        counts = (
+            np.empty((groups + 1, 2), np.int64),
+            np.empty(device.segments, np.int64),
+            np.empty(len(MERGES), np.int64),
+        )
+        library.hybrid_copy(hybrid, groups, *(values.ctypes.data for values in counts))
+    finally:
+        library.hybrid_free(hybrid)
+    return counts
+
+
+@functools.cache
+def _native() -> ctypes.CDLL:
+    """The functions of native/model/hybrid.c."""
+    handle, array, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
+    return native.declared(
+        ("hybrid_new", handle, (size, array, size, size, array, size)),
+        ("hybrid_free", None, (handle,)),
+        ("hybrid_run", ctypes.c_bool, (handle, size, array, array, array, array)),
+        ("hybrid_copy", None, (handle, size, array, array, array)),
+    )
