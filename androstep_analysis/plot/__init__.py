@@ -29,7 +29,7 @@ from androstep_analysis.plot.bench import (
     bench_threads,
 )
 from androstep_analysis.plot.bursts import bursts
-from androstep_analysis.plot.cache import hotness, lifetimes, miss_ratio, working_set
+from androstep_analysis.plot.cache import hotness, lifetimes, miss_ratio, readahead, working_set
 from androstep_analysis.plot.compare import compare_differences, compare_groups, compare_pairs, compare_ranking
 from androstep_analysis.plot.output import save
 from androstep_analysis.plot.paper import png, style, svg
@@ -72,6 +72,7 @@ __all__ = [
     "png",
     "queue",
     "rate",
+    "readahead",
     "replay_io_time",
     "replay_lateness_distribution",
     "replay_timeline",

@@ -19,6 +19,16 @@ _MOST_LINES = 6
 
 _ENDS = {"rewritten": "rewritten", "discarded": "discarded", "alive": "alive at the end"}
 
+_READ = {
+    "asked": ("asked for", "#0072B2"),
+    "direct": ("direct", "#56B4E9"),
+    "mapped": ("mapped around a fault", "#E69F00"),
+    "pending": ("not yet asked for", "#F0C987"),
+    "dropped": ("dropped unasked", "#D55E00"),
+    "unknown": ("unknown", "#777777"),
+}
+"""What becomes of what is read, as it is told and in its colour: from what was of use to what was not."""
+
 
 @paper.of_any_table
 def miss_ratio(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -167,6 +177,51 @@ def lifetimes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         ax.set_xlabel("Blocks written [%]")
         paper.grid(ax, "x")
         paper.legend(ax, above=True)
+        return ax
+
+
+@paper.of_any_table
+def readahead(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
+    """Horizontal bars: what became of the data that was read, a bar for each group, of those that read most.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.readahead`, by at most one column.
+    top : int
+        How many bars are drawn, at most.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.readahead(measures.readahead(capture.tables, by=["file_type"]))
+    """
+    groups = _groups(table, "part")
+    data = paper.rows(table, "bytes", (*groups, "part")).with_columns(pl.col("part").cast(pl.String))
+    parts = data.partition_by(groups, maintain_order=True) if groups else [data]
+    shown = sorted(parts, key=lambda of_group: -float(of_group["value"].sum()))[:top]
+    with paper.drawing(ax, 0.75 + 0.17 * max(len(shown), 4)) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        scale, unit = paper.byte_unit(max(float(of_group["value"].sum()) for of_group in shown))
+        left = np.zeros(len(shown))
+        for part, (words, colour) in _READ.items():
+            width = np.array([of_group.filter(part=part)["value"].sum() / scale for of_group in shown])
+            if width.any():
+                ax.barh(np.arange(len(shown)), width, left=left, color=colour, label=words)
+            left += width
+        keys = [of_group[groups[0]][0] if groups else "" for of_group in shown]
+        names = ["(unknown)" if key is None else text.label(str(key)) for key in keys]
+        ax.set_yticks(range(len(shown)), names, parse_math=False)
+        ax.invert_yaxis()
+        ax.set_xlabel(f"Read from the device [{unit}]")
+        paper.grid(ax, "x")
+        paper.legend(ax)
         return ax
 
 

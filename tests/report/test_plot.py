@@ -741,6 +741,7 @@ def empty() -> dict[str, Axes]:
         "seek_distances": plot.seek_distances(measures.seek_distances(schema.empty("block_events"))),
         "queue": plot.queue(measures.queue(requests)),
         "hotness": plot.hotness(measures.hotness(requests)),
+        "readahead": plot.readahead(measures.readahead({"requests": requests, "io": io})),
         "lifetimes": plot.lifetimes(measures.lifetimes(requests)),
         "working_set": plot.working_set(measures.working_set(requests)),
         "miss_ratio": plot.miss_ratio(measures.miss_ratio(requests)),
@@ -880,8 +881,8 @@ def test_a_figure_does_not_depend_on_the_library_that_holds_the_table(name: str,
     of = {"cpu": demo.samples, "seek_distances": demo.block_events} | dict.fromkeys(
         ("block_types", "bursts", "file_types", "sync", "volume"), demo.io
     )
-    if name == "write_cost":
-        result = measures.write_cost(demo.tables, by=("owner_comm",))
+    if name in ("write_cost", "readahead"):
+        result = getattr(measures, name)(demo.tables, by=("owner_comm",))
     else:
         result = getattr(measures, name)(of.get(name, demo.requests))
     options = {"bar": "unit"} if name == "cpu" else {}
