@@ -78,6 +78,8 @@ static int check_access(const struct bench_job *job, const struct arguments *arg
         return complain("--buffer_compress_percentage and --dedupe_percentage are for jobs that write");
     if (reads && given(arguments->end_fsync) && arguments->end_fsync)
         return complain("--end_fsync is for jobs that write");
+    if (reads && given(arguments->verify))
+        return complain("--verify is for jobs that write");
     if ((reads || file->access == ACCESS_MIXED) && file->layout != LAYOUT_WRITTEN)
         return complain(
             "--overwrite 0 and --fallocate are for jobs that only write: reads need a file that is written");

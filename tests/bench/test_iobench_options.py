@@ -88,6 +88,7 @@ REFUSED = {
     "--sync_file_range": [["--sync_file_range", words] for words in ("write", "write:0", "write:", ":1", "all:1", "")],
     "--iodepth": [["--iodepth", "0"], ["--iodepth", "2"], ["--iodepth", "4097", "--ioengine", "io_uring"]],
     "--overwrite": [["--overwrite", "2"], ["--overwrite", "0", "--rw", "read"], ["--overwrite", "1", "--rw", "append"]],
+    "--verify": [["--verify", "none"], ["--verify", "all", "--rw", "read"]],
     "--fallocate": [["--fallocate", "posix"], ["--fallocate", "native", "--rw", "randrw"]],
     "--overlap": [
         *(["-v", "100", "-a", "1"], ["-v", "101", "-a", "1"], ["-v", "-1", "-a", "1"], ["-v", "10", "-a", "0"]),
@@ -327,6 +328,7 @@ SWEPT: dict[str, tuple[tuple[str, ...], str]] = {
     "overwrite": (SMALL, "0,1"),
     "fallocate": (SMALL, "none,native"),
     "overlap": ((*SMALL, "--rw", "randwrite"), "0,50"),
+    "verify": (SMALL, "sample,all"),
     "loops": (SMALL, "1..4"),
     "number_ios": (SMALL, "1..32"),
     "buffer_compress_percentage": (SMALL, "0,100"),
