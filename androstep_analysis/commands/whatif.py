@@ -28,7 +28,6 @@ def add(command: argparse.ArgumentParser) -> None:
         which, and how far predictions were from real replays.
 
         example: androstep whatif mycapture --without fs-journal --model mydevice
-        example: androstep whatif mycapture --flash app --mapping hybrid --spare 7
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file with block requests")
