@@ -30,10 +30,13 @@ def elements(capture: Capture) -> list[Element]:
         element
         for (name,), rows in told.filter(status="found").group_by("trigger", maintain_order=True)
         for element in _of_trigger(named[str(name)], rows, capture)
-    ] or [el("p", "Nothing was found by the limits of docs/advise.md.")]
-    lacking = [named[name].title for name in told.filter(status="cannot tell")["trigger"]]
-    unknown = [el("p", f"The recording cannot tell of: {'; '.join(lacking)}.", class_="unknown")] if lacking else []
-    return [*found, *unknown]
+    ]
+    without = {"nothing": "By the limits of docs/advise.md nothing", "cannot tell": "The recording cannot tell"}
+    for status, said in without.items():
+        titles = [named[name].title for name in told.filter(status=status)["trigger"]]
+        kind = {"class_": "unknown"} if status == "cannot tell" else {}
+        found += [el("p", f"{said} of: {'; '.join(titles)}.", **kind)] if titles else []
+    return found
 
 
 def _of_trigger(trigger: advice.Trigger, rows: pl.DataFrame, capture: Capture) -> Iterator[Element]:
