@@ -605,10 +605,15 @@ def _depth(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns:
     return weighed.with_columns(weight=pl.when(is_of_time).then("weight").otherwise(1.0))
 
 
-def _readahead(_: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
+def _readahead(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
     """Of the tables as they are: events and requests have to be in one order."""
     facts = {"page_bytes": recording.facts["page_bytes"], "recorded": recording.events, "lost": recording.losses}
-    return readahead(recording.tables, by=by, **facts)
+    io = recording.tables["io"]
+    if of_owner := [name for name in by if name in ("state", "uid")]:
+        # Events of the page cache stay in the recording's own clock, and so must the pieces.
+        keys = ["request_id", "piece"]
+        io = io.lazy().join(tables["io"].lazy().select(*keys, *of_owner), on=keys, how="left", maintain_order="left")
+    return readahead({**recording.tables, "io": io}, by=by, **facts)
 
 
 def _working_set(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
