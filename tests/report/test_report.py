@@ -105,7 +105,8 @@ def hostile_capture(number: int = 400) -> Capture:
         "population": measures.population(requests),
     }
     described = Manifest(sources=sources, facts=dict(zip(facts, HOSTILE, strict=False)))
-    return Capture(HOSTILE[4], described, {"requests": requests.lazy(), "io": io.lazy()}, about)
+    tables = {"requests": requests, "io": io, "importance": schema.empty("importance")}
+    return Capture(HOSTILE[4], described, {name: rows.lazy() for name, rows in tables.items()}, about)
 
 
 @pytest.fixture(scope="module")
