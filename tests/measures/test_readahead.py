@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -20,6 +21,10 @@ from androstep_analysis.measures.readahead import EVENTS, PARTS
 PAGE = 4096
 PAGES = 6
 HUGE = 9
+STEP = 1_000_000
+"""Time from a step to the next [ns]."""
+UNLOCK = 10
+"""For so many steps behind a request's completion its pages may not be handed over yet."""
 ADD, GONE, READ, FAULT, MAP = (
     "mm_filemap_add_to_page_cache",
     "mm_filemap_delete_from_page_cache",
@@ -64,17 +69,17 @@ def recording(seed: int) -> tuple[list[Row], Any]:
 
 
 def tables(rows: Iterable[Row]) -> dict[str, pl.DataFrame]:
-    """Step n at time n."""
     events: list[Row] = []
     io: list[Row] = []
     requests: list[Row] = []
     types = {name: schema.table(name).polars for name in ("fs_events", "io", "requests")}
     for at, row in enumerate(rows):
         if "event" in row:
-            events.append(dict.fromkeys(types["fs_events"]) | row | {"ts_ns": at})
+            events.append(dict.fromkeys(types["fs_events"]) | row | {"ts_ns": at * STEP})
             continue
-        done = None if row["took"] is None else at + row["took"]
-        common = {"request_id": at, "dev": 1, "op": "read", "queue_ns": at, "issue_ns": at, "complete_ns": done}
+        done = None if row["took"] is None else (at + row["took"]) * STEP
+        times = {"queue_ns": at * STEP, "issue_ns": at * STEP, "complete_ns": done}
+        common = {"request_id": at, "dev": 1, "op": "read", **times}
         mine = {name: row[name] for name in ("ino", "file_offset_bytes", "bytes", "path")}
         io.append(dict.fromkeys(types["io"]) | common | mine | {"block_type": "data", "nr_sectors": 1,
                                                                 "map_source": "fiemap"})  # fmt: skip
@@ -92,8 +97,9 @@ class Oracle:
         self.heard: dict[Any, int] = {}
         self.read: dict[Any, tuple[Any, int, float]] = {}  # of (inode, page): path, bytes, when it was done
         self.order: dict[Any, int] = {}
+        self.begin: dict[Any, int] = {}  # of (inode, page): the first page of its folio
         self.calls: dict[int, tuple[int, int, int, int, int]] = {}  # of a thread: inode, first, limit, gap, ins
-        self.asked_at: dict[int, float] = defaultdict(lambda: -1.0)
+        self.asked_at: dict[int, float] = defaultdict(lambda: -math.inf)
         self.brought: dict[int, Any] = {}  # of a thread: the first page that it brought in since it last asked
         self.ins: Counter[int] = Counter()
         self.direct: dict[int, tuple[int, int, int, int]] = {}
@@ -118,7 +124,8 @@ class Oracle:
         elif "mapped" in words:
             part = "mapped"
         self.found[path, part] += size
-        self.heard.pop(key)
+        for told in (self.heard, self.order, self.begin):
+            told.pop(key, None)
 
     def mark(self, inode: int, pages: Iterable[int], word: str) -> list[int]:
         """Returns the pages that are not there."""
@@ -165,24 +172,23 @@ class Oracle:
             self.ask(at, thread, inode, row["page"], row["last_page"] + 1)
         else:
             for number in range(row["page"], row["page"] + (1 << (row["page_order"] or 0))):
-                (self.come if name == ADD else self.go)(inode, number, row["page_order"] or 0)
+                if name == ADD:
+                    self.come(inode, number, row["page"], row["page_order"] or 0)
+                elif (inode, number) in self.words:
+                    self.settle((inode, number), "dropped")
             if name == ADD:
                 self.brought.setdefault(thread, (inode, row["page"]))
                 self.direct.pop(thread, None)
                 self.ins[inode] += 1
 
-    def come(self, inode: int, number: int, order: int) -> None:
+    def come(self, inode: int, number: int, begin: int, order: int) -> None:
         key = inode, number
         words = self.words.get(key, set())
         is_wanted = words == {"asked"} and self.heard[key] == self.losses
         if "in" in words:
             self.settle(key, "unknown")
         self.words[key] = {"in", "asked"} if is_wanted else {"in"}
-        self.heard[key], self.order[key] = self.losses, order
-
-    def go(self, inode: int, number: int, _: int) -> None:
-        if (inode, number) in self.words:
-            self.settle((inode, number), "dropped")
+        self.heard[key], self.order[key], self.begin[key] = self.losses, order, begin
 
     def want(self, inode: int, pages: Iterable[int]) -> None:
         for number in pages:
@@ -204,8 +210,12 @@ class Oracle:
         self.brought.pop(thread, None)
 
     def ask_before(self, thread: int, inode: int, first: int) -> None:
-        _, size, done = self.read.get((inode, first), (None, 0, 0))
-        if not size or done <= self.asked_at[thread] or self.brought.get(thread) == (inode, first):
+        begin = self.begin.get((inode, first), first)
+        folio = [(inode, begin + at) for at in range(1 << self.order.get((inode, first), 0))]
+        done = max(
+            (self.read[key][2] for key in folio if key in self.read and self.begin[key] == begin), default=-math.inf
+        )
+        if done + UNLOCK <= self.asked_at[thread] or self.brought.get(thread) == (inode, begin):
             return
         for number in range(first - 1, -1, -1):
             words = self.words.get((inode, number), set())
@@ -218,7 +228,7 @@ class Oracle:
         if begin is None:
             self.found[path, "unknown"] += size
             return
-        end, done = begin + size, float("inf") if row["took"] is None else at + row["took"]
+        end, done = begin + size, math.inf if row["took"] is None else at + row["took"]
         inode, from_, to, losses = self.direct.get(row["tid"], (0, 0, 0, 0))
         if (inode, losses) == (row["ino"], self.losses) and from_ <= begin and end <= to:
             self.found[path, "direct"] += size
@@ -240,7 +250,8 @@ def test_parts_are_those_of_the_oracle(seeds: range, rows: int | None) -> None:
     every: set[str] = set()
     for seed in seeds:
         done, span = recording(seed)
-        losses = Losses([] if span is None else [Loss("dropped", 1, "some", ("fs_events",), spans=(span,))])
+        lost = [] if span is None else [tuple(None if time is None else time * STEP for time in span)]
+        losses = Losses([Loss("dropped", 1, "some", ("fs_events",), spans=(one,)) for one in lost])
         with read_in_parts(rows):
             found = measures.readahead(tables(done), by=("path",), page_bytes=PAGE, recorded=EVENTS, lost=losses)
         told = found.filter(metric="bytes").select("path", pl.col("part").cast(pl.String), "value").rows()

@@ -8,13 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 from support.devices import needs_probe
 from support.loops import make_ext4, mounted
 
 import androstep_analysis as androstep
 from androstep_analysis import measures
+from androstep_analysis.capture import Capture
 from androstep_analysis.compare.measures import Recording
+from androstep_analysis.fs import tracepoints
 
 NAMES = ("whole", "odd", "huge", "head", "dropped", "single", "around", "strict", "written", "direct")
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -52,14 +55,29 @@ def test_what_a_program_asked_for(tmp_path: Path) -> None:
     assert found.pop("direct") == {"direct": (1 << 19) / PAGE}
     for name, parts in found.items():
         asked, was_in, mapped = (set(log[name][kind]) for kind in ("asked", "was_in", "mapped"))
-        assert asked <= was_in
+        gone = pages_gone(capture, f"/{name}")
+        was_in |= gone
+        # A fault may map what is there of the 16 pages around; the kernel passes over those that are locked.
+        around = {near for page in asked if mapped for near in range(page // 16 * 16, page // 16 * 16 + 16)} & was_in
+        assert asked | mapped <= was_in
         assert sum(parts.values()) == len(was_in), name
-        left = len(was_in - asked - mapped)
-        assert parts.get("dropped" if log[name]["is_dropped"] else "pending", 0) == left, name
         # Of mapped pages it is not known which were touched; of a call that had to wait, not where it began.
-        assert parts.get("mapped", 0) <= len(mapped), name
-        assert parts.get("asked", 0) + parts.get("mapped", 0) + parts.get("unknown", 0) == len(asked | mapped), name
-        if name != "odd":
+        used = parts.get("asked", 0) + parts.get("mapped", 0) + parts.get("unknown", 0)
+        assert len(asked | mapped) <= used <= len(asked | around), name
+        assert parts.get("asked", 0) <= len(asked), name
+        assert parts.get("pending", 0) == 0 if log[name]["is_dropped"] else parts.get("dropped", 0) <= len(gone), name
+        if name not in ("whole", "odd", "huge"):
             assert "unknown" not in parts, name
-    for name in ("whole", "huge", "head", "dropped", "single", "strict", "written"):
+    for name in ("head", "dropped", "single", "strict", "written"):
         assert found[name]["asked"] == len(log[name]["asked"]), name
+    assert sum(parts.get("unknown", 0) for parts in found.values()) < 0.1 * sum(
+        len(one["was_in"]) for one in log.values()
+    )
+
+
+def pages_gone(capture: Capture, path: str) -> set[int]:
+    """Pages of the file that left the cache: dropped by the program, or taken by the kernel, as DAMON does."""
+    gone = capture.table("fs_events").filter(pl.col("event") == tracepoints.UNCACHED)
+    of_file = capture.table("io").filter(path=path).select("ino").unique()
+    rows = gone.join(of_file, on="ino", how="semi").select("page", pl.col("page_order").fill_null(0)).collect().rows()
+    return {page + at for page, order in rows for at in range(1 << order)}

@@ -12,6 +12,10 @@
 // pages have 4 KiB, and more where they are larger).
 enum { HUGE_ORDER = 9 };
 
+// A page may be waited for this long behind the event of its request's completion: the kernel tells that first, and
+// then unlocks one folio after the other, on a CPU that may be taken away meanwhile.
+enum { UNLOCK_NS = 10 * 1000 * 1000 };
+
 // What a row tells, of bytes of a file: they come into the cache or leave it; a read call wants them, or its rest, and
 // those that are there are handed over; a fault or a write wants them, which may still have to come in; they may be
 // mapped, if they are there; the folio that begins there became dirty; they are read from the device; a direct call
@@ -59,12 +63,13 @@ enum {
 };
 
 struct page {
-    int64_t done_ns;
-    int64_t losses; // how often rows were missing when it was last heard of
-    uint32_t bytes; // read from the device
+    int64_t unlocked_ns; // at the latest
+    int64_t losses;      // how often rows were missing when it was last heard of
+    uint32_t bytes;      // read from the device
     uint32_t group;
+    uint32_t at;   // how many pages of its folio lie before it
+    uint8_t order; // of its folio
     uint8_t flags;
-    uint8_t order;
 };
 
 struct thread {
@@ -286,6 +291,7 @@ static bool take_in(struct readahead *cache, const struct span *span, int32_t ti
         if (page->flags & PAGE_IN)
             settle(cache, page, PART_UNKNOWN);
         *page = (struct page){.losses = cache->losses, .order = order, .flags = PAGE_IN};
+        page->at = (uint32_t)(number - span->first);
         if (is_wanted)
             page->flags |= PAGE_ASKED;
     }
@@ -331,23 +337,42 @@ static int64_t mark_span(const struct readahead *cache, struct span span, uint8_
     return span.limit > first ? span.limit : first;
 }
 
+// Whether the thread may have waited for the folio of this page since its last event. It is read when all of it is;
+// what the thread only then brought in was not there before.
+static bool may_have_waited(const struct readahead *cache, const struct thread *thread, uint64_t file, int64_t number)
+{
+    const struct page *page = page_find(cache, file, number);
+    int64_t first, limit;
+
+    if (!page)
+        return false;
+    first = number - page->at;
+    limit = first + ((int64_t)1 << page->order);
+    if (thread->first_page == first && thread->first_file == file)
+        return false;
+    for (number = first; number < limit; number++) {
+        page = page_find(cache, file, number);
+        if (page && number - page->at == first && page->bytes && page->unlocked_ns > thread->asked_ns)
+            return true;
+    }
+    return false;
+}
+
+static bool is_unasked(const struct page *page)
+{
+    return page && page->flags & PAGE_IN && !(page->flags & (PAGE_ASKED | PAGE_PERHAPS));
+}
+
 // The kernel hands over pages of a call without an event where it comes to one that is still being read, and tells only
-// what follows. So those that lie before a page that the thread may have waited for may have been asked for, unless
-// it only then brought that page in.
+// what follows. So those that lie before a page that the thread may have waited for may have been asked for.
 static void mark_before(const struct readahead *cache, const struct thread *thread, uint64_t file, int64_t first)
 {
-    const struct page *waited = page_find(cache, file, first);
-    bool is_new = thread->first_page == first && thread->first_file == file;
+    struct page *page = page_find(cache, file, first - 1);
 
-    if (!waited || !waited->bytes || waited->done_ns <= thread->asked_ns || is_new)
+    if (!is_unasked(page) || !may_have_waited(cache, thread, file, first))
         return;
-    for (int64_t number = first - 1; number >= 0; number--) {
-        struct page *page = page_find(cache, file, number);
-
-        if (!page || !(page->flags & PAGE_IN) || page->flags & (PAGE_ASKED | PAGE_PERHAPS))
-            return;
+    for (int64_t number = first - 1; is_unasked(page); page = page_find(cache, file, --number))
         mark(cache, page, PAGE_PERHAPS);
-    }
 }
 
 static bool take_asked(struct readahead *cache, struct span span, int32_t tid, int64_t ts_ns)
@@ -422,7 +447,7 @@ static bool is_direct(const struct readahead *cache, const struct thread *thread
 static bool take_read(struct readahead *cache, const struct page_rows *rows, size_t row, const struct span *whole)
 {
     const struct thread *thread = thread_of(cache, rows->tid[row]);
-    int64_t done_ns = rows->done_ns[row] == NO_INT64 ? INT64_MAX : rows->done_ns[row], left;
+    int64_t unlocked_ns = INT64_MAX, left;
     struct span span = *whole;
 
     if (!thread)
@@ -432,6 +457,8 @@ static bool take_read(struct readahead *cache, const struct page_rows *rows, siz
         account(cache, rows->group[row], PART_DIRECT, left, span.limit - span.first);
         return true;
     }
+    if (rows->done_ns[row] != NO_INT64 && rows->done_ns[row] < INT64_MAX - UNLOCK_NS)
+        unlocked_ns = rows->done_ns[row] + UNLOCK_NS;
     cut_to_known(cache, &span);
     for (int64_t number = span.first; number < span.limit; number++) {
         struct page *page = page_find(cache, span.file, number);
@@ -445,8 +472,8 @@ static bool take_read(struct readahead *cache, const struct page_rows *rows, siz
         page_heard(cache, page);
         page->bytes += (uint32_t)bytes;
         page->group = rows->group[row];
-        if (page->done_ns < done_ns)
-            page->done_ns = done_ns;
+        if (page->unlocked_ns < unlocked_ns)
+            page->unlocked_ns = unlocked_ns;
         left -= bytes;
     }
     account(cache, rows->group[row], PART_UNKNOWN, left, (left + cache->page_bytes - 1) / cache->page_bytes);
