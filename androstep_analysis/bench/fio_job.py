@@ -147,9 +147,10 @@ class _Job:
 
     def _of_checks(self) -> Iterator[str]:
         """fio reads back all that it wrote where it is to verify; of what others wrote iobench knows nothing."""
-        do_verify = self._flag("do_verify", "1")
-        if self._one_of("verify", {"0": "0", "none": "0", **dict.fromkeys(_CHECKSUMS, "1")}, "0") == "1":
-            yield from ("--verify", "all" if do_verify == "1" else "sample")
+        writes_checks = self._one_of("verify", {"0": "0", "none": "0", **dict.fromkeys(_CHECKSUMS, "1")}, "0")
+        reads_back = self._flag("do_verify", "1")
+        if writes_checks == reads_back == "1":
+            yield from ("--verify", "all")
 
     def _of_rates(self, numjobs: int) -> Iterator[str]:
         """What fio says of each job iobench says of all, and it ends with the time only."""

@@ -97,12 +97,11 @@ def flash(
     -------
     Flash
         `costs` has dimensions `by` (null: nobody knows who, or what was there before the recording) and metrics
-        host_bytes [B] (in whole pages), copied_bytes [B] (pages of theirs that cleaning or
-        merges moved), copied_ratio [1] (of
-        all that was copied), write_amplification [1] (of their pages: programmed over written; null where they wrote
-        none, or with them stand copies of what was there before the recording; without `by` it is that of the device,
-        with all copies) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are those
-        of the device. `n` is how many pages they wrote.
+        host_bytes [B] (in whole pages), copied_bytes [B] (pages of theirs that cleaning or merges moved), copied_ratio
+        [1] (of all that was copied), write_amplification [1] (of their pages: programmed over written; null where they
+        wrote none, or with them stand copies of what was there before the recording; without `by` it is that of the
+        device, with all copies) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are
+        those of the device. `n` is how many pages they wrote.
 
     Raises
     ------

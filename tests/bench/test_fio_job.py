@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -96,11 +97,7 @@ def test_what_fio_verifies_iobench_looks_at(tmp_path: Path) -> None:
     )
     (tmp_path / "job.fio").write_text(asked)
     jobs = fio_job.options(tmp_path / "job.fio")
-    assert [words[words.index("--verify") :][1:2] if "--verify" in words else [] for words in jobs.values()] == [
-        ["all"],
-        ["sample"],
-        [],
-    ]
+    assert [("--verify", "all") in itertools.pairwise(words) for words in jobs.values()] == [True, False, False]
     subprocess.run(
         [*benched.program("native"), *jobs["a"], "--size", "1m", "--cache", "any", "--directory", tmp_path],
         check=True,

@@ -63,7 +63,7 @@ def expected(told: Told, pid: int | None, at: int | None, lost: list[tuple[int |
 def test_every_piece_has_the_last_state_told_of_its_owner(
     told: Told, pieces: list[tuple[int | None, ...]], lost: list[tuple[int | None, int | None]]
 ) -> None:
-    lost = [(first, last) for first, last in lost if None in (first, last) or first <= last]  # type: ignore[operator]
+    lost = [(first, last) for first, last in lost if first is None or last is None or first <= last]
     names = ("owner_pid", "queue_ns", "issue_ns", "complete_ns")
     io = made.table("io", [dict(zip(names, row, strict=True)) | {"request_id": n} for n, row in enumerate(pieces)])
     found = measures.with_state(io, importance(told), lost=lost).collect()
