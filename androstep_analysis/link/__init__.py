@@ -62,11 +62,11 @@ def tables(
     disks = tracepoints.on_disks(staging.fs_events, linked.requests)
     all_events = tracepoints.on_filesystems(staging.fs_events, disks)
     if clock.is_mixed(staging.losses):  # events in no order prove nothing
-        all_events = schema.empty("fs_events").lazy()
+        all_events, recorded = schema.empty("fs_events").lazy(), frozenset[str]()
     page_bytes = pagesize.proven(staging.facts.get("page_bytes"), all_events)
     all_events = pagesize.counted(all_events, page_bytes)
     fs_events = _numbered(on_disk(tracepoints.without_repetitions(all_events)), recorded)
-    staging = staging.with_tables(fs_events=fs_events)
+    staging = replace(staging.with_tables(fs_events=fs_events), recorded=recorded)
     stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, page_bytes)
     snapshots, standings = consistency.weighed(snapshots, staging, all_events, linked.requests, stated)
     sizes = {**(block_bytes or {}), **snapshots.block_bytes}

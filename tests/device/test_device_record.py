@@ -112,6 +112,25 @@ def test_a_recording_of_this_machine_knows_whose_file_it_was(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["capture", "fs.img", "memory"]
 
 
+def test_of_a_device_that_is_only_read_the_files_are_facts(tmp_path: Path) -> None:
+    """No event of ext4 comes where nothing is written; that they were recorded tells that nothing changed."""
+    make_ext4(tmp_path / "fs.img", nr_mib=16)
+    with mounted(tmp_path / "fs.img") as fs:
+        (fs.top / "read").write_bytes(os.urandom(500_000))
+    with (
+        mounted(tmp_path / "fs.img") as fs,
+        connect("local") as device,
+        device.record(out=tmp_path / "capture", trace=[str(fs.top)]) as recorded,
+    ):
+        (fs.top / "read").read_bytes()
+    assert recorded.capture is not None
+    events = recorded.capture.table("fs_events").select(pl.col("event").cast(pl.String))
+    assert events.filter(pl.col("event").str.starts_with("ext4_")).collect().is_empty()
+    data = recorded.capture.io.filter(path="/read", op="read").collect()
+    assert data["bytes"].sum() >= 500_000
+    assert set(data["map_source"]) == {"fiemap"}
+
+
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_recording_is_seen_while_it_goes_on(tmp_path: Path, loop: str, keeps: bool) -> None:
     """Segments come from a phone as they end, and all of them make the capture; unless it is kept nothing is left."""

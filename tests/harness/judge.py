@@ -225,7 +225,9 @@ class Recording:
             listed_before=self._listing("before") if run == ALONE else None,
             listed_after=self._listing("after") if run == ALONE else None,
         )
-        recorded = self.staging if events else self.staging.with_tables(fs_events=self.staging.fs_events.clear())
+        recorded = self.staging
+        if not events:
+            recorded = replace(recorded.with_tables(fs_events=recorded.fs_events.clear()), recorded=frozenset())
         if run == WITHOUT_PROBES:
             ordinary = ~pl.col("event").cast(pl.String).is_in(PROBES)
             recorded = recorded.with_tables(fs_events=recorded.fs_events.filter(ordinary))

@@ -145,7 +145,7 @@ def opened(made: Made, *, with_events: bool = True) -> Capture:
 def without_events(found: Capture) -> Capture:
     """The recording as a trace of the block layer alone."""
     about = found.about | {"rows": found.about["rows"] | {"fs_events": 0}}
-    return Capture(found.title, found.manifest, found.tables, about)
+    return Capture(found.title, replace(found.manifest, events=None), found.tables, about)
 
 
 def with_image(found: Capture, role: str, image: Path) -> Capture:

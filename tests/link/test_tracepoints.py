@@ -270,6 +270,11 @@ def test_a_map_that_never_changed_is_complete_where_its_changes_were_recorded():
     assert not tracepoints.maps_completely(events.lazy(), DEV)
     assert tracepoints.maps_completely(events.lazy(), DEV, {"ext4_es_insert_extent"})
     assert not tracepoints.maps_completely(events.lazy(), DEV, {"f2fs_submit_page_write"})
+    assert not tracepoints.maps_completely(events.lazy(), DEV, {"ext4_free_blocks"}, "ext4")
+    only_read = events.clear().lazy()
+    assert tracepoints.maps_completely(only_read, DEV, {"ext4_es_insert_extent"}, "ext4")
+    assert not tracepoints.maps_completely(only_read, DEV, {"ext4_es_insert_extent"}, "f2fs")
+    assert not tracepoints.maps_completely(only_read, DEV, {"ext4_es_insert_extent"})
 
 
 @pytest.mark.parametrize("seed", range(20))

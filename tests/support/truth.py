@@ -102,7 +102,7 @@ def device(recorded: Staging) -> int:
 def tables(recorded: Staging, images: link.Images, *, with_filesystem_events: bool = True) -> dict[str, pl.DataFrame]:
     """Every table that follows; without the filesystem's events it is a trace of the block layer."""
     if not with_filesystem_events:
-        recorded = recorded.with_tables(fs_events=recorded.fs_events.clear())
+        recorded = replace(recorded.with_tables(fs_events=recorded.fs_events.clear()), recorded=frozenset())
     on_host = recorded.fs_events.select(pl.col("name").str.starts_with(MOUNTS[1]).any()).collect().item()
     mounts = {device(recorded): MOUNTS[bool(on_host)]}
     tables = link.tables(recorded, requests.link(recorded.block), images, Spool(), mounts=mounts)

@@ -54,7 +54,7 @@ def evidence(
     if "tracepoint" not in sources:
         staging = staging.with_tables(fs_events=staging.fs_events.clear())
     events = staging.fs_events
-    recorded = staging.recorded or frozenset()
+    recorded = staging.recorded or frozenset() if "tracepoint" in sources else frozenset()
     lives = tracepoints.lives(events, fs_types)
     last_seen = snapshots.after or snapshots.listed_after
     late_ns = 0
@@ -79,7 +79,8 @@ def evidence(
     imaged_devices = [image.dev for image in snapshots.placed_filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in snapshot_extents if extents.height}
-    complete = [dev for dev in devices if tracepoints.maps_completely(events, dev, recorded)]
+    told = fs_types or {}
+    complete = [dev for dev in devices if tracepoints.maps_completely(events, dev, recorded, told.get(dev))]
     is_lost = any(staging.lost.touching("fs_events", dev=dev) for dev in complete)
     if complete and not is_lost:
         parts = images.with_all_changes((first, old), (last, new), snapshots, traced, lives, staging)
