@@ -70,6 +70,8 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
     """
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
         devices = [_device(row) for row in witnesses.devices]
+        untraced = frozenset(units.parse_dev(row["dev"]) for row in witnesses.devices if row.get("traced") is False)
+        recorded = replace(recorded, untraced=untraced)
         linked = link_requests(recorded.block, devices)
         if not recorded.lost.touching("block_events"):
             recorded = replace(recorded, losses=(*recorded.losses, *incomplete.losses(linked.requests)))

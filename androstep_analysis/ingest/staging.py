@@ -32,8 +32,9 @@ class Staging:
     `lost_events` is what the recorder says it lost; `losses` explains it and adds what the reader could not use.
     `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock, and `realtime_moved_ns` by
     how much that changed until the end of the recording; None where nobody knows. `recorded` names the events that were
-    recorded, also those that never came; None where the recorder does not say. `facts` is what the recording says of
-    the machine, by the names of `manifest.FACTS`. `jumps` is where the segments of its time meet (`clock`).
+    recorded, also those that never came; None where the recorder does not say. They were not on the devices that are
+    `untraced`. `facts` is what the recording says of the machine, by the names of `manifest.FACTS`. `jumps` is where
+    the segments of its time meet (`clock`).
     """
 
     format: str
@@ -48,6 +49,7 @@ class Staging:
     lost_events: int = 0
     losses: tuple[Loss, ...] = ()
     recorded: frozenset[str] | None = None
+    untraced: frozenset[int] = frozenset()
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     jumps: tuple[tuple[int, int], ...] = ()
 

@@ -5,6 +5,7 @@ What a recording must have is known: each test writes sectors of a loop device o
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import signal
@@ -129,6 +130,12 @@ def test_of_a_device_that_is_only_read_the_files_are_facts(tmp_path: Path) -> No
     data = recorded.capture.io.filter(path="/read", op="read").collect()
     assert data["bytes"].sum() >= 500_000
     assert set(data["map_source"]) == {"fiemap"}
+    # Of a device that was not traced, as another partition of the disk, that no event came tells nothing.
+    told = tmp_path / "capture" / "raw" / "recording.json"
+    devices = [row | {"traced": False} for row in json.loads(told.read_text())["devices"]]
+    told.write_text(json.dumps(json.loads(told.read_text()) | {"devices": devices}))
+    untraced = capture.create([told.parent], tmp_path / "untraced")
+    assert set(untraced.io.filter(path="/read", op="read").collect()["map_source"]) == {"inferred"}
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -79,7 +79,7 @@ def evidence(
     imaged_devices = [image.dev for image in snapshots.placed_filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in snapshot_extents if extents.height}
-    told = fs_types or {}
+    told = {dev: fs_type for dev, fs_type in (fs_types or {}).items() if dev not in staging.untraced}
     complete = [dev for dev in devices if tracepoints.maps_completely(events, dev, recorded, told.get(dev))]
     is_lost = any(staging.lost.touching("fs_events", dev=dev) for dev in complete)
     if complete and not is_lost:
