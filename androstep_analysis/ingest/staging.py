@@ -126,7 +126,6 @@ def merge(parts: Sequence[Staging]) -> Staging:
     firsts = [part.first_ns for part in parts if part.first_ns is not None]
     lasts = [part.last_ns for part in parts if part.last_ns is not None]
     tasks = [part.tasks for part in parts if part.tasks is not None]
-    recorded = [part.recorded for part in parts if part.recorded is not None]
     events: Counter[str] = Counter()
     for part in parts:
         events.update(part.events)
@@ -140,7 +139,6 @@ def merge(parts: Sequence[Staging]) -> Staging:
         realtime_offset_ns=next((p.realtime_offset_ns for p in parts if p.realtime_offset_ns is not None), None),
         lost_events=sum(part.lost_events for part in parts),
         losses=tuple(loss for part in parts for loss in part.losses),
-        recorded=frozenset.intersection(*recorded) if len(recorded) == len(parts) else None,
         jumps=tuple(sorted(jump for part in parts for jump in part.jumps)),
         facts={name: value for part in reversed(parts) for name, value in part.facts.items()},
     )

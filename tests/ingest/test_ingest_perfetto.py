@@ -678,10 +678,8 @@ def test_losses_of_the_recorder() -> None:
         "failed_ftrace_events": ["f2fs/f2fs_iget"],
     }
     statistics = {"buffer_stats": [{"chunks_overwritten": 3}, {"trace_writer_packet_loss": 4, "chunks_discarded": 1}]}
-    asked = {"ftrace_events": ["block/*", "f2fs/f2fs_iget", "sched/sched_switch"]}
     found = read(
         trace(
-            {"trace_config": {"data_sources": [{"config": {"name": "linux.ftrace", "ftrace_config": asked}}]}},
             {"ftrace_stats": before},
             work,
             {**work, "previous_packet_dropped": 1},
@@ -697,10 +695,7 @@ def test_losses_of_the_recorder() -> None:
         *(("overwritten", 5), ("dropped", 3), ("wrapped", 3), ("dropped", 5), ("missing", 1)),
         *(("overwritten", 2), ("dropped", 1), ("unread", 1)),
     ]
-    recorded = found.staging.recorded
-    assert recorded is not None and {"block_rq_issue", "sched_switch"} < recorded and "f2fs_iget" not in recorded
     assert read(trace(work)).staging.lost_events == 1
-    assert read(trace(work)).staging.recorded is None
 
 
 def test_packets_that_need_lost_state_are_counted() -> None:

@@ -15,7 +15,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss, printable
-from androstep_analysis.ingest.perfetto.fields import EVENTS, MEMINFO, VMSTAT
+from androstep_analysis.ingest.perfetto.fields import MEMINFO, VMSTAT
 
 Value = int | memoryview
 
@@ -320,9 +320,7 @@ class Recorder:
 
     cpus: dict[int, dict[tuple[int, str], int]] = field(default_factory=lambda: defaultdict(dict))
     buffers: dict[str, int] = field(default_factory=dict)
-    requested: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-    by_category: bool = False
     facts: dict[str, str | int] = field(default_factory=dict)
     machine: str | None = None
 
@@ -347,15 +345,6 @@ class Recorder:
                     counts[_BUFFER[number]] += _number(value)
         self.buffers = counts
 
-    def read_config(self, config: memoryview) -> None:
-        """Takes in a TraceConfig: which events of ftrace were asked for."""
-        for ftrace in _messages(config, 2, 1, 100):
-            for number, value in fields(ftrace):
-                if number == 1:
-                    self.requested.add(_text(value))
-                elif number == 2:
-                    self.by_category = True
-
     def read_system(self, system: memoryview) -> None:
         """Takes in a SystemInfo: kernel, build of Android, models of chips."""
         singles = _singles(system)
@@ -376,22 +365,6 @@ class Recorder:
         counts = ((cpu.get((_START, name), 0), cpu.get((_END, name), 0)) for cpu in self.cpus.values())
         return sum(max(after - before, 0) for before, after in counts)
 
-    def recorded(self) -> frozenset[str] | None:
-        """The events that were recorded, also those that never came; None where the trace does not say.
-
-        A whole group stands for the events of it that Perfetto knows.
-        """
-        if not self.requested or self.by_category:
-            return None
-        names: set[str] = set()
-        for request in self.requested:
-            group, _, event = request.rpartition("/")
-            if event != "*":
-                names.add(event)
-            elif group:
-                names.update(name for name in EVENTS.values() if name.startswith(f"{group}_"))
-        return frozenset(names - self.refused)
-
     def losses(self) -> Iterator[Loss]:
         """What was lost on the way from the kernel to the file, in sentences."""
         overrun, dropped = self.lost("overrun"), self.lost("dropped") + self.lost("commit overrun")
@@ -410,4 +383,4 @@ class Recorder:
         if self.refused:
             names = printable(", ".join(sorted(self.refused)[:20]))
             message = f"{len(self.refused)} events were asked for and could not be recorded: {names}"
-            yield Loss("missing", len(self.refused), message, ())  # `recorded` is without them
+            yield Loss("missing", len(self.refused), message, ())

@@ -110,7 +110,6 @@ def read(source: Source, spool: Spool) -> Staging:
         realtime_offset_ns=realtime + totals.boot_offset if realtime is not None else None,
         lost_events=max(lost, totals.lost_bundles),
         losses=(*_losses(first, second), *calls),
-        recorded=first.recorder.recorded(),
         facts=first.recorder.facts,
     )
 
@@ -130,7 +129,6 @@ class _FirstPass:
             "packages_list": self.processes.read_packages,
             "ftrace_stats": self.recorder.read_ftrace_statistics,
             "trace_stats": self.recorder.read_trace_statistics,
-            "trace_config": self.recorder.read_config,
             "system_info": self.recorder.read_system,
         }
 
