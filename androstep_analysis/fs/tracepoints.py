@@ -125,6 +125,8 @@ def on_filesystems(fs_events: pl.LazyFrame, disks: Mapping[int, list[int]]) -> p
     placed = dev
     # (A mapping, replace_strict, would have polars read all of it at once.)
     for disk, devs in disks.items():
+        if devs == [disk]:
+            continue
         own = pl.lit(devs[0] if len(devs) == 1 else None, pl.UInt32)
         placed = pl.when(is_dirtying & (dev == disk)).then(own).otherwise(placed)
     return _on_only_filesystem(fs_events.with_columns(dev=placed).filter(~is_dirtying | dev.is_not_null()))
