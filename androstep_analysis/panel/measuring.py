@@ -10,11 +10,11 @@ from pathlib import Path
 
 from androstep_analysis import device, probe
 from androstep_analysis.bench.records import PROBE
+from androstep_analysis.device.record import probes
 from androstep_analysis.errors import InputError
 from androstep_analysis.panel import history
 from androstep_analysis.panel.jobs import Job
 from androstep_analysis.runs import bench as run_bench
-from androstep_analysis.runs import workload
 
 _PROGRESS = re.compile(r"point (\d+)/\d+ repeat (\d+)/\d+ (\d+) ops/s(, done)?")
 
@@ -85,8 +85,8 @@ class Measuring(threading.Thread):
         """The capture of all runs, and what went wrong with their repetitions, if anything did."""
         self._go_on()
         with device.connect(self._where) as target:
-            facts = target.facts() | {"workload": " ".join([PROBE, *workload(self._options)])}
             out = history.new_directory(self._home)
+            facts = probes.facts(target, self._options)
             done = run_bench(self._options, out, runner=self._watched(target), facts=facts)
         problem = f"iobench ended with status {done.status}: {self._said}" if done.status else None
         return (None if done.capture is None else out), problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,14 @@ def runner(
 
 def bench(device: Session, options: Sequence[str] | Mapping[str, Sequence[str]], out: Path) -> Run:
     """iobench on the device; its capture at `out` says what is known of the device."""
-    facts = _facts(device, IOBENCH, runs.workload(options))
-    return runs.bench(options, out, runner=runner(device, IOBENCH, (), root=device.has_root), facts=facts)
+    return runs.bench(
+        options, out, runner=runner(device, IOBENCH, (), root=device.has_root), facts=facts(device, options)
+    )
+
+
+def facts(device: Session, options: Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What is known of the device where iobench runs with these options."""
+    return device.facts(_directory(options)) | {"workload": " ".join([IOBENCH, *runs.workload(options)])}
 
 
 def replay(device: Session, program: Path, directory: str, out: Path, options: Sequence[str], *, repeats: int) -> Run:
@@ -73,9 +80,15 @@ def replay(device: Session, program: Path, directory: str, out: Path, options: S
         out=out,
         repeats=repeats,
         runner=runner(device, IOREPLAY, operands, root=device.has_root),
-        facts=_facts(device, IOREPLAY, [*options, program.name, directory]),
+        facts=device.facts(None if is_device else directory)
+        | {"workload": " ".join([IOREPLAY, *options, program.name, directory])},
     )
 
 
-def _facts(device: Session, name: str, words: Sequence[str]) -> dict[str, Any]:
-    return device.facts() | {"workload": " ".join([name, *words])}
+def _directory(options: Sequence[str] | Mapping[str, Sequence[str]]) -> str | None:
+    """Where iobench makes its files; None where its runs differ in that."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-p", "--directory", default=".")
+    jobs = options.values() if isinstance(options, Mapping) else [options]
+    places = {str(parser.parse_known_args(list(words))[0].directory) for words in jobs}
+    return places.pop() if len(places) == 1 else None

@@ -17,11 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from androstep_analysis import capture
+from androstep_analysis import capture, recording
 from androstep_analysis.capture import Capture
 from androstep_analysis.device.record import knowledge
 from androstep_analysis.device.record.segments import Fetching
 from androstep_analysis.device.session import Session
+from androstep_analysis.device.session.facts import Facts, facts
 from androstep_analysis.device.session.job import KILLED, Job
 from androstep_analysis.device.transport import DeviceError, quoted
 from androstep_analysis.device.transport.notices import notify
@@ -150,8 +151,8 @@ class Recording:
 
     def _begin(self) -> None:
         device, directory = self.device, self._directory
-        about, recording = quoted([json.dumps(self._about)]), quoted([f"{directory}/recording"])
-        begin = f"printf %s {about} >{quoted([f'{directory}/{ABOUT}'])} && mkdir -p {recording}"
+        about, inside = quoted([json.dumps(self._about)]), quoted([f"{directory}/recording"])
+        begin = f"printf %s {about} >{quoted([f'{directory}/{ABOUT}'])} && mkdir -p {inside}"
         device.ensure(begin, "begin a recording", root=True)
         if self._monitor_hz is not None:
             words = ["--hz", str(self._monitor_hz), "--record", f"{directory}/recording/samples.rec"]
@@ -209,18 +210,28 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
     made of them. Warns (`LossWarning`) where iotrace was killed or found no room.
     """
     try:
-        facts = device.facts() | _about(device, directory)
+        known, about = facts(device), _about(device, directory)
         there = _copied(device, directory, out)
     except BaseException:
         notify(_unfetched(device, directory))
         raise
     try:
-        made = capture.create([there], out, capture.Description(facts=facts))
+        stated = {name: value for name, value in known.manifest(_traced(known, there)).items() if value is not None}
+        made = capture.create([there], out, capture.Description(facts=stated | about))
     except BaseException:
         notify(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
         raise
     shutil.rmtree(there)
     return made
+
+
+def _traced(known: Facts, there: Path) -> str | None:
+    """Where a filesystem is mounted that the recording in `there` is of: /data if that is one."""
+    told = recording.known(there)
+    traced = {row["dev"] for row in told.devices if row.get("traced") is not False}
+    if known.data is not None and known.data.dev in traced:
+        return known.data.path
+    return next((str(mount["path"]) for mount in told.mounts if mount["dev"] in traced), None)
 
 
 def _copied(device: Session, directory: str, out: Path) -> Path:

@@ -118,8 +118,12 @@ class Facts:
     @cached_property
     def data(self) -> Mount | None:
         """What is mounted on /data, or where that is no mount on ``/``."""
-        by_path = {mount.path: mount for mount in self.mounts}
-        return by_path.get(DATA) or by_path.get("/")
+        return self.mount_of(DATA)
+
+    def mount_of(self, path: str) -> Mount | None:
+        """What is mounted over a path; of several in one place the last is on top."""
+        over = [mount for mount in self.mounts if f"{path}/".startswith(f"{mount.path.rstrip('/')}/")]
+        return max(reversed(over), key=lambda mount: len(mount.path), default=None)
 
     def disks_of(self, dev: str) -> list[Block]:
         """The disks beneath a block device, by its number: through mappings and partitions."""
@@ -135,10 +139,9 @@ class Facts:
             waiting += [self.blocks[name] for name in beneath if name in self.blocks]
         return [block for block in seen.values() if block.parent is None and not block.slaves]
 
-    @property
-    def storage_model(self) -> str | None:
-        """Model of the disk beneath /data."""
-        models = [disk.model for disk in self.disks_of(self.data.dev)] if self.data else []
+    def model_of(self, mount: Mount) -> str | None:
+        """Model of the disk beneath a filesystem."""
+        models = [disk.model for disk in self.disks_of(mount.dev)]
         return next((model for model in models if model), None)
 
     @property
@@ -174,9 +177,13 @@ class Facts:
                 by_user.setdefault(package.uid % USERS_APART, []).append(package)
         return by_user
 
-    def manifest(self) -> dict[str, Any]:
-        """`manifest.FACTS`; None for what is unknown, and for what only a recording knows."""
+    def manifest(self, place: str | None = DATA) -> dict[str, Any]:
+        """`manifest.FACTS`; None for what is unknown, and for what only a recording knows.
+
+        Those of storage are of the filesystem that a path without links lies in; `place` None is in none.
+        """
         stated = self.properties.get
+        mount = None if place is None else self.mount_of(place)
         sdk = integer(stated("ro.build.version.sdk"))
         return {
             "device": stated("ro.product.model") or self.host,
@@ -186,9 +193,9 @@ class Facts:
             "build_fingerprint": stated("ro.build.fingerprint"),
             "kernel": self.kernel,
             "page_bytes": self.page_bytes,
-            "storage_model": self.storage_model,
-            "fs_type": self.data.fs_type if self.data else None,
-            "encryption": self.encryption,
+            "storage_model": self.model_of(mount) if mount else None,
+            "fs_type": mount.fs_type if mount else None,
+            "encryption": self.encryption if mount == self.data else None,
             "clock": None,
             "workload": None,
             "rooted": self.is_root,

@@ -53,7 +53,7 @@ def place(shell: Shell, facts: Facts, directory: str) -> Place:
         why = answer.errors.decode("utf-8", "replace").strip().rpartition(": ")[2] or f"status {answer.status}"
         raise DeviceError(f"{shell.name}: {directory}: no file can be made there ({why}); choose another")
     path, *rest = answer.text.splitlines()
-    mount = _mount_of(path, facts)
+    mount = facts.mount_of(path)
     if mount is None:
         raise DeviceError(f"{shell.name}: {directory}: the device does not say what is mounted there; choose another")
     if mount.fs_type in ("tmpfs", "ramfs"):
@@ -71,15 +71,9 @@ def place(shell: Shell, facts: Facts, directory: str) -> Place:
 def _on_disks(facts: Facts) -> Iterator[str]:
     """Where filesystems of block devices are mounted that may be written, each once."""
     for path in dict.fromkeys(mount.path for mount in facts.mounts):
-        mount = _mount_of(path, facts)
+        mount = facts.mount_of(path)
         if mount is not None and _disks(mount, facts) and "ro" not in mount.options.split(","):
             yield path
-
-
-def _mount_of(path: str, facts: Facts) -> Mount | None:
-    """What is mounted over a path; of several in one place the last is on top."""
-    over = [mount for mount in facts.mounts if f"{path}/".startswith(f"{mount.path.rstrip('/')}/")]
-    return max(reversed(over), key=lambda mount: len(mount.path), default=None)
 
 
 def _disks(mount: Mount, facts: Facts) -> list[Block]:

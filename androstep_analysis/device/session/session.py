@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from androstep_analysis import programs
-from androstep_analysis.device.session.facts import facts
+from androstep_analysis.device.session.facts import DATA, facts
 from androstep_analysis.device.session.job import Job
 from androstep_analysis.device.session.place import Place, place
 from androstep_analysis.device.session.shell import Shell
 from androstep_analysis.device.session.transfer import Hasher, Transfer, hasher
-from androstep_analysis.device.transport import Transport
+from androstep_analysis.device.transport import Transport, quoted
 
 _END_S = 60.0
 
@@ -29,9 +29,18 @@ class Session(Shell):
         self._jobs: list[Job] = []
         self._numbered = 0
 
-    def facts(self) -> dict[str, Any]:
-        """What is known of the device (`manifest.FACTS`)."""
-        return {name: value for name, value in facts(self).manifest().items() if value is not None}
+    def facts(self, directory: str | None = DATA) -> dict[str, Any]:
+        """What is known of the device (`manifest.FACTS`); of its storage, what holds the directory, if that is there.
+
+        A relative one is of where programs run (`place`).
+        """
+        place = None
+        if directory is not None:
+            start = "." if self.is_here else self.directory
+            inside = directory if directory.startswith("/") else f"{start}/{directory}"
+            answer = self.query(f"cd {quoted([inside])} && pwd -P", root=self.has_root)
+            place = answer.text.rstrip("\n") or None
+        return {name: value for name, value in facts(self).manifest(place).items() if value is not None}
 
     def place(self, directory: str = "") -> Place:
         """What a directory of the device is as a place to measure (`place.place`)."""
