@@ -30,7 +30,7 @@ _FILE = ("dev", "ino", "generation")
 _FIELDS: dict[str, dict[type[pl.DataType], str]] = {
     "filesystem": {pl.Int64: "nr_sectors listed_ns", pl.UInt32: "dev block_bytes", pl.String: "fs_type root"},
     "file": {
-        pl.Int64: "ino generation size_bytes created_ns changed_ns listed_ns",
+        pl.Int64: "ino generation size_bytes allocated_sectors created_ns changed_ns listed_ns",
         pl.UInt32: "dev mode attributes",
         pl.Int32: "name_encrypted",
         pl.String: "path",
@@ -104,9 +104,12 @@ def _listing(records: Records, filesystem: pl.DataFrame) -> Listing:
     names = _last_generation(records.tables["file"].filter(of_dev))
     inodes = names.unique("ino", keep="last", maintain_order=True).sort("ino")
     rows = records.tables["extent"].filter(of_dev).unique(maintain_order=True)
-    extents, losses = _placed(
-        rows.join(inodes.select(*_FILE, "mode", "attributes"), on=_FILE, how="left", nulls_equal=True)
+    rows = rows.join(
+        inodes.select(*_FILE, "mode", "attributes", "allocated_sectors"), on=_FILE, how="left", nulls_equal=True
     )
+    if about["fs_type"] == "erofs":
+        rows = _compressed(rows, about["block_bytes"] // units.SECTOR_BYTES)
+    extents, losses = _placed(rows)
     return Listing(
         dev=about["dev"],
         fs_type=about["fs_type"],
@@ -134,6 +137,33 @@ def _last_generation(names: pl.DataFrame) -> pl.DataFrame:
     return ordered.filter(pl.col("generation").eq_missing(last))
 
 
+def _compressed(rows: pl.DataFrame, block_sectors: int) -> pl.DataFrame:
+    """Extents of an erofs with the sectors that those of compressed files take, and without offsets of these.
+
+    Linux (fs/erofs/zmap.c) gives such an extent the length of its data. It takes one block or more, and no more than
+    that. Where all extents of a file lie behind each other, as mkfs.erofs writes them, they are one run of what the
+    file takes; else the first block of each is certain.
+    """
+    begin, nr_blocks = pl.col("sector"), (pl.col("nr_sectors") + block_sectors - 1) // block_sectors
+    limit = begin.first().over("ino") + pl.col("allocated_sectors")
+    takes = begin.shift(-1).over("ino").fill_null(limit) - begin
+    is_compressed = (pl.col("attributes") & _COMPRESSED_FILE) != 0
+    sorted_out = rows.sort("ino", "file_offset_bytes", maintain_order=True).with_columns(
+        is_compressed=is_compressed.fill_null(False),
+        is_run=takes.is_between(1, nr_blocks * block_sectors).all().over("ino"),
+        is_first=pl.int_range(pl.len()).over("ino") == 0,
+    )
+    kept = sorted_out.filter(~pl.col("is_compressed") | ~pl.col("is_run") | pl.col("is_first"))
+    length = pl.when("is_run").then("allocated_sectors").otherwise(block_sectors)
+    # The end of a file may be packed beside its inode, or with ends of others.
+    is_packed = begin % block_sectors != 0
+    return kept.with_columns(
+        nr_sectors=pl.when("is_compressed").then(length).otherwise("nr_sectors"),
+        file_offset_bytes=pl.when(~pl.col("is_compressed")).then("file_offset_bytes"),
+        flags=pl.when(pl.col("is_compressed") & is_packed).then(pl.col("flags") | NOT_ALIGNED).otherwise("flags"),
+    )
+
+
 def _placed(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
     """Extents of which sectors and place in the file are certain, and why others are not."""
     flags, sector = pl.col("flags"), pl.col("sector")
@@ -159,7 +189,7 @@ def _placed(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
         if name in counts
     ]
     if overlapping:
-        message = f"{overlapping} extents changed hands during the listing; they are not in the map"
+        message = f"{overlapping} extents lie where others do, or changed hands meanwhile; they are not in the map"
         losses.append(Loss("overlapping", overlapping, message))
     return clear, tuple(losses)
 

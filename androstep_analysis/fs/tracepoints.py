@@ -74,7 +74,7 @@ _KEY = ["dev", "ino", "incarnation"]
 PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *ASKED, *INVALIDATED)
 """Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
 
-READ_ONLY = ("erofs", "squashfs")
+NEVER_WRITTEN = ("erofs", "squashfs")
 """Filesystems that are made once, by a program, as Android's system is."""
 
 PATHS = ("name_open", "name_unlink", "name_rename")
@@ -296,7 +296,7 @@ def maps_completely(
     `recorded` as in `numbered`; where the filesystem is known to be `fs_type`, they tell it also of a device that is
     only read, on which its driver has no event. That of a filesystem without writes never changes.
     """
-    if fs_type in READ_ONLY or any(name.partition("_")[0] == fs_type for name in COMPLETE if name in recorded):
+    if fs_type in NEVER_WRITTEN or any(name.partition("_")[0] == fs_type for name in COMPLETE if name in recorded):
         return True
     inserted = (pl.col("dev") == dev) & (pl.col("event").is_in(COMPLETE) | is_recorded(COMPLETE, recorded))
     return not fs_events.filter(inserted).select("dev").head(1).collect().is_empty()

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +138,32 @@ def test_of_a_device_that_is_only_read_the_files_are_facts(tmp_path: Path) -> No
     told.write_text(json.dumps(json.loads(told.read_text()) | {"devices": devices}))
     untraced = capture.create([told.parent], tmp_path / "untraced")
     assert set(untraced.io.filter(path="/read", op="read").collect()["map_source"]) == {"inferred"}
+
+
+@pytest.mark.parametrize("options", [[], ["-zlz4hc"], ["-zlz4hc", "-C65536"]], ids=["plain", "4 KiB", "64 KiB"])
+def test_files_of_an_erofs_are_facts(tmp_path: Path, options: list[str]) -> None:
+    """As a phone's system: never written, compressed, and recorded without an event of its own."""
+    if shutil.which("mkfs.erofs") is None:
+        pytest.skip("mkfs.erofs is not installed")
+    (tmp_path / "tree").mkdir()
+    for name in ("a", "b"):
+        words = [os.urandom(400) for _ in range(200)]
+        (tmp_path / "tree" / name).write_bytes(b"".join(random.choices(words, k=5000)))
+    subprocess.run(["mkfs.erofs", "--quiet", *options, tmp_path / "fs.img", tmp_path / "tree"], check=True)
+    with (
+        mounted(tmp_path / "fs.img", "ro") as fs,
+        connect("local") as device,
+        device.record(out=tmp_path / "capture", trace=[str(fs.top)]) as recorded,
+    ):
+        (fs.top / "b").read_bytes()
+    assert recorded.capture is not None
+    assert recorded.capture.facts["fs_type"] == "erofs"
+    data = recorded.capture.io.filter(block_type="data").collect()
+    assert data["path"].unique().to_list() == ["/b"]
+    assert set(data["map_source"]) == {"fiemap"}
+    size = (tmp_path / "fs.img").stat().st_size
+    # Read ahead behind /b is nothing; before it, that is in /a, nothing was read.
+    assert size * 0.4 < data["bytes"].sum() < size * 0.6
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -472,6 +472,7 @@ def made_up(extents: list[tuple[int | None, int, int, int, int]], files: list[tu
             "size_bytes": 1,
             "created_ns": 1,
             "changed_ns": 2,
+            "allocated_sectors": 8,
             "listed_ns": number,
             "dev": DEV,
             "mode": stat.S_IFREG,
