@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from adbd import EMMC, LOCKED, ODD, PIXEL, Model, Package, phone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.devices import home
+from support.loops import mounted
 
 from androstep_analysis import manifest
 from androstep_analysis.device import Device, connect
@@ -126,6 +129,20 @@ def test_a_phone_that_tells_nothing_has_no_facts(tmp_path: Path) -> None:
 
 
 # -- this machine -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.root
+def test_facts_of_storage_are_of_the_place_that_is_meant(tmp_path: Path) -> None:
+    if shutil.which("mkfs.xfs") is None:
+        pytest.skip("mkfs.xfs is not installed")
+    subprocess.run(["mkfs.xfs", "-q", "-d", "file,size=300m", f"-dname={tmp_path / 'image'}"], check=True)
+    with mounted(tmp_path / "image") as place, connect("local") as device:
+        (tmp_path / "link").symlink_to(place.top)
+        for path in (place.top, place.top / "still to be made", tmp_path / "link", os.path.relpath(place.top)):
+            assert device.facts(str(path))["fs_type"] == "xfs", path
+        assert "fs_type" not in device.facts(None)
+        assert "fs_type" not in device.facts("/not/there")
+        assert device.facts().get("fs_type") == device.facts("/").get("fs_type")
 
 
 def test_this_machine_is_known(tmp_path: Path) -> None:

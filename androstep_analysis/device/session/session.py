@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -30,15 +31,16 @@ class Session(Shell):
         self._numbered = 0
 
     def facts(self, directory: str | None = DATA) -> dict[str, Any]:
-        """What is known of the device (`manifest.FACTS`); of its storage, what holds the directory, if that is there.
+        """What is known of the device (`manifest.FACTS`); of its storage, what holds the directory.
 
-        A relative one is of where programs run (`place`).
+        A relative one is of where programs run (`place`). Where it is still to be made, what is above it counts.
         """
         place = None
         if directory is not None:
             start = "." if self.is_here else self.directory
             inside = directory if directory.startswith("/") else f"{start}/{directory}"
-            answer = self.query(f"cd {quoted([inside])} && pwd -P", root=self.has_root)
+            tries = [f"cd {quoted([path])}" for path in (inside, posixpath.dirname(inside.rstrip("/")) or "/")]
+            answer = self.query(f"{{ {' || '.join(tries)}; }} && pwd -P", root=self.has_root)
             place = answer.text.rstrip("\n") or None
         return {name: value for name, value in facts(self).manifest(place).items() if value is not None}
 
