@@ -216,8 +216,8 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
         notify(_unfetched(device, directory))
         raise
     try:
-        stated = {name: value for name, value in known.manifest(_traced(known, there)).items() if value is not None}
-        made = capture.create([there], out, capture.Description(facts=stated | about))
+        stated = known.stated(_traced(known, there)) | about
+        made = capture.create([there], out, capture.Description(facts=stated))
     except BaseException:
         notify(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
         raise

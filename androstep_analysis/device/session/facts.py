@@ -201,6 +201,10 @@ class Facts:
             "rooted": self.is_root,
         }
 
+    def stated(self, place: str | None = DATA) -> dict[str, Any]:
+        """`manifest` without what is unknown."""
+        return {name: value for name, value in self.manifest(place).items() if value is not None}
+
 
 def facts(shell: Shell) -> Facts:
     """Queries the device. Raises `DeviceError` only where no command runs there."""

@@ -42,7 +42,7 @@ class Session(Shell):
             tries = [f"cd {quoted([path])}" for path in (inside, posixpath.dirname(inside.rstrip("/")) or "/")]
             answer = self.query(f"{{ {' || '.join(tries)}; }} && pwd -P", root=self.has_root)
             place = answer.text.rstrip("\n") or None
-        return {name: value for name, value in facts(self).manifest(place).items() if value is not None}
+        return facts(self).stated(place)
 
     def place(self, directory: str = "") -> Place:
         """What a directory of the device is as a place to measure (`place.place`)."""
