@@ -2,7 +2,8 @@
 
 Calls are taken in the order in which they begin; what a call does to names and descriptor numbers counts from its end
 on (a close from its beginning), because no other thread can rely on it before. Where calls of several threads overlap
-on one open file, the places of each are not known and stay null, but the position after them is.
+on one open file, the places of each are not known and stay null, but the position after them is. Where what they
+returned tells in which order they came to names, they are put in it (``replay/overlaps.py``).
 
 - Which file a path leads to follows from all calls that make, rename, link and remove names; links are followed where
   symlink or readlink told what they say. What the recording itself tells of a descriptor (strace -y) comes before that.
@@ -35,6 +36,7 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.errors import InputError
 from androstep_analysis.native import Strings, Table, declared
+from androstep_analysis.replay import overlaps
 from androstep_analysis.replay.program import PATH_BYTES, Program
 from androstep_analysis.replay.words import FLAGS, REQUESTS
 
@@ -217,6 +219,7 @@ def clean(
         texts.clear()
     end = operations.select((pl.col("ts_ns") + pl.col("duration_ns").fill_null(0).clip(0, 1 << 62)).max()).item()
     populated = _populated(files)
+    operations = overlaps.settled(operations, populated["path"])
     if processes is not None:
         populated = _used(populated, operations)
     program = Program.make(operations, populated, _named(threads, known), int(end or 0))

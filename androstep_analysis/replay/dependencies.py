@@ -12,7 +12,8 @@ at once where that is not known, and at the latest when its thread begins the ne
   to its contents or asked of it; reads, fsync and stat are free among each other. mmap and munmap are in order with
   accesses to memory mapped to the file.
 - What makes or removes a name (mkdir, unlink, rename, an open with O_CREAT …) is in order with all that looks this name
-  up, also on the way to one beneath it. What failed only looked it up.
+  up, also on the way to one beneath it. What failed only looked it up. Where results tell whether the name was there
+  (`overlaps.tells`), this holds also where the times overlap.
 - getdents and fsync of a directory, and an rmdir of it or a rename to it that failed, are in order with what makes or
   removes names in it.
 - sync and syncfs come after all changes of files and names before them.
@@ -35,10 +36,10 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import native, schema
+from androstep_analysis.replay import overlaps
 
 _O_CREAT = 0o100
 _O_TRUNC = 0o1000
-_LONGEST_NS = 1 << 62
 
 
 class Does(enum.IntFlag):
@@ -62,6 +63,7 @@ class Does(enum.IntFlag):
     SYNC = 1 << 15
     LIST_PATH = 1 << 16
     LIST_PATH2 = 1 << 17
+    TELL = 1 << 18
 
 
 DOES = {
@@ -183,12 +185,9 @@ def _columns(operations: pl.DataFrame, paths: pl.Series) -> dict[str, npt.NDArra
     numbers = pl.DataFrame({"text": paths, "number": np.arange(len(paths), dtype=np.int32)})
     table = operations.select(
         pl.col("ts_ns").alias("begin_ns"),
-        pl.min_horizontal(
-            pl.col("ts_ns") + pl.col("duration_ns").fill_null(0).clip(0, _LONGEST_NS),
-            pl.col("ts_ns").shift(-1).over("thread"),
-        ).alias("end_ns"),
+        overlaps.ends().alias("end_ns"),
         pl.col("thread").rank("dense").cast(pl.UInt32) - 1,
-        _does().alias("does"),
+        (_does() | _bit(overlaps.tells(operations), Does.TELL)).alias("does"),
         *(pl.col(name).fill_null(-1) for name in ("descriptor", "descriptor2", "file", "file2")),
         *(_number_of(operations[name], numbers) for name in ("path", "path2")),
     )
@@ -221,7 +220,7 @@ def _bits(call: pl.Expr, of_calls: Mapping[str, Does]) -> pl.Expr:
     return call.replace_strict({name: int(does) for name, does in of_calls.items()}, return_dtype=pl.UInt32)
 
 
-def _bit(condition: pl.Expr, does: Does) -> pl.Expr:
+def _bit(condition: pl.Expr | pl.Series, does: Does) -> pl.Expr:
     return pl.when(condition).then(pl.lit(int(does), pl.UInt32)).otherwise(pl.lit(0, pl.UInt32))
 
 

@@ -20,7 +20,7 @@ from support.replay_programs import program, replay
 from support.tree import ROOT
 
 from androstep_analysis import capture, schema
-from androstep_analysis.replay import clean
+from androstep_analysis.replay import clean, overlaps
 from androstep_analysis.replay.dependencies import DOES, Does, dependencies
 from androstep_analysis.replay.program import Program
 
@@ -77,8 +77,10 @@ def test_what_finds_a_file_comes_after_what_made_it_although_they_overlap() -> N
     found = {"call": "stat", "path": "a", "file": 0}
     assert pairs({"thread": 0, **made}, {"thread": 1, **found}) == [(1, 0)]
     assert pairs({"thread": 0, **made}, {"thread": 1, **found, "file": None, "failed": True}) == []
+    before = {**found, "file": None, "failed": True, "result": -2, "duration_ns": 1000}
+    assert pairs({"thread": 1, **before}, {"thread": 0, **made}) == [(1, 0)]
     was_there = {"thread": 2, **found, "duration_ns": 1000}
-    assert pairs(was_there, {"thread": 0, **made}, {"thread": 1, **found}) == []
+    assert pairs(was_there, {"thread": 0, **made}, {"thread": 1, **found}) == [(1, 0), (2, 1)]
 
 
 def test_what_overlaps_is_free() -> None:
@@ -184,14 +186,16 @@ def random_operations(choose: random.Random, count: int) -> list[dict[str, Any]]
                 "offset_bytes": maybe(0),
                 "offset2_bytes": maybe(0),
                 "failed": maybe(choose.random() < 0.3),
+                "result": maybe(choose.choice([0, 0, -2, -17])),
             }
         )
     return rows
 
 
 def check(rows: list[dict[str, Any]]) -> None:
-    found = dependencies(schema.complete(pl.DataFrame(rows, _dtypes(rows)), "operations")).rows()
-    needed = oracle.required(rows)
+    operations = schema.complete(pl.DataFrame(rows, _dtypes(rows)), "operations")
+    found = dependencies(operations).rows()
+    needed = oracle.required(rows, overlaps.tells(operations).to_list())
     assert len(set(found)) == len(found) and found == sorted(found)
     assert set(found) <= needed
     assert oracle.closure(rows, set(found)) == oracle.closure(rows, needed)

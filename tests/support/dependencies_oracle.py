@@ -138,8 +138,11 @@ def conflict(earlier: str, later: str) -> bool:
     return (earlier, later) not in free
 
 
-def required(operations: list[Operation]) -> set[tuple[int, int]]:
-    """All (later, earlier) pairs of operations of different threads that are in order."""
+def required(operations: list[Operation], tells: list[bool]) -> set[tuple[int, int]]:
+    """All (later, earlier) pairs of operations of different threads that are in order.
+
+    `tells` is of each operation whether its result tells on which side of a change of a name it was.
+    """
     uses = [used(operation, operations) for operation in operations]
     found = births(operations)
     for later in range(len(operations)):
@@ -152,7 +155,8 @@ def required(operations: list[Operation]) -> set[tuple[int, int]]:
                 for other, what, later_how in uses[later]
                 if (kind, which) == (other, what) and conflict(how, later_how)
             }
-            if "descriptor" in kinds or (kinds and end(operations, earlier) <= operations[later]["ts_ns"]):
+            is_told = "name" in kinds and tells[earlier] and tells[later]
+            if "descriptor" in kinds or is_told or (kinds and end(operations, earlier) <= operations[later]["ts_ns"]):
                 found.add((later, earlier))
     return found
 

@@ -32,23 +32,27 @@ struct thing *accesses_thing(struct accesses *accesses, uint64_t kind, uint64_t 
     return accesses->things + *number - 1;
 }
 
-static bool has_ended(const struct course *course, const struct thing *thing, int64_t operation, int64_t now)
+// As everybody knows who comes from now on.
+static bool is_over(const struct course *course, const struct thing *thing, int64_t operation, int64_t now)
 {
     return thing->is_ordered || course->end_ns[operation] <= course->begin_ns[now];
 }
 
-// The user's last operation that ended before that one began, or NO_OPERATION.
-static int64_t ended(const struct course *course, const struct thing *thing, const struct user *user, int64_t now)
+static bool has_ended(const struct course *course, const struct thing *thing, int64_t operation, int64_t now)
 {
-    return has_ended(course, thing, user->last, now) ? user->last : user->before;
+    bool tell = course->does[operation] & course->does[now] & course->tells;
+
+    return (thing->is_told && tell) || is_over(course, thing, operation, now);
 }
 
 static int64_t last_exclusive(const struct accesses *accesses, const struct thing *thing, int64_t now)
 {
+    const struct course *course = &accesses->course;
     int64_t last = NO_OPERATION;
 
     for (uint32_t number = thing->users[ACCESS_EXCLUSIVE]; number; number = accesses->users[number - 1].next) {
-        int64_t operation = ended(&accesses->course, thing, accesses->users + number - 1, now);
+        const struct user *user = accesses->users + number - 1;
+        int64_t operation = is_over(course, thing, user->last, now) ? user->last : user->before;
 
         if (operation > last)
             last = operation;
@@ -107,7 +111,8 @@ bool accesses_see(struct accesses *accesses, struct thing *thing, enum access ac
         if (other == access && access != ACCESS_EXCLUSIVE)
             continue;
         for (uint32_t number = thing->users[other]; number; number = accesses->users[number - 1].next) {
-            int64_t earlier = ended(course, thing, accesses->users + number - 1, operation);
+            const struct user *user = accesses->users + number - 1;
+            int64_t earlier = has_ended(course, thing, user->last, operation) ? user->last : user->before;
 
             if (earlier != NO_OPERATION && course->thread[earlier] != course->thread[operation] &&
                 !visitor(context, earlier))

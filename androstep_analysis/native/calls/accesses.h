@@ -12,11 +12,14 @@ enum access { ACCESS_SHARED, ACCESS_CHANGE, ACCESS_EXCLUSIVE, NR_ACCESSES };
 
 #define NO_OPERATION (-1)
 
-// When operations began and ended, and the thread of each. An operation ends before the next of its thread begins.
+// When operations began and ended, the thread of each, and what it does. An operation ends before the next of its
+// thread begins.
 struct course {
     const int64_t *begin_ns;
     const int64_t *end_ns;
     const uint32_t *thread;
+    const uint32_t *does;
+    uint32_t tells; // bit of `does`: what its result tells of things that are told
 };
 
 // A thread that used a thing: its last operation on it, and the one before, in case that the last has not ended yet.
@@ -30,6 +33,7 @@ struct thing {
     int64_t settled; // the last exclusive operation of which all know who come from now on
     uint32_t users[NR_ACCESSES];
     bool is_ordered; // whatever the times say
+    bool is_told;    // likewise, but only among operations that tell
 };
 
 struct accesses {

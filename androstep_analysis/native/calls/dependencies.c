@@ -174,6 +174,7 @@ static bool use(struct finder *finder, uint64_t kind, int64_t key, enum access a
     if (!thing)
         return false;
     thing->is_ordered = kind == THING_DESCRIPTOR;
+    thing->is_told = kind == THING_NAME;
     return accesses_see(&finder->accesses, thing, access, finder->operation, wait_for, finder) &&
            accesses_note(&finder->accesses, thing, access, finder->operation);
 }
@@ -346,7 +347,8 @@ static bool find(struct finder *finder)
 {
     const struct operations *operations = finder->operations;
 
-    finder->accesses.course = (struct course){operations->begin_ns, operations->end_ns, operations->thread};
+    finder->accesses.course =
+        (struct course){operations->begin_ns, operations->end_ns, operations->thread, operations->does, DOES_TELL};
     finder->nodes = calloc(operations->nr_paths + 1, sizeof(*finder->nodes));
     finder->knowledge = calloc(operations->nr_threads + 1, sizeof(*finder->knowledge));
     finder->places = operations->nr_threads < NR_PLACES ? operations->nr_threads : NR_PLACES;

@@ -23,6 +23,7 @@ enum operation_does {
     DOES_SYNC = 1 << 15,         // everything
     DOES_LIST_PATH = 1 << 16,    // what path holds, if it is a directory
     DOES_LIST_PATH2 = 1 << 17,   // what path2 holds
+    DOES_TELL = 1 << 18,         // on which side of a change of a name it is: by number, whatever the times say
 };
 
 // Columns, a row for each operation, whose number is that of the row. What holds no value is negative.

@@ -1,0 +1,246 @@
+"""Calls that overlapped in time, in an order in which all of them return what was recorded.
+
+A call changes a name, or finds it there or missing, at one moment between its beginning and its end. Where the calls of
+several threads on one name overlap, what they returned tells in which order these moments came: who did not find a file
+that another one was making looked before it was made. Such histories are linearizable (Herlihy and Wing, ACM TOPLAS
+12(3), 1990), and names may be looked at one by one, for an order of all of them follows from those of each (their
+Theorem 1). The order is found as in Wing and Gong, Journal of Parallel and Distributed Computing 17, 1993.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+_O_CREAT, _O_EXCL = 0o100, 0o200
+_NOREPLACE, _EXCHANGE = 1, 2
+_MISSING, _EXISTS = -2, -17
+"""ENOENT and EEXIST, as results."""
+
+_FINDS = ("stat", "lstat", "access", "readlink", "statfs", "truncate", "chmod", "utimens", "link")
+_MOST_TRIED = 10_000
+"""Choices beside one a call that are tried for names that belong together; what takes more stays as it began."""
+
+LONGEST_NS = 1 << 62
+
+_PARENT = r"(?s)^(.+)/[^/]*$"
+_OF_USES = ("row", "ts_ns", "end_ns", "name", "was", "becomes")
+
+
+def ends() -> pl.Expr:
+    """When an operation ended: at the latest when its thread began the next one, at once where that is not known."""
+    ended = pl.col("ts_ns") + pl.col("duration_ns").fill_null(0).clip(0, LONGEST_NS)
+    return pl.min_horizontal(ended, pl.col("ts_ns").shift(-1).over("thread"))
+
+
+def settled(operations: pl.DataFrame, at_start: pl.Series) -> pl.DataFrame:
+    """Table `operations` with those that only began first put behind those that came before them.
+
+    They begin as late as the last of these then, and end when they did. `at_start` are the paths that were there.
+    """
+    contested = _contested(_uses(operations))
+    before = pl.col("becomes").shift(1).over("name").fill_null(pl.col("name").is_in(at_start.implode()))
+    doubtful = contested.filter(before != pl.col("was"))["name"].unique()
+    if doubtful.is_empty():
+        return operations
+    places: dict[int, float] = {}
+    was_there = set(at_start)
+    for calls in _belonging_together(contested, doubtful):
+        place = -1.0
+        there = {name: name in was_there for call in calls for name in call.names}
+        for call in _linear(calls, there) or ():
+            place = max(float(call.row), place + 2**-20)
+            places[call.row] = place
+    moved = operations.with_row_index("row").with_columns(
+        place=pl.col("row").cast(pl.Float64).replace(places), since_ns=pl.col("ts_ns")
+    )
+    behind = pl.col("since_ns").gather(pl.col("place").floor().cast(pl.UInt32))
+    late_ns = behind - pl.col("ts_ns")
+    return (
+        moved.with_columns(ts_ns=behind, duration_ns=(pl.col("duration_ns") - late_ns).clip(0))
+        .sort("place", maintain_order=True)
+        .with_columns(operation=pl.int_range(pl.len()))
+        .drop("row", "place", "since_ns")
+    )
+
+
+def tells(operations: pl.DataFrame) -> pl.Series:
+    """Whether each operation used a name while another thread changed it, and its result tells how it found it."""
+    rows = _contested(_uses(operations))["row"].unique()
+    return pl.repeat(False, operations.height, eager=True).scatter(rows, True).rename("tells")
+
+
+def _uses(operations: pl.DataFrame) -> pl.DataFrame:
+    """What operations tell of names: row, times, name, was, becomes (whether it was there and is; null where unknown).
+
+    Links are left out, because what is missing may be what they lead to.
+    """
+    call = pl.col("call").cast(pl.String)
+    rows = operations.with_row_index("row").with_columns(end_ns=ends())
+    own = _of_own_names(rows)
+    changed = own.filter(~_only_looks()).select("name").unique()
+    done = rows.filter(~pl.col("failed"))
+    of_links = rows.filter(call.is_in(["symlink", "readlink"])).select(name="path").unique()
+    parts = [own, _of_directories(done, changed), _of_the_emptied(done.filter(call == "rmdir"), changed)]
+    return pl.concat(parts).join(of_links, on="name", how="anti").sort("row", maintain_order=True)
+
+
+def _only_looks() -> pl.Expr:
+    return (pl.col("was") == pl.col("becomes")).fill_null(False)
+
+
+def _of_own_names(rows: pl.DataFrame) -> pl.DataFrame:
+    """What operations tell of the names they are given; of their directory where they could not be made without one.
+
+    A rename or link for which something is missing is taken for one of a name that is not there, which may be wrong.
+    """
+    call, flags, result = pl.col("call").cast(pl.String), pl.col("flags").fill_null(0), pl.col("result")
+    path, path2 = pl.col("path"), pl.col("path2")
+    done, is_missing, exists = ~pl.col("failed"), result == _MISSING, result == _EXISTS
+    is_link, is_rename, removes = call == "link", call == "rename", call.is_in(["unlink", "rmdir"])
+    creates = (call == "open") & (flags & _O_CREAT != 0)
+    is_new = call.is_in(["mkdir", "symlink"]) | (creates & (flags & _O_EXCL != 0))
+    makes = creates | is_new
+    finds = call.is_in(_FINDS) | ((call == "open") & ~creates)
+    # A rename of one name of a file to another one does nothing.
+    is_same = (path == path2) | (pl.col("file") == pl.col("file2")).fill_null(False)
+    is_kept = (flags & _EXCHANGE != 0) | is_same
+    there, gone = pl.lit(True), pl.lit(False)
+
+    def told(name: pl.Expr, when: pl.Expr, was: pl.Expr, becomes: pl.Expr) -> pl.DataFrame:
+        found = rows.filter(when.fill_null(False), name.is_not_null())
+        return found.with_columns(name.alias("name"), was.alias("was"), becomes.alias("becomes")).select(_OF_USES)
+
+    return pl.concat(
+        [
+            told(path, done & finds, there, there),
+            told(path, is_missing & (finds | removes | is_rename), gone, gone),
+            told(path, exists & (makes | is_link | is_rename), there, there),
+            told(path, done & makes, pl.when(is_new).then(gone), there),
+            told(path, done & removes, there, gone),
+            told(path, done & is_rename, there, is_kept),
+            told(path2, done & is_rename & ~is_kept, pl.when(flags & _NOREPLACE != 0).then(gone), there),
+            told(path2, done & is_rename & is_kept, there, there),
+            told(path2, done & is_link, gone, there),
+            told(path2, exists & (is_link | is_rename), there, there),
+            told(path.str.extract(_PARENT), is_missing & makes, gone, gone),
+        ]
+    )
+
+
+def _of_directories(done: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
+    """That directories of `changed` names were there on the way of each operation that succeeded."""
+    of_both = done.filter(pl.col("call").cast(pl.String).is_in(["rename", "link"]))
+    paths = pl.concat([done.select("row", "path"), of_both.select("row", path="path2")]).drop_nulls()
+    parts = pl.col("path").str.split("/")
+    ways = paths.select("path").unique().with_columns(length=pl.int_ranges(1, parts.list.len()))
+    ways = ways.explode("length", empty_as_null=False)
+    ways = ways.with_columns(name=parts.list.head("length").list.join("/")).join(changed, on="name", how="semi")
+    rows = paths.join(ways, on="path").select("row", "name").unique()
+    return done.join(rows, on="row").with_columns(was=True, becomes=True).select(_OF_USES)
+
+
+def _of_the_emptied(removed: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
+    """That none of the `changed` names was in a directory that could be removed."""
+    inside = changed.with_columns(path=pl.col("name").str.extract(_PARENT)).drop_nulls()
+    return removed.join(inside, on="path").with_columns(was=False, becomes=False).select(_OF_USES)
+
+
+def _contested(uses: pl.DataFrame) -> pl.DataFrame:
+    """The uses of names that an operation changed, or may have, while another thread used them."""
+    begin_ns, changes = pl.col("ts_ns"), ~_only_looks()
+    reach_ns = pl.col("end_ns").cum_max().shift(1).over("name") > begin_ns
+    changing_ns = pl.when(changes).then("end_ns").cum_max().forward_fill().shift(1).over("name") > begin_ns
+    meets = changing_ns | (changes & reach_ns)
+    return uses.join(uses.filter(meets).select("name").unique(), on="name", how="semi", maintain_order="left")
+
+
+# -- an order ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One operation: what it found, and what it left, of each name."""
+
+    row: int
+    begin_ns: int
+    end_ns: int
+    names: dict[str, tuple[bool | None, bool]] = field(default_factory=dict)
+
+    def fits(self, there: dict[str, bool]) -> bool:
+        return all(was is None or there[name] == was for name, (was, _) in self.names.items())
+
+    def only_looks(self, there: dict[str, bool]) -> bool:
+        return all(there[name] == was == becomes for name, (was, becomes) in self.names.items())
+
+
+def _belonging_together(uses: pl.DataFrame, doubtful: pl.Series) -> Iterator[list[_Call]]:
+    """The operations on doubtful names and all that share an operation with them, for each such group of names."""
+    groups: dict[str, set[str]] = {}
+    together = uses.group_by("row", maintain_order=True).agg(pl.col("name").unique(maintain_order=True))
+    for names in together["name"].unique(maintain_order=True):
+        shared = [groups.setdefault(name, {name}) for name in names]
+        largest = max(shared, key=len)
+        for group in shared:
+            if group is not largest:
+                largest |= group
+                groups.update(dict.fromkeys(group, largest))
+    wanted = {id(group): group for group in (groups[name] for name in doubtful)}
+    members = [(name, number) for number, group in enumerate(wanted.values()) for name in group]
+    own = uses.join(pl.DataFrame(members, ["name", "group"], orient="row"), on="name", maintain_order="left")
+    for rows in own.partition_by("group"):
+        calls: dict[int, _Call] = {}
+        for row, begin_ns, end_ns, name, was, becomes in rows.select(_OF_USES).iter_rows():
+            calls.setdefault(row, _Call(row, begin_ns, end_ns)).names[name] = was, becomes
+        yield list(calls.values())
+
+
+def _linear(calls: list[_Call], at_start: dict[str, bool]) -> list[_Call] | None:
+    """The calls in an order in which each finds what it found; None where there is none, or none was found."""
+    done = bytearray(len(calls))
+    order: list[int] = []
+    states = [at_start]
+    choices = [_possible(calls, done, at_start)]
+    dead = set()
+    for _ in range(len(calls) + _MOST_TRIED):
+        if choices[-1]:
+            order.append(choices[-1].pop())
+            done[order[-1]] = True
+            if len(order) == len(calls):
+                return [calls[number] for number in order]
+            there = states[-1] | {name: becomes for name, (_, becomes) in calls[order[-1]].names.items()}
+            states.append(there)
+            choices.append([] if _summary(done, there) in dead else _possible(calls, done, there))
+        elif order:
+            dead.add(_summary(done, states.pop()))
+            choices.pop()
+            done[order.pop()] = False
+        else:
+            return None
+    return None
+
+
+def _possible(calls: list[_Call], done: bytearray, there: dict[str, bool]) -> list[int]:
+    """Which calls may come next, the first to try at the end: none may have ended before another one begins."""
+    possible = []
+    first_end_ns = calls[-1].end_ns + LONGEST_NS
+    for number in range(done.find(False), len(calls)):
+        call = calls[number]
+        if call.begin_ns >= first_end_ns:
+            break
+        if done[number]:
+            continue
+        first_end_ns = min(first_end_ns, call.end_ns)
+        if call.fits(there):
+            if call.only_looks(there):
+                return [number]
+            possible.append(number)
+    return possible[::-1]
+
+
+def _summary(done: bytearray, there: dict[str, bool]) -> tuple[int, bytes, frozenset[tuple[str, bool]]]:
+    """What the calls that are left depend on."""
+    first = done.find(False)
+    return first, bytes(done[first : done.rfind(True) + 1]), frozenset(there.items())

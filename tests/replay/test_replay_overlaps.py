@@ -1,0 +1,109 @@
+"""Calls that overlap: what each returned holds in every order that a replay may take."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support.replay_emulator import Emulator
+from support.replay_programs import CREATE, EXCLUSIVE, READ_WRITE
+
+from androstep_analysis import schema
+from androstep_analysis.replay import overlaps
+from androstep_analysis.replay.dependencies import dependencies
+
+FILES = ["a", "b", "d/a", "d/b"]
+NOTHING = pl.Series([], dtype=pl.String)
+
+
+def table(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Table `operations` of rows in the order of their beginnings."""
+    full = [{"operation": number, "inserted": False} | row for number, row in enumerate(rows)]
+    names = {name for row in full for name in row}
+    types = schema.table("operations").polars
+    return schema.complete(pl.DataFrame(full, {name: types[name] for name in names}), "operations")
+
+
+def chosen(choose: random.Random, moves: str) -> dict[str, Any]:
+    """An operation on a name, that may well fail."""
+    name, other = choose.choice(FILES), choose.choice(["a", "b"])
+    made = {"path": name, "mode": 0o600}
+    return choose.choice(
+        [
+            {"call": "open", **made, "flags": READ_WRITE | CREATE},
+            {"call": "open", **made, "flags": READ_WRITE | CREATE | EXCLUSIVE},
+            {"call": "open", **made, "flags": READ_WRITE},
+            {"call": "stat", "path": name},
+            {"call": "stat", "path": "d"},
+            {"call": "unlink", "path": name},
+            {"call": "mkdir", "path": "d", "mode": 0o700},
+            {"call": "rmdir", "path": "d"},
+            {"call": moves, "path": name, "path2": other},
+        ]
+    )
+
+
+def result(emulator: Emulator, row: dict[str, Any]) -> int:
+    done = emulator.do(row)
+    if row["call"] == "open" and not done["failed"]:
+        emulator.close({"descriptor": done["descriptor"]})
+    return int(done["result"])
+
+
+def history(top: Path, choose: random.Random, count: int) -> list[dict[str, Any]]:
+    """What threads did to names, each call at one moment between its beginning and its end.
+
+    There are links or renames, not both: what a rename of a name of the same file does is no matter of names alone.
+    """
+    emulator, rows, now, moves = Emulator(top), [], 0, choose.choice(["rename", "link"])
+    free = [0] * choose.randrange(2, 5)
+    for _ in range(count):
+        row = chosen(choose, moves)
+        thread = choose.randrange(len(free))
+        now = max(now, free[thread]) + choose.randrange(3)
+        returned = result(emulator, row)
+        if returned == -errno.ENOTEMPTY:  # which of its names keeps a directory is not told
+            continue
+        begin = choose.randrange(free[thread], now + 1)
+        free[thread] = now + 1 + choose.randrange(8)
+        told = {"failed": returned < 0, "result": returned}
+        rows.append(row | told | {"thread": thread, "ts_ns": begin, "duration_ns": free[thread] - begin})
+    return sorted(rows, key=lambda row: row["ts_ns"])
+
+
+def orders(operations: pl.DataFrame, choose: random.Random) -> Iterator[dict[str, Any]]:
+    """The operations in one of the orders in which a replay as fast as it can may do them."""
+    waits: dict[int, set[int]] = {number: set() for number in operations["operation"]}
+    for later, earlier in dependencies(operations).iter_rows():
+        waits[later].add(earlier)
+    queues = [rows.to_dicts() for rows in operations.partition_by("thread")]
+    done: set[int] = set()
+    while queues:
+        ready = [queue for queue in queues if waits[queue[0]["operation"]] <= done]
+        row = choose.choice(ready).pop(0)
+        done.add(row["operation"])
+        yield row
+        queues = [queue for queue in queues if queue]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_each_returns_again_what_it_returned(tmp_path: Path, seed: int) -> None:
+    choose = random.Random(seed)
+    (tmp_path / "recorded").mkdir()
+    operations = table(history(tmp_path / "recorded", choose, choose.choice([6, 30, 120])))
+    settled = overlaps.settled(operations, NOTHING)
+    assert settled["ts_ns"].is_sorted() and settled["operation"].to_list() == list(range(operations.height))
+    ended = (pl.col("ts_ns") + pl.col("duration_ns")).alias("ended")
+    same = ["thread", "call", "path", "result", ended]
+    assert settled.select(same).sort(pl.all()).equals(operations.select(same).sort(pl.all()))
+    for number in range(5):
+        top = tmp_path / str(number)
+        top.mkdir()
+        emulator = Emulator(top)
+        for row in orders(settled, choose):
+            assert result(emulator, row) == row["result"], row
