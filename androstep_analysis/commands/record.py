@@ -35,7 +35,8 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--readahead",
         action="store_true",
-        help="also record which pages are asked for, for measure readahead (Linux 6.12; an event for each read call)",
+        help="also record which pages are asked for, for measure readahead (Linux 6.12, or kprobes): an event for each "
+        "read call",
     )
     command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
     command.add_argument(

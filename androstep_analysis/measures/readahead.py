@@ -24,8 +24,8 @@ from androstep_analysis.measures.tables import Table, counted, is_known, lazy, o
 PARTS: Final = ("asked", "mapped", "dropped", "pending", "direct", "unknown")
 """In the order of ``enum part``."""
 
-EVENTS: Final = (tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.ASKED)
-"""What a recording must have, all of it, to tell what was asked for."""
+EVENTS: Final = (tracepoints.CACHED, tracepoints.UNCACHED, tracepoints.FAULTED, tracepoints.MAPPED)
+"""What a recording must have, all of it and `READS` or `READ`, to tell what was asked for."""
 
 _IN, _GONE, _ASKED, _WANTED, _MAPPED, _DIRTY, _READ, _DIRECT, _LOST = range(9)
 """``enum row_kind``."""
@@ -34,13 +34,13 @@ _KINDS: Final = {
     _IN: (tracepoints.CACHED,),
     _GONE: (tracepoints.UNCACHED,),
     _ASKED: (tracepoints.READ,),
-    _WANTED: (tracepoints.FAULTED, *tracepoints.WRITES),
+    _WANTED: (tracepoints.READS, tracepoints.FAULTED, *tracepoints.WRITES),
     _MAPPED: (tracepoints.MAPPED,),
     _DIRTY: tracepoints.DIRTIED,
     _DIRECT: tracepoints.DIRECT,
 }
 
-_LARGEST_FILE, _LARGEST_WRITE, _LARGEST_ORDER = 1 << 60, 1 << 29, 17
+_LARGEST_FILE, _LARGEST_READ, _LARGEST_WRITE, _LARGEST_ORDER = 1 << 60, 1 << 31, 1 << 29, 17
 _BEHIND = 1 << 62
 """A time behind all others."""
 _SOME_PAGE_BYTES = 4096
@@ -127,7 +127,8 @@ def readahead(
     fs_events = lazy(tables.get("fs_events", schema.empty("fs_events")), ("fs_events",))
     page_bytes = pagesize.proven(page_bytes, fs_events)
     there = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
-    is_told = page_bytes is not None and there.issuperset(EVENTS)
+    tells_reads = not there.isdisjoint((tracepoints.READS, tracepoints.READ))
+    is_told = page_bytes is not None and tells_reads and there.issuperset(EVENTS)
     sums = _follow(
         _told(
             _placed(fs_events, tables["requests"], page_bytes),
@@ -159,16 +160,18 @@ def _told(fs_events: pl.LazyFrame, kinds: Mapping[int, tuple[str, ...]], page_by
         .then(pl.col("last_page") - pl.col("page") + 1)
         .otherwise(1)
     )
-    in_bytes = event.is_in([*tracepoints.WRITES, *tracepoints.DIRECT])
+    is_read, is_write = event == tracepoints.READS, event.is_in(tracepoints.WRITES)
+    in_bytes = is_read | is_write | event.is_in(tracepoints.DIRECT)
     begin = pl.when(in_bytes).then("offset_bytes").otherwise(pl.col("page") * size)
-    length = pl.when(in_bytes).then("nr_bytes").otherwise(pages * size)
-    most = pl.when(event.is_in(tracepoints.WRITES)).then(_LARGEST_WRITE).otherwise(_LARGEST_FILE)
+    end = begin + pl.when(in_bytes).then("nr_bytes").otherwise(pages * size)
+    in_file = pl.min_horizontal(end, (pl.col("last_page") + 1) * size)
+    most = pl.when(is_write).then(_LARGEST_WRITE).when(is_read).then(_LARGEST_READ).otherwise(_LARGEST_FILE)
     # A write call's own event tells more than that of the folio it makes dirty.
     written = tracepoints.devices(fs_events, event.is_in(tracepoints.WRITES))
     is_double = event.is_in(tracepoints.DIRTIED) & pl.col("dev").is_in(written)
     fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(1, most)
     return (
-        fs_events.with_columns(kind=kind, begin=begin, end=begin + length)
+        fs_events.with_columns(kind=kind, begin=begin, end=pl.when(is_read).then(in_file).otherwise(end))
         .filter(pl.col("kind").is_not_null() & ~is_double & fits)
         .drop_nulls(["dev", "ino"])
         .select(

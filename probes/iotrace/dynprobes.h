@@ -13,9 +13,11 @@
  *   direct_begin a thread begins a direct read or write of a filesystem without such events of its own: dev, ino, pos,
  *                count. No bio_page tells of its bios: they carry the thread's memory. Absent before Linux 4.1.
  *   direct_end   it has submitted all bios of that read or write: moved (bytes, or a negative error number)
- *   name_found   a file is opened: dev, ino, parent (inode of its directory), and the names on its path in the
- *                filesystem from the last (d0) up to the root, "/", as far as they fit
- *   name_moved   a file or directory gets another name: the same, and the new names (n0 …)
+ *   filemap_read a read call begins that reads through the page cache: dev, ino, pos, count, and last, the page in
+ * which the file ends. With mm_filemap_fault and mm_filemap_map_pages, which tell what the kernel's events of these
+ * names tell, in kernels that do not have them (before 6.12), on demand. name_found   a file is opened: dev, ino,
+ * parent (inode of its directory), and the names on its path in the filesystem from the last (d0) up to the root, "/",
+ * as far as they fit name_moved   a file or directory gets another name: the same, and the new names (n0 …)
  *
  * Where these two cannot be had (they need the kernel's BTF), the paths that programs give:
  *
@@ -40,7 +42,7 @@
 #include "iotrace/presets.h"
 
 /* Defines what the kernel offers of these and adds it to `selection`, the rest to its absent events. */
-void dynprobes_define(int tracefs, const struct topology *topology, struct selection *selection);
+void dynprobes_define(int tracefs, const struct needs *needs, struct selection *selection);
 
 /* Defines and adds those of system calls. Returns whether paths will be told. */
 bool dynprobes_define_calls(int tracefs, struct selection *selection);

@@ -176,7 +176,7 @@ static void select_events(struct session *session)
     struct selection *selection = &session->selection;
     selection_make(selection, tracefs, preset, &needs);
     if (preset >= PRESET_FS)
-        dynprobes_define(tracefs, &session->topology, selection);
+        dynprobes_define(tracefs, &needs, selection);
     if (preset >= PRESET_SYSCALLS) {
         calls_select(selection, tracefs);
         if (!dynprobes_define_calls(tracefs, selection))

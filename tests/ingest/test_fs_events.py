@@ -113,6 +113,13 @@ FORMS = {
     "page_mkwrite: (ext4_page_mkwrite+0x0/0x80) dev=266338311 ino=61 index=2 within=65528": {
         **{"ino": 61, "page": 2, "offset_bytes": 65528}
     },
+    "filemap_read: (filemap_read+0x0/0x3b0) dev=266338311 ino=61 pos=8192 count=4096 last=1023": {
+        **{"ino": 61, "offset_bytes": 8192, "nr_bytes": 4096, "last_page": 1023}
+    },
+    "mm_filemap_fault: (filemap_fault+0x0/0xa00) s_dev=266338311 i_ino=61 index=3": {"ino": 61, "page": 3},
+    "mm_filemap_map_pages: (filemap_map_pages+0x0/0x6b0) s_dev=266338311 i_ino=61 index=0 last_index=15": {
+        **{"ino": 61, "page": 0, "last_page": 15}
+    },
     "direct_begin: (__blockdev_direct_IO+0x0/0x80) dev=266338311 ino=61 pos=8192 count=4096": {
         **{"ino": 61, "offset_bytes": 8192, "nr_bytes": 4096}
     },

@@ -30,10 +30,11 @@ ADD, GONE, READ, FAULT, MAP = (
     "mm_filemap_delete_from_page_cache",
     *("mm_filemap_get_pages", "mm_filemap_fault", "mm_filemap_map_pages"),
 )
-WRITE, DIRTY, DIRECT = "ext4_da_write_begin", "writeback_dirty_folio", "iomap_dio_rw_begin"
+CALL, WRITE, DIRTY, DIRECT = "filemap_read", "ext4_da_write_begin", "writeback_dirty_folio", "iomap_dio_rw_begin"
+TOLD = (*EVENTS, READ)
 Row = dict[str, Any]
 
-KINDS = [ADD, ADD, GONE, READ, READ, FAULT, MAP, WRITE, DIRTY, DIRECT]
+KINDS = [ADD, ADD, GONE, READ, READ, FAULT, MAP, WRITE, DIRTY, DIRECT, CALL]
 
 
 def event(draw: random.Random, name: str) -> Row:
@@ -42,6 +43,9 @@ def event(draw: random.Random, name: str) -> Row:
     if name in (WRITE, DIRECT):
         begin = page * PAGE + draw.choice([0, 100])
         return row | {"offset_bytes": begin, "nr_bytes": draw.choice([1, PAGE, 3 * PAGE])}
+    if name == CALL:
+        size = {"nr_bytes": draw.choice([1, PAGE, 1 << 31]), "last_page": draw.randrange(PAGES)}
+        return row | {"offset_bytes": page * PAGE + draw.choice([0, 100])} | size
     if name in (ADD, GONE):
         row["page_order"] = draw.choice([None, 0, 0, 0, 1, 2, HUGE])
     elif name in (READ, MAP):
@@ -153,12 +157,14 @@ class Oracle:
 
     def take(self, at: int, row: Row) -> None:
         inode, thread, name = row["ino"], row["tid"], row["event"]
-        if name in (WRITE, DIRECT):
+        if name in (WRITE, DIRECT, CALL):
             begin, end = row["offset_bytes"], row["offset_bytes"] + row["nr_bytes"]
         if name == DIRECT:
             self.direct[thread] = inode, begin, end, self.losses
         elif name == WRITE:
             self.want(inode, range(begin // PAGE, (end - 1) // PAGE + 1))
+        elif name == CALL:
+            self.want(inode, range(begin // PAGE, min((end - 1) // PAGE, row["last_page"]) + 1))
         elif name == FAULT:
             self.want(inode, [row["page"]])
         elif name == MAP:
@@ -253,7 +259,7 @@ def test_parts_are_those_of_the_oracle(seeds: range, rows: int | None) -> None:
         lost = [] if span is None else [tuple(None if time is None else time * STEP for time in span)]
         losses = Losses([Loss("dropped", 1, "some", ("fs_events",), spans=(one,)) for one in lost])
         with read_in_parts(rows):
-            found = measures.readahead(tables(done), by=("path",), page_bytes=PAGE, recorded=EVENTS, lost=losses)
+            found = measures.readahead(tables(done), by=("path",), page_bytes=PAGE, recorded=TOLD, lost=losses)
         told = found.filter(metric="bytes").select("path", pl.col("part").cast(pl.String), "value").rows()
         times = [] if span is None else [time for time in (span[0], 1 << 62 if span[1] is None else span[1]) if time]
         assert {row[:2]: row[2] for row in told} == Oracle(times).run(done), seed
@@ -271,7 +277,7 @@ def read_ahead(*asked: Row) -> list[Row]:
 
 
 def parts(done: list[Row], **how: Any) -> dict[str, float]:
-    choices: dict[str, Any] = {"page_bytes": PAGE, "recorded": EVENTS} | how
+    choices: dict[str, Any] = {"page_bytes": PAGE, "recorded": TOLD} | how
     table = measures.readahead(tables(done), **choices)
     return dict(table.filter(metric="bytes").select("part", pl.col("value") / PAGE).rows())
 
@@ -286,9 +292,10 @@ def test_each_part() -> None:
 
 def test_nothing_is_told_without_all_events() -> None:
     done = read_ahead({"event": READ, "page": 0, "last_page": 3})
-    for one in EVENTS:
+    for one in TOLD:
         rest = [row for row in done if row.get("event") != one]
-        assert parts(rest, recorded=[name for name in EVENTS if name != one]) == {"unknown": 4}
+        assert parts(rest, recorded=[name for name in TOLD if name != one]) == {"unknown": 4}
+    assert parts(done[:-1], recorded=[*EVENTS, CALL]) == {"pending": 4}
     assert parts(done, page_bytes=None) == {"unknown": 4}
     assert parts([]) == {}
 
@@ -306,10 +313,12 @@ def test_a_call_without_end_takes_no_longer() -> None:
     """A hostile event of 2^47 pages ends where pages are known."""
     assert parts(read_ahead({"event": READ, "page": 0, "last_page": (1 << 47) - 1})) == {"asked": 4}
     assert parts(read_ahead({"event": READ, "page": -1, "last_page": 3})) == {"pending": 4}
+    whole = {"event": CALL, "offset_bytes": PAGE, "nr_bytes": (1 << 31) - PAGE, "last_page": 1 << 50}
+    assert parts(read_ahead(whole)) == {"asked": 3, "pending": 1}
     huge = {"event": WRITE, "offset_bytes": 0, "nr_bytes": 1 << 60}
     assert parts(read_ahead(huge)) == {"pending": 4}
 
 
 def test_the_events_have_their_names() -> None:
-    assert (tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.ASKED) == (ADD, GONE, READ, FAULT, MAP)
+    assert (tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.ASKED) == (ADD, GONE, CALL, READ, FAULT, MAP)
     assert set(PARTS) == {"asked", "mapped", "dropped", "pending", "direct", "unknown"}

@@ -44,12 +44,16 @@ _WORN = 9
 
 @dataclass(frozen=True)
 class Events:
-    """Tracepoints of which any one will do, and what is not known without. `fs_type`: only where /data is of it."""
+    """Tracepoints of which any one will do, and what is not known without.
+
+    `fs_type`: only where /data is of it; `or_probes`: iotrace sets probes that tell the same, where the kernel can.
+    """
 
     what: str
     any_of: tuple[str, ...]
     prevents: str
     fs_type: str | None = None
+    or_probes: bool = False
 
 
 EVENTS = (
@@ -68,6 +72,7 @@ EVENTS = (
         "pages asked for (record --readahead)",
         ("filemap/mm_filemap_get_pages",),
         "what was read ahead and never used cannot be told",
+        or_probes=True,
     ),
     Events(
         "mapped extents of ext4",
@@ -240,8 +245,10 @@ def _tracing(device: Session, answers: dict[str, list[str]], known: Facts) -> It
     fs_type = known.data.fs_type if known.data else None
     for events in EVENTS:
         if events.fs_type in (None, fs_type):
-            ok = not there.isdisjoint(events.any_of)
+            can_probe = events.or_probes and answers["kprobes"] and answers["btf"]
+            ok = bool(can_probe) or not there.isdisjoint(events.any_of)
             named = " or ".join(name.partition("/")[2] for name in events.any_of)
+            named += ", or kprobes and BTF" if events.or_probes else ""
             advice = "" if ok else f"{events.prevents}; use a kernel that has {named}"
             yield Finding(ok, f"events: {events.what}", advice)
     for option, present, what, prevents in (

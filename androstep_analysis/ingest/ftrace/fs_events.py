@@ -118,6 +118,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "bio_dev": "dev",
     },
     "page_mkwrite": {**_INODE, "page": "index", "offset_bytes": "within"},
+    "filemap_read": {**_INODE, "offset_bytes": "pos", "nr_bytes": "count", "last_page": "last"},
     "direct_begin": {**_INODE, "offset_bytes": "pos", "nr_bytes": "count"},
     "direct_end": {"nr_bytes": "moved"},
     "name_open": {"name": "name"},

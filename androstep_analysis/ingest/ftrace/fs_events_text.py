@@ -47,11 +47,13 @@ _ADDED = "dev {dev:device} ino {ino:x} {*w}ofs={offset_bytes}"
 _CACHE = (f"{_ADDED} order={{page_order}}", _ADDED)
 _PAGE = "dev={dev:device} ino={ino:x} ofs={offset_bytes}"
 _PAGES = f"{_PAGE}-{{nr_bytes:last}}"
+_FAULT = "{place}s_dev={dev} i_ino={ino} index={page}"
 _INVALIDATE = tuple(
     f"{_INODE} {index} {{page}} offset {{offset_bytes}} length {{nr_bytes}}" for index in ("folio_index", "page_index")
 )
 _STORE = "{place}dev={dev} ino={ino} index={page}"
-_DIRECT = "{place}dev={dev} ino={ino} pos={offset_bytes} count={nr_bytes}{end}"
+_AT = "{place}dev={dev} ino={ino} pos={offset_bytes} count={nr_bytes}"
+_DIRECT = f"{_AT}{{end}}"
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "ext4_es_insert_extent": (_INSERT,),
@@ -83,8 +85,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "mm_filemap_add_to_page_cache": _CACHE,
     "mm_filemap_delete_from_page_cache": _CACHE,
     "mm_filemap_get_pages": (_PAGES,),
-    "mm_filemap_fault": (_PAGE,),
-    "mm_filemap_map_pages": (_PAGES,),
+    "mm_filemap_fault": (_PAGE, f"{_FAULT}{{end}}"),
+    "mm_filemap_map_pages": (_PAGES, f"{_FAULT} last_index={{last_page}}{{end}}"),
     "ext4_invalidate_folio": _INVALIDATE,
     "ext4_journalled_invalidate_folio": _INVALIDATE,
     "ext4_invalidatepage": _INVALIDATE,
@@ -123,6 +125,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         f"{_BIO}{_BIO_PAGE}",
     ),
     "page_mkwrite": (f"{_STORE} within={{offset_bytes}}{{end}}", f"{_STORE}{{end}}"),
+    "filemap_read": (f"{_AT} last={{last_page}}{{end}}",),
     "direct_begin": (_DIRECT,),
     "direct_end": ("{place}moved={nr_bytes:s}{end}",),
     "name_open": _PATH,

@@ -1,0 +1,23 @@
+/* Dynamic events about pages of files, bios of them, and calls for them (dynprobes.h says what each tells). Each
+ * returns whether there is such an event now; without the kernel's type information (NULL) there is none. */
+#ifndef ANDROSTEP_IOTRACE_PAGE_PROBES_H
+#define ANDROSTEP_IOTRACE_PAGE_PROBES_H
+
+#include <stdbool.h>
+
+#include "common/topology.h"
+#include "iotrace/btf.h"
+
+bool page_probes_define_bio_page(int tracefs, const struct btf *btf);
+bool page_probes_define_direct_begin(int tracefs, const struct btf *btf);
+bool page_probes_define_direct_end(int tracefs);
+bool page_probes_define_page_mkwrite(int tracefs, const struct btf *btf);
+bool page_probes_define_iomap_begin(int tracefs, const struct btf *btf);
+bool page_probes_define_reads(int tracefs, const struct btf *btf);
+bool page_probes_define_faults(int tracefs, const struct btf *btf);
+bool page_probes_define_maps(int tracefs, const struct btf *btf);
+
+/* The filter of bio_page, to be freed. */
+char *page_probes_bio_filter(const struct topology *topology);
+
+#endif
