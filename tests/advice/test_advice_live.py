@@ -18,14 +18,22 @@ import androstep_analysis as androstep
 pytestmark = pytest.mark.filterwarnings("ignore:.*calls have no result")
 
 
+def cache_drops() -> int:
+    """How often anybody on this machine had the kernel drop what it caches."""
+    lines = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return sum(int(value) for name, value in lines if name.startswith("drop_"))
+
+
 @pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.parametrize("kind", ["yes", "no"])
 @pytest.mark.parametrize("name", traits.TRAITS)
 def test_each_trait_is_found_where_it_is(tmp_path: Path, name: str, kind: str) -> None:
-    bad = kind == "yes"
+    bad, drops = kind == "yes", cache_drops()
     advice = androstep.advise(recorded(tmp_path, name, bad=bad))
-    assert set(advice.filter(status="found")["trigger"]) == set(traits.TRAITS[name][1 if bad else 2])
+    expected, found = set(traits.TRAITS[name][1 if bad else 2]), set(advice.filter(status="found")["trigger"])
+    # Where another test drops all caches meanwhile, what was read once is read again, page by page.
+    assert expected <= found <= expected | ({"pieces", "pages"} if cache_drops() > drops else set())
     assert advice.filter(trigger=name, status="cannot tell").is_empty()
 
 
