@@ -27,14 +27,20 @@ iotrace -o /tmp/out/recording --device /dev/vda --preset block+fs --readahead --
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("suite", "fs_type"), [("bookworm", "ext4"), ("bullseye", "f2fs"), ("bookworm", "vfat")])
-def test_what_a_program_asked_for(tmp_path: Path, suite: str, fs_type: str) -> None:
-    """Linux 6.1 and 5.10."""
-    if lacking := guest.missing():
+@pytest.mark.parametrize(
+    ("fs_type", "wanted", "target"),
+    [
+        ("ext4", kernel.Wanted("bookworm"), "x86_64-linux-musl"),
+        ("f2fs", kernel.Wanted("bullseye", "arm64"), "aarch64-linux-musl"),
+        ("vfat", kernel.Wanted("bookworm"), "x86_64-linux-musl"),
+    ],
+    ids=["6.1-ext4", "5.10-arm64-f2fs", "6.1-vfat"],
+)
+def test_what_a_program_asked_for(tmp_path: Path, fs_type: str, wanted: kernel.Wanted, target: str) -> None:
+    if lacking := guest.missing(wanted.architecture):
         pytest.skip(lacking)
-    programs = [built.program("iotrace", "x86_64-linux-musl"), build.tool("asks", "amd64")]
-    script = SCRIPT.format(fs_type=fs_type)
-    guest.run(tmp_path, fs_type, programs, script, log_writes=False, wanted=kernel.Wanted(suite))
+    programs = [built.program("iotrace", target), build.tool("asks", wanted.architecture)]
+    guest.run(tmp_path, fs_type, programs, SCRIPT.format(fs_type=fs_type), log_writes=False, wanted=wanted)
     capture = androstep.open(tmp_path / "recording")
     recording = Recording.of(capture)
     table = measures.readahead(
