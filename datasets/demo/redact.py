@@ -20,8 +20,8 @@ from androstep_analysis.ingest.ftrace.pages import Layout, Records
 from androstep_analysis.ingest.ftrace.tracedat_file import Container
 
 TASK_SYSTEMS = ("sched", "task")
-INTERRUPT = "block_rq_complete"
-"""Comes in whatever thread was running."""
+OF_ANYBODY = ("block_rq_complete", "ext4_evict_inode")
+"""Come in whatever thread was running, or asked for memory that the kernel took from what it cached."""
 OTHER = b"other"
 
 
@@ -32,7 +32,7 @@ def redact(trace: Path) -> None:
     data = np.frombuffer(container.source.data, np.uint8).copy()
     parts = list(pages(container))
     told = {number for number, event in events.items() if event.system in TASK_SYSTEMS}
-    idle = told | {number for number, event in events.items() if event.name == INTERRUPT}
+    idle = told | {number for number, event in events.items() if event.name in OF_ANYBODY}
     acting: set[int] = set()
     for own, _, records, _ in parts:
         acting.update(threads(own, records)[~np.isin(kinds(own, records), list(idle))].tolist())
