@@ -34,6 +34,8 @@ FAMILIES = {
     "linking": ("garbage or damaged or at_once", "tests/link/test_requests.py"),
     "owners": ("", "tests/link/test_turns.py"),
     "explorer": ("not jupyterlab", "tests/explore/test_explorer.py"),
+    "page cache": ("(oracle and not None) or without_end", "tests/measures/test_readahead.py"),
+    "caches": ("plain_python", "tests/measures/test_reuse.py", "tests/measures/test_miss_ratio.py"),
     "log-structured layer": ("plainest or reads_back or cleaning or mebibyte", "tests/whatif/test_whatif_layer.py"),
     "flash": ("plainest or sums or discarded", "tests/whatif/test_whatif_flash.py"),
     "queue of a device": ("plainest_queue", "tests/whatif/test_whatif_predict.py"),
