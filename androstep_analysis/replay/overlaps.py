@@ -25,6 +25,8 @@ _MOST_TRIED = 10_000
 
 LONGEST_NS = 1 << 62
 
+_BEHIND = 2**-20
+"""Of a row that lies right behind another one: many of them are less than the way to the next row."""
 _PARENT = r"(?s)^(.+)/[^/]*$"
 _OF_USES = ("row", "ts_ns", "end_ns", "name", "was", "becomes")
 
@@ -51,18 +53,16 @@ def settled(operations: pl.DataFrame, at_start: pl.Series) -> pl.DataFrame:
         place = -1.0
         there = {name: name in was_there for call in calls for name in call.names}
         for call in _linear(calls, there) or ():
-            place = max(float(call.row), place + 2**-20)
+            place = max(float(call.row), place + _BEHIND)
             places[call.row] = place
-    moved = operations.with_row_index("row").with_columns(
-        place=pl.col("row").cast(pl.Float64).replace(places), since_ns=pl.col("ts_ns")
-    )
-    behind = pl.col("since_ns").gather(pl.col("place").floor().cast(pl.UInt32))
-    late_ns = behind - pl.col("ts_ns")
+    placed = operations.with_columns(place=pl.int_range(pl.len()).cast(pl.Float64).replace(places))
+    begin_ns = pl.col("ts_ns").gather(pl.col("place").floor().cast(pl.UInt32))
+    late_ns = begin_ns - pl.col("ts_ns")
     return (
-        moved.with_columns(ts_ns=behind, duration_ns=(pl.col("duration_ns") - late_ns).clip(0))
+        placed.with_columns(ts_ns=begin_ns, duration_ns=(pl.col("duration_ns") - late_ns).clip(0))
         .sort("place", maintain_order=True)
         .with_columns(operation=pl.int_range(pl.len()))
-        .drop("row", "place", "since_ns")
+        .drop("place")
     )
 
 

@@ -108,6 +108,11 @@ bool page_probes_define_direct_begin(int tracefs, const struct btf *btf)
     return defined;
 }
 
+bool page_probes_define_direct_end(int tracefs)
+{
+    return kprobe_define(tracefs, "r", "direct_end", DIRECT, "moved=$retval:s64");
+}
+
 /* Fetch arguments that tell the inode of an open file, by the names that the kernel gives its device and number, and
  * where it is used; NULL where a struct is not as known. */
 static char *inode_arguments(const struct btf *btf, const char *dev, const char *number, const char *file,
@@ -233,9 +238,4 @@ bool page_probes_define_maps(int tracefs, const struct btf *btf)
 {
     return define_fault(tracefs, btf, "mm_filemap_map_pages", "filemap_map_pages",
                         "index=$arg2:u64 last_index=$arg3:u64");
-}
-
-bool page_probes_define_direct_end(int tracefs)
-{
-    return kprobe_define(tracefs, "r", "direct_end", DIRECT, "moved=$retval:s64");
 }
