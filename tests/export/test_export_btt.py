@@ -6,7 +6,6 @@ import io
 import re
 import shutil
 import subprocess
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -71,10 +70,10 @@ def merged(name: str, tmp_path: Path) -> Path:
     """The recording as one file, as btt takes it."""
     directory = source = corpus.path(name)
     if source.suffix == ".tgz":
-        directory = tmp_path / "unpacked"
-        with tarfile.open(source) as packed:
-            packed.extractall(directory, filter="data")
-        directory = next(directory.rglob("*.blktrace.0")).parent
+        unpacked = tmp_path / "unpacked"
+        unpacked.mkdir()
+        subprocess.run(["tar", "-xzf", source, "-C", unpacked], check=True)
+        directory = next(unpacked.rglob("*.blktrace.0")).parent
     command = [program("blkparse"), "-q", "-O", "-D", directory, "-i", RECORDINGS[name], "-d", tmp_path / "merged"]
     subprocess.run(command, capture_output=True, check=True)
     return tmp_path / "merged"

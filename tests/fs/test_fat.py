@@ -407,7 +407,9 @@ def test_a_recorded_image_against_the_device_log() -> None:
 )
 def test_a_damaged_exfat_is_read_as_far_as_it_makes_sense(name: str, losses: set[str], tmp_path: Path) -> None:
     with tarfile.open(corpus.path(f"fs_images/exfatprogs_{name}.tar.xz")) as archive:
-        archive.extract("exfat.img", tmp_path, filter="data")
+        packed = archive.extractfile("exfat.img")
+        assert packed is not None
+        (tmp_path / "exfat.img").write_bytes(packed.read())
     filesystem = read(tmp_path / "exfat.img")
     assert_covers(filesystem)
     assert {loss.kind for loss in filesystem.losses} == losses
