@@ -28,11 +28,11 @@ STORES = ("page_mkwrite", "f2fs_vm_page_mkwrite")
 """A process may store to a page of a file through a memory map from here on."""
 CACHED = "mm_filemap_add_to_page_cache"
 UNCACHED = "mm_filemap_delete_from_page_cache"
-READS = "filemap_read"
+READ_CALL = "filemap_read"
 """A read call begins, for what is in the page cache or comes into it."""
 READ, FAULTED, MAPPED = "mm_filemap_get_pages", "mm_filemap_fault", "mm_filemap_map_pages"
 """A read call wants pages, which are there; a page is wanted that is not mapped; pages around it are mapped."""
-ASKED = (READS, READ, FAULTED, MAPPED)
+ASKED = (READ_CALL, READ, FAULTED, MAPPED)
 INVALIDATED = (
     *("ext4_invalidate_folio", "ext4_journalled_invalidate_folio"),
     *("ext4_invalidatepage", "ext4_journalled_invalidatepage"),

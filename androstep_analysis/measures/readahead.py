@@ -25,7 +25,7 @@ PARTS: Final = ("asked", "mapped", "dropped", "pending", "direct", "unknown")
 """In the order of ``enum part``."""
 
 EVENTS: Final = (tracepoints.CACHED, tracepoints.UNCACHED, tracepoints.FAULTED, tracepoints.MAPPED)
-"""What a recording must have, all of it and `READS` or `READ`, to tell what was asked for."""
+"""What a recording must have, all of it and `READ_CALL` or `READ`, to tell what was asked for."""
 
 _IN, _GONE, _ASKED, _WANTED, _MAPPED, _DIRTY, _READ, _DIRECT, _LOST = range(9)
 """``enum row_kind``."""
@@ -34,7 +34,7 @@ _KINDS: Final = {
     _IN: (tracepoints.CACHED,),
     _GONE: (tracepoints.UNCACHED,),
     _ASKED: (tracepoints.READ,),
-    _WANTED: (tracepoints.READS, tracepoints.FAULTED, *tracepoints.WRITES),
+    _WANTED: (tracepoints.READ_CALL, tracepoints.FAULTED, *tracepoints.WRITES),
     _MAPPED: (tracepoints.MAPPED,),
     _DIRTY: tracepoints.DIRTIED,
     _DIRECT: tracepoints.DIRECT,
@@ -127,7 +127,7 @@ def readahead(
     fs_events = lazy(tables.get("fs_events", schema.empty("fs_events")), ("fs_events",))
     page_bytes = pagesize.proven(page_bytes, fs_events)
     there = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
-    tells_reads = not there.isdisjoint((tracepoints.READS, tracepoints.READ))
+    tells_reads = not there.isdisjoint((tracepoints.READ_CALL, tracepoints.READ))
     is_told = page_bytes is not None and tells_reads and there.issuperset(EVENTS)
     sums = _follow(
         _told(
@@ -160,7 +160,7 @@ def _told(fs_events: pl.LazyFrame, kinds: Mapping[int, tuple[str, ...]], page_by
         .then(pl.col("last_page") - pl.col("page") + 1)
         .otherwise(1)
     )
-    is_read, is_write = event == tracepoints.READS, event.is_in(tracepoints.WRITES)
+    is_read, is_write = event == tracepoints.READ_CALL, event.is_in(tracepoints.WRITES)
     in_bytes = is_read | is_write | event.is_in(tracepoints.DIRECT)
     begin = pl.when(in_bytes).then("offset_bytes").otherwise(pl.col("page") * size)
     end = begin + pl.when(in_bytes).then("nr_bytes").otherwise(pages * size)

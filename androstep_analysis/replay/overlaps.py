@@ -81,6 +81,8 @@ def _uses(operations: pl.DataFrame) -> pl.DataFrame:
     rows = operations.with_row_index("row").with_columns(end_ns=ends())
     own = _of_own_names(rows)
     changed = own.filter(~_only_looks()).select("name").unique()
+    if changed.is_empty():
+        return own.clear()
     done = rows.filter(~pl.col("failed"))
     of_links = rows.filter(call.is_in(["symlink", "readlink"])).select(name="path").unique()
     parts = [own, _of_directories(done, changed), _of_the_emptied(done.filter(call == "rmdir"), changed)]
@@ -134,11 +136,16 @@ def _of_directories(done: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
     """That directories of `changed` names were there on the way of each operation that succeeded."""
     of_both = done.filter(pl.col("call").cast(pl.String).is_in(["rename", "link"]))
     paths = pl.concat([done.select("row", "path"), of_both.select("row", path="path2")]).drop_nulls()
-    parts = pl.col("path").str.split("/")
-    ways = paths.select("path").unique().with_columns(length=pl.int_ranges(1, parts.list.len()))
-    ways = ways.explode("length", empty_as_null=False)
-    ways = ways.with_columns(name=parts.list.head("length").list.join("/")).join(changed, on="name", how="semi")
-    rows = paths.join(ways, on="path").select("row", "name").unique()
+    parts = paths.select("path").unique().with_columns(parts=pl.col("path").str.split("/"))
+    depths = changed["name"].str.count_matches("/", literal=True).unique().sort() + 1
+    # One depth after the other: all directories of all paths may be more text than there is memory.
+    ways = [
+        parts.filter(pl.col("parts").list.len() > depth)
+        .select("path", name=pl.col("parts").list.head(depth).list.join("/"))
+        .join(changed, on="name", how="semi")
+        for depth in depths
+    ]
+    rows = paths.join(pl.concat(ways), on="path").select("row", "name").unique()
     return done.join(rows, on="row").with_columns(was=True, becomes=True).select(_OF_USES)
 
 
@@ -158,6 +165,9 @@ def _contested(uses: pl.DataFrame) -> pl.DataFrame:
 
 
 # -- an order ---------------------------------------------------------------------------------------------------------
+
+
+_Summary = tuple[int, bytes, frozenset[tuple[str, bool]]]
 
 
 @dataclass(frozen=True)
@@ -201,20 +211,23 @@ def _linear(calls: list[_Call], at_start: dict[str, bool]) -> list[_Call] | None
     """The calls in an order in which each finds what it found; None where there is none, or none was found."""
     done = bytearray(len(calls))
     order: list[int] = []
-    states = [at_start]
-    choices = [_possible(calls, done, at_start)]
-    dead = set()
+    there = dict(at_start)
+    undo: list[dict[str, bool]] = []
+    choices = [_possible(calls, done, there)]
+    dead: set[_Summary] = set()
     for _ in range(len(calls) + _MOST_TRIED):
         if choices[-1]:
             order.append(choices[-1].pop())
             done[order[-1]] = True
             if len(order) == len(calls):
                 return [calls[number] for number in order]
-            there = states[-1] | {name: becomes for name, (_, becomes) in calls[order[-1]].names.items()}
-            states.append(there)
-            choices.append([] if _summary(done, there) in dead else _possible(calls, done, there))
+            names = calls[order[-1]].names
+            undo.append({name: there[name] for name in names})
+            there.update((name, becomes) for name, (_, becomes) in names.items())
+            choices.append([] if dead and _summary(done, there) in dead else _possible(calls, done, there))
         elif order:
-            dead.add(_summary(done, states.pop()))
+            dead.add(_summary(done, there))
+            there.update(undo.pop())
             choices.pop()
             done[order.pop()] = False
         else:
@@ -240,7 +253,7 @@ def _possible(calls: list[_Call], done: bytearray, there: dict[str, bool]) -> li
     return possible[::-1]
 
 
-def _summary(done: bytearray, there: dict[str, bool]) -> tuple[int, bytes, frozenset[tuple[str, bool]]]:
+def _summary(done: bytearray, there: dict[str, bool]) -> _Summary:
     """What the calls that are left depend on."""
     first = done.find(False)
     return first, bytes(done[first : done.rfind(True) + 1]), frozenset(there.items())

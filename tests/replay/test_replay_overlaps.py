@@ -107,3 +107,13 @@ def test_each_returns_again_what_it_returned(tmp_path: Path, seed: int) -> None:
         emulator = Emulator(top)
         for row in orders(settled, choose):
             assert result(emulator, row) == row["result"], row
+
+
+def test_deep_paths_take_no_more_memory_than_they_are_long() -> None:
+    """All directories of these thousand paths are 4 GB of text."""
+    rows = [
+        {"thread": number % 2, "call": "mkdir", "path": f"{number}" + "/x" * 2000, "failed": False, "result": 0}
+        | {"ts_ns": 10 * number, "duration_ns": 15}
+        for number in range(1000)
+    ]
+    assert not overlaps.tells(table(rows)).any()

@@ -38,6 +38,7 @@ static bool is_over(const struct course *course, const struct thing *thing, int6
     return thing->is_ordered || course->end_ns[operation] <= course->begin_ns[now];
 }
 
+// As the two know of each other, by time or by what they returned.
 static bool has_ended(const struct course *course, const struct thing *thing, int64_t operation, int64_t now)
 {
     bool tell = course->does[operation] & course->does[now] & course->tells;
