@@ -1,6 +1,7 @@
 # make demo      analyse the shipped capture and write a report
 # make check     while working: lint, types, and the tests that need no more than this machine has; installs nothing
-# make test      everything: lint, types, tests
+# make test      lint, types, and tests of every part on real input: eight minutes
+# make prove     all other tests: guests, sanitizers, fuzzing, every notebook and page, the corpus: half an hour
 # make probes    the programs that run on devices, into build/probes/
 # make wheels    the packages androstep and androstep-probes, into build/wheels/; no compiler is needed to install them
 # make notebook  JupyterLab on notebooks/
@@ -23,7 +24,10 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 FUZZ_SECONDS := 3600
 
-.PHONY: demo check test lint pytest wheels fuzz notebook figures docs truth fresh lock tables setup clean
+# Without byte code every process of the tests would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo check test prove lint ruff mypy clang-format cppcheck pytest wheels fuzz notebook figures docs truth fresh lock tables setup clean
 .DELETE_ON_ERROR:
 
 demo: setup
@@ -38,19 +42,29 @@ check: lint
 
 test: lint pytest
 
+# The four run side by side; the output of each stays together.
 lint: setup
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-ifneq ($(C_FILES),)
-	@echo 'clang-format, cppcheck: $(words $(C_FILES)) C files'
+	@$(MAKE) --no-print-directory --output-sync --jobs=2 mypy cppcheck ruff clang-format
+
+ruff:
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+mypy:
+	@$(BIN)/mypy
+
+clang-format:
 	@$(BIN)/clang-format --style=file:probes/.clang-format --dry-run -Werror $(C_FILES)
+
+cppcheck:
 	@$(BIN)/cppcheck --quiet --std=c11 -Iprobes -I$(NATIVE) --enable=warning,performance,portability --inline-suppr \
 	  --error-exitcode=1 $(C_FILES)
-endif
 
 pytest: setup build/.test-programs probes-tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not prove"
+
+prove: setup build/.prove-programs probes-prove
+	$(BIN)/python -m pytest -n 3 -m prove
 
 fuzz: setup build/.test-programs
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/session.py $(FUZZ_SECONDS)
@@ -86,13 +100,17 @@ $(NATIVE)/libandrostep.so: $(wildcard $(NATIVE)/*/*.[ch]) tools/build_native.py 
 	@touch $@
 
 # One after the other: each may install packages.
+build/.prove-programs: tools/setup | build/.test-programs
+	@sh tools/setup prove-programs
+	@touch $@
+
 build/.test-programs: tools/setup | build/.compiler
 	@sh tools/setup test-programs
-	@mkdir -p $(@D) && touch $@
+	@touch $@
 
 build/.compiler: tools/setup | setup
 	@sh tools/setup compiler
-	@mkdir -p $(@D) && touch $@
+	@touch $@
 
 # Keeps the pins that still fit; with UPGRADE=--upgrade takes the newest that pyproject's exclude-newer allows.
 lock: setup

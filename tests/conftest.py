@@ -37,27 +37,33 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-NEEDS = ("root", "qemu", "corpus", "browser", "slow")
-"""The markers of what a test needs; `unit` is on those that have none of them."""
+NEEDS = ("root", "qemu", "corpus", "browser", "notebook", "compiler", "checkout")
+"""The markers of what a test needs beyond this process; `unit` is on those that have none of them, nor `prove`."""
+
+ONLY_PROVED = {"qemu", "corpus"}
+"""Tests that need these are left to `make prove` without being marked by hand."""
 
 OTHER_MACHINES = {"aarch64-linux-musl", "arm-linux-musleabihf"}
-"""Builds of the probes that QEMU runs here: tests that name one or have it as a parameter need that."""
+"""Probes that QEMU runs: a test that names one of these targets, or has it as a parameter, needs `qemu`."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Gives every test the markers of what it needs, and skips those marked `root` for everyone else."""
+    """Mark every test by what it needs, leave some to `make prove`, and skip those marked `root` for other users."""
     for item in items:
-        for marker in sorted(_needed(item)):
+        needed = _needed(item) | {marker.name for marker in item.iter_markers()}
+        if needed & ONLY_PROVED:
+            needed.add("prove")
+        if not needed & {*NEEDS, "prove"}:
+            needed.add("unit")
+        for marker in sorted(needed):
             item.add_marker(marker)
-        if not any(item.get_closest_marker(marker) for marker in NEEDS):
-            item.add_marker("unit")
-        if item.get_closest_marker("root") and os.geteuid() != 0:
+        if "root" in needed and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason="needs root"))
 
 
 def _needed(item: pytest.Function) -> set[str]:
-    """What the test's function needs, its fixtures, and functions that are among its parameters."""
+    """Return the markers of the test's function, of its fixtures, and of functions among its parameters."""
     fixtures = [
         fixture.func for name in item.fixturenames for fixture in item._fixtureinfo.name2fixturedefs.get(name, ())
     ]

@@ -1,0 +1,107 @@
+"""Every `make` target that the Makefile documents works on a fresh clone, and `make test` stays cheap."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.checkout import copied
+from support.tree import ROOT
+
+LIMIT_S = 1500
+"""The limit of one target: several times what the slowest takes on a busy machine."""
+
+RUN_HERE = ("lint", "check", "demo", "figures", "probes", "wheels", "tables", "docs", "benchmarks")
+"""The targets that are run to their end, in this order: `docs` comes after nothing that could build for it."""
+
+RUN_ELSEWHERE = {"test": ".ci/run", "prove": ".ci/run", "fresh": "by hand", "truth": "by hand", "fuzz": "by hand"}
+"""The targets that take too long to be run inside another test run, and where they are run."""
+
+CACHES = ("build/zig", "build/sqlite", "build/notebooks")
+"""What the clone takes from this checkout, by content: compiled objects, a download, and notebooks that ran here."""
+
+BUDGET = {"qemu": 0, "corpus": 0, "browser": 4, "notebook": 2, "compiler": 12, "checkout": 4}
+"""The number of tests in `make test` that may need each of the expensive things."""
+
+
+def documented() -> set[str]:
+    """Return the targets of the comment at the head of the Makefile."""
+    head = (ROOT / "Makefile").read_text("utf-8").split("\n\n")[0]
+    return {
+        name for names in re.findall(r"^# make ([a-z |]+?)(?:  |$)", head, re.MULTILINE) for name in names.split(" | ")
+    }
+
+
+def test_every_documented_target_is_run_somewhere() -> None:
+    assert documented() == {*RUN_HERE, *RUN_ELSEWHERE, "notebook", "lock", "clean"}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a fresh checkout in which `make` has been run for nothing yet."""
+    directory = copied(tmp_path_factory.mktemp("clone") / "androstep")
+    for name in CACHES:
+        if (ROOT / name).exists():
+            shutil.copytree(ROOT / name, directory / name, copy_function=os.link)
+    return directory
+
+
+@pytest.mark.prove
+def test_documented_targets_work_on_a_fresh_clone(clone: Path, tmp_path: Path) -> None:
+    # The tests of `make check` ran already; one of its folders shows that the target works.
+    environment = os.environ | {"PYTEST_ADDOPTS": "-k test_units or test_quantities"}
+    for target in RUN_HERE:
+        done = subprocess.run(
+            ["make", target],
+            cwd=clone,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+        )
+        assert done.returncode == 0, f"make {target}:\n{done.stdout[-6000:]}"
+    _notebook_server_answers(clone, tmp_path)
+
+
+def _notebook_server_answers(clone: Path, home: Path) -> None:
+    """Start `make notebook`, ask the server that it starts for its status, and end it."""
+    environment = os.environ | {"BROWSER": "true", "JUPYTER_RUNTIME_DIR": str(home), "HOME": str(home)}
+    server = subprocess.Popen(["make", "notebook"], cwd=clone, env=environment, start_new_session=True)
+    try:
+        with urllib.request.urlopen(_status_address(server, home), timeout=60) as answer:
+            assert "started" in json.load(answer)
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def _status_address(server: subprocess.Popen[bytes], runtime: Path) -> str:
+    """Return the address at which JupyterLab tells its status, once it has written it down."""
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end and server.poll() is None:
+        for path in runtime.glob("jpserver-*.json"):
+            try:
+                told = json.loads(path.read_text())
+            except ValueError:  # The server is still writing it.
+                continue
+            return f"{told['url']}api/status?token={told['token']}"
+        time.sleep(0.2)
+    raise AssertionError("JupyterLab did not start")
+
+
+def test_make_test_stays_within_its_budget(request: pytest.FixtureRequest) -> None:
+    chosen = [item for item in request.session.items if not item.get_closest_marker("prove")]
+    needed = Counter(name for item in chosen for name in BUDGET if item.get_closest_marker(name))
+    assert {name: count for name, count in needed.items() if count > BUDGET[name]} == {}
