@@ -114,6 +114,8 @@ def opened(path: str | Path) -> Iterator[Path]:
     more than `MOST_GIB` or than the disk holds (a small file may unpack to any size).
     """
     source = Path(path)
+    if source.exists() and not (source.is_file() or source.is_block_device()):
+        raise InputError(f"{source}: neither a file nor a block device; give a filesystem image")
     compression = _compression(source)
     if compression is None:
         yield source

@@ -117,6 +117,13 @@ def test_a_large_manifest_is_refused_in_a_sentence(
     assert f"{files.MOST_TEXT} is 'many'; set it to a whole number" in capsys.readouterr().err
 
 
+def test_a_pipe_is_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "image")
+    for path in (tmp_path / "image", tmp_path, Path("/dev/zero")):
+        assert main(["lookup", str(path), "1"]) == 1
+        assert f"{path}: neither a file nor a block device" in capsys.readouterr().err
+
+
 def test_an_image_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "image.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
