@@ -177,6 +177,10 @@ def refuse_existing(out: Path) -> None:
 
 def _open_directory(directory: Path) -> Capture:
     described = manifest.read(directory)
+    try:
+        str(directory).encode("utf-8")
+    except UnicodeEncodeError:  # polars takes no other paths.
+        raise InputError(f"{directory}: the path of a capture must be UTF-8; rename the directory") from None
     own = cache.directory_of(directory)
     places = dict.fromkeys((directory / cache.TABLES, own))
     stored = next(filter(None, (cache.load(names(described), place, key(described)) for place in places)), None)

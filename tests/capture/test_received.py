@@ -7,8 +7,11 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -145,7 +148,7 @@ def test_an_image_that_fills_the_disk_is_refused(tmp_path: Path, monkeypatch: py
         pass
 
 
-# -- what is written -----------------------------------------------------------------------------------------------------
+# -- what is written ---------------------------------------------------------------------------------------------------
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -207,3 +210,41 @@ def test_a_full_disk_leaves_what_was_there(
     assert main([demo if word == "DEMO" else word for word in words]) == 1
     assert "No space left on device" in capsys.readouterr().err
     assert [(path.name, path.read_text()) for path in directory.iterdir()] == [(words[-1], "before")]
+
+
+# -- where it is read and printed --------------------------------------------------------------------------------------
+
+
+def ran(words: list[str | bytes], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "-m", "androstep_analysis", *words]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, **options)
+
+
+def test_a_terminal_without_unicode_shows_escapes() -> None:
+    done = ran(["summary", str(ROOT / "datasets" / "demo")], env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\xb5s" in done.stdout  # µs
+
+
+def test_a_closed_standard_output_is_a_sentence() -> None:
+    done = ran(["summary", str(ROOT / "datasets" / "demo")], preexec_fn=lambda: os.close(1))
+    assert done.returncode == 1
+    assert done.stderr == "androstep: standard output is closed; redirect it to a file or to /dev/null\n"
+
+
+def test_a_path_that_is_not_text_is_a_sentence(received: Path) -> None:
+    odd = received.rename(received.with_name(os.fsdecode(b"od\xffd")))
+    done = ran(["summary", os.fsencode(odd)])
+    assert done.returncode == 1
+    assert "the path of a capture must be UTF-8; rename the directory" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_interrupt_while_the_program_starts_is_no_traceback() -> None:
+    """The signal comes while a command is imported, which takes longest."""
+    code = "import os, signal, sys; sys.modules['polars'] = None; from androstep_analysis import cli; " + (
+        "cli._parsed = lambda words: os.kill(os.getpid(), signal.SIGINT); sys.exit(cli.main(['summary', 'x']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
