@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
@@ -73,12 +74,17 @@ _BEHIND = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status: 0 done, 1 input that cannot be used, 2 wrong usage, 128 + n by signal n."""
-    arguments = _parsed(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGTERM, _terminate)
-    warnings.simplefilter("always", LossWarning)
-    warnings.showwarning = _show_warning
-    run: Callable[[argparse.Namespace], int | None] = arguments.run
+    if sys.stdout is None:  # The first file that is opened would take its place.
+        print("androstep: standard output is closed; redirect it to a file or to /dev/null", file=sys.stderr)
+        return 1
+    if isinstance(sys.stdout, io.TextIOWrapper):  # A terminal may have no letters for what a name or a sentence holds.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        arguments = _parsed(sys.argv[1:] if argv is None else argv)
+        signal.signal(signal.SIGTERM, _terminate)
+        warnings.simplefilter("always", LossWarning)
+        warnings.showwarning = _show_warning
+        run: Callable[[argparse.Namespace], int | None] = arguments.run
         return run(arguments) or 0
     except InputError as error:
         print(f"androstep: {visible(str(error))}", file=sys.stderr)
@@ -92,6 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except MemoryError:
+        print("androstep: not enough memory; raise its limit (ulimit -v), or give a shorter recording", file=sys.stderr)
+        return 1
     except Exception as error:
         # What polars raises where a disk is full. To name its class here would import it for every command.
         if type(error).__name__ != "ComputeError" or "IO error" not in str(error):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
+from androstep_analysis import files
+
 FORMULA = "^[=+\\-@\t\r]"
 """How text begins that a spreadsheet would compute instead of show (OWASP, CSV injection)."""
 
@@ -20,7 +22,7 @@ def write(table: pl.DataFrame | pl.LazyFrame, path: Path) -> None:
     ``+``, ``-`` or ``@``) gets an apostrophe in front, and control characters are written ``\xNN``. Parquet has all
     as it was.
     """
-    with path.open("wb") as file:
+    with files.replacing(path) as new, new.open("wb") as file:
         table.lazy().with_columns(_cells(table.collect_schema())).sink_csv(file)
 
 

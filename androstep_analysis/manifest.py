@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from androstep_analysis import schema, units
+from androstep_analysis import files, schema, units
 from androstep_analysis.errors import InputError
 
 T = TypeVar("T")
@@ -106,12 +106,14 @@ def read(directory: Path) -> Manifest:
     path = directory / FILE_NAME
     if not directory.is_dir():
         raise InputError(f"{directory}: no such directory; give one that `androstep ingest` made")
-    if not path.is_file():
+    if not files.is_regular(path):
         raise InputError(
             f"{directory}: a directory without {FILE_NAME} is no capture; make one with `androstep ingest`"
         )
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(files.read_text(path))
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid JSON ({error}); restore it or ingest the sources again") from None
     try:
@@ -233,7 +235,7 @@ def write(manifest: Manifest, directory: Path) -> None:
         "sources": [dataclasses.asdict(source) for source in manifest.sources],
     }
     text = json.dumps(content, indent=2, ensure_ascii=True) + "\n"
-    (directory / FILE_NAME).write_text(text, encoding="utf-8")
+    files.write_text(directory / FILE_NAME, text)
 
 
 def in_place(path: Path, role: str, dev: str | None = None) -> Source:

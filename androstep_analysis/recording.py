@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from androstep_analysis import manifest
+from androstep_analysis import files, manifest
 from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.manifest import Manifest
 
@@ -75,7 +75,9 @@ def _told(directory: Path) -> Manifest:
     if not path.is_file():
         raise InputError(f"{directory}: a directory without {FILE_NAME} is no recording; give one that iotrace made")
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(files.read_text(path))
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid JSON ({error}); ingest trace.dat alone") from None
     try:
@@ -87,7 +89,7 @@ def _told(directory: Path) -> Manifest:
 def command_pid(path: Path) -> int | None:
     """The process of the command that a recording.json tells of, where there was one."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8")).get("command_pid")
+        told = json.loads(files.read_text(path)).get("command_pid")
     except (ValueError, RecursionError, AttributeError):
         return None
     return told if isinstance(told, int) else None

@@ -81,9 +81,9 @@ class Table:
     description: str
     columns: tuple[Column, ...]
 
-    @property
+    @functools.cached_property
     def polars(self) -> pl.Schema:
-        """Column names and polars types, in order."""
+        """Column names and polars types, in order; not to be changed."""
         return pl.Schema({column.name: column.polars for column in self.columns})
 
     @property
@@ -120,12 +120,12 @@ def table(name: str) -> Table:
     """The schema of table `name`; `KeyError` with the known names if there is none."""
     if name not in names():
         raise KeyError(f"no table called {name!r}; there are {', '.join(names())}")
-    return read(directory() / f"{name}.json")
+    return parsed((directory() / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def read(path: Path) -> Table:
-    """The table that a schema file describes, of this version of AndroStep or of another."""
-    raw = json.loads(path.read_text(encoding="utf-8"))
+def parsed(text: str) -> Table:
+    """Return the table that the text of a schema file describes, of this version of AndroStep or of another."""
+    raw = json.loads(text)
     columns = tuple(Column(**{**column, "values": tuple(column.get("values", ()))}) for column in raw["columns"])
     return Table(raw["table"], raw["version"], raw["description"], columns)
 

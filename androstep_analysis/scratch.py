@@ -1,7 +1,7 @@
 """Directories for what is not yet whole, of which a killed process leaves nothing for long.
 
-Each is locked (flock) for as long as its process lives, and has its name only when it is locked: one of that name that
-nobody holds was left by a process that was killed, and the next that makes one there removes it.
+Each is locked (flock) for as long as its process lives. One that is not locked was left by a process that was killed,
+and the next process that makes one there removes it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,7 @@ class Scratch:
     def __init__(self, place: Path, about: str) -> None:
         prefix = f".{about}.{_MARK}"
         _sweep(place, prefix)
-        new = Path(tempfile.mkdtemp(prefix=f".{_MARK}new-", dir=place))
-        self._descriptor = os.open(new, _FLAGS)
-        with contextlib.suppress(OSError):  # where the medium has no locks, nothing is taken for left
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        self.path = new.rename(place / f"{prefix}{secrets.token_hex(8)}")
+        self.path, self._descriptor = _locked(place, prefix)
 
     def remove(self) -> None:
         """Removes the directory, unless it has another name now, and lets go of it."""
@@ -49,6 +45,22 @@ def directory(about: str, place: Path | None = None) -> Iterator[Path]:
         yield scratch.path
     finally:
         scratch.remove()
+
+
+def _locked(place: Path, prefix: str) -> tuple[Path, int]:
+    """Make a directory and lock it. Until it is locked another process may take it for left, and remove it."""
+    while True:
+        path = place / f"{prefix}{secrets.token_hex(8)}"
+        path.mkdir(mode=0o700)
+        try:
+            descriptor = os.open(path, _FLAGS)
+        except FileNotFoundError:
+            continue
+        with contextlib.suppress(OSError):  # A medium may have no locks; then nothing on it is taken for left.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if path.exists():
+            return path, descriptor
+        os.close(descriptor)
 
 
 def _sweep(place: Path, prefix: str) -> None:

@@ -1,5 +1,8 @@
 """Derived tables as Parquet files, named by what they are and trusted by what they were made from.
 
+They lie in the directory `tables` of the capture. A capture that another user owns, or whose `tables` is a link, may
+have been made to mislead: nothing is written there, and its tables are derived into the cache directory of this user.
+
 ``about.json`` beside them has the key of their inputs, digests of the sources and of the code and data that turn
 sources into tables, and what was found on reading. ``SHA256SUMS``, in the format of `sha256sum`, has the digest of
 every file as it was written. Tables of another key, and a file of another digest, are as good as absent. A digest is
@@ -21,12 +24,14 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.manifest import sha256
+from androstep_analysis import files, schema
+from androstep_analysis.errors import InputError
+from androstep_analysis.manifest import MALFORMED, sha256
 from androstep_analysis.scratch import Scratch
 
 ABOUT = "about.json"
 SUMS = "SHA256SUMS"
+TABLES = "tables"
 SEEN = ".seen.json"
 """What files were like when their digests were worked out last."""
 TICK_NS = 2_000_000_000
@@ -37,6 +42,7 @@ _PACKAGE = Path(__file__).parents[1]
 DERIVING = (
     *(
         "errors.py",
+        "files.py",
         "losses.py",
         "manifest.py",
         "population.py",
@@ -73,6 +79,15 @@ def key(inputs: dict[str, Any]) -> str:
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys: equal values give equal text."""
     return json.dumps(value, sort_keys=True)
+
+
+def directory_of(capture: Path) -> Path:
+    """Return where the tables of a capture are derived: inside it where it is this user's, else in the user's cache."""
+    capture = capture.resolve()
+    inside = capture / TABLES
+    if files.is_own_directory(capture) and (not os.path.lexists(inside) or files.is_own_directory(inside)):
+        return inside
+    return files.cache_directory() / TABLES / hashlib.sha256(os.fsencode(capture)).hexdigest()[:32]
 
 
 @contextlib.contextmanager
@@ -120,20 +135,29 @@ def store(
 def load(
     names: tuple[str, ...], directory: Path, table_key: str
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]] | None:
-    """The tables as scans and what was stored about them; None unless every table is there, whole, with this key."""
-    if not directory.is_dir():
+    """The tables as scans and what was stored about them; None unless every table is there, whole, with this key.
+
+    What lies there may be forged: links, files that are not regular, and tables of other columns count as absent.
+    """
+    if not directory.is_dir() or directory.is_symlink():
         return None
-    with _locked(directory, fcntl.LOCK_SH), _Digests(directory) as digests:
-        sums = _sums(directory / SUMS)
-        for name in (ABOUT, *(f"{name}.parquet" for name in names)):
-            path = directory / name
-            if not path.is_file() or sums.get(name) != digests.of(path):
-                return None
-            if name == ABOUT:
-                stated = json.loads(path.read_text(encoding="utf-8"))
-                if stated["key"] != table_key:
+    try:
+        with _locked(directory, fcntl.LOCK_SH), _Digests(directory) as digests:
+            sums = _sums(directory / SUMS)
+            for name in (ABOUT, *(f"{name}.parquet" for name in names)):
+                path = directory / name
+                if not files.is_regular(path) or sums.get(name) != digests.of(path):
                     return None
-    return {name: pl.scan_parquet(directory / f"{name}.parquet", glob=False) for name in names}, stated["about"]
+                if name == ABOUT:
+                    stated = json.loads(files.read_text(path))
+                    if stated["key"] != table_key:
+                        return None
+        tables = {name: pl.scan_parquet(directory / f"{name}.parquet", glob=False) for name in names}
+        if any(table.collect_schema() != schema.table(name).polars for name, table in tables.items()):
+            return None
+    except (OSError, InputError, RecursionError, pl.exceptions.PolarsError, *MALFORMED):
+        return None
+    return tables, stated["about"]
 
 
 class _Digests:
@@ -149,7 +173,7 @@ class _Digests:
 
     def __enter__(self) -> _Digests:
         with contextlib.suppress(OSError, ValueError):
-            seen = json.loads(self._file.read_text(encoding="utf-8"))
+            seen = json.loads(files.read_text(self._file))
             self._seen = seen if isinstance(seen, dict) else {}
         return self
 
@@ -167,11 +191,9 @@ class _Digests:
         return digest
 
     def __exit__(self, *_: object) -> None:
-        if self._is_new:
+        if self._is_new and files.is_own_directory(self._file.parent):
             with contextlib.suppress(OSError):  # a medium that cannot be written is read anew each time
-                new = self._file.with_name(f"{SEEN}.{os.getpid()}")
-                new.write_text(json.dumps(self._seen), encoding="utf-8")
-                new.replace(self._file)
+                files.write_text(self._file, json.dumps(self._seen))
 
 
 @contextlib.contextmanager
@@ -188,7 +210,7 @@ def _locked(directory: Path, how: int) -> Iterator[None]:
 
 def _sums(path: Path) -> dict[str, str]:
     """File name to digest; empty where there is no such list."""
-    if not path.is_file():
+    if not files.is_regular(path):
         return {}
-    lines = (line.split(maxsplit=1) for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
+    lines = (line.split(maxsplit=1) for line in files.read_text(path).splitlines())
     return {words[1]: words[0] for words in lines if len(words) == 2}

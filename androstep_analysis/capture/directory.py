@@ -149,7 +149,7 @@ def create(
         raw = directory / "raw"
         raw.mkdir()
         results_by_role = results_of(described, in_place)
-        with cache.scratch(directory / "tables") as place:
+        with cache.scratch(directory / cache.TABLES) as place:
             spool = ingest.Spool(place)
             staging = staging_of(described, in_place, results_by_role, spool)
             described = replace(
@@ -165,7 +165,7 @@ def create(
                 lost_events=None if described.lost_events is None else staging.lost_events,
             )
             manifest.write(described, directory)
-            store(staging, results_by_role, described, directory, spool, place)
+            store(staging, results_by_role, described, directory, directory / cache.TABLES, spool, place)
     return _open_directory(out)
 
 
@@ -177,15 +177,20 @@ def refuse_existing(out: Path) -> None:
 
 def _open_directory(directory: Path) -> Capture:
     described = manifest.read(directory)
-    stored = cache.load(names(described), directory / "tables", key(described))
+    try:
+        str(directory).encode("utf-8")
+    except UnicodeEncodeError:  # polars takes no other paths.
+        raise InputError(f"{directory}: the path of a capture must be UTF-8; rename the directory") from None
+    own = cache.directory_of(directory)
+    places = dict.fromkeys((directory / cache.TABLES, own))
+    stored = next(filter(None, (cache.load(names(described), place, key(described)) for place in places)), None)
     if stored is None:
         find = functools.partial(manifest.verify, directory=directory)
         results_by_role = results_of(described, find)
-        with cache.scratch(directory / "tables") as place:
+        with cache.scratch(own) as place:
             spool = ingest.Spool(place)
-            stored = store(
-                staging_of(described, find, results_by_role, spool), results_by_role, described, directory, spool, place
-            )
+            staging = staging_of(described, find, results_by_role, spool)
+            stored = store(staging, results_by_role, described, directory, own, spool, place)
     return Capture(directory.name, described, *stored)
 
 

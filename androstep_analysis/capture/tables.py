@@ -145,12 +145,16 @@ def store(
     results_by_role: Mapping[str, Results],
     described: Manifest,
     directory: Path,
+    kept_in: Path,
     spool: ingest.Spool,
     place: Path | None,
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
-    """The tables of the capture, kept in it where it can be written; `place` is where `spool` leaves its own."""
+    """Return the tables of the capture in `directory`, kept in `kept_in` where that can be written.
+
+    `place` is where `spool` leaves its own.
+    """
     witnesses = witnesses_of(described, functools.partial(manifest.verify, directory=directory))
     tables, about = derived(staging, results_by_role, witnesses, spool)
     if place is None:
         return tables, about
-    return cache.store(tables, about, place, directory / "tables", key(described), ADDED_TO), about
+    return cache.store(tables, about, place, kept_in, key(described), ADDED_TO), about

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from androstep_analysis import csvfile, manifest, schema, units
+from androstep_analysis import csvfile, files, manifest, schema, units
 from androstep_analysis.errors import InputError
 
 
@@ -82,20 +82,16 @@ def write_table(table: pl.LazyFrame, path: Path) -> None:
     if path.suffix == ".csv":
         csvfile.write(table, path)
     else:
-        with path.open("wb") as file:  # polars names a long path only in part where it cannot be opened
+        # polars names a long path only in part where it cannot be opened.
+        with files.replacing(path) as new, new.open("wb") as file:
             table.sink_parquet(file, compression="zstd")
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """`path` opened to write and read bytes; removed again if anything goes wrong."""
-    with path.open("w+b" if path.is_file() or not path.exists() else "wb") as file:
-        try:
-            yield file
-        except BaseException:
-            if path.is_file():
-                path.unlink()
-            raise
+    """Open `path` to write and read bytes; it is replaced at the end, and stays as it was where anything goes wrong."""
+    with files.replacing(path) as new, new.open("wb" if new == path else "w+b") as file:
+        yield file
 
 
 def block_device(text: str) -> str:

@@ -8,6 +8,7 @@ from androstep_analysis import terminal
 from androstep_analysis.commands.command import complete
 from androstep_analysis.datasets.fetch import entries, fetch
 from androstep_analysis.markup import visible
+from androstep_analysis.quantities import size
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -27,7 +28,10 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.name is None:
-        rows = [[entry.name, entry.version, entry.licence, entry.about] for entry in entries().values()]
-        print(terminal.table(["dataset", "version", "licence", "what it is"], rows, is_whole=True))
+        rows = [
+            [entry.name, entry.version, size(entry.bytes) if entry.file else "here", entry.licence, entry.about]
+            for entry in entries().values()
+        ]
+        print(terminal.table(["dataset", "version", "download", "licence", "what it is"], rows, is_whole=True))
     else:
         print(visible(str(fetch(arguments.name))))

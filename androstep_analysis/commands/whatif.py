@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import bench, capture, measures, population, terminal, units, whatif, wide
+from androstep_analysis import bench, capture, files, measures, population, terminal, units, whatif, wide
 from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
 from androstep_analysis.commands.measure import OF_TABLE
 from androstep_analysis.errors import InputError
@@ -101,8 +101,8 @@ def run(arguments: argparse.Namespace) -> None:
     if model is not None:
         told.append(_predicted(before, after, model, arguments.mode.replace("-", "_")))
     if arguments.output is not None:
-        with arguments.output.open("wb") as file:
-            after.write_parquet(file)
+        with files.replacing(arguments.output) as new:
+            after.write_parquet(new)
         told.append(f"{after.height:,} requests are in {arguments.output}")
     print("\n\n".join(told))
 

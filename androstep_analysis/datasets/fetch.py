@@ -6,19 +6,22 @@ first; ANDROSTEP_DATASETS_CACHE the directory where they are kept; ANDROSTEP_OFF
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
-from urllib.request import url2pathname
+from urllib.request import url2pathname, urlopen
 
-import pooch
+from tqdm.auto import tqdm
 
-from androstep_analysis import manifest, scratch
+from androstep_analysis import files, manifest, scratch
 from androstep_analysis.capture import staged_directory
 from androstep_analysis.datasets.release import SUMS
 from androstep_analysis.datasets.unpack import unpack
@@ -32,14 +35,18 @@ CACHE = "ANDROSTEP_DATASETS_CACHE"
 OFFLINE = "ANDROSTEP_OFFLINE"
 
 _TIMEOUT_S = 60
+"""The longest time without a byte."""
+
+_LEAST_BYTES_PER_S = 10_000
+"""A download that is slower than this on average, beyond the first `_TIMEOUT_S`, is given up."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A dataset that the registry names.
 
-    Either `place` is its directory in the repository, or `file` is the name of an archive of a release with this
-    `sha256`, to be had at `urls`, of at most `unpacked_bytes`.
+    Either `place` is its directory in the repository, or `file` is the name of an archive of a release of `bytes` with
+    this `sha256`, to be had at `urls`, which unpacks to at most `unpacked_bytes`.
     """
 
     name: str
@@ -49,6 +56,7 @@ class Entry:
     citation: str
     place: str | None = None
     file: str | None = None
+    bytes: int = 0
     sha256: str | None = None
     unpacked_bytes: int = 0
     urls: tuple[str, ...] = ()
@@ -69,9 +77,11 @@ def _entry(name: str, row: dict[str, Any]) -> Entry:
     if not all(type(text) is str for text in texts) or (entry.place is None) == (entry.file is None):
         raise ValueError(f"{name}: version, about, licence, citation and either place or file were expected")
     in_cache = (str(entry.file), f"{name}-{entry.version}")
-    is_file = entry.file is None or (all(Path(own).name == own for own in in_cache) and entry.unpacked_bytes > 0)
+    sizes = (entry.bytes, entry.unpacked_bytes)
+    has_sizes = all(type(size) is int and size > 0 for size in sizes)
+    is_file = entry.file is None or (all(Path(own).name == own for own in in_cache) and has_sizes)
     if not is_file or (entry.file is not None and not re.fullmatch("[0-9a-f]{64}", str(entry.sha256))):
-        raise ValueError(f"{name}: a file name, its sha256 and unpacked_bytes were expected")
+        raise ValueError(f"{name}: a file name, its bytes, sha256 and unpacked_bytes were expected")
     return entry
 
 
@@ -141,11 +151,9 @@ def _archive(entry: Entry) -> Path:
                 continue
             with scratch.directory("fetch", cache) as place:
                 if local is not None:
-                    _copy(local, place / entry.file, entry.sha256)
+                    _copy(local, place / entry.file, entry)
                 else:
-                    pooch.get_logger().setLevel("WARNING")
-                    downloader = pooch.HTTPDownloader(timeout=_TIMEOUT_S)
-                    pooch.retrieve(url, f"sha256:{entry.sha256}", entry.file, place, downloader=downloader)
+                    _download(url, place / entry.file, entry)
                 (place / entry.file).replace(kept)
         except (OSError, ValueError) as error:
             tried.append(f"{url}: {str(error).splitlines()[0]}")
@@ -158,10 +166,35 @@ def _archive(entry: Entry) -> Path:
     )
 
 
-def _copy(source: Path, target: Path, sha256: str) -> None:
-    """Copies a file; `InputError` where it is another than expected."""
-    if (digest := manifest.sha256(source, copy_to=target)) != sha256:
+def _copy(source: Path, target: Path, entry: Entry) -> None:
+    """Copy a file; `InputError` where it is another than expected."""
+    if not source.is_file():
+        raise FileNotFoundError("no such file")
+    if (size := source.stat().st_size) != entry.bytes:
+        raise InputError(f"it has {size} bytes, and {entry.bytes} were expected")
+    if (digest := manifest.sha256(source, copy_to=target)) != entry.sha256:
         raise InputError(f"its sha256 is {digest}")
+
+
+def _download(url: str, target: Path, entry: Entry) -> None:
+    """Download a file; `ValueError` or `OSError` where it is another than expected, or comes too slowly."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ValueError("neither http nor https")
+    print(f"androstep: fetching {entry.name} {entry.version}: {entry.bytes:,} bytes, {entry.licence}", file=sys.stderr)
+    end = time.monotonic() + _TIMEOUT_S + entry.bytes / _LEAST_BYTES_PER_S
+    digest = hashlib.sha256()
+    bar = tqdm(total=entry.bytes, unit="B", unit_scale=True, desc=entry.file, disable=None, delay=2, leave=False)
+    with urlopen(url, timeout=_TIMEOUT_S) as answer, target.open("xb") as file, bar:
+        while block := answer.read1(1 << 16):
+            if file.tell() + len(block) > entry.bytes:
+                raise ValueError(f"more than the {entry.bytes} bytes that were expected")
+            if time.monotonic() > end:
+                raise TimeoutError(f"slower than {_LEAST_BYTES_PER_S} bytes a second; {file.tell()} bytes came")
+            file.write(block)
+            digest.update(block)
+            bar.update(len(block))
+    if digest.hexdigest() != entry.sha256:
+        raise ValueError(f"its sha256 is {digest.hexdigest()}")
 
 
 def _urls(entry: Entry) -> Iterator[str]:
@@ -190,4 +223,4 @@ def _mirror_directory() -> Path | None:
 
 
 def _cache() -> Path:
-    return Path(os.environ.get(CACHE) or pooch.os_cache("androstep"))
+    return Path(os.environ.get(CACHE) or files.cache_directory())

@@ -16,13 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from androstep_analysis import manifest, schema
+from androstep_analysis import files, manifest, schema
 from androstep_analysis.datasets import anonymise, parquet, survivors
 from androstep_analysis.datasets.release import ANONYMISATION, MANIFEST, SUMS, VERSION, sums
 from androstep_analysis.errors import InputError
-
-_LARGEST_LIST = 1 << 28
-"""Bytes of the lists of files that are read: they are of anyone."""
 
 _DEEPEST = 16
 """Directories in each other that are looked into; releases have five."""
@@ -51,13 +48,13 @@ def verify(
     if not (root / SUMS).is_file() and not (root / MANIFEST).is_file():
         raise InputError(f"{root}: neither {MANIFEST} nor {SUMS} in it; give a directory that `androstep release` made")
     found = dict(_walk(root))
-    files = {name for name, kind in found.items() if kind is None}
+    released = {name for name, kind in found.items() if kind is None}
     problems = [f"{name}: {kind}" for name, kind in sorted(found.items()) if kind is not None]
     problems += _collisions(sorted(found))
     notes: list[str] = []
     try:
-        listed = _listed(root) if SUMS in files else {}
-        problems += _differences(root, listed, files)
+        listed = _listed(root) if SUMS in released else {}
+        problems += _differences(root, listed, released)
         if not problems:
             notes, further = _contents(root, listed)
             problems += further
@@ -65,7 +62,7 @@ def verify(
             problems += sorted(survivors.survivors(root, anonymise.names_of(without).difference(allow)))
     except InputError as error:
         problems.append(str(error))
-    return Verification(len(files), tuple(problems), tuple(notes))
+    return Verification(len(released), tuple(problems), tuple(notes))
 
 
 def _walk(root: Path) -> Iterator[tuple[str, str | None]]:
@@ -75,6 +72,8 @@ def _walk(root: Path) -> Iterator[tuple[str, str | None]]:
         below = waiting.pop()
         with os.scandir(root / below) as entries:
             found = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in entries]
+        if below and not found:
+            yield below, "an empty directory, which no release holds; remove it"
         for own_name, mode in found:
             name = f"{below}{own_name}"
             if stat.S_ISDIR(mode) and name.count("/") >= _DEEPEST:
@@ -117,11 +116,11 @@ def _listed(root: Path) -> dict[str, str]:
     return listed
 
 
-def _differences(root: Path, listed: Mapping[str, str], files: set[str]) -> list[str]:
+def _differences(root: Path, listed: Mapping[str, str], found: set[str]) -> list[str]:
     """Files that are missing, too many or changed."""
-    problems = [f"{name}: missing; fetch the release again" for name in sorted({*listed, SUMS} - files)]
-    problems += [f"{name}: not part of the release; remove it" for name in sorted(files - listed.keys() - {SUMS})]
-    for name in sorted(listed.keys() & files):
+    problems = [f"{name}: missing; fetch the release again" for name in sorted({*listed, SUMS} - found)]
+    problems += [f"{name}: not part of the release; remove it" for name in sorted(found - listed.keys() - {SUMS})]
+    for name in sorted(listed.keys() & found):
         if (digest := manifest.sha256(root / name)) != listed[name]:
             problems.append(f"{name}: changed: its sha256 is {digest}, and {listed[name]} was expected")
     return problems
@@ -163,7 +162,7 @@ def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tup
         if f"schemas/{name}.json" not in listed:
             problems.append(f"schemas/{name}.json: missing; fetch the release again")
             continue
-        own = schema.read(root / "schemas" / f"{name}.json")
+        own = schema.parsed(_text(root / "schemas" / f"{name}.json"))
         known = schema.table(name) if name in schema.names() else None
         if known != own:
             version = "none" if known is None else f"version {known.version}"
@@ -193,6 +192,4 @@ def _rows(path: Path, expected: pa.Schema, problems: list[str], name: str) -> in
 
 
 def _text(path: Path) -> str:
-    if path.stat().st_size > _LARGEST_LIST:
-        raise InputError(f"{path.name}: of {path.stat().st_size} bytes, which no list of files has")
-    return path.read_bytes().decode("utf-8", "surrogateescape")
+    return files.read_bytes(path).decode("utf-8", "surrogateescape")

@@ -117,7 +117,7 @@ class Pieces:
         self.took_ns = self._ordered(counted, pl.when(took >= 0).then(took).cast(pl.Float32).fill_null(np.nan))
         self.sectors = self._ordered(counted, pl.col("nr_sectors").cast(pl.UInt32))
         self.devices, place = _places(counted)
-        self.place = self._ordered(counted, place)
+        self.place = place[self.row]
         with np.errstate(divide="ignore"):
             self.latency = np.log10(self.took_ns, where=self.took_ns > 0, out=np.full(len(self), np.nan, np.float32))
         self.files = Files(counted)
@@ -185,7 +185,7 @@ class Pieces:
     def _axes(self) -> dict[str, tuple[float, float]]:
         """Columns that a picture can be of, and from where to where they go."""
         axes = {}
-        if self.devices:
+        if self.devices and self.devices[-1].end:
             axes["sector"] = (float(self.devices[0].base), float(self.devices[-1].end))
         if not self.dimensions["file"].absent:
             axes["file"] = (0.0, float(len(self.files)))
@@ -342,16 +342,14 @@ def _codes(words: Sequence[str], chosen: Collection[str]) -> list[int]:
     return [*(words.index(word) for word in chosen), len(words)]
 
 
-def _places(io: pl.LazyFrame) -> tuple[list[Device], pl.Expr]:
-    """The devices one after the other, and where a piece lies; -1 where it lies nowhere."""
+def _places(io: pl.LazyFrame) -> tuple[list[Device], Column]:
+    """Return the devices one after the other, and the position of each piece (Int64), or -1 where it has none."""
     end = (pl.col("sector") + pl.col("nr_sectors")).max()
     ends = io.filter(pl.col("sector").is_not_null()).group_by("dev").agg(end=end).sort("dev").collect()
-    devices, base, place = [], 0, pl.lit(None, pl.Int64)
-    for dev, end_sector in ends.iter_rows():
-        devices.append(Device(units.format_dev(dev), base, base + end_sector))
-        place = pl.when(pl.col("dev") == dev).then(pl.col("sector") + base).otherwise(place)
-        base += end_sector
-    return devices, place.fill_null(-1)
+    based = ends.with_columns(base=pl.col("end").cum_sum() - pl.col("end"))
+    devices = [Device(units.format_dev(dev), base, base + end) for dev, end, base in based.iter_rows()]
+    placed = io.join(based.lazy(), on="dev", how="left", maintain_order="left")
+    return devices, _column(placed, (pl.col("sector") + pl.col("base")).fill_null(-1))
 
 
 def _holding(labels: Sequence[str], text: str) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import lzma
 import os
+import shutil
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,19 @@ import pyarrow as pa
 
 from androstep_analysis import scratch
 from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.files import limit_of
 
 _CHUNK_BYTES = 64 * 1024
 """Unit of unpacking; a chunk of zeros becomes a hole of the temporary file."""
+
+MOST_GIB = 256
+"""The default limit of what a compressed image is unpacked to; phones with less storage are the most common."""
+
+MOST = "ANDROSTEP_MAX_IMAGE_GIB"
+"""The environment variable that raises this limit."""
+
+_KEPT_FREE_BYTES = 1 << 30
+"""So much stays free on the disk of the temporary file: other programs need it, too."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -99,9 +110,12 @@ def opened(path: str | Path) -> Iterator[Path]:
 
     A plain image is yielded as it is and never written. A gzip, xz or zstd file (told by its first bytes, not by its
     name) is unpacked to a sparse temporary file, which is removed on every exit. Raises `InputError` where the file
-    cannot be read, or is cut short or damaged: half an image would pass unread metadata off as free space.
+    cannot be read, is cut short or damaged (half an image would pass unread metadata off as free space), or unpacks to
+    more than `MOST_GIB` or than the disk holds (a small file may unpack to any size).
     """
     source = Path(path)
+    if source.exists() and not (source.is_file() or source.is_block_device()):
+        raise InputError(f"{source}: neither a file nor a block device; give a filesystem image")
     compression = _compression(source)
     if compression is None:
         yield source
@@ -134,14 +148,27 @@ def _stream(path: Path, compression: str) -> contextlib.AbstractContextManager[I
 
 def _unpack(source: Path, compression: str, target: Path) -> None:
     zeros = bytes(_CHUNK_BYTES)
+    limit = limit_of(MOST, MOST_GIB) << 30
+    room = shutil.disk_usage(target.parent).free - _KEPT_FREE_BYTES
     with target.open("wb") as out:
         try:
             with _stream(source, compression) as stream:
                 while chunk := stream.read(_CHUNK_BYTES):
+                    if out.tell() >= limit:
+                        raise InputError(
+                            f"{source}: unpacks to more than {limit >> 30} GiB; if it is an image of so large a "
+                            f"device, set {MOST} to a larger number"
+                        )
                     if chunk == zeros:
                         out.seek(_CHUNK_BYTES, 1)
-                    else:
-                        out.write(chunk)
+                        continue
+                    room -= len(chunk)
+                    if room < 0:
+                        raise InputError(
+                            f"{source}: unpacks to more than {target.parent} has room for; let TMPDIR name a "
+                            "directory on a larger disk"
+                        )
+                    out.write(chunk)
         except (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException) as error:
             raise InputError(
                 f"{source}: the {compression} data end or break after {out.tell()} unpacked bytes, where the rest of"

@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis import capture, manifest, scratch
+from androstep_analysis import capture, files, manifest, scratch
 from androstep_analysis.capture import Capture
 from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.errors import InputError
@@ -73,15 +73,15 @@ def result(directory: Path) -> Result:
 def annotate(directory: Path, name: str, note: str) -> None:
     """Keeps the name and the note of a result beside it."""
     text = json.dumps({"name": name[:_MOST_LETTERS], "note": note[:_MOST_LETTERS]}, indent=2)
-    (directory / NOTE).write_text(f"{text}\n", encoding="utf-8")
+    files.write_text(directory / NOTE, f"{text}\n")
 
 
 def _noted(directory: Path) -> tuple[str, str]:
     """Name and note; anyone may have written them, so whatever is no text is none."""
     try:
-        read = json.loads((directory / NOTE).read_bytes())
+        read = json.loads(files.read_text(directory / NOTE))
         texts = (read["name"], read["note"])
-    except (OSError, RecursionError, *manifest.MALFORMED):
+    except (OSError, InputError, RecursionError, *manifest.MALFORMED):
         return "", ""
     return ("", "") if not all(type(text) is str for text in texts) else (texts[0].strip(), texts[1])
 
@@ -103,7 +103,9 @@ def remove(directory: Path) -> None:
 def packed(directory: Path) -> bytes:
     """A result as a file (tar, xz): what was recorded, what is known of it, and its note; the same whenever made."""
     described = manifest.read(directory)
-    names = [manifest.FILE_NAME, NOTE, *(source.path for source in described.sources)]
+    # Images stay where they are. A manifest from elsewhere could name any file of this machine by an absolute path.
+    kept = [source for source in described.sources if not Path(source.path).is_absolute()]
+    names = [manifest.FILE_NAME, NOTE, *(source.path for source in kept if manifest.locate(source, directory))]
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz") as archive:
         for name in names:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis import csvfile
+from androstep_analysis import csvfile, files
 from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.plot import paper
 
@@ -51,9 +51,10 @@ def save(ax: Axes, stem: Path, *, table: Table, provenance: Mapping[str, Any]) -
     """
     stem.parent.mkdir(parents=True, exist_ok=True)
     pdf, image, csv, origin = (stem.with_name(stem.name + suffix) for suffix in (".pdf", ".png", ".csv", ".json"))
-    with paper.style():
-        paper.settled(ax).savefig(pdf, metadata={"CreationDate": None}, **paper.TIGHT)
-    image.write_bytes(paper.png(ax, DPI))
+    with paper.style(), files.replacing(pdf) as new:
+        paper.settled(ax).savefig(new, format="pdf", metadata={"CreationDate": None}, **paper.TIGHT)
+    with files.replacing(image) as new:
+        new.write_bytes(paper.png(ax, DPI))
     csvfile.write(table if isinstance(table, pl.LazyFrame) else frame(table), csv)
-    origin.write_text(json.dumps(provenance, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    files.write_text(origin, json.dumps(provenance, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     return [pdf, image, csv, origin]

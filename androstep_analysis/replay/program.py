@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis import files, schema
 from androstep_analysis.errors import InputError, printable
 from androstep_analysis.ingest.source import load
 from androstep_analysis.replay import names as hashed_names
@@ -178,7 +178,8 @@ class Program:
         )
         texts = "".join(f"{text}\0" for text in strings["text"]).encode()
         rest = b"".join((_HEADER.pack(*fields), *stored, texts))
-        Path(path).write_bytes(_START.pack(MAGIC, VERSION, zlib.crc32(rest)) + rest)
+        with files.replacing(Path(path)) as new:
+            new.write_bytes(_START.pack(MAGIC, VERSION, zlib.crc32(rest)) + rest)
 
 
 def sniff(head: bytes) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis import plot
+from androstep_analysis import files, plot
 from androstep_analysis.compare import words
 from androstep_analysis.compare.groups import label
 from androstep_analysis.compare.result import Result
@@ -51,7 +51,7 @@ def write(result: Result, path: Path) -> None:
         Part("made", "How was this page made?", [provenance.sentence(provenance.made_by())]),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(document.page(title, _first(result, several=several), parts), encoding="utf-8")
+    files.write_text(path, document.page(title, _first(result, several=several), parts))
 
 
 def _first(result: Result, *, several: bool) -> list[Element]:

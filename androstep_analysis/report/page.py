@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from androstep_analysis import headline, units, waits
+from androstep_analysis import files, headline, units, waits
 from androstep_analysis.markup import Element, el
 from androstep_analysis.report import (
     advised,
@@ -68,9 +68,7 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
         Part("made", "How was this page made?", provenance.elements(origin)),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        document.page(capture.title, _first(context, drawn, has_requests=has_requests), parts), encoding="utf-8"
-    )
+    files.write_text(path, document.page(capture.title, _first(context, drawn, has_requests=has_requests), parts))
 
 
 def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> list[Element]:

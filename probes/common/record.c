@@ -272,6 +272,7 @@ static int prepare(struct record *out)
     return out->path ? make_header(out) : -1;
 }
 
+/* Probes run as root, and others may write in the directory: a link there could lead to any file. */
 static int open_output(const char *path)
 {
     int file;
@@ -279,7 +280,7 @@ static int open_output(const char *path)
     if (!strcmp(path, "-"))
         return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     do
-        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     while (file < 0 && errno == EINTR);
     return file;
 }

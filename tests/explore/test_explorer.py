@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from playwright.sync_api import expect
+from support import made
 from support.lab import browser_page, lab, run_cell
 from support.pages import HOSTILE
 
@@ -45,6 +46,20 @@ def io(demo: Capture, pieces: Pieces) -> pl.DataFrame:
 
 def whole(pieces: Pieces, of: str) -> View:
     return View(of, int(pieces.begin_ns[0]), int(pieces.begin_ns[-1]) + 1, *pieces.axes[of])
+
+
+@pytest.mark.parametrize("sector", [None, 0])
+@pytest.mark.parametrize("count", [1, 2])
+def test_flushes_alone_lie_nowhere(sector: int | None, count: int) -> None:
+    rows = [
+        {"op": "flush", "sector": sector, "nr_sectors": 0, "issue_ns": number, "complete_ns": 500}
+        for number in range(count)
+    ]
+    flushes = made.capture(rows)
+    pieces = Pieces(flushes.io)
+    assert pieces.axes.keys() == {"latency"}
+    assert pieces.place.tolist() == [-1 if sector is None else 0] * count
+    assert flushes.explore() is not None
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------

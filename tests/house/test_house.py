@@ -128,8 +128,9 @@ def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
 
 
 LAYERS = (
-    {"csvfile", "errors", "markup", "quantities", "schema", "scratch", "stats", "tar", "units"},
-    {"native"},
+    {"errors", "markup", "quantities", "schema", "scratch", "stats", "tar", "units"},
+    {"files"},
+    {"csvfile", "native"},
     {"losses", "manifest", "population", "programs"},
     {"doctor", "probe", "recording", "results"},
     {"ingest"},

@@ -101,6 +101,14 @@ def test_the_device_build_says_the_same(option: str) -> None:
     assert emulated.stdout == built.run(built.program("extmap", "native"), option).stdout
 
 
+def test_a_link_is_not_followed_to_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "x.rec").symlink_to("precious")
+    done = built.run(built.program("extmap"), "-o", "x.rec", "--tasks", status=1, cwd=tmp_path)
+    assert "x.rec: cannot be written" in done.stderr.decode()
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
 @pytest.mark.parametrize(("name", "words"), [("extmap", ("-o",)), ("iobench", ("--cache=any", "--filename"))])
 def test_what_a_probe_complains_of_cannot_steer_a_terminal(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
     path = bytes(tmp_path) + b"/\x1b[31m\xff\n/none"

@@ -8,6 +8,7 @@ import gzip
 import http.server
 import importlib
 import io
+import itertools
 import json
 import lzma
 import random
@@ -17,6 +18,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.released import CAPTURES, contents
@@ -58,7 +60,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def registry(directory: Path, archive: Path, **changes: object) -> Path:
     """A registry that names dataset `mine` in this archive."""
     told = {"version": "1.0.0", "about": "mine", "licence": "CC0-1.0", "citation": "me", "file": FILE}
-    told |= {"sha256": sha256(archive), "unpacked_bytes": 10_000_000, "urls": []}
+    told |= {"bytes": archive.stat().st_size, "sha256": sha256(archive), "unpacked_bytes": 10_000_000, "urls": []}
     path = directory / "registry.json"
     path.write_text(json.dumps({"datasets": {"mine": told | changes}}))
     return path
@@ -127,6 +129,8 @@ def test_a_dataset_of_the_repository_that_is_not_there_is_explained(
         {"file": "../x"},
         {"version": "1/../../../x"},
         {"sha256": "x"},
+        {"bytes": 0},
+        {"bytes": "1"},
         {"unpacked_bytes": 0},
         {"place": "x"},
         {"file": None},
@@ -199,6 +203,30 @@ def test_what_is_not_what_the_registry_says_is_not_taken(
     monkeypatch.setenv(MIRROR, str(mirror))
     with pytest.raises(InputError, match=f"its sha256 is {sha256(mirror / FILE)}"):
         datasets.fetch("mine", registry=wrong)
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def test_a_download_that_is_larger_than_stated_is_given_up(
+    tmp_path: Path, mirror: Path, served: tuple[str, list[str]], cache: Path
+) -> None:
+    address, _ = served
+    path = registry(tmp_path, mirror / FILE, urls=[f"{address}/{FILE}"], bytes=(mirror / FILE).stat().st_size - 1)
+    with pytest.raises(InputError, match=r"more than the \d+ bytes that were expected"):
+        datasets.fetch("mine", registry=path)
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def test_a_download_that_never_ends_is_given_up(
+    tmp_path: Path, mirror: Path, served: tuple[str, list[str]], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock stands still for the first look at it, and is beyond every limit at the next."""
+    address, _ = served
+    clock = itertools.count(0.0, 1e9)
+    module = importlib.import_module("androstep_analysis.datasets.fetch")
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    path = registry(tmp_path, mirror / FILE, urls=[f"{address}/{FILE}"])
+    with pytest.raises(InputError, match="slower than"):
+        datasets.fetch("mine", registry=path)
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 

@@ -1,0 +1,250 @@
+"""A capture from somebody else is untrusted: opening it writes nothing outside, follows no link, and always ends."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support.tree import ROOT
+
+from androstep_analysis import capture, files, fs
+from androstep_analysis.capture import cache
+from androstep_analysis.cli import main
+from androstep_analysis.errors import InputError
+
+TRACE = "0,read,8,4096\n1,write,16,8192\n"
+COLUMNS = "time:s,op,offset:sectors,size:B"
+
+
+@pytest.fixture(autouse=True)
+def user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory that stands for this user's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def received(tmp_path: Path) -> Path:
+    """Return a small capture, as somebody could have packed it."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text(TRACE)
+    capture.create([trace], tmp_path / "received", capture.Description(csv_columns=COLUMNS))
+    return tmp_path / "received"
+
+
+def bytes_of(directory: Path) -> int:
+    return int(capture.open(directory).io.select(pl.sum("bytes")).collect().item())
+
+
+def test_tables_that_are_a_link_are_not_followed(received: Path, tmp_path: Path, user_cache: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(received / "tables")
+    (received / "tables").symlink_to(elsewhere)
+    assert bytes_of(received) == bytes_of(received) == 12288
+    assert list(elsewhere.iterdir()) == []
+    assert len(list(user_cache.rglob("io.parquet"))) == 1
+
+
+def test_a_capture_of_another_user_is_derived_into_the_own_cache(received: Path, user_cache: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give a directory to another user")
+    os.chown(received, 65534, 65534)
+    assert bytes_of(received) == 12288  # by the tables that are there
+    assert not user_cache.exists()
+    (received / "tables" / "io.parquet").unlink()
+    assert bytes_of(received) == 12288
+    assert not (received / "tables" / "io.parquet").exists()
+    assert len(list(user_cache.rglob("io.parquet"))) == 1
+
+
+NAMES = (cache.SEEN, cache.ABOUT, cache.SUMS, "io.parquet")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda path: os.mkfifo(path),
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.symlink_to(path.parent.parent / "raw" / "trace.csv"),
+        lambda path: path.mkdir(),
+        lambda path: path.write_bytes(b"\0" * 4096),
+    ],
+    ids=["FIFO", "endless device", "link", "directory", "zeros"],
+)
+def test_what_is_no_table_is_derived_anew(received: Path, name: str, put: Callable[[Path], object]) -> None:
+    path = received / "tables" / name
+    path.unlink(missing_ok=True)
+    put(path)
+    if name != cache.SEEN and path.is_dir():  # cannot be replaced, and must not be removed
+        with pytest.raises(IsADirectoryError):
+            capture.open(received)
+    else:
+        assert bytes_of(received) == 12288
+    assert (received / "raw" / "trace.csv").read_text() == TRACE
+
+
+def test_a_table_of_other_columns_is_derived_anew(received: Path) -> None:
+    """The digest and the key are right, as anybody can compute them."""
+    tables = received / "tables"
+    pl.DataFrame({"bytes": [1 << 40]}).write_parquet(tables / "io.parquet")
+    sums = dict(line.split()[::-1] for line in (tables / cache.SUMS).read_text().splitlines())
+    sums["io.parquet"] = hashlib.sha256((tables / "io.parquet").read_bytes()).hexdigest()
+    (tables / cache.SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+    assert bytes_of(received) == 12288
+
+
+def test_a_large_manifest_is_refused_in_a_sentence(
+    received: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = received / "capture.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"more": " " * (1 << 20)}))
+    monkeypatch.setenv(files.MOST_TEXT, "1")
+    assert main(["summary", str(received)]) == 1
+    assert "capture.json: 1 MiB, but such a file has 1 MiB at most" in capsys.readouterr().err
+    monkeypatch.setenv(files.MOST_TEXT, "2")
+    assert main(["summary", str(received)]) == 0
+    monkeypatch.setenv(files.MOST_TEXT, "many")
+    assert main(["summary", str(received)]) == 1
+    assert f"{files.MOST_TEXT} is 'many'; set it to a whole number" in capsys.readouterr().err
+
+
+def test_a_pipe_is_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "image")
+    for path in (tmp_path / "image", tmp_path, Path("/dev/zero")):
+        assert main(["lookup", str(path), "1"]) == 1
+        assert f"{path}: neither a file nor a block device" in capsys.readouterr().err
+
+
+def test_an_image_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "image.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(1025):
+            file.write(bytes(1 << 20))
+    monkeypatch.setenv("ANDROSTEP_MAX_IMAGE_GIB", "1")
+    with pytest.raises(InputError, match="unpacks to more than 1 GiB"), fs.opened(path):
+        pass
+    monkeypatch.setenv("ANDROSTEP_MAX_IMAGE_GIB", "2")
+    with fs.opened(path) as plain:
+        assert plain.stat().st_size == 1025 << 20
+
+
+def test_an_image_that_fills_the_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "image.gz"
+    path.write_bytes(gzip.compress(b"x" * (1 << 20)))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 1 << 40, (1 << 30) + 1000))
+    with pytest.raises(InputError, match="has room for; let TMPDIR name a directory on a larger disk"), fs.opened(path):
+        pass
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("before")
+    path.chmod(0o640)
+    with pytest.raises(OSError, match="full"), files.replacing(path) as new:
+        new.write_text("half")
+        raise OSError("the disk is full")
+    assert path.read_text() == "before"
+    files.write_text(path, "after")
+    assert path.read_text() == "after"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    (tmp_path / "link").symlink_to(target)
+    files.write_text(tmp_path / "link", "new")
+    assert (target.read_text(), (tmp_path / "link").is_symlink()) == ("precious", False)
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    try:
+        files.write_text(Path(f"/dev/fd/{write}"), "text")
+        assert os.read(read, 100) == b"text"
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "DEMO", "-o", "out.html"],
+        ["tables", "DEMO", "io", "-o", "out.parquet"],
+        ["tables", "DEMO", "io", "-o", "out.csv"],
+        ["export", "DEMO", "--to", "blkparse", "-o", "out.txt"],
+    ],
+    ids=lambda words: words[-1],
+)
+def test_a_full_disk_leaves_what_was_there(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last step of writing a file fails, as on a disk without room."""
+    directory = tmp_path / "here"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    Path(words[-1]).write_text("before")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    demo = str(ROOT / "datasets" / "demo")
+    assert main([demo if word == "DEMO" else word for word in words]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert [(path.name, path.read_text()) for path in directory.iterdir()] == [(words[-1], "before")]
+
+
+# -- where it is read and printed --------------------------------------------------------------------------------------
+
+
+def ran(words: list[str | bytes], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "-m", "androstep_analysis", *words]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, **options)
+
+
+def test_a_terminal_without_unicode_shows_escapes() -> None:
+    done = ran(["summary", str(ROOT / "datasets" / "demo")], env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\xb5s" in done.stdout  # µs
+
+
+def test_a_closed_standard_output_is_a_sentence() -> None:
+    done = ran(["summary", str(ROOT / "datasets" / "demo")], preexec_fn=lambda: os.close(1))
+    assert done.returncode == 1
+    assert done.stderr == "androstep: standard output is closed; redirect it to a file or to /dev/null\n"
+
+
+def test_a_path_that_is_not_text_is_a_sentence(received: Path) -> None:
+    odd = received.rename(received.with_name(os.fsdecode(b"od\xffd")))
+    done = ran(["summary", os.fsencode(odd)])
+    assert done.returncode == 1
+    assert "the path of a capture must be UTF-8; rename the directory" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_interrupt_while_the_program_starts_is_no_traceback() -> None:
+    """The signal comes while a command is imported, which takes longest."""
+    code = "import os, signal, sys; sys.modules['polars'] = None; from androstep_analysis import cli; " + (
+        "cli._parsed = lambda words: os.kill(os.getpid(), signal.SIGINT); sys.exit(cli.main(['summary', 'x']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")

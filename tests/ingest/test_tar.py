@@ -1,0 +1,42 @@
+"""Tar archives: members are what tarfile says they are, whatever wrote them."""
+
+from __future__ import annotations
+
+import io
+import random
+import tarfile
+
+import pytest
+
+from androstep_analysis.tar import Tar
+
+TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_members_are_those_of_tarfile(form: int) -> None:
+    choose = random.Random(form)
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=form) as archive:
+        for number in range(300):
+            parts = ["é" * choose.randrange(2) + "n" * choose.randrange(1, 60) for _ in range(choose.randrange(1, 4))]
+            member = tarfile.TarInfo("/".join(parts)[: choose.choice((20, 99, 100, 150))] + f"{number}")
+            member.type = choose.choice(TYPES)
+            member.size = choose.choice((0, 1, 511, 512, 5000)) if member.type == tarfile.REGTYPE else 0
+            member.uname = choose.choice(("", "root", "né"))
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+    content.seek(0)
+    expected = [(one.name, one.type, one.size, one.offset_data) for one in tarfile.open(fileobj=content)]  # noqa: SIM115
+    content.seek(0)
+    found = Tar(content)
+    assert [(one.name, one.type, one.size, one.offset_data) for one in found] == expected
+    assert len(expected) == 300
+
+
+@pytest.mark.parametrize(("at", "byte"), [(0, b"x"), (124, b"9"), (148, b"7")])
+def test_a_header_whose_checksum_does_not_fit_is_damage(at: int, byte: bytes) -> None:
+    member = tarfile.TarInfo("name")
+    header = bytearray(member.tobuf())
+    header[at : at + 1] = byte
+    with pytest.raises(tarfile.TarError):
+        list(Tar(io.BytesIO(bytes(header) + bytes(1024))))
