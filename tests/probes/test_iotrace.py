@@ -423,9 +423,9 @@ def test_it_does_not_write_where_it_traces(disk: Disk) -> None:
         ([], "name the directory to record into: -o DIR"),
         (["-o", "out", "--preset", "all"], "all: no preset; give block, block+fs or block+fs+syscalls"),
         (["-o", "out", "--clock", "sundial"], "sundial: no clock; give mono or boot"),
-        (["-o", "out", "--device", "/nowhere"], "/nowhere: No such file or directory; give a block device"),
+        (["-o", "out", "--device", "/proc/nowhere"], "/proc/nowhere: No such file or directory; give a block device"),
         (["-o", "out", "--device", "4095:1048575"], "no block device 4095:1048575"),
-        (["-o", "/nowhere/at/all", "--device", "/proc"], "/proc: no block device"),
+        (["-o", "/proc/nowhere/at/all", "--device", "/proc"], "/proc: no block device"),
         (["--finish", "/proc"], "/proc: holds no recording that was broken off"),
     ],
 )
@@ -476,7 +476,7 @@ def test_without_root(tmp_path: Path) -> None:
     program = tmp_path / "iotrace"
     shutil.copy(built.program("iotrace", "native"), program)
     tmp_path.chmod(0o755)
-    command = [str(program), "-o", "/nowhere/at/all"]
+    command = [str(program), "-o", "/proc/nowhere/at/all"]
     done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", *command], capture_output=True, timeout=60)
     if b"setpriv" in done.stderr or done.returncode in (126, 127):
         pytest.skip("cannot be run as another user here")
