@@ -97,7 +97,7 @@ def test_an_invalid_run_is_kept_and_said_to_be_so(tmp_path: Path, capsys: pytest
         (["--", "--record=x.rec"], 1, "name that with -o before --"),
         (["--compare", "a"], 2, "expected 2 arguments"),
         (["--compare", "a", "b", "--", "--rw", "read"], 2, "--compare measures nothing"),
-        (["--compare", "/nowhere/a", "/nowhere/b"], 1, "/nowhere/a: no such file"),
+        (["--compare", "/proc/nowhere/a", "/proc/nowhere/b"], 1, "/proc/nowhere/a: no such file"),
     ],
 )
 def test_what_cannot_be_run(

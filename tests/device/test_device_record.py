@@ -24,6 +24,7 @@ from adbd import LOCKED, PIXEL, FakePhone, Faults, Model, phone
 from support.devices import home, needs_probe
 from support.loops import attached, make_ext4, mounted
 from support.replay_programs import opened, program
+from support.tracing import needs_tracefs
 
 from androstep_analysis import capture, units
 from androstep_analysis.capture import Capture, derivation, tables
@@ -36,7 +37,6 @@ from androstep_analysis.live import Live
 
 pytestmark = [pytest.mark.root, pytest.mark.filterwarnings("ignore:.*the probe counted")]
 
-INSTANCES = Path("/sys/kernel/tracing/instances")
 BLOCK_SECTORS, BLOCKS = 8, 200
 HOSTILE = "a; rm -rf / '$(reboot)'\n<b>"
 
@@ -44,8 +44,7 @@ HOSTILE = "a; rm -rf / '$(reboot)'\n<b>"
 @pytest.fixture(autouse=True)
 def recorder() -> None:
     needs_probe("iotrace")
-    if not INSTANCES.is_dir():
-        pytest.skip("no tracefs")
+    needs_tracefs()
 
 
 @pytest.fixture

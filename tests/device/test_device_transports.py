@@ -288,7 +288,7 @@ def test_a_file_of_root_is_copied_by_root(connected: Device, tmp_path: Path) -> 
     assert (tmp_path / "back").read_bytes() == b"content"
 
 
-@pytest.mark.parametrize("path", ["/no/such/file", "/dev", "/dev/null"])
+@pytest.mark.parametrize("path", ["/proc/no/such/file", "/dev", "/dev/null"])
 def test_what_is_no_file_cannot_be_pulled(connected: Device, tmp_path: Path, path: str) -> None:
     with pytest.raises(DeviceError, match="no such file"):
         connected.pull(path, tmp_path / "back")

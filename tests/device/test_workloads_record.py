@@ -10,6 +10,7 @@ from adbd import EMMC, phone
 from support import fake_apps
 from support.devices import home, needs_probe
 from support.loops import attached
+from support.tracing import needs_tracefs
 
 import androstep_analysis as androstep
 from androstep_analysis import cli, perceived
@@ -36,8 +37,7 @@ wait = 60
 
 def test_steps_lie_around_the_io_that_they_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_probe("iotrace")
-    if not Path("/sys/kernel/tracing/instances").is_dir():
-        pytest.skip("no tracefs")
+    needs_tracefs()
     (tmp_path / "open.toml").write_text(SCRIPT)
     with (tmp_path / "image").open("wb") as file:
         file.truncate(8 << 20)

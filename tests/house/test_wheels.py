@@ -67,7 +67,7 @@ def test_a_wheel_needs_no_compiler(wheels: dict[str, Path], tmp_path: Path) -> N
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     ran = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = [{str(tmp_path / 'site')!r}, {packages!r}]; {code}"],
-        env={"PATH": "/nonexistent"}, cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PATH": "/proc/nonexistent"}, cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(str(tmp_path / "site"))

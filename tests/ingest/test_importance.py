@@ -115,7 +115,7 @@ def test_this_kernel_as_trace_cmd_prints_it(tmp_path: Path, instance: Path) -> N
         (instance / "events" / event / "enable").write_text("1")
     said = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     (instance / "tracing_on").write_text("0")
-    tracing.trace_cmd("extract", "-B", instance.name, "-o", tmp_path / "trace.dat")
+    tracing.extract(instance, tmp_path / "trace.dat")
     text = tmp_path / "report.txt"
     text.write_text(tracing.trace_cmd("report", "-t", "-i", tmp_path / "trace.dat"))
     records, printed = readers.read(tmp_path / "trace.dat").importance, readers.read(text).importance

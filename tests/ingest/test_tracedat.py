@@ -221,7 +221,7 @@ def test_a_recording_of_this_kernel_by_trace_cmd(tmp_path: Path, instance: Path)
     stats = "".join(path.read_text() for path in instance.glob("per_cpu/cpu*/stats"))
     overrun = sum(map(int, re.findall(r"^overrun: (\d+)$", stats, re.MULTILINE)))
     path = tmp_path / "trace.dat"
-    trace_cmd("extract", "-B", instance.name, "-o", path)
+    tracing.extract(instance, path)
     assert path.read_bytes()[10:14] == b"7\0\0\x08"
     report = trace_cmd("report", "-t", "-i", path)
     lines = [line for text in report.splitlines() if (line := LINE.match(text))]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from support import tracing
 from support.devices import needs_probe
 from support.loops import make_ext4, mounted
 
@@ -27,8 +28,9 @@ PAGE = os.sysconf("SC_PAGESIZE")
 @pytest.mark.root
 def test_what_a_program_asked_for(tmp_path: Path) -> None:
     needs_probe("iotrace")
-    if not Path("/sys/kernel/tracing/events/filemap/mm_filemap_get_pages").exists():
-        pytest.skip("this kernel has no events of what is asked for, or no tracefs is mounted")
+    with tracing.mounted(tmp_path) as tracefs:
+        if not (tracefs / "events/filemap/mm_filemap_get_pages").exists():
+            pytest.skip("this kernel has no events of what is asked for")
     make_ext4(tmp_path / "image", ["-b", "4096"], 256)
     with mounted(tmp_path / "image") as place:
         for name in NAMES:

@@ -208,7 +208,7 @@ def left_behind(pid: int) -> list[str]:
 def instances(pid: int, tracefs: Path) -> list[Path]:
     """The trace instances of the programs that process `pid` runs."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [path for child in children for path in (tracefs / "instances").glob(f"androstep.{child}.*")]
+    return [tracefs / "instances" / name for child in children for name in tracing.instances_of(tracefs, int(child))]
 
 
 @pytest.mark.root

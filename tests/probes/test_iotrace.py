@@ -21,6 +21,7 @@ import pytest
 import ziglang
 from harness import build, guest, kernel
 from support import built, calls_oracle, loops, tracing
+from support.tracing import instances_of
 from support.tree import ROOT
 
 from androstep_analysis.ingest import record, source
@@ -97,10 +98,6 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 def tracefs(tmp_path: Path) -> Iterator[Path]:
     with tracing.mounted(tmp_path) as top:
         yield top
-
-
-def instances_of(tracefs: Path, pid: int) -> list[str]:
-    return [path.name for path in (tracefs / "instances").iterdir() if path.name.startswith(f"androstep.{pid}.")]
 
 
 def reported(trace: Path) -> tuple[Counter[int], Counter[str], int]:
@@ -423,9 +420,9 @@ def test_it_does_not_write_where_it_traces(disk: Disk) -> None:
         ([], "name the directory to record into: -o DIR"),
         (["-o", "out", "--preset", "all"], "all: no preset; give block, block+fs or block+fs+syscalls"),
         (["-o", "out", "--clock", "sundial"], "sundial: no clock; give mono or boot"),
-        (["-o", "out", "--device", "/nowhere"], "/nowhere: No such file or directory; give a block device"),
+        (["-o", "out", "--device", "/proc/nowhere"], "/proc/nowhere: No such file or directory; give a block device"),
         (["-o", "out", "--device", "4095:1048575"], "no block device 4095:1048575"),
-        (["-o", "/nowhere/at/all", "--device", "/proc"], "/proc: no block device"),
+        (["-o", "/proc/nowhere/at/all", "--device", "/proc"], "/proc: no block device"),
         (["--finish", "/proc"], "/proc: holds no recording that was broken off"),
     ],
 )
@@ -476,7 +473,7 @@ def test_without_root(tmp_path: Path) -> None:
     program = tmp_path / "iotrace"
     shutil.copy(built.program("iotrace", "native"), program)
     tmp_path.chmod(0o755)
-    command = [str(program), "-o", "/nowhere/at/all"]
+    command = [str(program), "-o", "/proc/nowhere/at/all"]
     done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", *command], capture_output=True, timeout=60)
     if b"setpriv" in done.stderr or done.returncode in (126, 127):
         pytest.skip("cannot be run as another user here")
@@ -574,14 +571,20 @@ def narrow_program(directory: Path) -> subprocess.Popen[bytes]:
         pytest.skip(f"no 32-bit programs run here: {error}")
 
 
+COVERED = """
+mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
+mount --bind "$0" /sys/kernel/tracing/events/syscalls
+exec "$@"
+"""
+
+
 @pytest.mark.root
 @pytest.mark.alone  # its mount namespace would keep alive what tests beside it unmount
-def test_calls_by_number_where_the_kernel_has_no_event_for_each(disk: Disk, tmp_path: Path) -> None:
-    events = Path("/sys/kernel/tracing/events/syscalls")
-    if not events.is_dir():
-        pytest.skip("tracefs is not where it can be covered")
+def test_calls_by_number_where_the_kernel_has_no_event_for_each(disk: Disk, tracefs: Path, tmp_path: Path) -> None:
+    if not (tracefs / "events" / "syscalls").is_dir():
+        pytest.skip("this kernel has no event for each call anyway")
     (tmp_path / "nothing").mkdir()
-    covered = ["unshare", "--mount", "sh", "-c", f"mount --bind '{tmp_path}/nothing' {events} && exec \"$@\"", "sh"]
+    covered = ["unshare", "--mount", "sh", "-euc", COVERED, tmp_path / "nothing"]
     strace = ["strace", "-f", "-s", "16", "-o", tmp_path / "log", callers(), disk.top]
     iotrace = [built.program("iotrace"), "-o", disk.out, "--device", disk.device, "--preset", "block+fs+syscalls"]
     narrow = narrow_program(tmp_path)

@@ -78,8 +78,8 @@ def test_help_teaches() -> None:
     [
         ([], "name the file to write: -o FILE"),
         (["-o", "x.rec"], "name a directory to list"),
-        (["-o", "x.rec", "/nowhere/at/all"], "/nowhere/at/all: cannot be listed"),
-        (["-o", "/nowhere/at/all", "--tasks"], "/nowhere/at/all: cannot be written"),
+        (["-o", "x.rec", "/proc/nowhere/at/all"], "/proc/nowhere/at/all: cannot be listed"),
+        (["-o", "/proc/nowhere/at/all", "--tasks"], "/proc/nowhere/at/all: cannot be written"),
         (["-o", "x.rec", "/proc/self/fd"], "no block device lies below it"),
         (["-o", "/dev/full", "--tasks"], "/dev/full: not all of it could be written"),
         (["--colour"], "--colour is no option"),

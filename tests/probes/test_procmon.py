@@ -504,12 +504,12 @@ def test_help_teaches() -> None:
     ("words", "told"),
     [
         ([], "name the file to write: -o FILE"),
-        (["-o", "/nowhere/at/all"], "/nowhere/at/all: cannot be written"),
+        (["-o", "/proc/nowhere/at/all"], "/proc/nowhere/at/all: cannot be written"),
         (["-o", "/dev/full", "--time", "10"], "/dev/full: not all of it could be written (No space left on device)"),
         (["-o", "x.rec", "--hz", "0"], "--hz 0: expected a number from 1 to 1000"),
         (["-o", "x.rec", "--groups", "cpu,gpu"], "gpu: no group"),
         (["-o", "x.rec", "--groups", ""], ": no group"),
-        (["-o", "x.rec", "--", "/no/such/program"], "/no/such/program: no such program"),
+        (["-o", "x.rec", "--", "/proc/no/such/program"], "/proc/no/such/program: no such program"),
         (["-o", "x.rec", "--time", "soon"], "--time soon: expected seconds"),
     ],
 )

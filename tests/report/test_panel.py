@@ -145,7 +145,7 @@ def test_a_phone_is_a_place_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("directory", "why"),
     [
-        ("/no/such/directory", "no such directory"),
+        ("/proc/no/such/directory", "no such directory"),
         ("/proc", "no file can be made there"),
         ("/dev/shm", "lies in memory"),
         *((f"/{name}", "no such directory") for name in HOSTILE if "/" not in name),
@@ -432,7 +432,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
     hostile = HOSTILE[6]
     cell = (
         "from androstep_analysis.panel import Panel\n"
-        f"Panel({str(tmp_path / 'home')!r}, devices=['local'], directory='/no/such/directory')"
+        f"Panel({str(tmp_path / 'home')!r}, devices=['local'], directory='/proc/no/such/directory')"
     )
     place = tmp_path / "<b>place"
     place.mkdir()

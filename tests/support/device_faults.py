@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 import time
+import urllib.parse
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from androstep_analysis.device.record import recording
 from androstep_analysis.device.session.job import Job
 from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import record
+from support import tracing
 from support.devices import home
 from support.loops import attached
 from support.replay_programs import opened, program
@@ -193,7 +195,7 @@ def outcome(fault: Fault, operation: str, place: Path) -> Outcome:
                 sentences.append(str(error))
                 assert not (place / "back").exists() and not (place / "capture").exists()
         left = _left(fake) if fake.is_reachable() else "gone"
-    _forget_instance(said.getvalue())
+    _forget_instance(said.getvalue(), place)
     told = [line.removeprefix("androstep: ") for line in said.getvalue().splitlines() if line.strip()]
     sentences = [*told, *(str(warning.message) for warning in warned), *sentences]
     shown = [_without_places(one, fake.address, place) for one in sentences if not re.search(_ASIDE, one)]
@@ -204,13 +206,16 @@ _ASIDE = "^iotrace: removed trace instance|the probe counted"
 """What depends on other programs of this machine."""
 
 
-def _forget_instance(said: str) -> None:
-    """Removes the trace instance of a recording whose device restarted: the kernel, which is this one, did not."""
+def _forget_instance(said: str, place: Path) -> None:
+    """Remove the trace instance of a recording whose device restarted: the kernel, which is this one, did not."""
     kept = re.search(r"the recording is kept in (\S+) on", said)
-    for instance in Path("/sys/kernel/tracing/instances").glob("androstep.*") if kept else ():
-        if kept and instance.name.replace("%2D", "-").replace("%2F", "/").find(kept[1]) >= 0:
-            with contextlib.suppress(OSError):
-                instance.rmdir()
+    if kept is None:
+        return
+    with tracing.mounted(place) as top:
+        for instance in (top / "instances").glob("androstep.*"):
+            if kept[1] in urllib.parse.unquote(instance.name):
+                with contextlib.suppress(OSError):
+                    instance.rmdir()
 
 
 def _left(fake: FakePhone) -> str:

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from support import machine
 from support.needs import needs
+
+_ALONE = 'umount --lazy --all --types tracefs && mount -t tracefs nodev "$0" && exec trace-cmd "$@"'
+
+
+def needs_tracefs() -> None:
+    """Skip the calling test where the kernel has no tracefs. Programs that record mount it where nothing else has."""
+    if "\ttracefs\n" not in Path("/proc/filesystems").read_text():
+        pytest.skip("this kernel has no tracefs")
 
 
 def trace_cmd(*arguments: str | Path) -> str:
@@ -20,6 +29,20 @@ def trace_cmd(*arguments: str | Path) -> str:
         pytest.skip("trace-cmd is not installed")
     done = subprocess.run(["trace-cmd", *arguments], capture_output=True, check=True)
     return done.stdout.decode(errors="backslashreplace")
+
+
+def extract(instance: Path, out: Path) -> None:
+    """Have trace-cmd write what an `instance` holds to a file; skips where it is not installed.
+
+    trace-cmd uses the first tracefs in /proc/mounts. That may be another test's, which could not unmount it then, so
+    trace-cmd runs in a mount namespace that has only the one of this instance.
+    """
+    if shutil.which("trace-cmd") is None:
+        pytest.skip("trace-cmd is not installed")
+    top = instance.parents[1]
+    alone = ["unshare", "--mount", "--propagation", "private", "sh", "-euc", _ALONE, top]
+    with machine.alone(machine.MOUNTS):
+        subprocess.run([*alone, "extract", "-B", instance.name, "-o", out], check=True, capture_output=True)
 
 
 @needs("root")
@@ -35,6 +58,11 @@ def mounted(directory: Path) -> Iterator[Path]:
         yield top
     finally:
         subprocess.run(["umount", top], check=True)
+
+
+def instances_of(top: Path, pid: int) -> list[str]:
+    """The names of the instances that iotrace with this process id has made in the tracefs at `top`."""
+    return [path.name for path in (top / "instances").iterdir() if path.name.startswith(f"androstep.{pid}.")]
 
 
 @contextlib.contextmanager
