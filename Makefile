@@ -29,6 +29,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test prove lint ruff mypy clang-format cppcheck pytest wheels fuzz notebook figures docs truth fresh lock tables setup clean
 .DELETE_ON_ERROR:
+.DEFAULT_GOAL := demo
+
+# Before the rules: make expands the prerequisites of a rule when it reads the rule.
+include probes/probes.mk
 
 demo: setup
 	@mkdir -p $(DEMO)
@@ -122,8 +126,6 @@ tables: setup
 	$(BIN)/python tools/tables_md.py docs
 	$(BIN)/python tools/predictions.py docs/predictions.md
 	$(BIN)/python tools/figures.py --list docs/figures.md
-
-include probes/probes.mk
 
 # Nothing for other machines: tests that run that are marked qemu.
 check: $(filter-out $(addsuffix %,$(TARGETS_TESTED:%=$(PROBES_OUT)/%/)),$(PROBES_OF_TESTS))

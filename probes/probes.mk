@@ -9,6 +9,7 @@ PROBES := $(patsubst probes/%/main.c,%,$(wildcard probes/*/main.c))
 PROBES_THREADED := iobench ioreplay
 
 # The folders that a program may use beside its own. No include and no link goes another way.
+below_common :=
 below_extmap := common
 below_iobench := common
 below_ioreplay := common
