@@ -5,24 +5,31 @@ perhaps remapped from a partition or device-mapper device to the disk below (A),
 request is inserted (I), issued to the driver (D), perhaps requeued (R) and issued again, and completed (C), perhaps
 in parts. No event carries an identity: what belongs together is found by device, sectors and order.
 
-- Issue and completion are paired per device and first sector, like brackets: a completion closes the last request
-  issued there that is still open. One lost event then costs one pair, never all that follow. What completes nothing
-  and lies where a request that was completed in part goes on is a further part of it. A completion without a length
-  (`nr_sectors` null, as of block_io_done) completes all of the last request of its operation that was issued there.
-- A second issue there, with no completion between, is of the same request again if it is of the same operation and
-  no bio for the first sector was queued between them; in a trace without bio events, if the request was requeued
-  between them or the length is the same. A flush is issued again only after a requeue. A request takes another length
-  64 times at most, as no kernel changes it: what is issued there with yet another one is another request.
-- A bio belongs, sector by sector, to the first request issued after it. So a request is cut into the bios that were
-  last queued for each of its sectors, and of which no other request has taken that sector since.
+- Issue and completion are paired by device, operation, first sector and length. Of several requests that agree, the
+  last one issued is completed. Lost events then cost their own requests and no later ones.
+- A completion that is shorter than the request it fits completes a part of it, and the next part begins where that one
+  ended. If a completion of the whole request follows after all, what looked like parts were completions of other
+  requests. Such completions, and those that agree with no request, become requests without an issue.
+- A completion without a length (`nr_sectors` null, as of block_io_done) completes all of the last request of its
+  operation that was issued there.
+- A second issue at the same sector, of the same operation, with no completion between, is of the same request again if
+  that was requeued and no bio for the first sector was queued since its issue. If no requeue was recorded, it must have
+  the same length too, and no bio may wait there. It is still another request if two completions follow, because two
+  processes may read the same blocks directly at the same time. A flush is issued again only after a requeue. A request
+  takes another length 64 times at most, as no kernel changes it: what is issued there with yet another one is another
+  request.
+- A bio belongs, sector by sector, to the first request issued after it. If several bios wait for a sector, a request
+  takes the one of which it has the sector before, else one that was queued by the thread that issues, else the last
+  one queued. Eight bios wait for a sector at most: the issues of older ones were lost. Before Linux 4.14 the remainder
+  of a bio that was split is queued once more by the same thread; it replaces the end of that bio.
 - The time of insertion is that of the first insert that led to the request: the last one of each sector, if it is not
   of before the first bio, and of no request that was completed before.
 - A flush that carries no data is one request, whatever it is part of. Where the trace shows the device's flush
   requests (`FF`) the empty completion that ends a flush sequence is no request of its own; older kernels show only
   that completion, and perhaps the empty bio that asked for it. Commands that move no sectors otherwise (SCSI
   passthrough, rwbs N) are no requests here.
-- A completion without an operation (`rwbs` null, as of Open-CAS) whose issue was not seen is of that of the bio last
-  queued for its first sector, of those that wait.
+- A completion without an operation (`rwbs` null, as of Open-CAS) is of the operation of the request that fits it best,
+  else of the bio last queued for its first sector, of those that wait.
 - Where a device has no completions at all, nothing stays open: only a requeue makes two issues one request.
 - Of several flushes of one device that are open, as where each CPU has a hardware queue, a completion or a requeue is
   of one that the driver has, an issue of one that was requeued; the last of those issued on the CPU of the event, if
