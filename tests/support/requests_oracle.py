@@ -15,6 +15,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.link.requests import Device, rwbs
+from androstep_analysis.link.requests.layers import Layer
 
 Row = dict[str, Any]
 
@@ -74,10 +75,11 @@ class Request:
 class Oracle:
     """Links rows of table block_events, in order of time."""
 
-    def __init__(self, rows: Iterable[Row], devices: Sequence[Device] = ()) -> None:
-        self.devices = devices
+    def __init__(self, rows: Iterable[Row], devices: Sequence[Device] = (), layers: Sequence[Layer] = ()) -> None:
+        """`layers` are the certain ones; how they are inferred has tests of its own."""
+        self.devices = [*devices, *(Device(layer.dev, layer.below, layer.offset, layer.nr_sectors) for layer in layers)]
         rows = [{**row, "dev": row["dev"] or 0, **_sectors(row)} for row in rows]
-        stacked = _stacked(rows)
+        stacked = _stacked(rows) | {layer.dev for layer in layers}
         self.has = Counter((row["dev"], row["action"]) for row in rows)
         self.has_bios = {row["dev"] for row in rows if row["action"] == "queue" and row["nr_sectors"]}
         self.has_flushes = {row["dev"] for row in rows if row["action"] == "issue" and _op(row) == "flush"}
@@ -138,7 +140,7 @@ class Oracle:
 
     def handed_on(self, row: Row) -> Row:
         """When and by whom the bio was queued on the device above, where that is told; else here."""
-        dev, offset = self.origin(row)
+        dev, offset = self.in_partition(row["sector"], self.origin(row))
         above = [
             self.above.pop(place, None) for place in _places({**row, "dev": dev, "sector": row["sector"] - offset})
         ]
@@ -412,10 +414,13 @@ class Oracle:
         return order[0], row
 
     def on_partition(self, request: Request, origin: tuple[int, int]) -> tuple[int, int]:
-        dev, offset = origin if any(origin) else (request.row["dev"], 0)
+        return self.in_partition(request.sector, origin if any(origin) else (request.row["dev"], 0))
+
+    def in_partition(self, sector: int | None, origin: tuple[int, int]) -> tuple[int, int]:
+        dev, offset = origin
         for device in self.devices:
-            if request.sector is not None and dev == device.parent:
-                place = request.sector - offset
+            if sector is not None and dev == device.parent:
+                place = sector - offset
                 if device.start_sector <= place < device.start_sector + device.nr_sectors:
                     dev, offset = device.dev, offset + device.start_sector
         return dev, offset

@@ -51,6 +51,7 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.ingest.spool import Spool, spans
 from androstep_analysis.link.requests import linker, rwbs
+from androstep_analysis.link.requests.layers import Layer, inferred
 from androstep_analysis.link.requests.linker import Linker
 
 WINDOW = 1 << 16
@@ -80,24 +81,30 @@ def link(block: pl.LazyFrame, devices: Sequence[Device] = ()) -> Requests:
 
     `devices` tells the partitions where the trace itself does not (it does in its remap events). Devices that only
     pass their bios on to another device of the trace (partitions, device-mapper) get no requests of their own: their
-    number stands in `part_dev` of the requests below.
+    number stands in `part_dev` of the requests below. Where the trace has no remap events, `layers` infers them.
 
     In memory are some pieces of the tables, the requests that are not finished and the bios that wait for a request:
     what a trace never completes, and each sector once that was queued and never issued.
     """
-    state = Linker(*_survey(block))
+    block = rwbs.with_words(block)
+    device_flags, letters, found = _survey(block)
+    state = Linker(device_flags, letters)
+    certain = [layer for layer in found if layer.is_certain]
     for device in devices:
         if device.parent is not None:
             state.partition(device.dev, device.parent, device.start_sector, device.nr_sectors)
+    for layer in certain:
+        state.partition(layer.dev, layer.below, layer.offset, layer.nr_sectors)
     spool = Spool()
     state.link(block, spool)
-    return Requests(spool.table("requests"), spool.table("bios"))
+    return Requests(spool.table("requests"), spool.table("bios"), found)
 
 
 class Requests:
     """The requests of a trace, each known so far by the event that tells its place in the order of issue."""
 
-    def __init__(self, requests: pl.LazyFrame, bios: pl.LazyFrame) -> None:
+    def __init__(self, requests: pl.LazyFrame, bios: pl.LazyFrame, layers: tuple[Layer, ...] = ()) -> None:
+        self.layers = layers
         self._requests = requests
         self._bios = bios
 
@@ -133,8 +140,8 @@ def _numbered(requests: pl.DataFrame, bios: pl.DataFrame, first: int) -> Linked:
     )
 
 
-def _survey(block: pl.LazyFrame) -> tuple[dict[int, int], list[str]]:
-    """What the whole trace tells of each device, as `Linker` takes it, and all its rwbs strings."""
+def _survey(block: pl.LazyFrame) -> tuple[dict[int, int], list[str], tuple[Layer, ...]]:
+    """What the whole trace tells of each device, as `Linker` takes it, all its rwbs strings, and inferred layers."""
     dev, action = pl.col("dev").fill_null(0), pl.col("action")
     has_sectors = (pl.col("nr_sectors") > 0) & pl.col("sector").is_not_null()
     kinds, remaps = pl.collect_all(
@@ -153,7 +160,13 @@ def _survey(block: pl.LazyFrame) -> tuple[dict[int, int], list[str]]:
     shown = set(kinds.filter(action.is_in(["queue", "issue"]))["dev"])
     for number in _stacked(shown, {(below, above) for below, above in remaps.iter_rows() if below != above}):
         flags[number] |= linker.STACKED
-    return dict(flags), kinds["rwbs"].drop_nulls().unique().sort().to_list()
+    steps = set(kinds.select("dev", "action").iter_rows())
+    found = inferred(block, steps, [above for _, above in remaps.iter_rows()])
+    for layer in found:
+        if layer.is_certain:
+            flags[layer.dev] |= linker.STACKED
+    letters = kinds["rwbs"].drop_nulls().unique().sort().to_list()
+    return dict(flags), letters, found
 
 
 _FLAGS = {"issue": linker.HAS_ISSUES, "complete": linker.HAS_COMPLETIONS, "requeue": linker.HAS_REQUEUES}
