@@ -56,7 +56,7 @@ def _written(evidence: Evidence, pieces: pl.DataFrame) -> pl.DataFrame:
     made = events.select("ts_ns", "tid", "pid", "comm", "dev", "ino").collect()
     wrote = evidence.told.causes.named(made).drop_nulls("owner_pid").sort("ts_ns")
     last = pieces.drop_nulls("time").sort("time").join_asof(
-        wrote.select("owner_pid", "ino", part_dev="dev", last_ns="ts_ns"),
-        left_on="time", right_on="last_ns", by=["owner_pid", "part_dev", "ino"], check_sortedness=False,
+        wrote.select("owner_pid", "ino", "incarnation", part_dev="dev", last_ns="ts_ns"),
+        left_on="time", right_on="last_ns", by=["owner_pid", "part_dev", "ino", "incarnation"], check_sortedness=False,
     )  # fmt: skip
     return last.with_columns(written_ns=pl.coalesce("last_ns", pl.when("sync").then("time")))

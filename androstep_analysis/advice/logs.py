@@ -9,6 +9,7 @@ import polars as pl
 from androstep_analysis.advice.evidence import Evidence, owners
 from androstep_analysis.advice.findings import findings, with_cost
 from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.evidence import inodes
 
 _SUFFIX = r"\.(?:log|txt)(?:\.\d+)?$"
 _WRITEBACK_NS = 35_000_000_000
@@ -17,18 +18,13 @@ _WRITEBACK_NS = 35_000_000_000
 
 def logs(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """Logs and texts to which little is appended at a time, and much is written for it."""
-    files = evidence.tables["files"].filter(
-        (pl.col("file_type").cast(pl.String) == "log") | pl.col("path").str.contains(_SUFFIX)
-    )  # fmt: skip
     events = evidence.tables["fs_events"].filter(
         pl.col("event").is_in(tracepoints.WRITES), pl.col("nr_bytes") <= limits["bytes"]
     )
-    known = files.select("dev", "ino").unique()
-    made = events.join(known, on=["dev", "ino"], how="semi").select(
-        *("ts_ns", "tid", "pid", "comm", "dev", "ino", "offset_bytes", "nr_bytes")
-    )
-    calls = evidence.told.causes.named(made.collect()).sort("ts_ns")
-    end = (pl.col("offset_bytes") + pl.col("nr_bytes")).shift().over("dev", "ino")
+    made = events.drop_nulls("ino").select("ts_ns", "tid", "pid", "comm", "dev", "ino", "offset_bytes", "nr_bytes")
+    is_log = (pl.col("file_type") == "log") | pl.col("path").str.contains(_SUFFIX)
+    calls = evidence.told.causes.named(made.collect()).filter(is_log).sort("ts_ns")
+    end = (pl.col("offset_bytes") + pl.col("nr_bytes")).shift().over(inodes.FILE)
     appended = calls.filter((pl.col("offset_bytes") == end).fill_null(True))
     rows = appended.group_by("path").agg(
         **owners(),

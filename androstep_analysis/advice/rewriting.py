@@ -8,6 +8,7 @@ import polars as pl
 
 from androstep_analysis.advice.evidence import Evidence, owners, span
 from androstep_analysis.advice.findings import findings
+from androstep_analysis.link.evidence import inodes
 
 _BLOCK_SECTORS, _BLOCK_BYTES = 8, 4096
 _LARGE_BYTES = 1 << 20
@@ -20,15 +21,15 @@ def rewrites(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     A piece is cut into blocks from its begin; a rest of less is none. What the filesystem writes for itself, and
     SQLite's logs, are written again by design: what is not known to be data of a file may be that, and is left out.
     """
-    file = ["dev", "ino", "path"]
+    file = [*inodes.FILE, "path"]
     is_data = (pl.col("block_type").cast(pl.String) == "data") & pl.col("ino").is_not_null()
     written = evidence.pieces("write").filter(pl.col("bytes").is_between(1, _LARGE_BYTES), is_data, ~_is_log())
     end = pl.col("sector") + pl.col("nr_sectors") - _BLOCK_SECTORS + 1
     blocks = written.drop_nulls(["sector", "time"]).select(
-        *("request_id", "dev", "ino", "path", "owner_comm", "owner_package", "time", "took_ns"),
+        *("request_id", *inodes.FILE, "path", "owner_comm", "owner_package", "time", "took_ns"),
         block=pl.int_ranges("sector", end, _BLOCK_SECTORS),
     )
-    soon = pl.col("time") - pl.col("time").shift().over("dev", "block", "ino") <= limits["within"] * 1e9
+    soon = pl.col("time") - pl.col("time").shift().over("block", *inodes.FILE) <= limits["within"] * 1e9
     again = blocks.explode("block").drop_nulls("block").sort("time").with_columns(again=soon.fill_null(False)).collect()
     whole = again.group_by(file).agg(whole=pl.len())
     rows = again.filter("again").group_by(file).agg(
@@ -56,10 +57,10 @@ def temporary(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """
     files = evidence.tables["files"].drop_nulls(["deleted_ns", "path"]).filter(~_is_log())
     begin = pl.coalesce("created_ns", "valid_from_ns").fill_null(-(1 << 62))
-    known = files.select("ino", "deleted_ns", part_dev="dev", file="path", begin=begin, life="incarnation")
+    known = files.select("ino", "incarnation", "deleted_ns", part_dev="dev", file="path", begin=begin)
     used = evidence.pieces("read", "write").filter(pl.col("block_type").cast(pl.String) == "data")
-    near = used.join(known, on=["part_dev", "ino"]).filter(pl.col("time").is_between("begin", "deleted_ns"))
-    life = ("part_dev", "ino", "life")
+    life = ("part_dev", "ino", "incarnation")
+    near = used.join(known, on=life).filter(pl.col("time").is_between("begin", "deleted_ns"))
     unread = near.filter(~(pl.col("op") == "read").any().over(life))
     directory = pl.col("file").str.replace(r"/[^/]*$", "/")
     rows = unread.group_by("owner_comm", "owner_package").agg(

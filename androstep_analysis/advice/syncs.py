@@ -8,13 +8,14 @@ import polars as pl
 
 from androstep_analysis.advice.evidence import Evidence
 from androstep_analysis.advice.findings import findings
+from androstep_analysis.link.evidence import inodes
 
 _SECOND_NS = 1_000_000_000
 
 
 def storms(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """Files that a process syncs often within some second."""
-    file = ["owner_pid", "dev", "ino"]
+    file = ["owner_pid", *inodes.FILE]
     calls = evidence.syncs.drop_nulls("ino").with_columns(second=pl.col("ts_ns") // _SECOND_NS)
     number = int(limits["per_second"])
     begins = (pl.col("ts_ns").shift(1 - number) - pl.col("ts_ns") <= _SECOND_NS).fill_null(False)
@@ -31,7 +32,7 @@ def storms(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
         saved_times=pl.len() - pl.col("second").n_unique(),
     )
     own = _own(evidence, stormy).group_by(file).agg(requests=pl.len(), bytes=pl.sum("bytes"))
-    return findings(rows.join(own, on=file, how="left", maintain_order="left"))
+    return findings(rows.join(own, on=file, how="left", nulls_equal=True, maintain_order="left"))
 
 
 def _own(evidence: Evidence, calls: pl.DataFrame) -> pl.DataFrame:
@@ -40,6 +41,6 @@ def _own(evidence: Evidence, calls: pl.DataFrame) -> pl.DataFrame:
         pl.col("submit_tid", "time").first(), pl.col("bytes").sum()
     )  # fmt: skip
     sent = requests.drop_nulls(["submit_tid", "time"]).collect().sort("time")
-    during = calls.select("owner_pid", "dev", "ino", "end_ns", submit_tid="tid", time="ts_ns").sort("time")
+    during = calls.select("owner_pid", *inodes.FILE, "end_ns", submit_tid="tid", time="ts_ns").sort("time")
     found = sent.join_asof(during, on="time", by="submit_tid", check_sortedness=False)
     return found.filter(pl.col("time") <= pl.col("end_ns"))

@@ -19,7 +19,7 @@ from androstep_analysis.ingest import Spool, entries, record, staging, tasks
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence.entries import contradicted
-from androstep_analysis.link.requests import Device, incomplete
+from androstep_analysis.link.requests import Device, incomplete, layers
 from androstep_analysis.link.requests import link as link_requests
 
 OF_WITNESSES = ("extents", "files")
@@ -75,6 +75,7 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
         linked = link_requests(recorded.block, devices)
         if not recorded.lost.touching("block_events"):
             recorded = replace(recorded, losses=(*recorded.losses, *incomplete.losses(linked.requests)))
+        recorded = replace(recorded, losses=(*recorded.losses, *layers.losses(linked.layers)))
         bar.update()
         with contextlib.ExitStack() as stack:
             before = _read_image(stack, witnesses.image_before, "image_before", linked.requests)

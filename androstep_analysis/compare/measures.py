@@ -225,8 +225,14 @@ def _files(directory: Path, part: str | None) -> pl.LazyFrame:
 
 
 def _typed(table: pl.LazyFrame, name: str) -> pl.LazyFrame:
-    """The columns of the schema in its types; a release has enums as text."""
-    return table.select(pl.col(column.name).cast(column.polars) for column in schema.table(name).columns)
+    """The columns of the schema in its types; a release has enums as text, and no columns that came later."""
+    released = table.collect_schema().names()
+    return table.select(
+        (pl.col(column.name) if column.name in released or not column.nullable else pl.lit(None))
+        .cast(column.polars)
+        .alias(column.name)
+        for column in schema.table(name).columns
+    )
 
 
 def measure_all(

@@ -103,12 +103,13 @@ def _pieces(capture: Capture, objects: str, op: str | None, block_bytes: int) ->
     placed = placed.select(
         "dev",
         ino=pl.when(is_file).then("ino"),
+        incarnation=pl.when(is_file).then("incarnation"),
         path=pl.when(is_file).then("path"),
         start=pl.when(is_file).then("file_offset_bytes").otherwise(pl.col("sector") * units.SECTOR_BYTES),
         bytes="bytes",
         time_ns=measures.order_ns(),
     )
-    keys = ["dev", "ino", "path"]
+    keys = ["dev", "ino", "incarnation", "path"]
     spaces = placed.select(keys).unique().sort(keys).collect()
     if spaces.height > MAX_SPACES:
         raise InputError(f"{capture.title}: {spaces.height} files, more than the {MAX_SPACES} that objects can be of")

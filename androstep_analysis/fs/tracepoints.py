@@ -307,9 +307,9 @@ def maps_completely(
 def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) -> pl.DataFrame:
     """A row per inode and incarnation in the events (`numbered`; `fs_types`: of each device, as told).
 
-    Columns dev, ino, incarnation, created_ns (null for incarnation 0), deleted_ns (null where it lived on), end_ns
-    (deletion, or the next allocation where the trace has no deletion), block_type and subtype (as in table extents;
-    `unknown` where no event says whether the inode is a file or a directory).
+    Columns dev, ino, incarnation, first_ns (its first event), created_ns (null for incarnation 0), deleted_ns (null
+    where it lived on), end_ns (deletion, or the next allocation where the trace has no deletion), block_type and
+    subtype (as in table extents; `unknown` where no event says whether the inode is a file or a directory).
     """
     event, ts_ns = pl.col("event"), pl.col("ts_ns")
     typed = with_kinds(fs_events, fs_types or {}).filter(pl.col("dev").is_not_null())
@@ -317,6 +317,7 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
     told = typed.filter(pl.col("ino").is_not_null()).select(
         "ts_ns",
         *(*_KEY, "mode", "fs_type"),
+        first_ns=ts_ns,
         created_ns=pl.when(births()).then(ts_ns),
         deleted_ns=pl.when(_deletions()).then(ts_ns),
         gone_ns=pl.when(_deletions()).then(ts_ns),
@@ -327,12 +328,12 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
     table = table.join(_parents(typed, table), on=_KEY, how="left", maintain_order="left")
     return table.with_columns(
         *_kind(), end_ns=pl.min_horizontal("deleted_ns", pl.col("created_ns").shift(-1).over("dev", "ino"))
-    ).select(*_KEY, "created_ns", "deleted_ns", "end_ns", "block_type", "subtype")
+    ).select(*_KEY, "first_ns", "created_ns", "deleted_ns", "end_ns", "block_type", "subtype")
 
 
 def _joined(told: pl.DataFrame) -> pl.DataFrame:
     """What is told of each life in several rows, in order of time, in one."""
-    first, last = (pl.col("created_ns", "deleted_ns"), pl.col("gone_ns", "mode"))
+    first, last = (pl.col("first_ns", "created_ns", "deleted_ns"), pl.col("gone_ns", "mode"))
     return told.group_by(_KEY).agg(
         first.drop_nulls().first(),
         last.drop_nulls().last(),

@@ -141,7 +141,8 @@ def _order(locality: pl.DataFrame, sync: Values) -> Sentence | None:
     ]
     told = [["random ", *listed(told)]] if told else []
     if ("sync",) in sync or ("buffered",) in sync:
-        told.append(["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"])
+        known = ["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"]
+        told.append([*known, " (", Amount(sync[("unknown",)], "1"), " unknown)"] if ("unknown",) in sync else known)
     return Sentence("pattern", tuple(listed(told, "; "))) if told else None
 
 

@@ -14,6 +14,9 @@ from androstep_analysis import schema
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.losses import Losses
 
+WORDS = ("read", "write")
+"""Words for operations, in any case, with which a CSV records no flags."""
+
 TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames", "importance")
 """The tables that readers fill."""
 
@@ -61,10 +64,11 @@ class Staging:
     def flags(self) -> frozenset[str]:
         """The flags of table requests (`FLAGS`) that the format can tell; of others it is unknown whether they are set.
 
-        Open-CAS has no letter for REQ_SYNC; a CSV tells of flags once any request has more than its operation's letter.
+        Open-CAS has no letter for REQ_SYNC; a CSV records flags if any request has letters beside its operation's.
         """
         if self.format == "block_csv":
-            return FLAGS if any(len(rwbs) > 1 for rwbs in self.events) else frozenset()
+            has_flags = any(len(name) > 1 and name.isupper() and name.lower() not in WORDS for name in self.events)
+            return FLAGS if has_flags else frozenset()
         return FLAGS - {"sync"} if self.format == "opencas" else FLAGS
 
     @property

@@ -82,7 +82,6 @@ def tables(
         sharing=tracepoints.sharing(disks),
     )
     for pieces in _owned(_mapped(linked, mapping, fs_events, sources, staging, spool), owners, all_events):
-        pieces = pieces if "sync" in staging.flags else extents.without_sync(pieces)
         spool.append("io", extents.table(pieces.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
@@ -120,9 +119,10 @@ def _mapped(
     marking = frozenset(tracepoints.devices(fs_events, tracepoints.is_own("ext4")))
     commits = handles.commits(fs_events)
     for window in linked.windows():
+        requests = rwbs.with_recorded_flags(window.requests, staging.flags)
+        window = replace(window, requests=requests)
         pieces = extents.pieces(window, mapping.extents, mapping.files, marking)
         yield handles.journalled(pieces, commits) if "tracepoint" in sources else pieces
-        requests = _with_recorded_flags(window.requests, staging.flags)
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
 
 
@@ -183,14 +183,6 @@ def _within_one_segment(staging: Staging, waits: tuple[str, ...]) -> list[pl.Exp
     segment = {name: pl.sum_horizontal(pl.lit(0), *(pl.col(name) >= border for border in borders)) for name in names}
     last = pl.coalesce(*(pl.when(pl.col(name).is_not_null()).then(segment[name]) for name in reversed(names)))
     return [pl.when(segment[name] == last).then(name).alias(name) for name in names] if borders else []
-
-
-def _with_recorded_flags(requests: pl.DataFrame, recorded_flags: frozenset[str]) -> pl.DataFrame:
-    """Table requests with null for flags that the format cannot tell, and for those of a request without letters."""
-    conditions = {flag: pl.col("rwbs").is_not_null() & pl.lit(flag in recorded_flags) for flag in rwbs.FLAGS}
-    return requests.with_columns(
-        pl.when(is_recorded).then(flag).alias(flag) for flag, is_recorded in conditions.items()
-    )
 
 
 def classified(snapshot: AnySnapshot) -> AnySnapshot:

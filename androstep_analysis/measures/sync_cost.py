@@ -75,7 +75,7 @@ def sync_cost(
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: calls of fsync are told by {', '.join(BY)}")
     known = told(tables, page_bytes, lost)
-    calls = known.causes.named(syncs(known, tables))
+    calls = known.causes.named(syncs(known, tables), "wrote_ns")
     of_pieces = ("at", "part_dev", "time", "part")
     rows = pl.concat(shares(known, ())).group_by(of_pieces, maintain_order=True).agg(pl.sum("bytes"))
     rows = rows if calls.height else rows.clear()
@@ -166,16 +166,20 @@ def _with_ratio(sums: pl.DataFrame, dimensions: Sequence[str], ratio: str, cover
 def syncs(known: Told, tables: Mapping[str, Table]) -> pl.DataFrame:
     """The calls of fsync that worked: sync (number), call, ts_ns, end_ns, tid, pid, comm, and dev and ino of the file.
 
-    That is the one to which the thread wrote last: a call tells no more than a descriptor.
+    That is the one to which the thread wrote last, at wrote_ns: a call records no more than a descriptor.
     """
     calls = lazy(tables.get("syscalls", schema.empty("syscalls")), ("syscalls",))
     made = calls.filter(pl.col("call").is_in(SYNCS), pl.col("state") == "whole", ~FAILED).drop_nulls(["ts_ns", "tid"])
     rows = made.select(
         "call", "ts_ns", "tid", "pid", "comm", end_ns=pl.col("ts_ns") + pl.col("duration_ns").fill_null(0)
     ).collect()  # fmt: skip
-    wrote = known.fs_events.filter(pl.col("event").is_in(tracepoints.WRITES)).select("ts_ns", "tid", "dev", "ino")
+    wrote = known.fs_events.filter(pl.col("event").is_in(tracepoints.WRITES)).select(
+        "tid", "dev", "ino", wrote_ns="ts_ns"
+    )
     of_callers = wrote.filter(pl.col("tid").is_in(rows["tid"].unique().implode())).collect()
-    found = rows.sort("ts_ns").join_asof(of_callers, on="ts_ns", by="tid", check_sortedness=False)
+    found = rows.sort("ts_ns").join_asof(
+        of_callers.with_columns(ts_ns="wrote_ns"), on="ts_ns", by="tid", check_sortedness=False
+    )
     return found.with_row_index("sync")
 
 
@@ -241,16 +245,14 @@ def database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -
     logs = writers.filter(pl.any_horizontal(pl.col("path").str.ends_with(end) for end in _SUFFIXES.values()))
     told_type = _database_of(writers.filter(file_type="sqlite_db"))
     databases = pl.concat([_database_of(logs), told_type, pl.Series(told_of, dtype=pl.String)]).unique()
-    of_files = writers.filter(_database(pl.col("path")).is_in(databases.implode())).select("dev", "ino").unique()
     wrote = known.fs_events.filter(pl.col("event").is_in(tracepoints.WRITES))
-    wrote = wrote.join(of_files.lazy(), on=["dev", "ino"], how="semi", maintain_order="left")
     writes = wrote.select(*_CALLER, "offset_bytes", "nr_bytes").collect()
     none = {name: pl.lit(None, pl.Int64) for name in ("offset_bytes", "nr_bytes")}
     both = pl.concat([
-        writes.with_columns(end_ns="ts_ns", is_sync=pl.lit(False)),
-        syncs.select(*_CALLER, **none, end_ns="end_ns", is_sync=pl.lit(True)),
+        writes.with_columns(end_ns="ts_ns", wrote_ns="ts_ns", is_sync=pl.lit(False)),
+        syncs.select(*_CALLER, **none, end_ns="end_ns", wrote_ns="wrote_ns", is_sync=pl.lit(True)),
     ])  # fmt: skip
-    rows = _of_databases(known.causes.named(both), databases)
+    rows = _of_databases(known.causes.named(both, "wrote_ns"), databases)
     kind = pl.lit("none")
     for name, suffix in _SUFFIXES.items():
         kind = pl.when(pl.col("path").str.ends_with(suffix)).then(pl.lit(name)).otherwise(kind)

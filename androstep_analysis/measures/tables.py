@@ -38,6 +38,9 @@ def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
         if not hasattr(table, "__arrow_c_stream__"):
             raise TypeError(f"{type(table).__name__} is no table; give a polars, pandas or Arrow table")
         table = pl.DataFrame(table).lazy()
+    columns = table.collect_schema().names()
+    if names == _NAMES and "ino" in columns and "incarnation" not in columns:  # released before io had it
+        table = table.with_columns(incarnation=pl.lit(None, pl.Int32))
     types = _types(names)
     return table.cast(
         {name: types[name] for name, have in table.collect_schema().items() if have != types.get(name, have)}

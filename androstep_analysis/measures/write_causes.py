@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.owner import handles
 from androstep_analysis.link.owner.processes import Processes
 from androstep_analysis.losses import Losses
@@ -19,7 +20,7 @@ from androstep_analysis.measures.parts import batches
 from androstep_analysis.measures.tables import Table, lazy
 
 OWNER: Final = ("owner_pid", "owner_comm", "owner_package")
-FILE: Final = ("ino", "path", "file_type", "package")
+FILE: Final = ("ino", "incarnation", "path", "file_type", "package")
 
 CHANGE: Final[Mapping[str, type[pl.DataType]]] = {
     "dev": pl.UInt32,
@@ -95,36 +96,31 @@ class Causes:
 
     def __init__(self, tasks: pl.DataFrame, files: Table, writers: pl.DataFrame) -> None:
         self._processes = Processes(tasks)
-        self._files = _lives(files)
+        self._files = lazy(files, ("files",)).select("dev", *FILE, "valid_from_ns", "valid_to_ns").collect()
         self.writers = self.of_files(self._processes.of_threads(writers))
         processes = self.writers.filter("is_process")
-        self._first_writes = processes.select("dev", "ino", "ts_ns", *OWNER).sort("ts_ns")
+        self._first_writes = processes.select("dev", "ino", "ts_ns", *OWNER, _file_number()).sort("ts_ns")
 
-    def named(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """The changes (`CHANGE`) with `OWNER` and `FILE`.
+    def named(self, changes: pl.DataFrame, at: str = "ts_ns") -> pl.DataFrame:
+        """The changes (`CHANGE`) with `OWNER` and `FILE`: the file that had the inode number at time `at`.
 
         A thread that only moves what others made changes a file for the process that began last to write to it.
         """
-        rows = self._processes.of_threads(changes)
-        moved = rows.filter(~pl.col("is_process")).drop(OWNER).sort("ts_ns", maintain_order=True)
-        moved = moved.join_asof(self._first_writes, on="ts_ns", by=["dev", "ino"], check_sortedness=False)
-        return self.of_files(pl.concat([rows.filter("is_process"), moved.select(rows.columns)]))
-
-    def of_files(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows (dev, ino, ts_ns) with path, file_type and package of the file that bore the number then."""
-        found = rows.sort("ts_ns", maintain_order=True).join_asof(
-            self._files, left_on="ts_ns", right_on="valid_from_ns", by=["dev", "ino"], check_sortedness=False
+        rows = self.of_files(self._processes.of_threads(changes), at)
+        moved = rows.filter(~pl.col("is_process")).drop(OWNER).with_columns(_file_number())
+        moved = moved.sort("ts_ns", maintain_order=True).join_asof(
+            self._first_writes, on="ts_ns", by=["dev", "ino", "_number"], check_sortedness=False
         )
-        is_alive = (pl.col("ts_ns") < pl.col("valid_to_ns")).fill_null(True)
-        return found.with_columns(pl.when(is_alive).then(name).alias(name) for name in FILE[1:]).drop(
-            "valid_from_ns", "valid_to_ns", strict=False
-        )
+        return pl.concat([rows.filter("is_process"), moved.select(rows.columns)]).sort("ts_ns", maintain_order=True)
+
+    def of_files(self, rows: pl.DataFrame, at: str = "ts_ns") -> pl.DataFrame:
+        """Return the rows (dev, ino and time `at`) with `FILE` of the file that had the inode number then."""
+        return inodes.at_time(rows, self._files, at).with_columns(pl.col("file_type").cast(pl.String))
 
 
-def _lives(files: Table) -> pl.DataFrame:
-    rows = lazy(files, ("files",)).select("dev", *FILE, "valid_from_ns", "valid_to_ns").collect()
-    since = pl.col("valid_from_ns").fill_null(-(1 << 62))
-    return rows.with_columns(pl.col("file_type").cast(pl.String), valid_from_ns=since).sort("valid_from_ns")
+def _file_number() -> pl.Expr:
+    """The incarnation, as a key. The files that table `files` lacks are those from before the recording: one each."""
+    return pl.col("incarnation").fill_null(-1).alias("_number")
 
 
 def weights(changes: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

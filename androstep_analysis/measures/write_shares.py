@@ -67,7 +67,7 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
         written.join(of_requests, on="request_id", how="left", maintain_order="left")
         .select(
             *("request_id", "dev", "sector", "nr_sectors", "bytes", "submit_tid", "file_offset_bytes"),
-            *("owner_count", "owner_via", *OWNER, *FILE[:2], "package"),
+            *("owner_count", "owner_via", *OWNER, "ino", "incarnation", "path", "package"),
             pl.col("file_type").cast(pl.String),
             part_dev=pl.coalesce("part_dev", "dev"),
             subtype=subtype,

@@ -250,15 +250,16 @@ def _pages(own: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
             "request_id",
             "dev",
             "ino",
+            "incarnation",
             "dirty_ns",
             sector="from_sector",
             nr_sectors=pl.col("to_sector") - pl.col("from_sector"),
         )
-        .sort("dev", "ino", "dirty_ns", "request_id", "sector")
+        .sort("dev", "ino", "incarnation", "dirty_ns", "request_id", "sector")
         .with_row_index("row")
     )
     # Of an unknown inode every page is a file by itself.
-    file = pl.struct("dev", "ino", pl.when(pl.col("ino").is_null()).then("sector")).rle_id()
+    file = pl.struct("dev", "ino", "incarnation", pl.when(pl.col("ino").is_null()).then("sector")).rle_id()
     of_file = pages.select(file.alias("file"), "dirty_ns")
     out = _out_ns(of_file["file"].to_numpy(), of_file["dirty_ns"].to_numpy())
     return pages.with_columns(out_ns=pl.Series(out)).join(_freed(pages, extents), on="row", how="left").drop("row")
@@ -283,17 +284,19 @@ def _freed(pages: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
     ended = extents.filter(pl.col("valid_to_ns").is_not_null(), pl.col("ino").is_not_null()).select(
         extent_dev="dev",
         extent_ino="ino",
+        extent_incarnation="incarnation",
         first="sector",
         last=pl.col("sector") + pl.col("nr_sectors"),
         begun_ns=pl.col("valid_from_ns").fill_null(-(1 << 62)),
         freed_ns="valid_to_ns",
     )
-    found = pages.select("row", "dev", "ino", "sector", "dirty_ns").join_where(
+    found = pages.select("row", "dev", "ino", "incarnation", "sector", "dirty_ns").join_where(
         ended,
         pl.col("sector") >= pl.col("first"),
         pl.col("sector") < pl.col("last"),
         pl.col("dev") == pl.col("extent_dev"),
         pl.col("ino") == pl.col("extent_ino"),
+        pl.col("incarnation") == pl.col("extent_incarnation"),
         pl.col("dirty_ns") >= pl.col("begun_ns"),
         pl.col("dirty_ns") < pl.col("freed_ns"),
     )

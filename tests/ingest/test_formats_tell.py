@@ -76,3 +76,23 @@ def test_a_table(tmp_path: Path, kind: str, write: str, response: str) -> None:
     assert (found.requests.collect()["complete_ns"].count() == 2) == bool(response)
     classes = measures.sync(found.io).filter(metric="count")["class"].to_list()
     assert classes == (["sync"] if kind == "letters" else ["unknown"])
+
+
+@pytest.mark.parametrize("words", [("read", "write"), ("Read", "Write"), ("READ", "WRITE"), ("r", "w")])
+def test_a_word_for_an_operation_records_no_flags(tmp_path: Path, words: tuple[str, str]) -> None:
+    """Neither in a table of words, nor in a row that has one beside rows that have letters."""
+    rows = [f"{at},{word},{at * 4096},4096" for at, word in enumerate(words, 1)]
+    trace = tmp_path / "trace.csv"
+    for more, classes in (([], ["unknown"]), (["3,WS,0,4096", "4,W,8192,4096"], ["buffered", "sync", "unknown"])):
+        trace.write_text("\n".join([*rows, *more]) + "\n")
+        found = capture.open(trace, csv_columns="time:s,op,offset:B,size:B")
+        requests = found.requests.collect()
+        assert [str(op) for op in requests["op"].head(2)] == ["read", "write"]
+        assert requests.head(2).select(pl.col("sync", *FLAGS).null_count()).row(0) == (2,) * 5
+        assert requests.slice(2).select(pl.col("sync", *FLAGS).null_count()).row(0) == (0,) * 5
+        assert sorted(measures.sync(found.io).filter(metric="count")["class"]) == classes
+
+
+def test_a_field_recording_of_words() -> None:
+    found = capture.open(corpus.path("field/C3_min.csv"))
+    assert measures.sync(found.io)["class"].unique().to_list() == ["unknown"]

@@ -233,6 +233,148 @@ def test_a_request_that_shrank_leaves_its_bios_to_the_next():
     assert linked.requests.select("sector", "queue_ns", "matched").rows() == [(0, 1, "requeued"), (8, 1, "split")]
 
 
+PAIRS = {
+    "a read inside a write that is under way was not issued": (
+        [(1, "issue", 16, 1024, "WS"), (2, "complete", 16, 8, "R"), (3, "complete", 16, 1024, "WS")],
+        [(1, 3, "write", 1024), (None, 2, "read", 8)],
+    ),
+    "a read and a write at one sector": (
+        [(1, "issue", 16, 1024, "WS"), (2, "issue", 16, 8, "R"), (3, "complete", 16, 1024, "WS"),
+         (4, "complete", 16, 8, "R")],
+        [(1, 3, "write", 1024), (2, 4, "read", 8)],
+    ),
+    "as long as each other": (
+        [(1, "issue", 16, 8, "WS"), (2, "issue", 16, 8, "R"), (3, "complete", 16, 8, "WS"),
+         (4, "complete", 16, 8, "R")],
+        [(1, 3, "write", 8), (2, 4, "read", 8)],
+    ),
+    "a completion of a part, then of the whole": (
+        [(1, "issue", 16, 1024, "WS"), (2, "complete", 16, 8, "WS"), (3, "complete", 16, 1024, "WS")],
+        [(1, 3, "write", 1024), (None, 2, "write", 8)],
+    ),
+    "two lengths of one operation": (
+        [(1, "issue", 16, 8, "R"), (2, "issue", 16, 1024, "R"), (3, "complete", 16, 8, "R"),
+         (4, "complete", 16, 1024, "R")],
+        [(1, 3, "read", 8), (2, 4, "read", 1024)],
+    ),
+    "two lengths, the longer one first": (
+        [(1, "issue", 16, 1024, "R"), (2, "issue", 16, 8, "R"), (3, "complete", 16, 1024, "R"),
+         (4, "complete", 16, 8, "R")],
+        [(1, 3, "read", 1024), (2, 4, "read", 8)],
+    ),
+    "more than was issued": (
+        [(1, "issue", 16, 8, "W"), (2, "complete", 16, 1024, "W")],
+        [(1, None, "write", 8), (None, 2, "write", 1024)],
+    ),
+    "a read in parts beside a write": (
+        [(1, "issue", 16, 24, "R"), (2, "issue", 16, 24, "W"), (3, "complete", 16, 8, "R"),
+         (4, "complete", 16, 24, "W"), (5, "complete", 24, 16, "R")],
+        [(1, 5, "read", 24), (2, 4, "write", 24)],
+    ),
+    "a discard and a write": (
+        [(1, "issue", 16, 8, "D"), (2, "issue", 16, 8, "W"), (3, "complete", 16, 8, "D"), (4, "complete", 16, 8, "W")],
+        [(1, 3, "discard", 8), (2, 4, "write", 8)],
+    ),
+    "a completion without an operation": (
+        [(1, "issue", 16, 8, "R"), (2, "issue", 16, 64, "W"), (3, "complete", 16, 8, None)],
+        [(1, 3, "read", 8), (2, None, "write", 64)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_issue_and_completion_agree_in_operation_and_length(name):
+    steps, pairs = PAIRS[name]
+    block = life(*steps)
+    got = link(block).requests.select("issue_ns", "complete_ns", "op", "nr_sectors")
+    assert sorted(got.rows(), key=str) == sorted(pairs, key=str)
+    assert_as_the_oracle(block)
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        ("F6a_min", [("write", 524_288, 200_000_000), ("read", 4096, None)]),
+        ("F6b_overlap", [("write", 524_288, 200_000_000), ("read", 4096, 50_000_000)]),
+        ("F6c_samesize", [("write", 4096, 200_000_000), ("read", 4096, 50_000_000)]),
+        ("F6d_two", [("write", 524_288, 200_000_000), ("write", 4096, None)]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+def test_completions_of_field_recordings_are_paired(name, pairs):
+    got = link(readers.read(corpus.path(f"field/{name}.txt")).block).requests
+    latency = pl.col("complete_ns") - pl.col("issue_ns")
+    assert got.select("op", pl.col("nr_sectors") * 512, latency).rows() == pairs
+
+
+def identical(*steps):
+    """Two processes, 1 and 2, that read the same blocks; steps of (time, action, process)."""
+    return block_events(
+        {"ts_ns": ts, "action": action, "sector": 16, "nr_sectors": 8, "rwbs": "R", "tid": tid, "pid": tid, "comm": "p"}
+        for ts, action, tid in steps
+    )
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(1, "queue", 1), (2, "queue", 2), (3, "issue", 1), (4, "issue", 2), (5, "complete", 0), (6, "complete", 0)],
+        [(1, "queue", 1), (2, "queue", 2), (3, "issue", 2), (4, "issue", 1), (5, "complete", 0), (6, "complete", 0)],
+        [(1, "queue", 1), (2, "queue", 2), (3, "issue", 9), (4, "complete", 0), (5, "issue", 9), (6, "complete", 0)],
+        [(1, "queue", 1), (2, "issue", 1), (3, "queue", 2), (4, "issue", 2), (5, "complete", 0), (6, "complete", 0)],
+        [(1, "queue", 1), (2, "queue", 2), (5, "complete", 0), (6, "complete", 0)],
+        [(1, "queue", 1), (2, "queue", 2), (3, "issue", 1), (4, "requeue", 1), (5, "issue", 2), (6, "complete", 0),
+         (7, "issue", 1), (8, "complete", 0)],
+    ],
+    ids=["in order", "turned round", "issued by the kernel", "one after the other", "no issues", "requeued"],
+)  # fmt: skip
+def test_identical_requests_at_the_same_time_are_matched_one_to_one(steps):
+    block = identical(*steps)
+    linked = link(block)
+    assert linked.requests["submit_tid"].sort().to_list() == [1, 2]
+    assert linked.requests["complete_ns"].null_count() == 0 == linked.bios["queue_ns"].null_count()
+    issuers = {ts: tid for ts, action, tid in steps if action == "issue"}
+    if not any(action == "requeue" for _, action, _ in steps):
+        for issued, tid in linked.requests.select("issue_ns", "submit_tid").drop_nulls().rows():
+            assert issuers[issued] in (tid, 9)
+    assert_as_the_oracle(block)
+
+
+def test_two_issues_and_two_completions_are_two_requests():
+    """Without bio events a repeated issue may be of the same request: a second completion tells that it is not."""
+    steps = [(1, "issue", 1), (2, "issue", 2), (3, "complete", 0), (4, "complete", 0), (5, "issue", 1), (6, "issue", 1),
+             (7, "complete", 0)]  # fmt: skip
+    block = identical(*steps)
+    assert link(block).requests.select("issue_ns", "complete_ns", "matched").rows() == [
+        (1, 4, "full"), (2, 3, "full"), (6, 7, "requeued"),
+    ]  # fmt: skip
+    assert_as_the_oracle(block)
+
+
+def test_what_is_left_of_a_split_bio_is_no_second_bio():
+    """Before Linux 4.14 the remainder of a bio that was split is queued once more."""
+    steps = [(1, "queue", 0, 32, "R"), (2, "queue", 16, 16, "R"), (3, "issue", 0, 16, "R"), (4, "issue", 16, 16, "R"),
+             (5, "complete", 0, 16, "R"), (6, "complete", 16, 16, "R")]  # fmt: skip
+    block = life(*steps).with_columns(tid=pl.lit(7, pl.Int32))
+    assert link(block).requests.select("sector", "nr_sectors", "complete_ns").rows() == [(0, 16, 5), (16, 16, 6)]
+    assert_as_the_oracle(block)
+
+
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+def test_processes_that_read_the_same_blocks_directly():
+    """As many requests and sectors as the block layer issued and completed, each with its process."""
+    block = readers.read(corpus.path("wrong_facts/same-read-twice/events.txt")).block
+    linked = link(block)
+    for action, step in (("issue", "issue_ns"), ("complete", "complete_ns")):
+        events = block.filter(pl.col("action") == action)
+        requests_of = linked.requests.filter(pl.col(step).is_not_null())
+        assert (requests_of.height, requests_of["nr_sectors"].sum()) == (events.height, events["nr_sectors"].sum())
+    queued = block.filter(pl.col("action") == "queue").group_by("tid").agg(pl.col("nr_sectors").sum()).sort("tid")
+    owned = linked.bios.group_by(tid="submit_tid").agg(pl.col("nr_sectors").sum()).sort("tid")
+    assert owned.equals(queued)
+    assert linked.requests["matched"].is_in(["full", "split"]).all()
+
+
 def test_a_write_is_no_second_issue_of_a_read():
     got = link(life((1, "issue", 8, 8, "R"), (2, "issue", 8, 8, "W"), (3, "complete", 8, 8, "W"))).requests
     assert got.select("op", "matched").rows() == [("read", "no_complete"), ("write", "full")]
@@ -355,8 +497,8 @@ def assert_bios_fill_requests(linked):
 def test_lost_events_cost_only_the_requests_they_belong_to(share):
     """Events are lost from every second batch; the batches between, on the same sectors, are found as they were.
 
-    Not all of them: where a completion was lost, the next one at exactly that sector may close the wrong request,
-    which is a part of a later request's completion at times.
+    Not all of them: where a completion was lost, the request stays open, and the completion of a part of a later
+    request may agree with it in operation and length. Three in ten requests of the simulation complete in parts.
     """
     found = missed = 0
     for seed in range(10):
@@ -374,7 +516,7 @@ def test_lost_events_cost_only_the_requests_they_belong_to(share):
         got = linked.requests.select(pl.col(name).cast(dtype) for name, dtype in want.schema.items())
         missed += want.join(got, on=want.columns, how="anti", nulls_equal=True).height
         found += want.height
-    assert missed / found < 0.005
+    assert missed / found < 0.015
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -395,8 +537,9 @@ def test_events_of_equal_times_are_taken_in_their_order(seed):
 
 
 def assert_as_the_oracle(block, devices=()):
-    linked = link(block, devices)
-    want_requests, want_bios = Oracle(block.rows(named=True), devices).tables()
+    both = requests.link(block.lazy(), devices)
+    linked, certain = both.joined(), [layer for layer in both.layers if layer.is_certain]
+    want_requests, want_bios = Oracle(block.rows(named=True), devices, certain).tables()
     assert_frame_equal(linked.requests, want_requests)
     assert_frame_equal(linked.bios, want_bios)
 

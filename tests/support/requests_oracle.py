@@ -15,10 +15,17 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.link.requests import Device, rwbs
+from androstep_analysis.link.requests.layers import Layer
 
 Row = dict[str, Any]
 
 SUBMITTER = ("tid", "pid", "comm")
+
+OPERATIONS = tuple(schema.enum("requests", "op").categories)
+
+MAX_WAITING = 8
+
+FITS_IN_PART, FITS_RETURNED, FITS_STARTED, FITS = range(1, 5)
 
 
 @dataclass(eq=False)
@@ -43,12 +50,19 @@ class Request:
     issue: tuple[int, Row] | None = None
     complete: tuple[int, Row] | None = None
     origin: tuple[int, int] = (0, 0)
-    done: int = 0
+    parts: list[tuple[int, Row]] = field(default_factory=list)
+    """Its completions, while it is not complete."""
+    issues: list[tuple[int, Row]] = field(default_factory=list)
+    """Earlier issues that may be those of another request."""
     insert_ns: int | None = None
     is_latest: bool = True
     is_returned: bool = False
     is_requeued: bool = False
     is_split: bool = False
+
+    @property
+    def done(self) -> int:
+        return sum(row["nr_sectors"] for _, row in self.parts)
 
     @property
     def first(self) -> tuple[int, Row, tuple[int, int], Row] | None:
@@ -61,18 +75,19 @@ class Request:
 class Oracle:
     """Links rows of table block_events, in order of time."""
 
-    def __init__(self, rows: Iterable[Row], devices: Sequence[Device] = ()) -> None:
-        self.devices = devices
+    def __init__(self, rows: Iterable[Row], devices: Sequence[Device] = (), layers: Sequence[Layer] = ()) -> None:
+        """`layers` are the certain ones; how they are inferred has tests of its own."""
+        self.devices = [*devices, *(Device(layer.dev, layer.below, layer.offset, layer.nr_sectors) for layer in layers)]
         rows = [{**row, "dev": row["dev"] or 0, **_sectors(row)} for row in rows]
-        stacked = _stacked(rows)
+        stacked = _stacked(rows) | {layer.dev for layer in layers}
         self.has = Counter((row["dev"], row["action"]) for row in rows)
         self.has_bios = {row["dev"] for row in rows if row["action"] == "queue" and row["nr_sectors"]}
         self.has_flushes = {row["dev"] for row in rows if row["action"] == "issue" and _op(row) == "flush"}
         self.requests: list[Request] = []
-        self.waiting: dict[tuple[int, str, int], Bio] = {}
+        self.waiting: defaultdict[tuple[int, str, int], list[Bio]] = defaultdict(list)
         self.inserts: dict[tuple[int, str, int], int] = {}
         self.open: defaultdict[tuple[Any, ...], list[Request]] = defaultdict(list)
-        self.rest: defaultdict[tuple[int, str, int], list[Request]] = defaultdict(list)
+        self.twins: defaultdict[tuple[Any, ...], list[Request]] = defaultdict(list)
         self.remaps: dict[tuple[int, int], tuple[int, int]] = {}
         self.above: dict[tuple[int, str, int], Row] = {}
         for at, row in enumerate(rows):
@@ -82,9 +97,7 @@ class Oracle:
                 self.queue_above(row)
             elif row["dev"] not in stacked and row["action"] in ("queue", "insert", "issue", "requeue", "complete"):
                 getattr(self, row["action"])(at, row)
-        for request in [request for stack in self.rest.values() for request in stack]:
-            request.complete = None
-        for bio in {bio.at: bio for bio in self.waiting.values()}.values():
+        for bio in {bio.at: bio for bios in self.waiting.values() for bio in bios}.values():
             self.settle(bio)
 
     def remap(self, row: Row) -> None:
@@ -107,10 +120,14 @@ class Oracle:
             if not self.has[row["dev"], "issue"] + self.has[row["dev"], "complete"]:
                 self.strand(bio)
                 return
+            before = self.waiting[_places(row)[0]][-1:]
             for place in _places(row):
-                if place in self.waiting:
-                    self.leave(self.waiting[place])
-                self.waiting[place] = bio
+                waiting = self.waiting[place]
+                if before and before[0] in waiting and _is_remainder(row, before[0].row):
+                    self.leave(waiting.pop(waiting.index(before[0])))
+                waiting.append(bio)
+                if len(waiting) > MAX_WAITING:
+                    self.leave(waiting.pop(0))
         elif self.is_end_of_sequence(row):
             request = self.new(row, asked=(at, row, self.origin(row), row))
             if self.has[row["dev"], "complete"]:
@@ -123,7 +140,7 @@ class Oracle:
 
     def handed_on(self, row: Row) -> Row:
         """When and by whom the bio was queued on the device above, where that is told; else here."""
-        dev, offset = self.origin(row)
+        dev, offset = self.in_partition(row["sector"], self.origin(row))
         above = [
             self.above.pop(place, None) for place in _places({**row, "dev": dev, "sector": row["sector"] - offset})
         ]
@@ -139,14 +156,19 @@ class Oracle:
         if not row["nr_sectors"] and _op(row) != "flush":
             return
         stack = self.open[_key(row)]
-        self.raise_flush(stack, row, is_returned=True)
-        if stack and self.is_again(stack[-1], row):
-            request = stack[-1]
-            request.is_requeued = True
+        request = self.open_for(stack, row, is_returned=True)
+        if row["nr_sectors"]:
+            self.twins[_key(row)].clear()
+        if request and self.is_again(request, row):
+            if request.is_returned or not row["nr_sectors"]:
+                request.is_requeued = True
+            else:
+                assert request.issue is not None
+                request.issues.append(request.issue)
             self.resize(request, row)
         else:
             request = self.new(row, sector=row["sector"] if row["nr_sectors"] else None, origin=self.origin(row))
-            self.take(request, row["nr_sectors"])
+            self.take(request, row["nr_sectors"], row["tid"])
             if self.has[row["dev"], "complete"] + self.has[row["dev"], "requeue"]:
                 stack.append(request)
         request.issue = at, row
@@ -155,78 +177,132 @@ class Oracle:
         times = [self.inserts[place] for place in self.places(request) if place in self.inserts]
         request.insert_ns = min((time for time in times if time >= since), default=None)
 
+    def open_for(self, stack: list[Request], row: Row, *, is_returned: bool) -> Request | None:
+        """The request that an issue or a requeue may be of."""
+
+        def rank(request: Request) -> int:
+            if request.is_returned != is_returned:
+                return 0
+            if row["nr_sectors"]:
+                return 1 + (len(request.bios) == row["nr_sectors"])
+            return 1 + (request.issue is not None and request.issue[1]["cpu"] == row["cpu"])
+
+        return max(reversed(stack), key=rank, default=None)
+
     def is_again(self, request: Request, row: Row) -> bool:
         if not row["nr_sectors"]:
             return request.is_returned
-        if not request.is_latest or _op(request.row) != _op(row):
-            return False
         assert request.issue is not None
-        if row["dev"] in self.has_bios:
-            bio = self.waiting.get((row["dev"], _op(row), row["sector"]))
-            return bio is None or bio.at < request.issue[0]
-        same = len(request.bios) == row["nr_sectors"] and self.has[row["dev"], "complete"] > 0
-        return request.is_returned or same
+        waiting = self.waiting[row["dev"], _op(row), row["sector"]]
+        if request.parts:
+            return False
+        if request.is_returned:
+            return not waiting or waiting[-1].at < request.issue[0]
+        is_plausible = row["dev"] in self.has_bios or self.has[row["dev"], "complete"] > 0
+        return request.is_latest and len(request.bios) == row["nr_sectors"] and not waiting and is_plausible
 
     def requeue(self, _at: int, row: Row) -> None:
-        stack = self.open[_key(row)]
-        if stack and (row["nr_sectors"] or _op(row) == "flush"):
-            self.raise_flush(stack, row, is_returned=False)
-            stack[-1].is_requeued |= stack[-1].is_latest
-            stack[-1].is_returned = True
+        request = self.open_for(self.open[_key(row)], row, is_returned=False)
+        if request and (row["nr_sectors"] or _op(row) == "flush"):
+            request.is_requeued |= request.is_latest
+            request.is_returned = True
 
     def complete(self, at: int, row: Row) -> None:
         if row["is_whole"]:
-            issued = self.open[row["dev"], "sectors", row["sector"]][-1:]
-            row = {**row, "nr_sectors": sum(len(request.bios) for request in issued if _op(request.row) == _op(row))}
+            issued = self.open[row["dev"], "sectors", _op(row), row["sector"]][-1:]
+            row = {**row, "nr_sectors": sum(len(request.bios) for request in issued)}
         if not row["nr_sectors"] and _op(row) != "flush" and not self.is_end_of_sequence(row):
             return
+        if row["nr_sectors"] and row["rwbs"] is None:
+            row = {**row, "operation": self.completed_operation(row)}
         stack = self.open[_key(row)]
-        if stack:
-            self.raise_flush(stack, row, is_returned=False)
-            request = stack.pop()
-            for below in stack[-1:] if row["nr_sectors"] or _op(row) != "flush" else ():
-                below.is_latest = below.is_returned = False
-            self.completed(request, at, row)
-            return
-        rest = self.rest[row["dev"], _op(row), row["sector"]] if row["nr_sectors"] else []
-        if rest:
-            request = rest.pop()
-            if row["nr_sectors"] <= len(request.bios) - request.done:
-                self.completed(request, at, row)
-                return
-            request.complete = None
-        taken = row
-        if row["rwbs"] is None and row["nr_sectors"]:
-            bios = [
-                bio for (dev, _, sector), bio in self.waiting.items() if (dev, sector) == (row["dev"], row["sector"])
-            ]
-            taken = {**row, "rwbs": max(bios, key=lambda bio: bio.at).row["rwbs"]} if bios else row
-        request = self.new(taken, sector=row["sector"] if row["nr_sectors"] else None, origin=self.origin(row))
-        request.complete = at, row
-        self.take(request, row["nr_sectors"])
+        fitting = [(fit, request) for request in reversed(stack) if (fit := _fit(request, row))]
+        fit, request = max(fitting, key=lambda pair: pair[0], default=((0, False), None))
+        rests = [] if fit >= (FITS, False) else self.rests(row)
+        exact = [rest for rest in rests if len(rest.bios) - rest.done == row["nr_sectors"]]
+        twins = [twin for twin in self.twins[_key(row)] if twin.issues and len(twin.bios) == row["nr_sectors"]]
+        if twins and not rests and fit < (FITS_RETURNED, False):
+            self.complete_twin(twins[-1], at, row)
+        elif exact or (rests and fit < (FITS_RETURNED, False)):
+            self.complete_part(stack, (exact or rests)[0], at, row)
+        elif request is None:
+            self.complete_alone(at, row)
+        elif fit == (FITS_IN_PART, False):
+            self.complete_part(stack, request, at, row)
+        else:
+            for part in request.parts:
+                self.complete_alone(*part)
+            self.close(self.open[_key(row)], request, at, row)
 
-    def raise_flush(self, stack: list[Request], row: Row, *, is_returned: bool) -> None:
-        """Puts last the flush that an event is of: the last that was requeued, or was not, and was issued on its CPU if
-        there is any.
-        """
-        flushes = stack if not row["nr_sectors"] and _op(row) == "flush" else []
-        fits = [request for request in flushes if request.is_returned == is_returned]
-        of_cpu = [request for request in fits if request.issue and request.issue[1]["cpu"] == row["cpu"]]
-        for request in (of_cpu or fits)[-1:]:
-            at = next(at for at, other in enumerate(stack) if other is request)
-            stack.append(stack.pop(at))
+    def completed_operation(self, row: Row) -> str:
+        """The operation of a completion that does not record it."""
+        found = [
+            (fit, request.issue[0], operation)
+            for operation in OPERATIONS
+            for request in self.open[row["dev"], "sectors", operation, row["sector"]]
+            if request.issue and (fit := _fit(request, row))
+        ]
+        if found:
+            return max(found)[2]
+        bios = [
+            (bios[-1].at, operation)
+            for operation in OPERATIONS
+            if (bios := self.waiting[row["dev"], operation, row["sector"]])
+        ]
+        return max(bios)[1] if bios else "other"
 
-    def completed(self, request: Request, at: int, row: Row) -> None:
+    def rests(self, row: Row) -> list[Request]:
+        """The requests completed in part whose rest begins at the row's sector, the last first; as long as the row."""
+        if not row["nr_sectors"]:
+            return []
+        rests = [
+            request
+            for (dev, *_, operation, _), stack in ((key, stack) for key, stack in self.open.items() if len(key) == 4)
+            if (dev, operation) == (row["dev"], _op(row))
+            for request in stack
+            if request.parts
+            and (request.sector or 0) + request.done == row["sector"]
+            and len(request.bios) - request.done >= row["nr_sectors"]
+        ]
+        return sorted(rests, key=lambda request: request.parts[-1][0], reverse=True)
+
+    def complete_alone(self, at: int, row: Row) -> None:
+        request = self.new(row, sector=row["sector"] if row["nr_sectors"] else None, origin=self.origin(row))
         request.complete = at, row
-        request.done += row["nr_sectors"]
-        if request.done < len(request.bios):
-            assert request.sector is not None
-            self.rest[row["dev"], _op(request.row), request.sector + request.done].append(request)
-        elif request.issue is not None:
-            times = [self.inserts[place] for place in self.places(request) if place in self.inserts]
-            if max(times, default=0) <= request.issue[1]["ts_ns"]:
-                for place in self.places(request):
-                    self.inserts.pop(place, None)
+        self.take(request, row["nr_sectors"], None)
+
+    def complete_twin(self, twin: Request, at: int, row: Row) -> None:
+        """A request was issued twice, and completes once more: it was two."""
+        request = self.new(row, sector=twin.sector, origin=twin.origin)
+        request.issue, request.complete = twin.issues.pop(), (at, row)
+        self.take(request, row["nr_sectors"], None)
+        self.forget_inserts(request)
+
+    def complete_part(self, stack: list[Request], request: Request, at: int, row: Row) -> None:
+        request.parts.append((at, row))
+        if request.done == len(request.bios):
+            self.close(self.open[request.row["dev"], "sectors", _op(row), request.sector], request, at, row)
+
+    def close(self, stack: list[Request], request: Request, at: int, row: Row) -> None:
+        if stack[-1] is request:
+            for below in stack[-2:-1]:
+                below.is_latest = False
+        else:
+            stack[-1].is_latest = False
+        stack.remove(request)
+        request.complete = at, row
+        request.parts = []
+        if row["nr_sectors"]:
+            self.forget_inserts(request)
+            if request.issues:
+                self.twins[_key({**row, "sector": request.sector})].append(request)
+
+    def forget_inserts(self, request: Request) -> None:
+        assert request.issue is not None
+        times = [self.inserts[place] for place in self.places(request) if place in self.inserts]
+        if max(times, default=0) <= request.issue[1]["ts_ns"]:
+            for place in self.places(request):
+                self.inserts.pop(place, None)
 
     def new(self, row: Row, **known: Any) -> Request:
         self.requests.append(Request(row, **known))
@@ -236,14 +312,19 @@ class Oracle:
         first = request.sector or 0
         return [(request.row["dev"], _op(request.row), first + sector) for sector in range(len(request.bios))]
 
-    def take(self, request: Request, count: int) -> None:
+    def take(self, request: Request, count: int, tid: int | None) -> None:
         """The request has `count` sectors now; those it had not take the bios that wait for them."""
         had = len(request.bios)
         request.bios += [None] * (count - had)
         for at, place in list(enumerate(self.places(request)))[had:]:
-            bio = self.waiting.pop(place, None)
-            if bio is None:
+            waiting = self.waiting[place]
+            if not waiting:
                 continue
+            before = request.bios[at - 1] if at else None
+            of_tid = [bio for bio in waiting if tid is not None and bio.queued["tid"] == tid]
+            bio = before if before in waiting else (of_tid or waiting)[-1]
+            assert bio is not None
+            waiting.remove(bio)
             request.bios[at] = bio
             if request not in bio.takers:
                 bio.takers.append(request)
@@ -253,7 +334,7 @@ class Oracle:
 
     def resize(self, request: Request, row: Row) -> None:
         if row["nr_sectors"] >= len(request.bios):
-            self.take(request, row["nr_sectors"])
+            self.take(request, row["nr_sectors"], row["tid"])
             return
         places = self.places(request)
         cut = list(zip(places, request.bios, strict=True))[row["nr_sectors"] :]
@@ -262,8 +343,9 @@ class Oracle:
             if bio is None:
                 continue
             given_up = [place for place, _ in run]
-            if not any(place in self.waiting for place in given_up):
-                self.waiting |= dict.fromkeys(given_up, bio)
+            if not any(self.waiting[place] for place in given_up):
+                for place in given_up:
+                    self.waiting[place] = [bio]
                 bio.waiting += len(given_up)
             if bio.takers == [request] and bio not in request.bios:
                 bio.takers = []
@@ -309,7 +391,7 @@ class Oracle:
         elif request.issue is None:
             matched = "no_issue"
         else:
-            matched = "requeued" if request.is_requeued else "split" if request.is_split else "full"
+            matched = "requeued" if request.is_requeued or request.issues else "split" if request.is_split else "full"
         row = {
             "dev": request.row["dev"],
             "part_dev": dev,
@@ -332,10 +414,13 @@ class Oracle:
         return order[0], row
 
     def on_partition(self, request: Request, origin: tuple[int, int]) -> tuple[int, int]:
-        dev, offset = origin if any(origin) else (request.row["dev"], 0)
+        return self.in_partition(request.sector, origin if any(origin) else (request.row["dev"], 0))
+
+    def in_partition(self, sector: int | None, origin: tuple[int, int]) -> tuple[int, int]:
+        dev, offset = origin
         for device in self.devices:
-            if request.sector is not None and dev == device.parent:
-                place = request.sector - offset
+            if sector is not None and dev == device.parent:
+                place = sector - offset
                 if device.start_sector <= place < device.start_sector + device.nr_sectors:
                     dev, offset = device.dev, offset + device.start_sector
         return dev, offset
@@ -350,14 +435,35 @@ def _sectors(row: Row) -> Row:
 
 
 def _op(row: Row) -> str:
-    return rwbs.meaning(row["rwbs"] or "").op
+    return row.get("operation") or rwbs.meaning(row["rwbs"] or "").op
 
 
 def _key(row: Row) -> tuple[Any, ...]:
     """What issue and completion are paired by."""
     if row["nr_sectors"]:
-        return row["dev"], "sectors", row["sector"]
+        return row["dev"], "sectors", _op(row), row["sector"]
     return (row["dev"], "flush") if _op(row) == "flush" else (row["dev"], "empty", row["sector"])
+
+
+def _fit(request: Request, row: Row) -> tuple[int, bool] | None:
+    """How well an open request fits a completion at its first sector, and whether the CPU fits a flush."""
+    if not row["nr_sectors"]:
+        is_flush = _op(row) == "flush"
+        is_of_cpu = is_flush and request.issue is not None and request.issue[1]["cpu"] == row["cpu"]
+        return (FITS_RETURNED if is_flush and request.is_returned else FITS), is_of_cpu
+    if len(request.bios) == row["nr_sectors"]:
+        return (FITS_STARTED if request.parts else FITS_RETURNED if request.is_returned else FITS), False
+    return (FITS_IN_PART, False) if len(request.bios) > row["nr_sectors"] and not request.parts else None
+
+
+def _is_remainder(row: Row, whole: Row) -> bool:
+    """Whether a bio is what a split left of another one, queued again."""
+    return (
+        row["tid"] is not None
+        and row["tid"] == whole["tid"]
+        and whole["sector"] < row["sector"]
+        and whole["sector"] + whole["nr_sectors"] == row["sector"] + row["nr_sectors"]
+    )
 
 
 def _places(row: Row) -> list[tuple[int, str, int]]:

@@ -14,7 +14,16 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link.evidence import entries, filetype, images, incarnations, journals, names, unnumbered
+from androstep_analysis.link.evidence import (
+    entries,
+    filetype,
+    images,
+    incarnations,
+    inodes,
+    journals,
+    names,
+    unnumbered,
+)
 from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import bio_pages, direct_io, timeline
 
@@ -163,6 +172,7 @@ def _files(
     table = worst_last.unique(keys, keep="first", maintain_order=True)
     times = lives.select(*keys, "created_ns", "deleted_ns")
     table = table.drop("created_ns", "deleted_ns").join(times, on=keys, how="left", maintain_order="left")
+    table = inodes.with_spans(table, lives, staging.last_ns)
     return schema.conform(table.select(columns).sort(keys), "files")
 
 

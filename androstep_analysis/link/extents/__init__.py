@@ -32,11 +32,6 @@ def pieces(
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
-def without_sync(pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces of a recording whose events do not tell REQ_SYNC: which other writes are synchronous is unknown."""
-    return pieces.with_columns(sync=pl.when((pl.col("op") != "write") | pl.col("sync")).then("sync"))
-
-
 def table(pieces: pl.DataFrame) -> pl.DataFrame:
     """Table `io` of the pieces with their owner columns, numbered within their request."""
     io = _in_order(pieces)

@@ -5,24 +5,31 @@ perhaps remapped from a partition or device-mapper device to the disk below (A),
 request is inserted (I), issued to the driver (D), perhaps requeued (R) and issued again, and completed (C), perhaps
 in parts. No event carries an identity: what belongs together is found by device, sectors and order.
 
-- Issue and completion are paired per device and first sector, like brackets: a completion closes the last request
-  issued there that is still open. One lost event then costs one pair, never all that follow. What completes nothing
-  and lies where a request that was completed in part goes on is a further part of it. A completion without a length
-  (`nr_sectors` null, as of block_io_done) completes all of the last request of its operation that was issued there.
-- A second issue there, with no completion between, is of the same request again if it is of the same operation and
-  no bio for the first sector was queued between them; in a trace without bio events, if the request was requeued
-  between them or the length is the same. A flush is issued again only after a requeue. A request takes another length
-  64 times at most, as no kernel changes it: what is issued there with yet another one is another request.
-- A bio belongs, sector by sector, to the first request issued after it. So a request is cut into the bios that were
-  last queued for each of its sectors, and of which no other request has taken that sector since.
+- Issue and completion are paired by device, operation, first sector and length. Of several requests that agree, the
+  last one issued is completed. Lost events then cost their own requests and no later ones.
+- A completion that is shorter than the request it fits completes a part of it, and the next part begins where that one
+  ended. If a completion of the whole request follows after all, what looked like parts were completions of other
+  requests. Such completions, and those that agree with no request, become requests without an issue.
+- A completion without a length (`nr_sectors` null, as of block_io_done) completes all of the last request of its
+  operation that was issued there.
+- A second issue at the same sector, of the same operation, with no completion between, is of the same request again if
+  that was requeued and no bio for the first sector was queued since its issue. If no requeue was recorded, it must have
+  the same length too, and no bio may wait there. It is still another request if two completions follow, because two
+  processes may read the same blocks directly at the same time. A flush is issued again only after a requeue. A request
+  takes another length 64 times at most, as no kernel changes it: what is issued there with yet another one is another
+  request.
+- A bio belongs, sector by sector, to the first request issued after it. If several bios wait for a sector, a request
+  takes the one of which it has the sector before, else one that was queued by the thread that issues, else the last
+  one queued. Eight bios wait for a sector at most: the issues of older ones were lost. Before Linux 4.14 the remainder
+  of a bio that was split is queued once more by the same thread; it replaces the end of that bio.
 - The time of insertion is that of the first insert that led to the request: the last one of each sector, if it is not
   of before the first bio, and of no request that was completed before.
 - A flush that carries no data is one request, whatever it is part of. Where the trace shows the device's flush
   requests (`FF`) the empty completion that ends a flush sequence is no request of its own; older kernels show only
   that completion, and perhaps the empty bio that asked for it. Commands that move no sectors otherwise (SCSI
   passthrough, rwbs N) are no requests here.
-- A completion without an operation (`rwbs` null, as of Open-CAS) whose issue was not seen is of that of the bio last
-  queued for its first sector, of those that wait.
+- A completion without an operation (`rwbs` null, as of Open-CAS) is of the operation of the request that fits it best,
+  else of the bio last queued for its first sector, of those that wait.
 - Where a device has no completions at all, nothing stays open: only a requeue makes two issues one request.
 - Of several flushes of one device that are open, as where each CPU has a hardware queue, a completion or a requeue is
   of one that the driver has, an issue of one that was requeued; the last of those issued on the CPU of the event, if
@@ -44,6 +51,7 @@ import polars as pl
 from androstep_analysis import schema
 from androstep_analysis.ingest.spool import Spool, spans
 from androstep_analysis.link.requests import linker, rwbs
+from androstep_analysis.link.requests.layers import Layer, inferred
 from androstep_analysis.link.requests.linker import Linker
 
 WINDOW = 1 << 16
@@ -73,24 +81,30 @@ def link(block: pl.LazyFrame, devices: Sequence[Device] = ()) -> Requests:
 
     `devices` tells the partitions where the trace itself does not (it does in its remap events). Devices that only
     pass their bios on to another device of the trace (partitions, device-mapper) get no requests of their own: their
-    number stands in `part_dev` of the requests below.
+    number stands in `part_dev` of the requests below. Where the trace has no remap events, `layers` infers them.
 
     In memory are some pieces of the tables, the requests that are not finished and the bios that wait for a request:
     what a trace never completes, and each sector once that was queued and never issued.
     """
-    state = Linker(*_survey(block))
+    block = rwbs.with_words(block)
+    device_flags, letters, found = _survey(block)
+    state = Linker(device_flags, letters)
+    certain = [layer for layer in found if layer.is_certain]
     for device in devices:
         if device.parent is not None:
             state.partition(device.dev, device.parent, device.start_sector, device.nr_sectors)
+    for layer in certain:
+        state.partition(layer.dev, layer.below, layer.offset, layer.nr_sectors)
     spool = Spool()
     state.link(block, spool)
-    return Requests(spool.table("requests"), spool.table("bios"))
+    return Requests(spool.table("requests"), spool.table("bios"), found)
 
 
 class Requests:
     """The requests of a trace, each known so far by the event that tells its place in the order of issue."""
 
-    def __init__(self, requests: pl.LazyFrame, bios: pl.LazyFrame) -> None:
+    def __init__(self, requests: pl.LazyFrame, bios: pl.LazyFrame, layers: tuple[Layer, ...] = ()) -> None:
+        self.layers = layers
         self._requests = requests
         self._bios = bios
 
@@ -126,8 +140,8 @@ def _numbered(requests: pl.DataFrame, bios: pl.DataFrame, first: int) -> Linked:
     )
 
 
-def _survey(block: pl.LazyFrame) -> tuple[dict[int, int], list[str]]:
-    """What the whole trace tells of each device, as `Linker` takes it, and all its rwbs strings."""
+def _survey(block: pl.LazyFrame) -> tuple[dict[int, int], list[str], tuple[Layer, ...]]:
+    """What the whole trace tells of each device, as `Linker` takes it, all its rwbs strings, and inferred layers."""
     dev, action = pl.col("dev").fill_null(0), pl.col("action")
     has_sectors = (pl.col("nr_sectors") > 0) & pl.col("sector").is_not_null()
     kinds, remaps = pl.collect_all(
@@ -146,7 +160,13 @@ def _survey(block: pl.LazyFrame) -> tuple[dict[int, int], list[str]]:
     shown = set(kinds.filter(action.is_in(["queue", "issue"]))["dev"])
     for number in _stacked(shown, {(below, above) for below, above in remaps.iter_rows() if below != above}):
         flags[number] |= linker.STACKED
-    return dict(flags), kinds["rwbs"].drop_nulls().unique().sort().to_list()
+    steps = set(kinds.select("dev", "action").iter_rows())
+    found = inferred(block, steps, [above for _, above in remaps.iter_rows()])
+    for layer in found:
+        if layer.is_certain:
+            flags[layer.dev] |= linker.STACKED
+    letters = kinds["rwbs"].drop_nulls().unique().sort().to_list()
+    return dict(flags), letters, found
 
 
 _FLAGS = {"issue": linker.HAS_ISSUES, "complete": linker.HAS_COMPLETIONS, "requeue": linker.HAS_REQUEUES}

@@ -51,8 +51,9 @@ static bool hand_on(void *context, struct span part)
 
 void above_take(struct linker *linker, const struct step *step, struct submission *submission)
 {
-    struct device *device = (struct device *)(uintptr_t)map_value(&linker->device_of, submission->origin.dev, 0);
-    int64_t place = difference(step->sector, submission->origin.offset);
+    struct origin origin = origin_in_partition(linker, submission->origin, step->sector);
+    struct device *device = (struct device *)(uintptr_t)map_value(&linker->device_of, origin.dev, 0);
+    int64_t place = difference(step->sector, origin.offset);
     struct spans *spans = device ? &device->above[step->meaning.op] : NULL;
     const struct span *span = spans ? spans_at(spans, place) : NULL;
     const struct above *above;

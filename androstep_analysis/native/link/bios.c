@@ -66,6 +66,12 @@ static void put_out_if_finished(struct linker *linker, struct request *request)
     *slot = request;
 }
 
+void request_release(struct linker *linker, struct request *request)
+{
+    request->holds--;
+    put_out_if_finished(linker, request);
+}
+
 void request_close(struct linker *linker, struct request *request)
 {
     request->is_closed = true;
@@ -136,8 +142,7 @@ static void settle_bio(struct linker *linker, struct bio *bio)
     if (!bio->requests)
         strand(linker, bio);
     if (bio->requests == 1) {
-        bio->first->holds--;
-        put_out_if_finished(linker, bio->first);
+        request_release(linker, bio->first);
     } else if (bio->requests && !bio->pieces) {
         pool_give_back(&linker->bio_pool, bio);
     }
@@ -182,8 +187,7 @@ static bool take(void *context, struct span part)
         }
         if (bio->requests == 1) {
             bio->first->is_split = true;
-            bio->first->holds--;
-            put_out_if_finished(linker, bio->first);
+            request_release(linker, bio->first);
         }
         bio->requests++;
         take_from(request, bio, meaning_of(linker, bio->queued.event.rwbs).flags);
@@ -194,13 +198,70 @@ static bool take(void *context, struct span part)
     return !linker->is_out_of_memory;
 }
 
-// Cuts the sectors of the request from `start` on into the bios last queued for them, and takes these.
-static void take_bios(struct linker *linker, struct request *request, int64_t start)
+static bool first_start(void *context, struct span part)
+{
+    *(int64_t *)context = part.start;
+    return false;
+}
+
+// The bios that a request may take from one sector on, up to where another choice begins.
+struct choice {
+    struct spans *spans; // NULL: none waits
+    int64_t end;
+};
+
+static struct choice choose(struct spans *waiting, int64_t at, int64_t end, const struct bio *before, int32_t tid)
+{
+    struct choice choice = {NULL, end};
+    int best = -1;
+
+    for (size_t layer = 0; layer < MAX_WAITING; layer++) {
+        const struct span *span = spans_at(&waiting[layer], at);
+        const struct bio *bio = span ? (const struct bio *)(uintptr_t)span->value : NULL;
+        int rank = !bio ? -1 : bio == before ? 2 : tid != NO_INT32 && bio->queued.tid == tid;
+        int64_t change = span ? span->end : end;
+
+        if (!span)
+            spans_see(&waiting[layer], at, end, first_start, &change);
+        if (change < choice.end)
+            choice.end = change;
+        if (rank > best) {
+            best = rank;
+            choice.spans = &waiting[layer];
+        }
+    }
+    return choice;
+}
+
+static bool is_single(const struct spans *waiting)
+{
+    for (size_t layer = 1; layer < MAX_WAITING; layer++)
+        if (waiting[layer].count)
+            return false;
+    return true;
+}
+
+// Cuts the sectors of the request from `start` on into bios that wait for them, and takes these.
+static void take_bios(struct linker *linker, struct request *request, int64_t start, int32_t tid)
 {
     int64_t end = request->sector + request->nr_sectors;
+    struct spans *waiting = request->device->bios[request->op];
     struct taking taking = {linker, request, start};
+    bool is_taken = true;
 
-    if (!spans_take(&request->device->bios[request->op], start, end, take, &taking)) {
+    if (is_single(waiting)) {
+        is_taken = spans_take(&waiting[0], start, end, take, &taking);
+    } else {
+        for (int64_t at = start; at < end && is_taken;) {
+            const struct bio *before = taking.at == at && request->last_piece ? request->last_piece->bio : NULL;
+            struct choice choice = choose(waiting, at, end, before, tid);
+
+            if (choice.spans)
+                is_taken = spans_take(choice.spans, at, choice.end, take, &taking);
+            at = choice.end;
+        }
+    }
+    if (!is_taken) {
         linker->is_out_of_memory = true;
         return;
     }
@@ -208,9 +269,9 @@ static void take_bios(struct linker *linker, struct request *request, int64_t st
         add_piece(linker, request, taking.at, end, NULL);
 }
 
-void request_take_bios(struct linker *linker, struct request *request)
+void request_take_bios(struct linker *linker, struct request *request, int32_t tid)
 {
-    take_bios(linker, request, request->sector);
+    take_bios(linker, request, request->sector, tid);
 }
 
 static bool is_taken(void *context, struct span part)
@@ -223,11 +284,13 @@ static bool is_taken(void *context, struct span part)
 // The bio waits again for a request for the sectors that this one gives up; its last piece of them is gone already.
 static void give_up(struct linker *linker, struct request *request, struct bio *bio, int64_t start, int64_t end)
 {
-    struct spans *spans = &request->device->bios[request->op];
-    bool has_waited = bio->waiting > 0;
+    struct spans *waiting = request->device->bios[request->op];
+    bool has_waited = bio->waiting > 0, is_free = true;
 
-    if (spans_see(spans, start, end, is_taken, NULL)) {
-        if (!spans_put(spans, (struct span){start, end, (int64_t)(uintptr_t)bio})) {
+    for (size_t layer = 0; layer < MAX_WAITING && is_free; layer++)
+        is_free = spans_see(&waiting[layer], start, end, is_taken, NULL);
+    if (is_free) {
+        if (!spans_put(&waiting[0], (struct span){start, end, (int64_t)(uintptr_t)bio})) {
             linker->is_out_of_memory = true;
             return;
         }
@@ -290,13 +353,13 @@ static void shorten(struct linker *linker, struct request *request, int64_t end)
 }
 
 // The request is longer now than up to `old_end`.
-static void lengthen(struct linker *linker, struct request *request, int64_t old_end)
+static void lengthen(struct linker *linker, struct request *request, int64_t old_end, int32_t tid)
 {
-    take_bios(linker, request, old_end);
+    take_bios(linker, request, old_end, tid);
     count_bios(linker, request, INT64_MAX);
 }
 
-void request_resize(struct linker *linker, struct request *request, int64_t nr_sectors)
+void request_resize(struct linker *linker, struct request *request, int64_t nr_sectors, int32_t tid)
 {
     int64_t old_end = request->sector + request->nr_sectors;
 
@@ -304,14 +367,18 @@ void request_resize(struct linker *linker, struct request *request, int64_t nr_s
     if (request->sector + nr_sectors < old_end)
         shorten(linker, request, request->sector + nr_sectors);
     else if (request->sector + nr_sectors > old_end)
-        lengthen(linker, request, old_end);
+        lengthen(linker, request, old_end, tid);
 }
 
 const struct bio *bio_at(const struct device *device, uint8_t op, int64_t sector)
 {
-    const struct span *span = spans_at(&device->bios[op], sector);
+    for (size_t layer = 0; layer < MAX_WAITING; layer++) {
+        const struct span *span = spans_at(&device->bios[op][layer], sector);
 
-    return span ? (const struct bio *)(uintptr_t)span->value : NULL;
+        if (span)
+            return (const struct bio *)(uintptr_t)span->value;
+    }
+    return NULL;
 }
 
 uint8_t waiting_operation(const struct step *step, uint8_t none)
@@ -331,9 +398,59 @@ uint8_t waiting_operation(const struct step *step, uint8_t none)
     return latest;
 }
 
+struct waiting {
+    struct linker *linker;
+    struct spans *layer;
+    struct spans *end;
+};
+
+static bool wait_behind(void *context, struct span part);
+
+static bool wait_in(struct linker *linker, struct spans *layer, struct spans *end, struct span span)
+{
+    struct waiting next = {linker, layer + 1, end};
+
+    return spans_take(layer, span.start, span.end, wait_behind, &next) && spans_put(layer, span);
+}
+
+// The sectors of an earlier bio, for which a later one waits now, too.
+static bool wait_behind(void *context, struct span part)
+{
+    const struct waiting *waiting = context;
+
+    return waiting->layer == waiting->end ? overwrite(waiting->linker, part)
+                                          : wait_in(waiting->linker, waiting->layer, waiting->end, part);
+}
+
+// Whether the bio is what is left of `whole` after a split: before Linux 4.14 it is queued a second time
+// (generic_make_request traced every bio that it was given).
+static bool is_remainder(const struct bio *bio, const struct bio *whole)
+{
+    return whole && bio->queued.tid != NO_INT32 && whole->queued.tid == bio->queued.tid &&
+           whole->sector < bio->sector && whole->sector + whole->nr_sectors == bio->sector + bio->nr_sectors;
+}
+
+// The remainder waits in place of the sectors that `whole` still waits for.
+static bool replace(struct linker *linker, struct spans *waiting, const struct bio *whole, struct span span)
+{
+    struct choice choice;
+
+    for (int64_t at = span.start; at < span.end; at = choice.end) {
+        const struct span *found;
+
+        choice = choose(waiting, at, span.end, whole, NO_INT32);
+        found = choice.spans ? spans_at(choice.spans, at) : NULL;
+        if (found && (const struct bio *)(uintptr_t)found->value == whole &&
+            !spans_take(choice.spans, at, choice.end, overwrite, linker))
+            return false;
+    }
+    return true;
+}
+
 void bio_queue(struct linker *linker, const struct step *step)
 {
-    struct spans *spans = &step->device->bios[step->meaning.op];
+    struct spans *waiting = step->device->bios[step->meaning.op];
+    const struct bio *before = bio_at(step->device, step->meaning.op, step->sector);
     struct bio *bio = pool_take(&linker->bio_pool);
     struct span span = {step->sector, step->sector + step->nr_sectors, (int64_t)(uintptr_t)bio};
 
@@ -353,7 +470,8 @@ void bio_queue(struct linker *linker, const struct step *step)
         return;
     }
     bio->waiting = step->nr_sectors;
-    if (!spans_take(spans, span.start, span.end, overwrite, linker) || !spans_put(spans, span))
+    if ((is_remainder(bio, before) && !replace(linker, waiting, before, span)) ||
+        !wait_in(linker, waiting, waiting + MAX_WAITING, span))
         linker->is_out_of_memory = true;
 }
 
@@ -361,6 +479,7 @@ void bios_settle(struct linker *linker)
 {
     for (struct device *device = linker->devices; device; device = device->next)
         for (size_t op = 0; op < NR_OPERATIONS; op++)
-            if (!spans_take(&device->bios[op], INT64_MIN, INT64_MAX, overwrite, linker))
-                linker->is_out_of_memory = true;
+            for (size_t layer = 0; layer < MAX_WAITING; layer++)
+                if (!spans_take(&device->bios[op][layer], INT64_MIN, INT64_MAX, overwrite, linker))
+                    linker->is_out_of_memory = true;
 }

@@ -10,9 +10,14 @@
 #include "core/spans.h"
 #include "link/requests.h"
 
-// What a request is paired by beside device and place. The rest of a request completed in parts is waited for by
-// operation as well: KIND_REST + operation.
-enum { KIND_SECTORS, KIND_FLUSH, KIND_EMPTY, KIND_REST };
+// What a request is paired by, with its device and sector: requests that move sectors also by their operation. The rest
+// of a request that completes in parts is looked up where it begins: KIND_REST. A completed request that was issued
+// more than once, with no event that says why, is looked up at its first sector: KIND_TWIN.
+enum { KIND_FLUSH, KIND_EMPTY, KIND_SECTORS, KIND_REST, KIND_TWIN };
+
+// Bios that may wait for a request at one sector, as where processes read the same blocks at the same time. Of more
+// than these, the events of the oldest were lost.
+enum { MAX_WAITING = 8 };
 
 #define NO_EVENT UINT64_MAX
 
@@ -49,9 +54,9 @@ struct device {
     struct device *next;
     uint32_t dev;
     uint32_t flags;
-    struct spans bios[NR_OPERATIONS];    // of struct bio: the sectors that wait for a request, by the bio last queued
-    struct spans inserts[NR_OPERATIONS]; // of times
-    struct spans above[NR_OPERATIONS];   // of struct above, of a stacked device
+    struct spans bios[NR_OPERATIONS][MAX_WAITING]; // of struct bio: sectors that wait for a request, latest bio first
+    struct spans inserts[NR_OPERATIONS];           // of times
+    struct spans above[NR_OPERATIONS];             // of struct above, of a stacked device
 };
 
 // A bio that was queued on a stacked device, and has not been queued on the one below.
@@ -81,9 +86,21 @@ struct piece {
     int64_t nr_sectors;
 };
 
+// A completion of a part of a request, or an issue of it.
+struct part {
+    struct part *next;
+    struct event event;
+    int64_t sector;
+    int64_t nr_sectors;
+    int32_t error;
+};
+
 struct request {
     uint64_t number;
-    struct request *next; // below in its stack, or in the queue of what goes out
+    struct request *next;      // the one opened before it at its sector, or in the queue of what goes out
+    struct request *next_rest; // another whose rest begins at the same sector
+    struct part *parts;        // its completions, while it is not complete
+    struct part *issues;       // its earlier issues that may be those of another request
     struct device *device;
     struct event issue;    // the last one
     struct event complete; // the last one
@@ -97,7 +114,7 @@ struct request {
     int64_t insert_ns;
     struct origin origin; // where no bio tells it
     size_t nr_bios;
-    size_t holds; // bios of which it is the only request and which another may still take
+    size_t holds; // bios of which it is the only request and which another may still take; and its twins
     int32_t error;
     uint8_t op;
     uint8_t kind;
@@ -133,7 +150,7 @@ struct linker {
     struct device *devices;
     struct device *last_device; // the one asked for last
     struct map device_of;       // device by number
-    struct map open;            // stack of requests by space_of and place: the last one opened is closed first
+    struct map open;            // requests by space_of and sector, the last one opened first
     struct map remap_of;        // number in `remaps` and one, by device and sector
     struct remap *remaps;       // a ring
     size_t nr_remaps;
@@ -149,6 +166,7 @@ struct linker {
     struct pool bio_pool;
     struct pool above_pool;
     struct pool piece_pool;
+    struct pool part_pool;
     struct request *finished[MAX_WAIT]; // by request_order: those that wait for earlier ones
     struct request *out;                // what goes out next
     struct request *last_out;
@@ -228,17 +246,21 @@ struct origin origin_in_partition(const struct linker *linker, struct origin ori
 // NULL where memory is short.
 struct request *request_new(struct linker *linker, struct device *device, uint8_t op);
 
+// Nothing keeps the request any longer that did so by `holds`.
+void request_release(struct linker *linker, struct request *request);
+
 // Nothing more comes for the request itself.
 void request_close(struct linker *linker, struct request *request);
 
 // Before event `number`, and from the last one on: those go out that waited for all of so long before.
 void requests_put_out(struct linker *linker, uint64_t number);
 
-// Takes the bios last queued for the sectors of the request.
-void request_take_bios(struct linker *linker, struct request *request);
+// Takes the bios that wait for the sectors of the request. Of several that wait for a sector it takes the one that it
+// has the sector before of, else one that thread `tid` queued, else the latest.
+void request_take_bios(struct linker *linker, struct request *request, int32_t tid);
 
 // The request is of so many sectors now: it takes the bios of those it grew by, and gives up those it shrank by.
-void request_resize(struct linker *linker, struct request *request, int64_t nr_sectors);
+void request_resize(struct linker *linker, struct request *request, int64_t nr_sectors, int32_t tid);
 
 // A bio is queued on a stacked device.
 void above_queue(struct linker *linker, const struct step *step);
@@ -290,6 +312,9 @@ void step_queue(struct linker *linker, const struct step *step);
 void step_issue(struct linker *linker, const struct step *step);
 void step_requeue(const struct linker *linker, const struct step *step);
 void step_complete(struct linker *linker, const struct step *step);
+
+// Fill in the operation of a completion that does not record it: that of what it completes.
+void step_take_operation(const struct linker *linker, struct step *step);
 
 // A completion that does not tell how much it completes: all of what was issued there last by this operation.
 void step_take_length(const struct linker *linker, struct step *step);

@@ -21,6 +21,7 @@ struct linker *linker_new(struct strings *strings)
     linker->bio_pool.size = sizeof(struct bio);
     linker->above_pool.size = sizeof(struct above);
     linker->piece_pool.size = sizeof(struct piece);
+    linker->part_pool.size = sizeof(struct part);
     return linker;
 }
 
@@ -33,7 +34,8 @@ void linker_free(struct linker *linker)
 
         linker->devices = device->next;
         for (size_t op = 0; op < NR_OPERATIONS; op++) {
-            spans_free(&device->bios[op]);
+            for (size_t layer = 0; layer < MAX_WAITING; layer++)
+                spans_free(&device->bios[op][layer]);
             spans_free(&device->inserts[op]);
             spans_free(&device->above[op]);
         }
@@ -46,6 +48,7 @@ void linker_free(struct linker *linker)
     pool_free(&linker->bio_pool);
     pool_free(&linker->above_pool);
     pool_free(&linker->piece_pool);
+    pool_free(&linker->part_pool);
     free(linker->remaps);
     free(linker->partitions);
     free(linker->meanings);
@@ -184,6 +187,8 @@ static void take_event(struct linker *linker, const struct block_events *events,
             break;
         if (events->nr_sectors[row] == NO_INT64 && step.sector != NO_INT64)
             step_take_length(linker, &step);
+        if (step.kind == KIND_SECTORS && step.event.rwbs == NO_STRING)
+            step_take_operation(linker, &step);
         step_complete(linker, &step);
         break;
     default:
