@@ -24,7 +24,7 @@ def cache_drops() -> int:
     return sum(int(value) for name, value in lines if name.startswith("drop_"))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.root
 @pytest.mark.parametrize("kind", ["yes", "no"])
 @pytest.mark.parametrize("name", traits.TRAITS)
@@ -37,7 +37,7 @@ def test_each_trait_is_found_where_it_is(tmp_path: Path, name: str, kind: str) -
     assert advice.filter(trigger=name, status="cannot tell").is_empty()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.root
 def test_what_a_finding_says_is_what_was_done(tmp_path: Path) -> None:
     """The counts that traits.py makes: 61 syncs, whose first 60 follow a write each."""
@@ -49,7 +49,7 @@ def test_what_a_finding_says_is_what_was_done(tmp_path: Path) -> None:
     assert 61 - 3 <= row["saved_times"] <= 60  # within one second or, across their bounds, few
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.root
 def test_in_the_background_is_what_was_written_there(tmp_path: Path) -> None:
     """Three rounds of 8 blocks, and neither what was saved as the app was left nor what it had left to the kernel."""
@@ -60,7 +60,7 @@ def test_in_the_background_is_what_was_written_there(tmp_path: Path) -> None:
     assert row["value"] == pytest.approx(24 / (24 + 48 + 5))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_rewrites_are_those_of_what_the_disk_got(tmp_path: Path) -> None:
     """Beside the log of a guest's disk, which knows each block by its content."""
     place = corpus.path("kernel/ext4_guest_6.1/final.img.zst").parent

@@ -408,7 +408,7 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path: Path) -> None:
         bench.read()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.LossWarning")
 @pytest.mark.parametrize("text", [FIO_TEXT, OF_FILES, OF_SQLITE], ids=["fio", "files", "sqlite"])
 def test_what_is_damaged_is_read_or_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
@@ -601,7 +601,7 @@ def with_histograms(*repetitions: Sequence[int]) -> dict[str, pl.DataFrame]:
     return foreign("made", runs, rows, ()).tables
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 1 << 38), min_size=1, max_size=60), min_size=1, max_size=4))
 def test_quantiles_of_merged_histograms_are_those_of_the_values_to_the_width_of_a_bucket(values: Any) -> None:

@@ -170,7 +170,7 @@ def test_results_of_several_machines_are_no_side_of_a_comparison(
     assert "one side holds results of several fs_type" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, place: Path, tmp_path: Path) -> None:
     command = [

@@ -28,7 +28,7 @@ def test_every_file_is_named() -> None:
     assert sorted((path.parent.name, path.name) for path in STORED.glob("*/*.xz")) == sorted(FILES)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(("place", "name"), FILES)
 def test_results_are_those_that_were_recorded(place: str, name: str) -> None:
     path = STORED / place / name
@@ -66,7 +66,7 @@ def measured_in_guests(out: Path, *words: str) -> None:
     subprocess.run([sys.executable, STORED / "matrix.py", "-o", out, *words], check=True, stdout=subprocess.PIPE)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_one_command_measures_filesystems_in_guests(tmp_path: Path) -> None:
     """On F2FS, which needs no journal of SQLite, a transaction is two pages of data and two nodes in every mode."""
     job = "sqlite -T 1 -n 20 -d update --sweep journal-mode=DELETE,PERSIST -q"

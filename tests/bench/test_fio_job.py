@@ -67,7 +67,7 @@ bs=64k
 """
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_fio_itself_does_as_much(tmp_path: Path) -> None:
     if shutil.which("fio") is None:
         pytest.skip("fio is not installed")

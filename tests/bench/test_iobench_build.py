@@ -135,7 +135,7 @@ THREADED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("run", THREADED)
 def test_workers_do_not_race(tmp_path: Path, run: str) -> None:
     program = built.program("iobench", "tsan")

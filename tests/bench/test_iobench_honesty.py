@@ -671,7 +671,7 @@ def test_a_worker_process_that_is_killed_ends_the_run(tmp_path: Path) -> None:
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_workers_end_with_the_program(tmp_path: Path) -> None:
     where = ("-p", tmp_path, "--size=2m", "--rw=randread", "--numjobs=3", "--thread=0", "--cache=any")
     with started(*where, "--runtime=100") as process:

@@ -202,7 +202,7 @@ def expect_mmap(calls: list[Call], name: str, records: list[int]) -> None:
     assert [call.name for call in calls if call.name not in ("openat", "mmap", "msync")] == []
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("access", ["write", "append"])
 @pytest.mark.parametrize("name", MODES)
@@ -718,7 +718,7 @@ def working(process: subprocess.Popen[bytes], nr_records: int) -> list[Path]:
 # -- sanitizers -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("variant", ["sanitized", "tsan"])
 @pytest.mark.parametrize("sharing", [[], ["--shared"]])
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ REFUSED = {
 """Command lines that are refused, by the option that the one sentence must name."""
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("option", "words"),
     [pytest.param(option, words, id=" ".join(words)[:60]) for option in REFUSED for words in REFUSED[option]],
@@ -263,7 +263,7 @@ def test_operations_come_no_sooner_than_they_are_due(tmp_path: Path) -> None:
     assert job["duration_ns"] >= 19 * 10_000_000
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_what_is_done_to_warm_up_does_not_count(tmp_path: Path) -> None:
     words = ("--rw", "read", *SMALL, "-p", tmp_path, "--runtime", "2s", "--ramp_time", "200ms", "--rate_iops", "200")
     out = tmp_path / "run.rec"
@@ -284,7 +284,7 @@ def test_each_repetition_is_there(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_progress_is_told_in_whole_per_cent(tmp_path: Path) -> None:
     words = ("--size", "64k", "--cache", "any", "-p", tmp_path, "--runtime", "500ms", "--repeats", "2")
     lines = iobench(*words, "--sweep", "bs=4k,8k").stderr.decode().splitlines()
@@ -367,7 +367,7 @@ def test_the_table_has_all_that_can_be_swept() -> None:
     assert set(SWEPT) | SWEPT_APART == jobs_options
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", SWEPT)
 def test_a_sweep_measures_every_value(name: str, tmp_path: Path) -> None:
     words, values = SWEPT[name]
@@ -473,7 +473,7 @@ FIO = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("words", FIO)
 def test_fio_takes_the_job_file(words: str, tmp_path: Path) -> None:
     if shutil.which("fio") is None:
@@ -531,7 +531,7 @@ def test_fio_does_the_same_work(words: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "words",
     [

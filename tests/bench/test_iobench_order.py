@@ -87,7 +87,7 @@ def written(directory: Path, *words: str, size: int, record: int) -> list[bytes]
     return [content[start : start + record] for start in range(0, size, record)]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("percent", [0, 20, 50, 80, 100])
 @pytest.mark.parametrize("record", [512, 4096, 65536])
 def test_data_compress_as_far_as_asked(tmp_path: Path, percent: int, record: int) -> None:

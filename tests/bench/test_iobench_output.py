@@ -299,7 +299,7 @@ def test_the_log_of_rates_adds_up(tmp_path: Path, job: str) -> None:
     assert sum(int(line.split(" ")[0]) for line in lines) == (256 if unit == "KB/s" else ops)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_log_of_rates_has_a_line_for_every_second(tmp_path: Path) -> None:
     """By the end of each operation, however late others on the machine made it."""
     log, path = tmp_path / "rates", tmp_path / "out.rec"

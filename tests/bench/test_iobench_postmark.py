@@ -99,7 +99,7 @@ def test_transactions_are_halves_in_pairs(tmp_path: Path) -> None:
     assert 290 <= said["read"][0] + said["append"][0] <= 300
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("option", "bias", "parts"),
     [
@@ -117,7 +117,7 @@ def test_biases(tmp_path: Path, option: str, bias: str, parts: set[str]) -> None
     assert set(benched.tallies(recorded)) == parts | {"op", "fill", "clear"}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("bias", [1, 5, 8])
 def test_a_bias_is_a_chance_in_ten(tmp_path: Path, bias: int) -> None:
     """Within five standard deviations; the seed is fixed, so that this fails always or never."""
@@ -139,7 +139,7 @@ def test_files_are_picked_uniformly(tmp_path: Path) -> None:
     assert sum((found - 200) ** 2 / 200 for found in reads.values()) < 27.88
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("workers", [("-t", "1"), ("-t", "3"), ("-t", "3", "--thread", "0")], ids=str)
 def test_what_is_kept_is_what_was_counted(tmp_path: Path, workers: tuple[str, ...]) -> None:
     recorded, directory = tmp_path / "run.rec", tmp_path / "on"
@@ -297,7 +297,7 @@ def test_a_file_that_shrank_fails_the_run(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_file_that_grew_fails_the_run(tmp_path: Path) -> None:
     """Reads do not see it; the sizes afterwards do."""
     for seconds in (2, 8, 32):

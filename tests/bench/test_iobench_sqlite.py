@@ -90,7 +90,7 @@ def test_every_mode_inserts_every_row(tmp_path: Path, journal: str, synchronous:
     assert (run["journal_mode"].upper(), run["synchronous"].upper()) == (journal, synchronous)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("op", ["insert", "update", "delete", "select", "mixed"])
 @pytest.mark.parametrize("workers", ["--thread=1", "--thread=0"])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "private"])
@@ -219,7 +219,7 @@ def syncs_of_another_program(tmp_path: Path, databases: int) -> list[int]:
     return [(more - few) // 4 for few, more in zip(*found, strict=True)]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_transaction_syncs_as_often_as_sqlite_documents(tmp_path: Path) -> None:
     found = dict(zip(MODES, syncs_of_iobench(tmp_path, 1), strict=True))
     assert found == {
@@ -228,7 +228,7 @@ def test_a_transaction_syncs_as_often_as_sqlite_documents(tmp_path: Path) -> Non
     }
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_transactions_on_attached_databases_sync_as_often_as_another_program(tmp_path: Path) -> None:
     """Modes hold for attached databases: with OFF nothing is synced, in Mobibench all but the first were."""
     found = dict(zip(MODES, syncs_of_iobench(tmp_path, 3), strict=True))
@@ -261,7 +261,7 @@ def test_a_checkpoint_is_due_when_the_log_has_as_many_pages_as_sqlite_takes(tmp_
     assert benched.tallies(out)["checkpoint"][0] in (3, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_without_checkpoints_nothing_is_written_to_the_database(tmp_path: Path) -> None:
     switches = {}
     for policy in ("none", "500"):
@@ -291,7 +291,7 @@ def test_an_update_writes_in_every_run_and_with_every_transaction(tmp_path: Path
     assert len(set(values)) == len(values) == 3 * 40
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_no_value_is_written_twice(tmp_path: Path) -> None:
     benched.run(*job(tmp_path, "--sqlite-op=update", "-n", "60", "-t", "3", "--shared", "--rows", "5", "--keep"))
     benched.run(*job(tmp_path, "--sqlite-op=update", "-n", "60", "-t", "3", "--shared", "--rows", "5", "--keep"))
@@ -527,7 +527,7 @@ def test_who_waits_for_a_lock_ends_in_good_order(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_databases_are_cold_or_there_is_no_result(tmp_path: Path) -> None:
     """The rows are made, and all of SQLite is closed before the cache is looked at."""
     out = tmp_path / "run.rec"

@@ -123,7 +123,7 @@ def top(**change: Any) -> Callable[[Any], None]:
 DISK = {"dev": "8:0", "name": "sda", "parent": None, "start_sector": 0, "nr_sectors": 8}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -239,7 +239,7 @@ def damaged(path: Path) -> None:
     flip(path, column.data_page_offset + column.total_compressed_size // 2)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -297,7 +297,7 @@ def test_tables_are_read_for_their_digests_once_after_each_change(small: Path, m
         assert capture.open(small).io.collect().height
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "change",
     [top(realtime_offset_ns=5), top(lost_events=3), top(devices=[DISK]), lambda m: m["facts"].update(clock="boot")],
@@ -312,7 +312,7 @@ def test_tables_follow_the_manifest(small: Path, change: Callable[[Any], None]) 
     assert opened.lost_events == stated["lost_events"]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_tables_follow_the_code(small: Path, tmp_path: Path) -> None:
     """The same capture opened by a copy of the package, then by a copy with another rule."""
     copy = tmp_path / "code"
@@ -333,7 +333,7 @@ def test_tables_follow_the_code(small: Path, tmp_path: Path) -> None:
     assert not set(tables(small).values()) & set(before.values())
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_many_may_open_a_capture_at_once(demo: Path) -> None:
     processes = [
         subprocess.Popen([PROGRAM, "summary", demo, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -380,7 +380,7 @@ def test_a_recording_in_two_files_is_the_recording(tmp_path: Path) -> None:
     assert_frame_equal(parts.requests.collect(), whole.requests.collect())
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_images_given_later_say_the_same(tmp_path: Path) -> None:
     trace, before, after = (DEMO / "raw" / name for name in ("trace.dat.zst", "before.img.zst", "after.img.zst"))
     made_with = capture.create(
@@ -416,7 +416,7 @@ def test_a_capture_is_made_whole_or_not_at_all(tmp_path: Path, fault: str) -> No
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_killed_ingest_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     trace = tmp_path / "trace.txt"
@@ -449,7 +449,7 @@ def test_whose_image_it_is_must_be_said(tmp_path: Path) -> None:
 # -- the object -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_window_holds_what_was_issued_in_it() -> None:
     whole = androstep_analysis.open(DEMO)
     assert whole.first_ns is not None and whole.last_ns is not None

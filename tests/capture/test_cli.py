@@ -117,7 +117,7 @@ def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
         cli._parsed(example)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("words", "not_for_it"),
     [
@@ -309,7 +309,7 @@ def test_ingest_does_not_touch_what_is_there(androstep: Androstep, demo: Path) -
     assert sorted((path, path.stat().st_mtime_ns) for path in demo.rglob("*")) == before
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_images_that_do_not_fit(androstep: Androstep, tmp_path: Path) -> None:
     trace, image, out = DEMO / "raw/trace.dat.zst", DEMO / "raw/after.img.zst", tmp_path / "out"
     assert "begins no filesystem" in androstep("ingest", trace, "--image-after", trace, "-o", out).sentence
@@ -356,7 +356,7 @@ def test_a_line_that_cannot_be_read_costs_itself(androstep: Androstep, tmp_path:
     assert "androstep: warning: " in done.err and "\x1b" not in done.err + done.out
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     command = f"{shlex.quote(str(PROGRAM))} export {shlex.quote(str(DEMO))} --to most | head -n 1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
@@ -410,7 +410,7 @@ def test_a_printed_table_has_units_and_every_digit_of_times(androstep: Androstep
 EVIL = "e\x1b[2J\x9b1m"
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_names_stay_in_their_cell(androstep: Androstep, tmp_path: Path) -> None:
     """Escapes in process names and paths reach no terminal, from any command."""
     path = tmp_path / "evil.po"
@@ -515,7 +515,7 @@ def test_lookup_of_nothing(androstep: Androstep, image: Path, tmp_path: Path) ->
 # -- the commands that remain, and the program itself -----------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_ingest_and_report(androstep: Androstep, tmp_path: Path) -> None:
     raw = DEMO / "raw"
     images = ["--image-before", raw / "before.img.zst", "--image-after", raw / "after.img.zst", "--device", "7:0"]
@@ -558,7 +558,7 @@ def test_every_command_takes_a_trace_as_it_is(androstep: Androstep, tmp_path: Pa
         assert all(line.startswith(("androstep: warning: ", "androstep: note: ")) for line in done.err.splitlines())
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_installed_program(tmp_path: Path) -> None:
     def run(*arguments: object) -> Any:
         return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False)

@@ -87,7 +87,7 @@ def test_one_by_one_is_what_measure_all_gives(captures: Path) -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_where_it_is_worked_out_changes_no_bit(captures: Path, client: Any) -> None:
     collection = androstep.collection(captures)
     alone = collection.measure("latency", window_ns=5_000_000_000, jobs=1)
@@ -97,7 +97,7 @@ def test_where_it_is_worked_out_changes_no_bit(captures: Path, client: Any) -> N
     assert_frame_equal(collection.measure(own, executor=client), collection.measure(own, jobs=2), check_exact=True)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("where", ["processes", "cluster"])
 @pytest.mark.parametrize("deaths", ["one", "all"])
 def test_a_worker_that_dies_costs_its_unit_only(
@@ -226,7 +226,7 @@ def test_a_capture_is_pickled_by_its_path(captures: Path) -> None:
         pickle.dumps(opened.window(0, 1))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_command_takes_a_cluster(captures: Path, client: Any, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", str(captures), "--measure", "mix", "--by", "workload"]
     assert cli.main([*words, "--cluster", client.scheduler.address]) == 0

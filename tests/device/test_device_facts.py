@@ -226,7 +226,7 @@ PARTS = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=150, deadline=None)
 @given(st.fixed_dictionaries(dict.fromkeys(PARTS, TEXTS)), TEXTS)
 def test_nonsense_is_left_out(answers: dict[str, str], clock: str) -> None:

@@ -148,7 +148,7 @@ def told_in_memory(address: str, doing: str, place: Path) -> tuple[int, str]:
     return int(grown) << 10, sentence
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("lie", LIES)
 def test_what_a_device_sends_does_not_fill_the_memory(tmp_path: Path, lie: str) -> None:
     """Of an answer there are a few copies."""
@@ -159,7 +159,7 @@ def test_what_a_device_sends_does_not_fill_the_memory(tmp_path: Path, lie: str) 
     assert grown < 6 * MOST_ANSWER_BYTES
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("size", [MIB, 1 << 30, (1 << 32) - 1])
 def test_a_refusal_of_a_push_is_bounded(tmp_path: Path, size: int) -> None:
     said = packet(WRTE, 1, 1, b"FAIL" + struct.pack("<I", size))
@@ -182,7 +182,7 @@ SAID = st.one_of(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=60)
 @given(greeting=st.lists(SAID, max_size=3), said=st.lists(SAID, max_size=6), is_greeted=st.booleans())
 def test_whatever_a_device_says_is_one_sentence(greeting: list[bytes], said: list[bytes], is_greeted: bool) -> None:
@@ -212,7 +212,7 @@ def test_a_command_here_that_writes_without_end_is_ended(tmp_path: Path) -> None
         os.kill(pid, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("way", ["tcp", "adb"])
 def test_a_phone_that_writes_without_end_is_not_listened_to(tmp_path: Path, way: str) -> None:
     with device(way, tmp_path, patience_s=0) as (connected, _):
@@ -236,7 +236,7 @@ def test_a_file_larger_than_the_room_here_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out.part").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_line_without_end_is_handed_on_in_parts() -> None:
     lines: list[str] = []
     with connect("local") as connected:

@@ -166,7 +166,7 @@ def test_lines_come_while_a_program_runs_and_its_status_at_the_end(connected: De
     assert lines == ["one", "two", "three"]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("root", [False, True])
 def test_what_is_raised_ends_the_program_and_waits_for_it(connected: Device, root: bool) -> None:
     ended = f"{connected.directory}/ended"
@@ -191,7 +191,7 @@ def test_a_killed_program_has_its_status(connected: Device) -> None:
     assert connected.stream(["sh", "-c", "kill -9 $$"], print) == 128 + signal.SIGKILL
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_signal_sent_at_once_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy device the program's shell, here one that sleeps first, may begin after the caller wants it ended."""
     slow = tmp_path / "sh"
@@ -204,7 +204,7 @@ def test_a_signal_sent_at_once_arrives(tmp_path: Path, monkeypatch: pytest.Monke
         assert job.status == 128 + signal.SIGTERM
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_signal_whose_answer_is_lost_is_sent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = 'trap "echo came" TERM; echo begun >&2; until [ -e "$0" ]; do sleep 0.1; done'
     with connect("local") as found:
@@ -256,7 +256,7 @@ def test_a_program_whose_directory_went_is_an_error(connected: Device) -> None:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 1 << 20, (1 << 20) + 1, 4 << 20, 20_000_000])
 def test_a_file_goes_there_and_comes_back(connected: Device, tmp_path: Path, size: int) -> None:
     content = os.urandom(size)

@@ -119,7 +119,7 @@ def check_copies(device: Device, place: Path, content: bytes) -> None:
     device.sh(["rm", "/data/local/tmp/copy"])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore:.*the probe counted")
 def test_every_command_on_arm64_with_pages_of_16_kib(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,7 @@ from androstep_analysis.device import connect
 from androstep_analysis.live import Live, Moment, ranking, totals
 from androstep_analysis.units import SECTOR_BYTES
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.prove]
 
 PAGE = 4096
 TOP = """

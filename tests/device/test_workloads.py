@@ -296,7 +296,7 @@ def test_a_package_of_another_name_is_refused(name: str, tmp_path: Path) -> None
     assert str(refused.value).isprintable()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_package_files_that_are_damaged_are_refused(tmp_path: Path) -> None:
     whole = apk_files.manifest(NAMES[0])
     cuts = [whole[:length] for length in range(0, len(whole) - 1, 3)]
@@ -520,7 +520,7 @@ def test_a_page_answers_between_all_that_it_says_besides() -> None:
         assert page.load("http://a.example/", timeout_s=0.2) == Load(None, None)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("serve_page", "message"),
     [

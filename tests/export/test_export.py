@@ -47,7 +47,7 @@ def test_an_empty_capture(target: str, tmp_path: Path) -> None:
     assert target == "perfetto" or content == expected.get(target, b"")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("target", export.TARGETS)
 def test_the_command_writes_what_the_library_writes(target: str, tmp_path: Path) -> None:
     assert cli.main(["export", str(DEMO), "--to", target, "-o", str(tmp_path / "a")]) == 0
@@ -117,7 +117,7 @@ def many(rows: int, directory: Path) -> None:
         frame.cast(dict(schema.table(name).polars)).write_parquet(directory / f"{name}.parquet", row_group_size=1 << 14)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("target", sorted(set(export.TARGETS) - {"most"}))
 def test_memory_does_not_grow_with_the_capture(target: str, tmp_path: Path) -> None:
     peaks = []
@@ -318,7 +318,7 @@ def test_fio_replays_the_requests(target: str, tmp_path: Path) -> None:
     assert said["error"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("target", ["fio2", "fio3"])
 def test_fio_waits_between_requests(target: str, tmp_path: Path) -> None:
     """One wait at least is whole: fio makes up for time that it lost. A wrong unit would be 1 ms, or 15 minutes."""

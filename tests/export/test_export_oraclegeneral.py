@@ -75,7 +75,7 @@ PIECE = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(PIECE, max_size=15),

@@ -129,7 +129,7 @@ def check_depth(opened: Capture, trace: Trace, first: int) -> None:
     assert len(trace.counters) == len({row["dev"] for row in done})
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_demo(tmp_path: Path) -> None:
     opened = demo()
     trace = traced(opened, tmp_path / "x")
@@ -138,7 +138,7 @@ def test_the_demo(tmp_path: Path) -> None:
     assert (trace.clock, trace.primary) == (6, [6])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_trace_in_many_pieces_has_the_same_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("androstep_analysis.export.batches.BATCH_ROWS", 137)
     opened = demo()
@@ -192,7 +192,7 @@ def requests(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]
     return wholes, pieces
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(requests(), st.integers(1, 5))
 def test_any_requests(
@@ -263,7 +263,7 @@ from flow join slice a on a.id = flow.slice_out join slice b on b.id = flow.slic
 ERRORS = "select count(*) from stats where severity != 'info' and value != 0"
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (benchmarks/formats_perfetto.py): set its variable")
 def test_perfetto_has_every_slice_counter_and_arrow_on_its_track(tmp_path: Path) -> None:
     """As the viewer would show them: its trace processor's own tables of the demo."""

@@ -267,14 +267,14 @@ def make(image: Path, options: list[str], tree: Path, size: int = 80 << 20) -> P
     return image
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_generated_image_reads_as_e2fsprogs_reads_it(generated: Path) -> None:
     filesystem = read(generated)
     assert filesystem.losses == ()
     assert_agrees(generated, filesystem, seed=4)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_generated_image_holds_what_was_put_in(generated: Path, tree: Path) -> None:
     expected = {"/": "directory", "/lost+found": "directory", "/preallocated": "unknown"}
     for path in tree.rglob("*"):
@@ -288,7 +288,7 @@ def test_a_generated_image_holds_what_was_put_in(generated: Path, tree: Path) ->
     assert files["name_encrypted"].any() is False
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_heads_are_the_first_bytes_of_files(generated: Path, tree: Path) -> None:
     filesystem = read(generated)
     ino = dict(filesystem.files.explode("names").select("names", "ino").iter_rows())
@@ -334,7 +334,7 @@ def test_a_filesystem_inside_a_disk_reads_as_by_itself(tree: Path, tmp_path: Pat
         read(disk)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_hash_trees_and_large_directories(tree: Path, tmp_path: Path) -> None:
     oracle.require("e2fsck")
     wide = tmp_path / "wide"
@@ -353,7 +353,7 @@ def test_hash_trees_and_large_directories(tree: Path, tmp_path: Path) -> None:
         assert {name[1:] for name in filesystem.files["path"]} >= {path.name for path in wide.iterdir()}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_names_of_encrypted_directories_are_ciphertext(tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["android"], tree)
     oracle.debugfs(image, ["mkdir vault", "cd vault", "write /dev/null cipherXtext", "mkdir inner"], write=True)
@@ -487,7 +487,7 @@ def test_damage_is_survived_and_read_as_icheck_reads_it(name: str, tmp_path: Pat
     assert answered >= 6
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_damaged_directories_and_descriptors_are_counted(tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["1k"], tree)
     sound = read(image)
@@ -521,7 +521,7 @@ def test_an_image_cut_anywhere_reads_or_is_refused(where: int, tree: Path, tmp_p
         assert ("torn", (80 << 20) - where) in {(loss.kind, loss.count) for loss in filesystem.losses}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("at", "value"),
     [(0x18, 7), (0x18, 0xFFFFFFFF), (0x20, 0), (0x28, 0), (0x14, 9), (0x150, 0x7FFFFFFF), (0x60, 0x8), (0x20, 3)],

@@ -184,7 +184,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("features", GENERATED)
 def test_a_generated_image_holds_the_tree_it_was_made_from(features: str, tree: Path, tmp_path: Path) -> None:
     oracle.require("mkfs.f2fs", "sload.f2fs")
@@ -422,7 +422,7 @@ def test_a_block_claimed_twice_is_unknown(crashed: Path) -> None:
     assert [loss.count for loss in found.losses if "claimed more than once" in loss.message] == [1]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_damage_is_counted_or_refused_and_never_crashes(crashed: Path) -> None:
     chance = random.Random(1)
     raw = crashed.read_bytes()

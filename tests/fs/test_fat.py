@@ -548,7 +548,7 @@ def test_an_image_cut_anywhere_reads_or_is_refused(kind: str, tmp_path: Path) ->
             assert ("torn", len(raw) - where) in {(loss.kind, loss.count) for loss in filesystem.losses}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("kind", ["fat16", "exfat"])
 def test_random_damage_never_stops_the_reader(kind: str, tmp_path: Path) -> None:
     image = tmp_path / "image"

@@ -301,7 +301,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), min_size=1, max_size=20))
 def test_most_viewer_class_equals_a_loop_over_paths(paths: list[str]) -> None:

@@ -179,7 +179,7 @@ def hurt(made: Made, directory: Path) -> list[Path]:
     return copies
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_damage_ends_in_a_filesystem_or_in_a_sentence(made: Made, tmp_path: Path) -> None:
     said = read_apart(made.offset_bytes, hurt(made, tmp_path))
     assert len(said) == 12

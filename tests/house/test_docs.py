@@ -110,7 +110,7 @@ def run_page(page: Path, directory: Path) -> None:
             run_python(block, where, page, namespace)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "androstep"

@@ -92,7 +92,7 @@ def names() -> Iterator[dict[str, Any]]:
         yield {"androstep": androstep, "capture": androstep.open("datasets/demo"), "pl": pl, **modules}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_examples(name: str, names: dict[str, Any]) -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

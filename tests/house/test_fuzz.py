@@ -17,7 +17,7 @@ import targets
 RUNS = 3000
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_fuzzer_finds_what_is_broken(tmp_path: Path) -> None:
     """Otherwise none of the others could fail: `fuzz_broken` reads behind pieces that begin with three letters."""
     ran = fuzzing.run(targets.BROKEN, "-runs=200000", "-seed=1", f"-artifact_prefix={tmp_path}/")
@@ -27,7 +27,7 @@ def test_a_fuzzer_finds_what_is_broken(tmp_path: Path) -> None:
     assert found.read_bytes().startswith(b"BAD")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", targets.TARGETS)
 def test_no_input_breaks_a_decoder(name: str, tmp_path: Path) -> None:
     targets.plant(name, corpus.ROOT, tmp_path / "inputs")

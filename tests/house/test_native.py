@@ -83,7 +83,7 @@ def test_what_a_table_gave_does_not_change() -> None:
     assert given.to_pylist() == before
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_sanitizers_notice(tmp_path: Path) -> None:
     """Otherwise tests/house/test_sanitized.py could not fail: a text that is longer than its bytes."""
     test = tmp_path / "test_broken.py"

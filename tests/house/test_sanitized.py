@@ -44,7 +44,7 @@ FAMILIES = {
 """For each family which tests run, and the files they are in."""
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_access_out_of_bounds(family: str) -> None:
     chosen, *files = FAMILIES[family]

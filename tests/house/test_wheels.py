@@ -39,7 +39,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_wheels_are_of_their_platform(wheels: dict[str, Path]) -> None:
     machines = {"manylinux_2_17_x86_64": 62, "manylinux_2_17_aarch64": 183}  # e_machine of the ELF header
     for platform, path in wheels.items():
@@ -53,7 +53,7 @@ def test_wheels_are_of_their_platform(wheels: dict[str, Path]) -> None:
         assert max(map(int, re.findall(rb"GLIBC_2\.(\d+)", library)), default=0) <= 17
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_wheel_needs_no_compiler(wheels: dict[str, Path], tmp_path: Path) -> None:
     """Installed beside nothing else, with no program to be found, it loads and works."""
     if os.uname().machine != "x86_64":
@@ -98,7 +98,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in ROOT.glob("probes/*/main.c")))
 def test_the_programs_of_a_wheel_run(installed: Path, name: str) -> None:
     built.program(name, programs.TARGETS[os.uname().machine])

@@ -35,7 +35,7 @@ def test_control_characters_are_written_out(tmp_path: Path) -> None:
     assert cells(table, tmp_path / "x.csv")[1:] == [['a\\x1b[2J\\x0a\\x9b\\x7f\\x00,"b"'], [], [""]]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(st.lists(st.text(), min_size=1))
 def test_other_text_stays_as_it_is(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     path = tmp_path_factory.mktemp("csv") / "x.csv"

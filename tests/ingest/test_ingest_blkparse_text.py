@@ -141,7 +141,7 @@ def test_line_without_newline(tmp_path: Path, end: str, events: int) -> None:
 COMM = st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"]), max_size=15)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(
     st.integers(-(10**12), 10**13),
     st.lists(

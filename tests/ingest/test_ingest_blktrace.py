@@ -395,7 +395,7 @@ SOME = st.builds(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(
     st.lists(st.tuples(SOME, st.integers(0, 3), st.integers(0, 50)), min_size=1, max_size=30), st.sampled_from(ORDERS)
 )
@@ -540,7 +540,7 @@ def test_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert pieces.block.equals(read.block) and pieces.tasks.equals(read.tasks)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_no_access_out_of_bounds() -> None:
     chosen = "damaged or torn or garbage or cut or beginning or every_action or too_large or piece"
     done = sanitized.run("tests/ingest/test_ingest_blktrace.py", "-k", chosen)

@@ -130,7 +130,7 @@ def test_truncation(tmp_path: Path, packed: bool) -> None:
 COMM = st.text(st.characters(exclude_characters='\n\0"', exclude_categories=["Cs"]), max_size=15)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(st.lists(st.tuples(COMM, st.integers(0, 2**22), st.integers(0, 2**40)), min_size=1, max_size=8))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_names_may_hold_anything(tmp_path: Path, rows: list[tuple[str, int, int]]) -> None:

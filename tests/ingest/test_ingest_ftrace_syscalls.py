@@ -590,7 +590,7 @@ def _slow(events: list[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], list[dic
     return rows, forgotten
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_damaged_pages(tmp_path: Path) -> None:
     """Whatever their bytes say, calls are rows that conform, and times do not fall."""
     packed = load(syscall_recording.DATA / "pages.tar.zst").data

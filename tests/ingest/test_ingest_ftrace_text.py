@@ -321,7 +321,7 @@ def test_truncation(tmp_path: Path, name: str, packed: bool) -> None:
         assert sum(loss.kind == "torn" for loss in staging.losses) == torn
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(st.integers(0, 137_000), st.binary(min_size=1, max_size=40))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_overwritten_bytes_cost_only_their_lines(tmp_path: Path, place: int, junk: bytes) -> None:
@@ -385,7 +385,7 @@ def kernel_lines(draw: st.DrawFn) -> list[tuple[str, dict[str, Any]]]:
     return lines
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(kernel_lines())
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_what_the_kernel_writes_is_read_back(tmp_path: Path, lines: list[tuple[str, dict[str, Any]]]) -> None:

@@ -144,7 +144,7 @@ def test_corpus() -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_cut_anywhere(layout: str, tmp_path: Path) -> None:
     data = LAYOUTS[layout]
@@ -159,7 +159,7 @@ def test_cut_anywhere(layout: str, tmp_path: Path) -> None:
         assert table.height + missing == len(OPERATIONS)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(st.binary(max_size=200), st.integers(0, 600), st.sampled_from(sorted(LAYOUTS)))
 @settings(max_examples=60, deadline=None)
 def test_garbage(tmp_path_factory: pytest.TempPathFactory, garbage: bytes, place: int, layout: str) -> None:

@@ -125,7 +125,7 @@ def test_truncation(tmp_path: Path) -> None:
 NAME = st.text(st.characters(exclude_characters="\n\t\0", exclude_categories=["Cs"]), max_size=40)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(
     st.lists(st.tuples(NAME, NAME.map("/{}".format), st.integers(1, 32_768), st.integers(0, 5)), min_size=1, max_size=8)
 )

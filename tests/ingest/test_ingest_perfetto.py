@@ -182,7 +182,7 @@ def test_small_tables_and_pieces_change_nothing(path: Path, monkeypatch: pytest.
         assert parts.table(name).equals(table), name
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("path", [COMPACT, GENERIC], ids=["compact", "generic"])
 def test_a_truncated_trace_gives_everything_before(path: Path) -> None:
     data = load(path).data
@@ -217,7 +217,7 @@ def test_damage_costs_what_it_hits() -> None:
     assert found.losses["unreadable"] >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=30), st.randoms())
 def test_no_bytes_are_too_wrong(changes: list[tuple[int, int]], chance: random.Random) -> None:

@@ -43,7 +43,7 @@ def chosen(rows: pl.DataFrame) -> pl.DataFrame:
 # --- this machine ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_what_this_machine_counts_is_what_the_slow_version_finds(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     script = "for i in 1 2 3; do dd if=/dev/zero of=$0 bs=64k count=9 conv=fsync; sleep 0.2; done; exec sleep 0.5"

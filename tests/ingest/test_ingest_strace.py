@@ -187,7 +187,7 @@ def account(place: Path, tid: int) -> list[dict[str, Any]]:
     return calls
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_log_tells_what_the_program_did(name: str, program: Path, tmp_path: Path) -> None:
     log, place = recorded(program, tmp_path, OPTIONS[name], name == "terminal")
@@ -621,7 +621,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("line", SHAPES)
 def test_shape(line: str, tmp_path: Path) -> None:
     assert one(tmp_path, line) == {"line": 1, "state": "whole", **SHAPES[line]}
@@ -783,7 +783,7 @@ def test_strace_speaks_in_the_middle_of_a_line(tmp_path: Path) -> None:
     assert not staging.losses
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", ["plain", "microseconds, durations", "relative", "numbers and pointers", "stacks"])
 def test_strace_may_speak_behind_any_argument(name: str, program: Path, tmp_path: Path) -> None:
     """It tells of a new thread when the beginning of another one's call stands in the log already."""
@@ -940,7 +940,7 @@ def test_any_arguments(tmp_path_factory: pytest.TempPathFactory, calls: list[tup
     assert table.select("call", "result").rows() == [(call, number) for number, (call, _) in enumerate(calls)]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(st.binary(max_size=300))
 @example(b"clone(flags=) = 5\n[pid 5] <... clone resumed>) = 4")
 @example(b'write(1, "\\')
@@ -953,7 +953,7 @@ def test_garbage(tmp_path_factory: pytest.TempPathFactory, garbage: bytes) -> No
     assert sum(loss.count for loss in staging.losses) <= text.count(b"\n")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_cut_anywhere(program: Path, tmp_path: Path) -> None:
     log, _ = recorded(program, tmp_path, ["-f", "-ttt"])
     data = log.read_bytes()

@@ -116,7 +116,7 @@ def test_more_names_of_events_than_any_kernel_has() -> None:
 # --- names of threads ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "<...>"]), st.sampled_from(["-----", "5", "6"])),
@@ -178,7 +178,7 @@ def lines_of_a_form(draw: st.DrawFn) -> tuple[str, str, str]:
     return form, pattern, line
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(lines_of_a_form())
 @example(("x{name:text}, {*}{end}", r"^x(?P<name>.*), .*" + PLACES["{end}"][0], "xa, b, c"))
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
@@ -343,7 +343,7 @@ READERS: Sequence[Callable[[Source, Spool], Staging]] = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=5))
 @settings(deadline=None, max_examples=100)
 def test_garbage(pieces: list[bytes]) -> None:

@@ -74,7 +74,7 @@ def test_a_plugin_reads_its_files(install: Install, notes: Path) -> None:
     assert capture.open(notes).requests.collect()["sector"].to_list() == [64, 128]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_command_line_takes_it_too(install: Install, notes: Path) -> None:
     command = [sys.executable, "-m", "androstep_analysis", "tables", str(notes), "requests"]
     done = subprocess.run(
@@ -157,7 +157,7 @@ def test_columns_of_a_csv_are_of_no_other_format(tmp_path: Path) -> None:
         ingest.read(path, csv_columns=columns, format="strace log")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("command", ["summary", "tables", "report", "export", "program", "whatif", "ingest"])
 def test_every_command_that_opens_traces_takes_it(command: str) -> None:
     done = subprocess.run(

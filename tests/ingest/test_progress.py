@@ -31,7 +31,7 @@ def draw(options: Sequence[str], path: Path, line: Callable[[str], None]) -> int
     return 0
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_kernel_shows_a_widget(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(_RUN)])
     NotebookClient(

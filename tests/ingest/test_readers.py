@@ -131,7 +131,7 @@ def test_rows_make_sense(path: Path) -> None:
         assert sum(loss.count for loss in staging.losses) >= staging.lost_events
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 def test_a_capture_of_it_is_opened_without_reading_again(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -150,7 +150,7 @@ def test_a_capture_of_it_is_opened_without_reading_again(
     assert repr(directly).isprintable() and directly._repr_html_()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 def test_windows_divide_a_recording(path: Path) -> None:
     whole = capture.open(path)
@@ -172,7 +172,7 @@ def test_windows_divide_a_recording(path: Path) -> None:
         assert_frame_equal(rows, whole.tables[table].collect()[: rows.height]) if table in TABLES[:2] else None
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_name_does_not_matter(name: str, path: Path) -> None:
     if name in SETS:
         return
@@ -191,7 +191,7 @@ def test_a_directory_and_an_empty_file_are_no_recording(path: Path, tmp_path: Pa
         ingest.read(empty)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 def test_threads_may_read_at_once(path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
@@ -206,7 +206,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 def test_what_was_taken_is_given_back(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files, threads and temporary files; and memory, as far as it can be told."""
@@ -229,7 +229,7 @@ def test_what_was_taken_is_given_back(path: Path, tmp_path: Path, monkeypatch: p
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 @pytest.mark.parametrize("name", ["ftrace text", "blktrace in tar", "strace"])
 def test_two_processes_make_the_tables_of_one_capture(name: str, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_two_processes_make_the_tables_of_one_capture(name: str, tmp_path: Path)
 # --- damaged -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_truncated(path: Path) -> None:
     """What stands before the cut is read: never more rows than of the whole."""
     whole = readers.read(path)
@@ -267,7 +267,7 @@ def test_truncated(path: Path) -> None:
     assert seen or len(data) < 2000
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_garbage_after_the_head(path: Path) -> None:
     data = path.read_bytes()
     choose = random.Random(2)
@@ -276,7 +276,7 @@ def test_garbage_after_the_head(path: Path) -> None:
     read_damaged(path, data[: min(len(data) // 2, 4096)] + choose.randbytes(1 << 16))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_flipped_bytes(path: Path) -> None:
     data = path.read_bytes()
     choose = random.Random(4)

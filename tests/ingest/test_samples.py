@@ -74,7 +74,7 @@ def written(path: Path, types: dict[str, dict[str, str]] = TYPES) -> Path:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_ticks_are_counters_of_procmon(recorded: Path) -> None:
     found = ingest.read(recorded).samples.collect()
     assert found["ts_ns"].is_sorted()
@@ -96,7 +96,7 @@ def test_it_is_a_recording_of_its_own(recorded: Path, tmp_path: Path) -> None:
     assert schema.conform(again.samples.collect(), "samples").height
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("trace", "clock", "header"),
     [

@@ -53,7 +53,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_killed_ingest_leaves_nothing_after_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary, out = tmp_path / "tmp", tmp_path / "out"
     temporary.mkdir()
@@ -68,7 +68,7 @@ def test_a_killed_ingest_leaves_nothing_after_the_next(tmp_path: Path, monkeypat
     assert names(temporary) == []
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_one_at_work_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary, out = tmp_path / "tmp", tmp_path / "out"
     temporary.mkdir()
@@ -83,7 +83,7 @@ def test_one_at_work_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         kill(process)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("make", [lambda: Spool(), lambda: Scratch(Path(os.environ["TMPDIR"]), "spool")])
 def test_a_killed_spool_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], object]) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -120,7 +120,7 @@ def test_what_only_looks_like_one_is_kept(tmp_path: Path) -> None:
     assert (other / "precious").read_text() == "x"
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     """Each makes directories, and finds its own there until it removes them, while others come, go and are killed."""
     code = """

@@ -57,7 +57,7 @@ def appended(parts: Sequence[Sequence[int]], made: Spool) -> pl.DataFrame:
 PARTS = st.lists(st.lists(st.integers(-3, 12), max_size=12), max_size=16)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(PARTS)
 @settings(deadline=None, max_examples=50, suppress_health_check=FUNCTION_FIXTURE)
 def test_any_order_comes_out_sorted(parts: list[list[int]]) -> None:
@@ -67,7 +67,7 @@ def test_any_order_comes_out_sorted(parts: list[list[int]]) -> None:
     assert_frame_equal(made.table("block_events").collect(), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(PARTS, st.data())
 @settings(deadline=None, max_examples=50, suppress_health_check=FUNCTION_FIXTURE)
 def test_settling_changes_nothing_even_if_it_is_not_true(parts: list[list[int]], data: st.DataObject) -> None:
@@ -82,7 +82,7 @@ def test_settling_changes_nothing_even_if_it_is_not_true(parts: list[list[int]],
     assert_frame_equal(made.table("block_events").collect(), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @given(parts=PARTS)
 @settings(deadline=None, max_examples=25, suppress_health_check=FUNCTION_FIXTURE)
 def test_a_directory_keeps_the_tables(tmp_path: Path, parts: list[list[int]]) -> None:

@@ -244,7 +244,7 @@ def test_a_recording_of_this_kernel_by_trace_cmd(tmp_path: Path, instance: Path)
 # --- files written by hand -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 @pytest.mark.parametrize("form", ["v6", "none", "zlib", "zstd"])
 def test_every_machine(tmp_path: Path, machine: Machine, form: str) -> None:
@@ -609,7 +609,7 @@ def test_a_device_without_number(tmp_path: Path) -> None:
 # --- damage --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("form", ["v6", "none", "zlib", "zstd"])
 def test_truncation(tmp_path: Path, form: str) -> None:
     """Every page that is whole is read, and what is lost is said once."""
@@ -676,7 +676,7 @@ def test_version_7_without_its_last_list_of_contents(tmp_path: Path) -> None:
         assert len(staging.losses) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("form", ["v6", "none", "zlib", "zstd"])
 def test_damage_anywhere(tmp_path: Path, form: str) -> None:
     """Whatever bytes change, there is a table or one sentence."""

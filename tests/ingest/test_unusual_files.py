@@ -41,7 +41,7 @@ def test_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "no such file" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", ["KILL", "TERM", "INT"])
 def test_ended_while_it_reads(name: str, tmp_path: Path) -> None:
     """Whenever it is ended: a capture that is there is whole, and temporary files are gone, unless it was killed."""

@@ -219,7 +219,7 @@ SUBSETS = [set(subset) for size in range(len(CLASSES) + 1) for subset in itertoo
 MACHINES = 40
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("fs, order", [("ext4", 0), ("ext4", 1), ("f2fs", 0)])
 def test_no_owner_is_wrong_whatever_was_not_recorded(fs, order):
     """Every owner that is stated as a fact wrote to the block, and every number of them is that of all who did."""

@@ -465,7 +465,7 @@ class Simulation:
             request["complete_ns"] = self.emit("complete", sector + done, nr - done, request["rwbs"])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", range(40))
 def test_linking_finds_what_a_simulated_block_layer_did(seed):
     simulation = Simulation(seed)
@@ -573,7 +573,7 @@ def garbage(random, count):
         yield event
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", range(80))
 def test_garbage_is_linked_as_the_rules_say(seed):
     chance = random.Random(seed)
@@ -581,7 +581,7 @@ def test_garbage_is_linked_as_the_rules_say(seed):
     assert_as_the_oracle(events, chance.choice([(), ON_DISK]))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", range(10))
 def test_a_damaged_recording_is_linked_as_the_rules_say(seed):
     """Lost and repeated events, and a stretch from which nothing is left, as where a buffer wrapped."""
@@ -620,7 +620,7 @@ def test_latencies_are_those_of_btt(name):
         assert [*(f"{ns / 1e9:.9f}" for ns in (took.min(), took.mean(), took.max())), str(len(took))] == want
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", range(5))
 def test_it_does_not_matter_how_much_is_linked_at_once(seed, monkeypatch):
     simulation = Simulation(4000 + seed)
@@ -641,7 +641,7 @@ def test_it_does_not_matter_how_much_is_linked_at_once(seed, monkeypatch):
     assert_frame_equal(got.requests.collect(), want.requests)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_requests_that_are_finished_late_are_waited_for(monkeypatch):
     """Every tenth request is completed long after those behind it, and yet nothing is to be merged in the end."""
     count, late = 4000, 3000
@@ -657,7 +657,7 @@ def test_requests_that_are_finished_late_are_waited_for(monkeypatch):
     assert_frame_equal(link(events).requests, want.requests)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_nothing_is_read_or_written_where_it_must_not_be():
     """The tests with random events once more, with the sanitizers of addresses and of undefined behaviour."""
     done = sanitized.run(__file__, "-k", "(garbage and 7) or damaged or at_once")

@@ -275,7 +275,7 @@ def without(staging: Staging, table: str, nr_gaps: int, nr_events: int) -> tuple
     return staging.with_tables(**{table: events.filter(~is_lost)}), tuple(spans)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("table", ["fs_events", "block_events"])
 @pytest.mark.parametrize("nr_gaps, nr_events", [(1, 500), (5, 300)])
 @pytest.mark.parametrize("name", truth.RECORDINGS)

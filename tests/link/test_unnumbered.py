@@ -94,7 +94,7 @@ def places(image: fs.Filesystem, name: str) -> list[int]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_clusters_whose_entry_nobody_wrote_are_a_fact_and_no_others(volumes):
     before, after = images(volumes)
     changed = written(*volumes)
@@ -116,7 +116,7 @@ def test_clusters_whose_entry_nobody_wrote_are_a_fact_and_no_others(volumes):
     assert len(true) > 100
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "hurt",
     [
@@ -137,7 +137,7 @@ def test_what_may_have_changed_hands_unseen_is_no_fact(
     assert facts(recorded, before, after) != {}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_an_image_after_that_disagrees_leaves_no_fact(volumes):
     before, after = images(volumes)
     renamed = after.files.with_columns(path=pl.col("path").replace("/far", "/other"))

@@ -559,7 +559,7 @@ OF_IO: dict[str, tuple[Callable[..., pl.DataFrame], Callable[..., oracle.Facts]]
 }
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("at_once", [None, 2])
 @pytest.mark.parametrize("name", OF_REQUESTS)
 @settings(max_examples=40, deadline=None)
@@ -570,7 +570,7 @@ def test_random_requests(name, at_once, rows):
         assert_same(measure(from_rows("requests", rows)), naive(rows))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("at_once", [None, 2])
 @pytest.mark.parametrize("name", OF_IO)
 @settings(max_examples=40, deadline=None)
@@ -668,7 +668,7 @@ def test_what_is_no_table_is_refused(nothing):
         measures.mix(nothing)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", MEASURES)
 def test_rows_come_in_the_same_order_every_time(name):
     """On enough rows for several threads, with many equal times."""

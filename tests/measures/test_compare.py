@@ -81,7 +81,7 @@ def test_a_whole_capture_is_a_row_of_what_the_measure_says() -> None:
     assert dimensions(table) == ["op", "class"]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(
@@ -628,7 +628,7 @@ def test_disks_of_one_archive_are_no_repetitions_of_each_other() -> None:
     assert dict(counts.iter_rows()) == {"dm-5": 1, "nbd0": 2, "zram0": 1}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_replays_are_compared_as_replay_compares_them() -> None:
     from androstep_analysis import replay
 
@@ -699,7 +699,7 @@ def test_the_command_says_what_the_functions_say(tmp_path: Path, capsys: pytest.
         assert re.search(rf"mail +game .* {said}$", capsys.readouterr().out, re.M)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_released_dataset_gives_what_its_captures_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = []
     for number, app in enumerate(("mail", "game", "a b/c")):
@@ -725,7 +725,7 @@ def test_a_released_dataset_gives_what_its_captures_give(tmp_path: Path, capsys:
         compare.of_release(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_command_explains_what_is_not_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [trace(tmp_path / f"{name}.csv", seed, 0.5) for seed, name in enumerate("ab")]
     printed = run(capsys, "compare", *paths, "--measure", "mix", "--metric", "count_ratio")
@@ -779,7 +779,7 @@ def test_wrong_words_are_wrong_usage(words: tuple[str, ...], tmp_path: Path) -> 
         cli.main(["compare", str(file), "--measure", "mix", "--paired-by", "device", "--windows", "1s"])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_hostile_facts_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["\x1b[31mred\x1b[0m", "<script>alert(1)</script>", "a; rm -rf /", "=1+1", "$x$", "\u202egnp"]
     paths = []

@@ -69,7 +69,7 @@ def numbers(value: Any) -> int:
     return isinstance(value, int | float)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_without_the_corpus(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -72,7 +72,7 @@ def ends(rows: list[Row]) -> dict[str | None, list[tuple[str, int]]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(deadline=None)
 @given(ROWS)
 def test_every_write_ends_as_plain_python_finds(rows: list[Row]) -> None:

@@ -148,7 +148,7 @@ def assert_misses(policy: Policy, blocks: Blocks) -> None:
 
 
 @pytest.mark.parametrize("policy", CACHES)
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 15)), max_size=150))
 def test_a_cache_misses_what_one_of_plain_python_misses(policy: Policy, blocks: Blocks) -> None:

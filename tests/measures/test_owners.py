@@ -190,7 +190,7 @@ open(f"{sys.argv[1]}/done", "w").close()
 
 
 @pytest.mark.root
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_program_that_goes_to_the_background(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It synced a file of its own in each state, so that what is written to it is of that state."""
     needs_probe("iotrace")

@@ -80,7 +80,7 @@ OF_BLOCKS: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", OF_BLOCKS)
 @settings(max_examples=40, deadline=None)
 @given(rows=TOUCHED, at_once=st.integers(1, 20))
@@ -101,7 +101,7 @@ def test_measures_of_blocks_read_in_parts_are_those_of_the_whole(name: str, rows
         assert OF_BLOCKS[name](requests).equals(whole)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=150, deadline=None)
 @given(values=st.lists(st.tuples(st.sampled_from([None, "x", "y"]), VALUES), max_size=200), at_once=st.integers(1, 300))
 @example(values=[("x", 7)] * 50, at_once=1)
@@ -139,7 +139,7 @@ def lines(ax: Axes) -> dict[str, list[Any]]:
     return {str(line.get_label()): np.asarray(line.get_xydata()).tolist() for line in ax.get_lines()}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=25, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 400), st.booleans()), min_size=1, max_size=200),

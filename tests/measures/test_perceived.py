@@ -300,7 +300,7 @@ def random_shots(choose: random.Random) -> list[Shot]:
     return shots
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, 300, 50))
 def test_transitions_are_those_of_the_definition(first: int) -> None:
     for seed in range(first, first + 50):
@@ -318,7 +318,7 @@ def test_transitions_are_those_of_the_definition(first: int) -> None:
         assert rows == oracle(shots, inputs, settle, work), seed
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_true_latency_is_within_its_bounds() -> None:
     """A screen that is known at every time, watched by snapshots at times of their own."""
     stable = unstable = 0

@@ -27,7 +27,7 @@ def alike(random: np.random.Generator, length: int, correlation: float) -> np.nd
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
 def test_changes_are_found_where_they_are(correlation: float) -> None:
     missed = 0
@@ -41,7 +41,7 @@ def test_changes_are_found_where_they_are(correlation: float) -> None:
     assert 0 <= missed <= 2
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("length", [60, 300, 900])
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
 def test_few_changes_are_found_where_there_are_none(length: int, correlation: float) -> None:

@@ -196,7 +196,7 @@ def test_no_requests(function: object) -> None:
 # -- recordings of others ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 @pytest.mark.parametrize(
     "name",

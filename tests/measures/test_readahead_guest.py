@@ -26,7 +26,7 @@ iotrace -o /tmp/out/recording --device /dev/vda --preset block+fs --readahead --
 """
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("fs_type", "wanted", "target"),
     [

@@ -24,7 +24,7 @@ NAMES = ("whole", "odd", "huge", "head", "dropped", "single", "around", "strict"
 PAGE = os.sysconf("SC_PAGESIZE")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.root
 def test_what_a_program_asked_for(tmp_path: Path) -> None:
     needs_probe("iotrace")

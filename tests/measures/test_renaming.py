@@ -141,7 +141,7 @@ def opened(name: str) -> Capture:
     return androstep.open(DEMO if name == "demo" else corpus.path(name))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("kind", ["inodes", "tasks"])
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")

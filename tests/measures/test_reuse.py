@@ -79,7 +79,7 @@ def distances(blocks: Sequence[tuple[int, int]]) -> list[int | None]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_distances_stay_right_however_often_touches_are_numbered_anew() -> None:
     # Numbers run out at 4096 and 8192 touches, then after every 16384 less the blocks there are: five times and more.
     draw = random.Random(1)

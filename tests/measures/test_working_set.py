@@ -36,7 +36,7 @@ def table(rows: list[Row]) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("batch", [1 << 17, 4])
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(deadline=None)
 @given(rows=ROWS)
 def test_a_working_set_is_what_plain_python_counts(batch: int, rows: list[Row]) -> None:

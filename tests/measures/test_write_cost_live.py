@@ -28,7 +28,7 @@ TRANSACTIONS = 30
 LOG = {"DELETE": "journal", "TRUNCATE": "journal", "PERSIST": "journal", "WAL": "wal", "MEMORY": "none", "OFF": "none"}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.root
 def test_the_harness(tmp_path: Path) -> None:
     """Beside what the processes logged that they wrote, and what the disk logged that it got."""
@@ -70,7 +70,7 @@ def written(directory: Path) -> Counter[int]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.root
 @pytest.mark.parametrize("mode", LOG)
 def test_a_transaction_in_each_journal_mode(tmp_path: Path, mode: str) -> None:

@@ -142,7 +142,7 @@ def counters_now() -> dict[tuple[str, str], int]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_counters_lie_between_what_python_reads_before_and_after(tmp_path: Path) -> None:
     before = counters_now()
     records = sampled(tmp_path / "x.rec", "--time", "1", "--groups", "cpu,memory,disk,net,pressure")
@@ -192,7 +192,7 @@ def test_a_reading_between_equal_ones_is_left_out(tmp_path: Path) -> None:
 # --- ticks and ends --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_ticks_are_where_they_should_be_or_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     with running(path, "--hz", "100", "--groups", "cpu,memory") as process:
@@ -246,7 +246,7 @@ def written_ticks(path: Path) -> list[list[int]]:
         return []
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("hz", ["1", "3", "50"])
 def test_nothing_waits_for_more_than_a_second(tmp_path: Path, hz: str) -> None:
     path = tmp_path / "x.rec"
@@ -261,7 +261,7 @@ def test_nothing_waits_for_more_than_a_second(tmp_path: Path, hz: str) -> None:
         assert all(ts_ns < before[-1] + 1_000_000_000 for ts_ns in block[:-1])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_killed_it_leaves_what_it_had_written(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     with running(path, "--groups", "cpu,disk", "--hz", "50") as process:
@@ -305,7 +305,7 @@ def test_a_signal_at_once_leaves_a_whole_file_or_none(tmp_path: Path, number: si
         assert record.read(path).complete if path.exists() else process.returncode == -number
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_full_disk_ends_it_and_its_command_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     limited = ["sh", "-c", 'ulimit -f 512; exec "$@"', "sh"]
@@ -338,7 +338,7 @@ def test_a_signal_ends_the_command_too(tmp_path: Path) -> None:
     assert record.read(tmp_path / "x.rec").complete
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_time_ends_the_command_and_progress_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     done = built.run(built.program("procmon"), "--record", path, "--time", "2", "--", "sleep", "1000")
@@ -347,7 +347,7 @@ def test_time_ends_the_command_and_progress_is_told(tmp_path: Path) -> None:
     assert readings(record.read(path), "stat.num_threads", instance="sleep").height
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_time_ends_also_between_ticks_and_a_command_that_will_not_is_waited_for(tmp_path: Path) -> None:
     told, ready = tmp_path / "told", tmp_path / "ready"
     sampled(tmp_path / "a.rec", "--hz", "1", "--time", "200ms")
@@ -422,7 +422,7 @@ while True:
 """Processes that do next to nothing, but all the time."""
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_where_more_work_than_may_be_read_at_a_tick_each_has_its_turn(tmp_path: Path) -> None:
     busy = subprocess.Popen([sys.executable, "-S", "-c", BUSY], start_new_session=True)
     try:
@@ -453,7 +453,7 @@ for name in ("fir" "st", "sec" "ond"):
 """Works under each name until the file of procmon has it, which is a second later at most."""
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_process_that_is_renamed_begins_anew_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     records = sampled(path, "--hz", "20", "--groups", "process", "--", sys.executable, "-Sc", RENAMED, path)

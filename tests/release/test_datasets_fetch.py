@@ -122,7 +122,7 @@ def test_a_dataset_of_the_repository_that_is_not_there_is_explained(
     assert datasets.fetch("absent", registry=path) == tmp_path / "absent"
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "changes",
     [
@@ -397,7 +397,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_of_every_archive_however_damaged_comes_one_sentence(tmp_path: Path) -> None:
     """Or its files; and nothing outside of the directory."""
     contents_of = {"d/a.txt": b"hello" * 100, f"d/{'x' * 120}é": random.Random(1).randbytes(3000)}

@@ -64,7 +64,7 @@ def hidden(sources: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Pat
 # -- what is in it -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_every_row_of_every_capture_is_in_it(plain: Path, sources: list[Path]) -> None:
     released = datasets.tables(plain)
     opened = [androstep.open(path) for path in sources]
@@ -138,7 +138,7 @@ def test_the_summary_is_that_of_the_captures(plain: Path) -> None:
 # -- the same bytes ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_made_again_elsewhere_it_is_the_same(hidden: Path, sources: list[Path], tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(bytes(range(32)))
     out = tmp_path / "other" / "another name"
@@ -166,7 +166,7 @@ def test_made_again_elsewhere_it_is_the_same(hidden: Path, sources: list[Path], 
 # -- opened by others --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("release", ["plain", "hidden"])
 def test_four_readers_agree(release: str, request: pytest.FixtureRequest) -> None:
     directory = request.getfixturevalue(release)
@@ -190,7 +190,7 @@ def test_four_readers_agree(release: str, request: pytest.FixtureRequest) -> Non
             assert total == int(by_duckdb.aggregate(f'coalesce(sum("{column}"::hugeint), 0)').fetchall()[0][0]), column
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:rdflib")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:mlcroissant")
 def test_croissant_metadata_are_valid_and_load_records(plain: Path, hidden: Path) -> None:
@@ -297,7 +297,7 @@ def test_hostile_facts_are_directories_inside_and_come_back(plain: Path) -> None
     assert row["build_fingerprint"].to_list() == [HOSTILE["build_fingerprint"]], "whole in the table"
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_of_all_original_names_none_survives(hidden: Path, sources: list[Path]) -> None:
     files = contents(hidden)
     texts = [*files, *(data.decode() for name, data in files.items() if not name.endswith(".parquet"))]

@@ -71,7 +71,7 @@ def test_what_only_looks_like_a_kept_word_is_not_kept(name: str) -> None:
     assert not columns.kept().fullmatch(name)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("treatment", "good", "bad"),
     [

@@ -451,7 +451,7 @@ def test_a_signal_ends_it_and_keeps_what_was_done(tmp_path: Path, number: signal
     assert b"a signal ended it early" in stdout and not (tmp_path / "box").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_progress_is_shown(tmp_path: Path) -> None:
     rows = [opened(0, "a"), {"call": "close", "descriptor": 0, "ts_ns": 2500 * MS}]
     told = replay(tmp_path, program(rows)).stderr.splitlines()

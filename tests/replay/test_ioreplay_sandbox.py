@@ -83,7 +83,7 @@ def run_among_others(*command: str | Path) -> None:
 # -- others plant --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("way", WAYS)
 def test_strace_sees_nothing_outside(way: str, tmp_path: Path, canary: Path) -> None:
     before, sandbox, log = digest(canary), tmp_path / "box", tmp_path / "log"
@@ -248,7 +248,7 @@ def program(path: Path, rounds: int = 40) -> None:
     ).write(path)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("way", WAYS)
 def test_a_replay_keeps_to_its_directory(way: str, tmp_path: Path, canary: Path) -> None:
     before, sandbox, log = digest(canary), tmp_path / "box", tmp_path / "log"

@@ -69,7 +69,7 @@ def calls(cleaned: Cleaned) -> list[str]:
 # -- against the truth ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @needs_strace
 @pytest.mark.parametrize(
     "options",
@@ -95,7 +95,7 @@ def test_each_call_is_on_the_right_file_at_the_right_place(tmp_path: Path, optio
     assert cleaned.conflicts == 0 or not {"-ttt"} & set(options)  # without times the order is not always known
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @needs_strace
 def test_the_program_does_the_same_again(tmp_path: Path) -> None:
     recorded = replay_oracle.record(tmp_path, 11, "-yy", "-ttt", "-T")
@@ -483,7 +483,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(deadline=None, max_examples=150)
 @given(st.lists(ROWS, max_size=60))
 def test_made_up_calls(rows: list[dict[str, Any]]) -> None:

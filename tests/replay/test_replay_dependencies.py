@@ -205,7 +205,7 @@ def _dtypes(rows: list[dict[str, Any]]) -> dict[str, pl.DataType]:
     return {name: schema.table("operations").polars[name] for name in rows[0]}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", range(300))
 def test_as_all_pairs_say(seed: int) -> None:
     choose = random.Random(seed)

@@ -161,7 +161,7 @@ def reached(program: Program) -> list[int]:
     return before
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", range(150))
 def test_lanes_and_orders_are_those_of_the_definition(seed: int, tmp_path: Path) -> None:
     rows = sorted(drawn(seed), key=lambda row: int(row["queue_ns"]))

@@ -251,7 +251,7 @@ def said(done: subprocess.CompletedProcess[bytes]) -> str:
     return sentence
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_recording(name: str, tmp_path: Path, canary: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, expected = RECORDINGS[name]

@@ -206,7 +206,7 @@ def test_several_replays_open_together(tmp_path: Path) -> None:
         replay.read(paths[0], paths[0])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_report_does_not_mix_replays_that_are_no_repetitions(tmp_path: Path) -> None:
     for modes, places in ((("as_fast", "as_fast"), {"ext4"}), (("as_recorded", "as_fast"), {"a", "b"})):
         top = tmp_path / modes[0]

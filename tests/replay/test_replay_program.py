@@ -134,7 +134,7 @@ def dry_run(path: Path) -> str:
 # -- whole ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("make", [sample, large], ids=["sample", "large"])
 def test_what_is_written_is_read_back_and_taken_by_ioreplay(make: Callable[[], Program], tmp_path: Path) -> None:
     made = make()
@@ -233,7 +233,7 @@ def damages(data: bytes) -> dict[str, bytes]:
     return made | {"twice": data + data, "longer": data + b"\0", "empty": b"", "text": b"some text\n" * 9}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_damage_is_refused_in_one_sentence(tmp_path: Path) -> None:
     sample().write(tmp_path / "whole.rec")
     path = tmp_path / "damaged.rec"
@@ -276,7 +276,7 @@ def test_headers_that_cannot_be_are_refused(changes: dict[str, int], sentence: s
     assert sentence in refused(tmp_path / "a.rec")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_any_byte_is_taken_or_refused(tmp_path: Path) -> None:
     """Bytes changed by chance, under the right checksum: a program, or one sentence; from both readers."""
     sample().write(tmp_path / "whole.rec")
@@ -345,7 +345,7 @@ WRONG_OPERATIONS: list[tuple[list[dict[str, Any]], str]] = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(("rows", "sentence"), WRONG_OPERATIONS, ids=[sentence for _, sentence in WRONG_OPERATIONS])
 def test_operations_that_cannot_be_are_refused(rows: list[dict[str, Any]], sentence: str, tmp_path: Path) -> None:
     known = {row["thread"] if row.get("thread", 0) < 2 else 1 for row in rows if "thread" in row}

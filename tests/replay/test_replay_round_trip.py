@@ -84,7 +84,7 @@ def tree(top: Path) -> dict[str, tuple[str, int]]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("workload", ["app", "shell"])
 @pytest.mark.parametrize("mode", ["as-recorded", "as-fast"])
 def test_a_replay_does_what_was_recorded(tmp_path: Path, workload: str, mode: str) -> None:

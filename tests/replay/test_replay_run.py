@@ -25,7 +25,7 @@ def program(tmp_path: Path) -> Program:
     return replayed.program(tmp_path / "app.rec")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_replay_is_a_capture(program: Program, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, box = tmp_path / "out", tmp_path / "box"
     assert cli.main(["replay", str(tmp_path / "app.rec"), str(box), "-o", str(out), "--repeats", "3"]) == 0

@@ -161,7 +161,7 @@ def test_a_figure_that_nothing_lists_is_told(tmp_path: Path) -> None:
     assert figures.problems(paper, tmp_path) == ["paper: figure-77.png belongs to no entry of its list; remove it"]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
@@ -229,7 +229,7 @@ def write_notebook(directory: Path, source: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), directory / "paper.ipynb")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_figures_made_twice_are_the_same(tmp_path: Path) -> None:
     paper = listed(tmp_path)
     write_notebook(tmp_path, NOTEBOOK)
@@ -254,7 +254,7 @@ def test_figures_made_twice_are_the_same(tmp_path: Path) -> None:
     assert "| inserts of <phones> \\| others |" in figures.markdown([paper])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_notebook_that_fails_is_told(tmp_path: Path) -> None:
     paper = listed(tmp_path)
     assert "its notebook failed" in figures.make([paper], tmp_path / "none")[0]

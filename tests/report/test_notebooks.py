@@ -71,7 +71,7 @@ assert times.height == 5 and times["repeats"].unique().to_list() == ["captures"]
 """What must hold at the end of a notebook, as a last cell: if it fails, the library says something else than it did."""
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("path", run_notebooks.paths(), ids=lambda path: path.stem)
 def test_a_notebook_runs_top_to_bottom(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
@@ -135,7 +135,7 @@ OF_OTHERS = {
 """Recordings of very different kinds: figures that 01 draws of them, and what it says to the questions left."""
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", OF_OTHERS)
 def test_the_first_notebook_works_on_a_recording_of_others(name: str) -> None:
     notebook = nbformat.read(run_notebooks.NOTEBOOKS / "01_explore.ipynb", as_version=4)

@@ -46,7 +46,7 @@ WRITE = Job(tests=("Sequential write",), **SMALL)
 # -- what is asked of iobench -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_every_choice_is_one_that_iobench_knows(tmp_path: Path) -> None:
     """Each sync mode, journal mode and level of synchronous is run once, and is found in what it measured."""
     for number in range(max(len(SYNC_MODES), len(JOURNAL_MODES))):

@@ -968,7 +968,7 @@ plot.save(ax, Path(sys.argv[2]) / "figure", table=table, provenance={"b": 1, "a"
 """
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_same_figure_is_the_same_bytes_in_another_process_at_another_time(tmp_path: Path) -> None:
     BLOCK_TYPES.write_csv(tmp_path / "table.csv")
     digests = []

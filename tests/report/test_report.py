@@ -128,7 +128,7 @@ def most(tmp_path_factory: pytest.TempPathFactory) -> Page:
 # -- safety -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_hostile_names_are_text_and_nothing_else(hostile: tuple[Path, Path]) -> None:
     page = Page(hostile[0].read_text("utf-8"))
     page.check_harmless()
@@ -225,7 +225,7 @@ def test_a_browser_runs_nothing_of_it(hostile: tuple[Path, Path], tmp_path: Path
         assert title_after_loading(path, tmp_path / "b").endswith("· AndroStep")
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_names_of_actions_and_of_apps_are_text_and_nothing_else(tmp_path: Path) -> None:
     labels = (HOSTILE[0], HOSTILE[3], HOSTILE[12])
     report.write(waiting.capture(labels, HOSTILE[1]), tmp_path / "report.html")
@@ -260,7 +260,7 @@ def test_the_numbers_are_those_of_the_oracle(most: Page) -> None:
     assert most.row("read", "consecutive")[0] == str(reads["sequential_by_previous_end"])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_waits_are_told_as_worked_out_by_hand(tmp_path: Path) -> None:
     report.write(waiting.capture(), tmp_path / "report.html")
     page = Page((tmp_path / "report.html").read_text("utf-8"))
@@ -360,7 +360,7 @@ def test_every_figure_of_the_report_is_saved(hostile: tuple[Path, Path]) -> None
     assert provenance["capture_id"] == hostile_capture().facts["capture_id"]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_same_capture_gives_the_same_page(hostile: tuple[Path, Path], tmp_path: Path) -> None:
     report.write(hostile_capture(), tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == hostile[0].read_bytes()

@@ -265,7 +265,7 @@ def anything(draw: st.DrawFn) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=60, deadline=None)
 @given(anything())
 def test_every_change_tells_of_every_byte(rows: list[dict[str, Any]]) -> None:

@@ -86,7 +86,7 @@ def counted(made: whatif.Flash) -> tuple[dict[Any, int], dict[Any, int], list[in
     return written, copied, made.erases["erases"].to_list()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=300, deadline=None)
 @given(requests, st.sampled_from(POLICIES), uses)
 def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Policy, in_use: Use) -> None:
@@ -116,7 +116,7 @@ def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Poli
     assert made.merges.is_empty()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=500, deadline=None)
 @given(requests, uses, st.sampled_from([PAGES, PAGES + 2]), st.integers(1, 3))
 def test_a_hybrid_device_counts_what_the_plainest_one_does(asked: Asked, in_use: Use, pages: int, logs: int) -> None:
@@ -138,7 +138,7 @@ def test_a_hybrid_device_counts_what_the_plainest_one_does(asked: Asked, in_use:
     assert dict(made.merges.rows()) == {kind: plain.merges[kind] for kind in MERGES}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("block_pages", [16, 64])
 @pytest.mark.parametrize("spare", SPARE)
 def test_hybrid_and_uniform_writes_are_as_the_renewals_say(spare: float, block_pages: int) -> None:
@@ -174,7 +174,7 @@ print(int(peak.split()[1]) // 1024)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("mapping", MAPPINGS)
 def test_memory_follows_what_is_written(mapping: Mapping, tmp_path: Path) -> None:
     """A map of all 2^30 pages would take gigabytes; a block of 4 MiB has some 200 bytes, most for where pages begin."""
@@ -194,7 +194,7 @@ def test_the_oracles_agree_where_both_know() -> None:
         assert hot_and_cold(ratio, 0.5, 0.5) == pytest.approx(closed, rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("block_pages", [16, 64])
 @pytest.mark.parametrize("spare", SPARE)
 def test_greedy_and_uniform_writes_are_as_the_mean_field_says(spare: float, block_pages: int) -> None:
@@ -204,7 +204,7 @@ def test_greedy_and_uniform_writes_are_as_the_mean_field_says(spare: float, bloc
     assert amplification(pages, in_use, spare, block_pages) == pytest.approx(known, rel=WITHIN / 4)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(("hot", "share"), [(0.2, 0.8), (0.1, 0.9), (0.5, 0.7)])
 @pytest.mark.parametrize("spare", [0.07, 0.28])
 def test_hot_and_cold_data_are_as_desnoyers_says(hot: float, share: float, spare: float) -> None:
@@ -216,7 +216,7 @@ def test_hot_and_cold_data_are_as_desnoyers_says(hot: float, share: float, spare
     assert amplification(pages, in_use, spare, block_pages) == pytest.approx(known, rel=WITHIN)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_cost_benefit_copies_less_where_some_data_are_hot() -> None:
     """Hardly, where copies and new data share the open block: Kawaguchi et al. keep them apart."""
     in_use = 400 * 64

@@ -64,7 +64,7 @@ def joined(parts: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=200, deadline=None)
 @given(requests)
 def test_the_layer_does_what_the_plainest_one_does(asked: Asked) -> None:
@@ -74,7 +74,7 @@ def test_the_layer_does_what_the_plainest_one_does(asked: Asked) -> None:
     assert done(asked) == joined(plain.done)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @settings(max_examples=200, deadline=None)
 @given(requests, st.sampled_from(["all", "read"]))
 def test_every_sector_reads_back_what_was_written_last(asked: Asked, in_use: str) -> None:
