@@ -1,7 +1,11 @@
-"""Decompressors: what a file is packed with, and everything its streams give before their end or their damage."""
+"""Decompressors: what a file is packed with, and everything its streams give before their end or their damage.
+
+Text in UTF-16, which `>` of PowerShell writes, counts as packed, too: every reader of text gets UTF-8.
+"""
 
 from __future__ import annotations
 
+import codecs
 import functools
 import io
 import lzma
@@ -240,6 +244,25 @@ def _zstd(data: Bytes) -> Stream:
     return pa.CompressedInputStream(pa.PythonFile(Readable(data), mode="r"), "zstd")
 
 
+class _Utf16:
+    """Text in UTF-16 with a byte-order mark, as UTF-8 with plain ends of lines (a `Stream`)."""
+
+    def __init__(self, data: Bytes) -> None:
+        self._pieces = _pieces(data)
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
+        self._ready = b""
+
+    def read(self, size: int) -> bytes:
+        while not self._ready:
+            piece = next(self._pieces, b"")
+            self._ready = self._decoder.decode(piece, final=not piece).encode()
+            if not piece:
+                break
+        ready, self._ready = self._ready[:size], self._ready[size:]
+        return ready
+
+
 @dataclass(frozen=True)
 class Packed:
     """How bytes are packed, and the losses and checksum (CRC-32) that an archive states beforehand."""
@@ -263,6 +286,8 @@ _METHODS: tuple[tuple[bytes, str, Callable[[Bytes], Stream]], ...] = (
     (b"\x1f\x8b", "gzip", _Gzip),
     (b"\xfd7zXZ\x00", "xz", _Xz),
     (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (codecs.BOM_UTF16_LE, "UTF-16", _Utf16),
+    (codecs.BOM_UTF16_BE, "UTF-16", _Utf16),
 )
 
 

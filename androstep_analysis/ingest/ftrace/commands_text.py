@@ -12,10 +12,12 @@ _UFS = ": {device:text}: tag: {tag}, DB: 0x{w}, size: {nr_bytes:length}, IS: {#}
 _OTHER = 2
 
 # The compiled reader makes nr_bytes of the blocks and their size, and result of the errors.
-_MMC_START = (
+_MMC_OLD_START = (
     "{device:text}: start struct mmc_request[{w}]: cmd_opcode={opcode} {*w}blocks={nr_blocks} block_size={nr_bytes}"
-    " blk_addr={lba}{step:=0}"
+    "{step:=0}"
 )
+"""Linux 4.8 to 4.14, which prints no blk_addr. Whether cmd_arg counts blocks or bytes depends on the card."""
+_MMC_START = _MMC_OLD_START + " blk_addr={lba}"
 _MMC_DONE = (
     "{device:text}: end struct mmc_request[{w}]: cmd_opcode={opcode} cmd_err={result:s} {*w}stop_err={result:s}"
     " {*w}bytes_xfered={nr_bytes} data_err={result:s}{step:=1}"
@@ -24,7 +26,7 @@ _TAG = " {*w}tag={tag:s} "
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "ufshcd_command": tuple(f"{word}{_UFS}{{step:={step}}}" for word, step in (*STEPS.items(), ("{w}", _OTHER))),
-    "mmc_request_start": (_MMC_START + _TAG, _MMC_START),
+    "mmc_request_start": (_MMC_START + _TAG, _MMC_START, _MMC_OLD_START),
     "mmc_request_done": (_MMC_DONE + _TAG, _MMC_DONE),
 }
 """The forms (`ingest.ftrace.forms`) of what follows an event's name: the first that fits is taken."""

@@ -40,6 +40,9 @@ _SAVED = ("header_page", "saved_cmdlines", "saved_tgids", "trace_clock", "stats"
 
 _FORMAT = re.compile(rb"name: \S+\nID: \d+\nformat:\n")
 _USUAL_PAGE = 4096
+_USED = (1 << 27) - 1
+"""The bits of a page that tell how much of it is in use (`struct buffer_data_page`, kernel/trace/ring_buffer.c)."""
+
 _HEADERS = ((False, 8), (False, 4), (True, 8), (True, 4))
 """Byte order and bytes of a long that pages may have, in the order in which they are tried."""
 
@@ -131,7 +134,8 @@ def _machine(head: bytes) -> tuple[bool, int] | None:
     """Byte order and bytes of a long of the machine that wrote the page at the start; None where there is no page."""
     size = min(len(head), 1 << 16) // 8 * 8
     for big_endian, long_bytes in _HEADERS if size >= pages.SMALLEST_PAGE else ():
-        used = int.from_bytes(head[8 : 8 + long_bytes], "big" if big_endian else "little") & ~(3 << 30)
+        # After lost events the upper bits are set: bit 31 of an int, so that a long of 64 bits has all above it, too.
+        used = int.from_bytes(head[8 : 8 + long_bytes], "big" if big_endian else "little") & _USED
         if 0 < used <= size - 8 - long_bytes and used % 4 == 0:
             records = pages.records(pages.layout("", big_endian, size, long_bytes), head[:size])
             if len(records.start) and not records.broken:
