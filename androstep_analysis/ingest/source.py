@@ -6,6 +6,7 @@ temporary file that has no name and is gone with the last `Source` of it.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import functools
 import os
@@ -191,13 +192,13 @@ def head_of(raw: Source) -> bytes:
     """The first `HEAD_BYTES` of a source that may be compressed."""
     packed = compression.packed(raw)
     if packed is None:
-        return raw.head
+        return raw.head.removeprefix(codecs.BOM_UTF8)
     data = b""
     with suppress(*compression.DAMAGE):
         stream = packed.open_stream()
         while len(data) < HEAD_BYTES and (piece := stream.read(HEAD_BYTES - len(data))):
             data += piece
-    return data
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 # --- where the bytes are -----------------------------------------------------------------------------------------
@@ -249,10 +250,10 @@ def unpacked(source: Source, method: str, open_stream: Callable[[], compression.
 
 
 def plain(raw: Source) -> Source:
-    """The source without its compression."""
+    """Return the source without its compression and without a byte-order mark of UTF-8."""
     packed = compression.packed(raw)
     if packed is None:
-        return raw
+        return _without_mark(raw)
     with raw.progress(f"decompressing {raw.path.name}"):
         source = unpacked(raw, packed.method, packed.open_stream)
     if packed.crc is not None and source.losses == raw.losses:
@@ -264,4 +265,8 @@ def plain(raw: Source) -> Source:
             source.losses += (Loss("unreadable", 1, message),)
     if source.losses == raw.losses:
         source.losses += packed.losses
-    return source
+    return _without_mark(source)
+
+
+def _without_mark(source: Source) -> Source:
+    return source.part(len(codecs.BOM_UTF8)) if source.read(0, 3) == codecs.BOM_UTF8 else source

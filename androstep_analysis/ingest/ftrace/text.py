@@ -1,4 +1,4 @@
-"""Text as ftrace prints it: ``trace`` and ``trace_pipe`` of tracefs, ``trace-cmd report``, systrace and atrace.
+"""Text as ftrace prints it: ``trace`` and ``trace_pipe`` of tracefs, ``trace-cmd report``, systrace, atrace, perf.
 
 A line is (kernel: kernel/trace/trace_output.c, ``trace_print_context``)::
 
@@ -8,6 +8,15 @@ where tgid, flags and their widths depend on options and version. The thread nam
 dashes too, but at 15 bytes it is too short to hold what follows it, so that the first place where the rest of the
 pattern fits is the right one. The fields of the block events follow include/trace/events/block.h, Linux 3.4 to 6.18.
 The compiled reader of the lines is native/text/ftrace.c.
+
+A line of ``perf script`` (tools/perf/builtin-script.c) has the same fields behind another start::
+
+    comm tid [cpu] seconds.fraction: system:event: fields
+
+with ``pid/tid`` for tid where both are asked for, and the period in front of the event. Call chains are left out.
+
+The tracer ``blk`` prints no name of an event, but a device and then what blkparse prints behind the thread's number
+(kernel/trace/blktrace.c, ``print_one_line``).
 """
 
 from __future__ import annotations
@@ -22,6 +31,7 @@ from collections.abc import Iterable
 from androstep_analysis import native, schema
 from androstep_analysis.errors import Loss
 from androstep_analysis.ingest import clock, lines, tasks
+from androstep_analysis.ingest.block import blkparse
 from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text, importance
 from androstep_analysis.ingest.ftrace.commands import SCSI_STEPS
 from androstep_analysis.ingest.ftrace.fs_events import PROBES
@@ -72,6 +82,9 @@ _ERROR = [column.name for column in schema.table("fs_events").columns].index("er
 _EVENT_IN_HEAD = re.compile(
     rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +[^ :(\n]"
 )
+_PERF_EVENT_IN_HEAD = re.compile(
+    rb"(?m)^.* \d+(?:/\d+)? +\[\d{3,}\] +\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "
+)
 _FENCE = re.compile(rb"(?m)^```")
 _JSON = re.compile(rb'\A\s*\{\s*"')
 
@@ -80,7 +93,9 @@ def sniff(head: bytes) -> bool:
     """Whether `head` holds an event line, or the header of a trace without any; JSON may quote such lines."""
     if head.startswith(b"# tracer: "):
         return True
-    return _JSON.match(head) is None and _EVENT_IN_HEAD.search(head) is not None
+    if _JSON.match(head) is not None:
+        return False
+    return _EVENT_IN_HEAD.search(head) is not None or _PERF_EVENT_IN_HEAD.search(head) is not None
 
 
 def read(source: Source, spool: Spool) -> Staging:
@@ -145,6 +160,8 @@ class _Trace:
         weakref.finalize(self, library.ftrace_text_free, self.handle)
         self._forms = []  # which the structure points to
         actions = schema.table("block_events").column("action").values
+        for letters, action in blkparse.ACTIONS.items():
+            library.ftrace_text_action(self.handle, letters.encode(), len(letters), actions.index(action))
         for name, action in ACTIONS.items():
             flags = (name in _ENDS_IN_ERROR) | (name in _HAS_RESULT) << 1 | (name in _NAMES_NO_DEVICE) << 2
             self._add(name, _BLOCK, actions.index(action), flags)
@@ -202,6 +219,7 @@ def _library() -> ctypes.CDLL:
                 size,
             ),
         ),
+        ("ftrace_text_action", None, (handle, ctypes.c_char_p, size, ctypes.c_uint8)),
         ("ftrace_text_end", None, (handle,)),
     )
 

@@ -9,13 +9,6 @@ static const int64_t DAY_NS = 86400 * INT64_C(1000000000);
 
 enum { SECTOR_BYTES = 512 };
 
-struct event {
-    uint64_t major, minor;
-    int32_t cpu, tid;
-    int64_t ts_ns;
-    struct text letters, rwbs;
-};
-
 struct tail {
     bool has_number, has_sign, is_cut, has_elapsed, has_name, is_remap;
     uint64_t number, length, old_major, old_minor, old_sector;
@@ -102,7 +95,18 @@ static bool take_capitals(struct text *text, struct text *capitals, size_t most)
     return capitals->end != capitals->at;
 }
 
-static bool take_event(struct text *line, struct event *event)
+bool blkparse_letters(struct text *line, struct blk_event *event)
+{
+    if (at_byte(line, 'm')) {
+        event->letters = (struct text){line->at, line->at + 1};
+        line->at++;
+    } else if (!take_capitals(line, &event->letters, 2)) {
+        return false;
+    }
+    return take_spaces(line) && take_capitals(line, &event->rwbs, SIZE_MAX);
+}
+
+static bool take_event(struct text *line, struct blk_event *event)
 {
     uint64_t number;
 
@@ -115,13 +119,7 @@ static bool take_event(struct text *line, struct event *event)
         !take_spaces(line) || !take_number(line, &number) || !take_spaces(line))
         return false;
     event->tid = int32_of(number);
-    if (at_byte(line, 'm')) {
-        event->letters = (struct text){line->at, line->at + 1};
-        line->at++;
-    } else if (!take_capitals(line, &event->letters, 2)) {
-        return false;
-    }
-    return take_spaces(line) && take_capitals(line, &event->rwbs, SIZE_MAX);
+    return blkparse_letters(line, event);
 }
 
 static bool is_command(uint8_t byte)
@@ -199,7 +197,7 @@ static int64_t length_of(const struct tail *tail, bool is_bytes, bool is_complet
     return is_completed && !tail->has_number ? NO_INT64 : 0;
 }
 
-static bool read_block(struct reader *reader, const struct event *event, uint8_t action, struct text text)
+bool blkparse_block(struct reader *reader, const struct blk_event *event, uint8_t action, struct text text)
 {
     struct table *table = reader->tables.block;
     struct tail tail = {0};
@@ -297,7 +295,7 @@ static void read_line(struct reader *reader, struct text line)
 {
     struct blkparse_text *trace = (struct blkparse_text *)reader;
     struct totals *totals = &reader->totals;
-    struct event event;
+    struct blk_event event;
     struct text at = line;
 
     if (text_length(at) && at.end[-1] == '\r')
@@ -312,7 +310,7 @@ static void read_line(struct reader *reader, struct text line)
         refuse(&totals->refused[REFUSED_LINE], line);
     if (*event.letters.at == 'm')
         return;
-    if (!read_block(reader, &event, action_of(&trace->actions, event.letters), at))
+    if (!blkparse_block(reader, &event, action_of(&trace->actions, event.letters), at))
         refuse(&totals->refused[REFUSED_BLOCK], line);
 }
 

@@ -1,5 +1,6 @@
 // Lines as ftrace prints them (kernel: kernel/trace/trace_output.c, trace_print_context).
 #include "syscalls/call_events.h"
+#include "text/blkparse.h"
 #include "text/calls.h"
 #include "text/forms.h"
 #include "text/scsi.h"
@@ -54,7 +55,8 @@ struct ftrace_text {
     struct reader reader;
     struct event events[MAX_EVENTS]; // by number of the name
     size_t nr_events;
-    bool has_fences; // a Markdown file: only code blocks with events in them count
+    struct actions actions; // of the tracer "blk", by the letters that it prints
+    bool has_fences;        // a Markdown file: only code blocks with events in them count
     bool is_inside;
     bool has_event; // in this code block
     struct notes notes;
@@ -79,6 +81,7 @@ API struct ftrace_text *ftrace_text_new(struct strings *names, bool has_fences)
     if (!trace)
         return NULL;
     trace->has_fences = has_fences;
+    actions_clear(&trace->actions);
     if (reader_start(&trace->reader, read_line, names))
         return trace;
     reader_end(&trace->reader);
@@ -104,6 +107,12 @@ API size_t ftrace_text_event(struct ftrace_text *trace, const uint8_t *name, siz
     if (number >= trace->nr_events)
         trace->nr_events = number + 1;
     return number;
+}
+
+// Makes an action of the tracer "blk" known by its letters, before the first line.
+API void ftrace_text_action(struct ftrace_text *trace, const uint8_t *letters, size_t length, uint8_t action)
+{
+    actions_add(&trace->actions, letters, length, action);
 }
 
 // Gives an event one more form; its steps stay the caller's.
@@ -194,6 +203,67 @@ static bool take_head(struct text *line, struct head *head)
         head->comm = (struct text){line->at, dash};
         if (text_is(head->comm, "<...>"))
             head->comm = (struct text){NULL, NULL};
+        *line = rest;
+        return true;
+    }
+    return false;
+}
+
+// What follows the thread's name in a line of `perf script`: "tid" or "pid/tid", "[cpu]", time, perhaps the period, and
+// "system:event". Events that are no tracepoints have no system, and may have no processor.
+static bool take_perf_context(struct text *text, struct head *head)
+{
+    uint64_t number, second;
+    const uint8_t *start, *colon;
+
+    if (!take_number(text, &number))
+        return false;
+    second = number;
+    head->pid = NO_INT32;
+    if (take_byte(text, '/')) {
+        if (!take_number(text, &second))
+            return false;
+        head->pid = int32_of(number);
+    }
+    head->tid = int32_of(second);
+    head->cpu = NO_INT32;
+    if (!take_spaces(text))
+        return false;
+    if (take_byte(text, '[')) {
+        start = text->at;
+        if (!take_number(text, &number) || text->at - start < 3 || !take_byte(text, ']') || !take_spaces(text))
+            return false;
+        head->cpu = int32_of(number);
+    }
+    if (!take_time(text, 6, 9, &head->ts_ns) || !take_byte(text, ':') || !take_spaces(text))
+        return false;
+    if (take_number(text, &number) && !take_spaces(text))
+        return false;
+    start = text->at;
+    while (text->at < text->end && *text->at != ' ')
+        text->at++;
+    if (text->at - start < 2 || text->at[-1] != ':')
+        return false;
+    text->at--; // the fields follow the colon, as in the lines of ftrace
+    colon = memchr(start, ':', (size_t)(text->at - start));
+    head->event = (struct text){colon ? colon + 1 : start, text->at};
+    return text_length(head->event);
+}
+
+// The name may hold spaces, too.
+static bool take_perf_head(struct text *line, struct head *head)
+{
+    const uint8_t *space;
+
+    take_spaces(line);
+    for (space = line->at; (space = memchr(space, ' ', (size_t)(line->end - space)));) {
+        struct text rest = {space, line->end};
+
+        take_spaces(&rest);
+        head->comm = (struct text){line->at, space};
+        space = rest.at;
+        if (!at_digit(&rest) || !take_perf_context(&rest, head))
+            continue;
         *line = rest;
         return true;
     }
@@ -534,6 +604,47 @@ static void read_event(struct ftrace_text *trace, struct text line, const struct
     }
 }
 
+// The tracer "blk" prints a device where other events have their name (kernel/trace/blktrace.c, blk_log_action).
+static bool is_of_blk_tracer(struct text name, struct blk_event *event)
+{
+    return take_number(&name, &event->major) && take_byte(&name, ',') && take_number(&name, &event->minor) &&
+           name.at == name.end;
+}
+
+// With option blk_cgroup, "inode,generation" of the control group stands behind the device, in hexadecimal digits.
+static void skip_cgroup(struct text *text)
+{
+    struct text at = *text;
+
+    while (at.at < at.end && *at.at != ' ')
+        at.at++;
+    if (memchr(text->at, ',', (size_t)(at.at - text->at)) && take_spaces(&at))
+        *text = at;
+}
+
+static void read_blk_tracer(struct ftrace_text *trace, struct text line, const struct head *head,
+                            struct blk_event *event, struct text text)
+{
+    struct reader *reader = &trace->reader;
+
+    event->cpu = head->cpu;
+    event->tid = head->tid;
+    event->ts_ns = head->ts_ns;
+    trim(&text);
+    if (!take_spaces(&text)) {
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
+        return;
+    }
+    skip_cgroup(&text);
+    if (!blkparse_letters(&text, event) || count_event(reader, head->ts_ns, event->letters) == MAX_NAMES) {
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
+        return;
+    }
+    see_thread(reader, head->ts_ns, head->tid, head->pid, head->comm);
+    if (*event->letters.at != 'm' && !blkparse_block(reader, event, action_of(&trace->actions, event->letters), text))
+        refuse(&reader->totals.refused[REFUSED_BLOCK], line);
+}
+
 static bool is_blank(struct text text)
 {
     while (text.at < text.end && (*text.at == ' ' || (*text.at >= '\t' && *text.at <= '\r')))
@@ -584,6 +695,19 @@ static void read_header(struct notes *notes, struct text line)
     }
 }
 
+// A function of a call chain as `perf script` prints it: an address of 8 digits or more, and its name.
+static bool is_call_chain(struct text line)
+{
+    const uint8_t *start;
+
+    while (at_byte(&line, ' ') || at_byte(&line, '\t'))
+        line.at++;
+    start = line.at;
+    while (line.at < line.end && *line.at != ' ' && is_hex_or_space(*line.at))
+        line.at++;
+    return line.at - start >= 8 && at_byte(&line, ' ');
+}
+
 // A line that is no event: a comment, a note of the recorder, or unreadable.
 static void read_note(struct notes *notes, struct text line)
 {
@@ -600,6 +724,8 @@ static void read_note(struct notes *notes, struct text line)
     }
     at = line;
     if (take_word(&at, "CPU ") && take_number(&at, &number) && take_word(&at, " is empty"))
+        return;
+    if (is_call_chain(line))
         return;
     at = line;
     if (!take_word(&at, "version = ") && !take_word(&at, "cpus=") && !take_word(&at, " => ") && !is_blank(line))
@@ -637,6 +763,7 @@ static void read_line(struct reader *reader, struct text line)
 {
     struct ftrace_text *trace = (struct ftrace_text *)reader;
     struct text at = line;
+    struct blk_event event;
     struct head head;
 
     if (trace->has_fences) {
@@ -647,10 +774,13 @@ static void read_line(struct reader *reader, struct text line)
         if (!trace->is_inside)
             return;
     }
-    if (take_head(&at, &head)) {
+    if (take_head(&at, &head) || (at = line, take_perf_head(&at, &head))) {
         trace->has_event = true;
-        head.ts_ns = continued_time(&trace->reader, (uint64_t)head.cpu, head.ts_ns);
-        read_event(trace, line, &head, at);
+        head.ts_ns = continued_time(&trace->reader, head.cpu == NO_INT32 ? 0 : (uint64_t)head.cpu, head.ts_ns);
+        if (is_of_blk_tracer(head.event, &event))
+            read_blk_tracer(trace, line, &head, &event, at);
+        else
+            read_event(trace, line, &head, at);
     } else {
         read_note(&trace->notes, line);
     }

@@ -1,0 +1,150 @@
+"""Files that people have, and the right values of each (corpus, field/README.md); siblings are made here."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import polars as pl
+import pytest
+from support import corpus
+
+import androstep_analysis as androstep
+from androstep_analysis.capture import Capture
+
+
+def opened(name: str) -> Capture:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", androstep.LossWarning)
+        return androstep.open(corpus.path(f"field/{name}"))
+
+
+def made(tmp_path: Path, text: str | bytes, name: str = "trace.txt") -> Capture:
+    path = tmp_path / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return androstep.open(path)
+
+
+def rows(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+    return capture.requests.select(columns).collect().rows()
+
+
+# -- the tracer blk ----------------------------------------------------------------------------------------------------
+
+BLK_LINE = "     cat-7 [001] d..1. 5.{ns:06}: 8,16 {group}{rest}\n"
+
+
+def blk_trace(*events: tuple[int, str], group: str = "") -> str:
+    return "# tracer: blk\n#\n" + "".join(BLK_LINE.format(ns=ns, group=group, rest=rest) for ns, rest in events)
+
+
+def test_blk_tracer_of_the_field() -> None:
+    capture = opened("T01_blk_tracer.txt")
+    assert rows(capture, "op", "nr_sectors", "submit_comm") == [("read", 8, "zsh")]
+    assert capture.requests.select(pl.col("complete_ns") - pl.col("issue_ns")).collect().item() == 67_000
+
+
+@pytest.mark.parametrize("group", ["", "1a,7   "])
+def test_blk_tracer_with_remaps_splits_and_flushes(group: str, tmp_path: Path) -> None:
+    events = (
+        (1, "  A  WS 108 + 8 <- (8,17) 8"),
+        (2, "  Q  WS 108 + 8 [cat]"),
+        (3, "  D  WS 108 + 8 [cat]"),
+        (4, "  m   N cfq queue"),
+        (5, "  D  FN [kworker/0:1H]"),
+        (6, "  C  WS 108 + 8 [0]"),
+        (7, "  C  FN 0 [0]"),
+        (8, "  U   N [cat] 1"),
+        (9, "  D   R 300 + 16 [cat]"),
+        (12, "  C   R 300 + 16 [-5]"),
+    )
+    capture = made(tmp_path, blk_trace(*events, group=group))
+    assert rows(capture, "op", "sector", "nr_sectors", "error") == [
+        ("write", 108, 8, 0),
+        ("flush", None, 0, 0),
+        ("read", 300, 16, -5),
+    ]
+    assert capture.about["losses"] == []
+    assert capture.about["events"] == {"A": 1, "C": 3, "D": 3, "Q": 1, "U": 1, "m": 1}
+
+
+# -- perf script -------------------------------------------------------------------------------------------------------
+
+
+def test_perf_script_of_the_field() -> None:
+    assert rows(opened("T13_perf_script_10.txt"), "op", "nr_sectors", "dev") == [
+        ("read", n, (259 << 20) + 1) for n in (256, 256, 256, 8)
+    ]
+
+
+PERF = """\
+# captured on: today
+{name} {tid} [000]     1.000001: {period}ext4:ext4_da_write_begin: dev 8,16 ino 12 pos 0 len 4096
+{name} {tid} [000]     1.000002: {period}block:block_bio_queue: 8,16 WS 8 + 8 [{comm}]
+            ffffffff81a0 submit_bio+0x10 ([kernel.kallsyms])
+        7f0011223344 [unknown] (/lib/libc.so)
+{name} {tid} [000]     1.000003: {period}block:block_rq_issue: 8,16 WS 4096 () 8 + 8 be,0,4 [{comm}]
+
+swapper     0 [001]     1.000009: {period}block:block_rq_complete: 8,16 WS () 8 + 8 be,0,4 [0]
+{name} {tid}     1.000010:          1 major-faults:  7f00 memcpy+0x1 (/lib/libc.so)
+"""
+
+
+@pytest.mark.parametrize("name", ["dd", "Binder:7_1 x", "a 12 [b"])
+@pytest.mark.parametrize("tid", ["7", "6/7"])
+@pytest.mark.parametrize("period", ["", "       1     "])
+def test_perf_script_with_call_chains(name: str, tid: str, period: str, tmp_path: Path) -> None:
+    capture = made(tmp_path, PERF.format(name=name, tid=tid, period=period, comm=name[:15]))
+    assert rows(capture, "op", "sync", "sector", "nr_sectors", "submit_tid") == [("write", True, 8, 8, 7)]
+    assert capture.requests.select(pl.col("complete_ns") - pl.col("issue_ns")).collect().item() == 6_000
+    assert capture.fs_events.select("event", "ino").collect().rows() == [("ext4_da_write_begin", 12)]
+    assert capture.about["losses"] == []
+
+
+# -- text of Windows ---------------------------------------------------------------------------------------------------
+
+TEXTS = {
+    "ftrace": blk_trace((1, "  D   R 8 + 8 [cat]"), (2, "  C   R 8 + 8 [0]")),
+    "blkparse": "  8,16 0 1 1.000000000 7 D R 8 + 8 [cat]\n  8,16 0 2 1.000001000 0 C R 8 + 8 [0]\n",
+    "perf": PERF.format(name="dd", tid="7", period="", comm="dd"),
+    "strace": '7 1700000000.000001 openat(AT_FDCWD, "/a", O_RDONLY) = 3 <0.000001>\n'
+    '7 1700000000.000009 read(3, "x", 1) = 1 <0.000001>\n',
+}
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-8-sig", "utf-8"])
+@pytest.mark.parametrize("kind", TEXTS)
+def test_texts_that_powershell_wrote(kind: str, codec: str, tmp_path: Path) -> None:
+    mark = "\ufeff" if codec.startswith("utf-16") else ""
+    capture = made(tmp_path, (mark + TEXTS[kind].replace("\n", "\r\n")).encode(codec))
+    (tmp_path / "plain").mkdir()
+    plain = made(tmp_path / "plain", TEXTS[kind])
+    for name in ("block_events", "syscalls", "fs_events"):
+        assert capture.tables[name].collect().equals(plain.tables[name].collect())
+    assert capture.about["losses"] == []
+
+
+def test_utf_16_of_the_field() -> None:
+    told, plain = opened("T17_utf16.txt"), opened("T12b_mtk.txt")
+    assert told.requests.collect().equals(plain.requests.collect())
+    assert told.requests.collect().height > 0
+
+
+# -- other events ------------------------------------------------------------------------------------------------------
+
+
+def test_pages_of_a_buffer_that_ran_over() -> None:
+    capture = opened("T32_own")
+    assert (sum(capture.about["events"].values()), capture.about["lost_events"]) == (480, 2)
+
+
+def test_f2fs_of_linux_6_17() -> None:
+    capture = opened("T21_f2fs_precache.txt")
+    found = capture.fs_events.filter(pl.col("event") == "f2fs_submit_folio_bio").select("ino", "file_block", "block")
+    assert found.collect().rows() == [(1, 5, 0x5553)]
+    assert capture.about["losses"] == []
+
+
+def test_mmc_commands_before_linux_4_15() -> None:
+    commands = opened("T07_mmc.txt").commands.select("step", "ts_ns", "opcode", "nr_bytes").collect().rows()
+    assert commands == [("send", 474_223_072_000, 25, 4096), ("complete", 474_492_701_000, 25, 4096)]
