@@ -24,7 +24,7 @@ from androstep_analysis import recording, schema
 from androstep_analysis.errors import InputError, Loss, LossWarning, printable
 from androstep_analysis.ingest import clock, others, plugins, procmon, staging, tasks
 from androstep_analysis.ingest.archive import Archive
-from androstep_analysis.ingest.block import blkparse, blktrace, most, opencas
+from androstep_analysis.ingest.block import biosnoop, blkparse, blktrace, most, opencas
 from androstep_analysis.ingest.block import csv as block_csv
 from androstep_analysis.ingest.format import Format
 from androstep_analysis.ingest.ftrace import atrace, systrace, tracedat
@@ -55,6 +55,7 @@ FORMATS: tuple[Format, ...] = (
     Format("systrace HTML", systrace.sniff, systrace.read),
     Format("atrace output", atrace.sniff, atrace.read),
     _CSV,
+    Format("biosnoop list", biosnoop.sniff, biosnoop.read, tables=_BLOCK),
     Format("MOST .po", most.sniff, most.read, tables=_BLOCK),
     Format("blkparse text", blkparse.sniff, blkparse.read, tables=_BLOCK),
     Format("ftrace text", ftrace_text.sniff, ftrace_text.read),

@@ -130,6 +130,86 @@ def test_utf_16_of_the_field() -> None:
     assert told.requests.collect().height > 0
 
 
+# -- lists of requests -------------------------------------------------------------------------------------------------
+
+
+def test_biosnoop_of_the_field() -> None:
+    capture = opened("T08_biosnoop.txt")
+    times = capture.requests.select("nr_sectors", "issue_ns", "complete_ns").collect().rows()
+    assert times[:3] == [(8, -3_210_000, 0), (8, 138_000, 348_000), (16, 384_000, 524_000)]
+    assert len(times) == 6 and capture.requests.collect()["sync"].null_count() == 6
+
+
+LISTS = {
+    "libbpf-tools": """\
+Tracing block device I/O... Hit Ctrl-C to end.
+TIME(s)     COMM           PID     DISK    T      SECTOR     BYTES   QUE(ms) LAT(ms)
+0.003456    my proc a      1234567 nvme0n1 WS     2406576    4096      0.010   3.210
+0.010000    x              7       sdb     RA     8          8192      0.010   1.000
+""",
+    "bcc": """\
+TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)
+0.003456    my proc a      1234567 nvme0n1 W 2406576    4096      3.21
+0.010000    x              7      sdb     R 8          8192      1.00
+""",
+    "perf-tools": """\
+Tracing block I/O. Ctrl-C to end.
+STARTs         ENDs           COMM         PID    TYPE DEV      BLOCK        BYTES     LATms
+0.000246 0.003456 my proc a    1234567 W    259,0    2406576      4096       3.21
+0.009000 0.010000 x            7      RA   8,16     8            8192       1.00
+""",
+}
+
+
+@pytest.mark.parametrize("tool", LISTS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.filterwarnings("ignore:.*names its disks")
+def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
+    capture = made(tmp_path, LISTS[tool].replace("\n", end))
+    found = rows(capture, "op", "sector", "nr_sectors", "issue_ns", "complete_ns")
+    assert found == [("write", 2406576, 8, 246_000, 3_456_000), ("read", 8, 16, 9_000_000, 10_000_000)]
+    dev = [dev for (dev,) in rows(capture, "dev")]
+    assert dev == ([259 << 20, (8 << 20) + 16] if tool == "perf-tools" else [0, 1])
+    assert [sync for (sync,) in rows(capture, "sync")] == (
+        [None, None] if tool == "bcc" else [tool != "perf-tools", False]
+    )
+    queued = [queue_ns for (queue_ns,) in rows(capture, "queue_ns")]
+    assert queued == ([236_000, 8_990_000] if tool == "libbpf-tools" else [None, None])
+    assert all(loss["kind"] == "numbered" for loss in capture.about["losses"])
+
+
+def test_a_list_without_times_is_refused(tmp_path: Path) -> None:
+    text = "COMM PID TYPE DEV BLOCK        BYTES  LATms\nsupervise 1809 W 202,1 17039600 4096 0.62\n"
+    with pytest.raises(androstep.InputError, match="the list has no times"):
+        made(tmp_path, text)
+
+
+def test_io_tracer_of_the_field() -> None:
+    found = rows(opened("T31_cachemon_ds.csv"), "op", "sector", "issue_ns", "complete_ns")
+    assert found == [("write", 2048, 10_000_000_000, 10_002_000_000), ("read", 4096, 10_003_500_000, 10_004_000_000)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "times"),
+    [
+        ("done:ms,response:us,op,dev,offset:B,size:B", "5,1000,R,sdb,4096,512", (4_000_000, None, 5_000_000)),
+        ("done:ms,op,dev,offset:B,size:B", "5,R,sdb,4096,512", (None, None, 5_000_000)),
+        ("time:ms,done:ms,op,dev,offset:B,size:B", "4,5,R,dm-0,4096,512", (4_000_000, None, 5_000_000)),
+        ("time:ms,response:us,op,dev,offset:B,size:B", "4,1000,R,8:0,4096,512", (4_000_000, None, 5_000_000)),
+        ("time:ms,op,dev,offset:B,size:B", "4,R,loop7,4096,512", (4_000_000, None, None)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*names its disks")
+def test_a_table_may_tell_completions_and_disks(
+    columns: str, row: str, times: tuple[int | None, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(row + "\n")
+    capture = androstep.open(path, csv_columns=columns)
+    assert rows(capture, "queue_ns", "issue_ns", "complete_ns") == [times]
+    assert rows(capture, "dev") == [((8 << 20) if "8:0" in row else 0,)]
+
+
 # -- other events ------------------------------------------------------------------------------------------------------
 
 

@@ -12,10 +12,11 @@ import ctypes
 import functools
 import re
 import weakref
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from androstep_analysis import native
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis import native, schema
+from androstep_analysis.errors import InputError, Loss, printable
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
@@ -23,7 +24,7 @@ from androstep_analysis.ingest.staging import Staging
 
 _MEANINGS = (
     *("-", "task", "comm", "tid", "pid", "cpu", "dev", "major", "minor", "host", "op", "offset", "size", "time"),
-    "response",
+    *("response", "done", "wait"),
 )
 """``enum meaning`` of native/text/csv.c."""
 
@@ -47,21 +48,26 @@ class Columns:
 
     - ``time:UNIT``: when the request was made; UNIT is s, ms, us, ns, ticks (100 ns) or filetime (100 ns since 1601),
       with or without a fraction
-    - ``response:UNIT``: how long it took: with it, the request completes at ``time + response``
+    - ``done:UNIT``: when it completed, in place of ``time`` or beside it
+    - ``response:UNIT``: how long it took: the request completes at ``time + response``, or began at ``done - response``
+    - ``wait:UNIT``: how long it had waited before ``time``
     - ``offset:UNIT``, ``size:UNIT``: where and how much; UNIT is B, sectors (512 B) or a number of bytes
     - ``op``: read or write, as a letter or a word, or letters as blktrace prints them; ``op:0=R;1=W`` gives other words
-    - ``dev``: ``major:minor``, the kernel's dev_t (``major << 20 | minor``) or the number n of a volume, which becomes
-      device 0:n: no block device of Linux has major number 0. ``major`` and ``minor`` in two columns are a device too.
+    - ``dev``: ``major:minor``, the kernel's dev_t (``major << 20 | minor``), the number n of a volume, or the name of a
+      disk. Volume n, and the n-th name in the file, become device 0:n: no block device of Linux has major number 0.
+      ``major`` and ``minor`` in two columns are a device too.
     - ``host``: a machine that counts its volumes by itself: volumes of the n-th name in the file become n:volume
     - ``comm``, ``tid``, ``pid``, ``cpu``: who asked; ``task`` is ``COMM-TID``
     - ``-``: a column that does not count; ``...`` as the last: so do all others
 
-    Only ``comm`` or ``task`` may hold a separator. `is_realtime` tells that times are those of a calendar.
+    Only ``comm`` or ``task`` may hold a separator. `is_realtime` tells that times are those of a calendar, `start` of
+    which action the time is, and the begin of the response.
     """
 
     columns: tuple[str, ...]
     separator: str = ","
     is_realtime: bool = False
+    start: str = "queue"
 
     @classmethod
     def parse(cls, words: str) -> Columns:
@@ -78,6 +84,8 @@ class Columns:
         """For each column its number in `_MEANINGS`, its unit and where it counts from."""
         names = [word.partition(":")[0] for word in self.columns]
         missing = [name for name in ("time", "op", "offset", "size") if name not in names]
+        if "done" in names and "time" in missing:
+            missing.remove("time")
         doubled = {name for name in names if name != "-" and names.count(name) > 1}
         if missing or doubled or {"comm", "task"} <= set(names):
             what = f"no column is the {missing[0]}" if missing else f"two columns are the same ({', '.join(doubled)})"
@@ -96,11 +104,11 @@ class Columns:
         if name not in _MEANINGS:
             raise wrong
         number, size, origin = _MEANINGS.index(name), 1, 0
-        if name in ("time", "response"):
+        if name in ("time", "response", "done", "wait"):
             if unit not in _TIMES:
                 raise wrong
             size = _TIMES[unit]
-            origin = _FILETIME_1970 if name == "time" and unit == "filetime" else 0
+            origin = _FILETIME_1970 if name in ("time", "done") and unit == "filetime" else 0
         elif name in ("offset", "size"):
             size = {"B": 1, "sectors": 512}.get(unit) or (int(unit) if re.fullmatch("[1-9][0-9]{0,8}", unit) else 0)
             if not size:
@@ -120,6 +128,7 @@ class Preset:
     row: str | None = None
     separator: str = ","
     is_realtime: bool = False
+    start: str = "queue"
     repeat_ns: int = 0
     """Rows that repeat an earlier one within this time are counted: the files mix two tracepoints of one request."""
 
@@ -170,6 +179,16 @@ PRESETS = (
         r"\d+ \d+ [^\n]* \d+ \d+ [RW] \d+ \d+ [0-9a-fA-F]{32}",
         separator=" ",
     ),
+    # github.com/cacheMon/io-tracer, README: a row is written when the request completes, at mono_ns (CLOCK_MONOTONIC);
+    # latency_ms is from issue to completion, queue_latency_ms from insertion to issue.
+    Preset(
+        "io-tracer (cacheMon)",
+        {"mono_ns": "done:ns", "latency_ms": "response:ms", "operation": "op", "pid": "pid", "tid": "tid"}
+        | {"command": "comm", "sector": "offset:sectors", "size": "size:B", "device": "dev", "cpu_id": "-"}
+        | dict.fromkeys(("timestamp", "flags", "ppid", "queue_latency_ms", "command_flags"), "-")
+        | dict.fromkeys(("operation_code", "request_id"), "-"),
+        start="issue",
+    ),
     # SPC Trace File Format Specification 1.0.1: application unit, LBA in blocks of 512 B, size in B, kind, seconds.
     Preset(
         "SPC (UMass)",
@@ -189,7 +208,7 @@ def sniff(head: bytes) -> bool:
 
 
 def read(source: Source, spool: Spool, columns: Columns | None = None) -> Staging:
-    """The requests; `columns` where the file is none of `PRESETS`, and may then have a line with names.
+    """Return the requests; `columns` where the file is none of `PRESETS`, and may then have a line with names.
 
     The time of a row is that of the queueing. A row that tells how long its request took becomes a completion too.
     Times are rounded to the nearest ns: decimals of binary fractions are noisy (159273.83748699998). A request that
@@ -201,11 +220,24 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
         if recognised is None:
             raise InputError(f"{source.name}: no known columns; say what they are, for example {_SHOWN}")
         columns, preset, header = recognised
+    return parse(source.pieces(), spool, columns, preset, header)
+
+
+def parse(
+    pieces: Iterable[bytes],
+    spool: Spool,
+    columns: Columns,
+    preset: Preset | None,
+    header: int,
+    format_name: str = "block_csv",
+) -> Staging:
+    """Return the requests in the rows of `pieces`, which may end anywhere; see `read`."""
     names, hosts = native.Strings(), native.Strings()
     repeat_ns = preset.repeat_ns if preset else 0
     has_more = columns.columns[-1] == "..."
+    actions = schema.table("block_events").column("action").values
     handle: int = _library().block_csv_new(
-        names.handle, hosts.handle, ord(columns.separator), header, has_more, repeat_ns
+        names.handle, hosts.handle, ord(columns.separator), header, has_more, repeat_ns, actions.index(columns.start)
     )
     reader = lines.Reader(handle, spool, ("block_events",), names)
     weakref.finalize(reader, _library().block_csv_free, handle)
@@ -213,11 +245,11 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
         _library().block_csv_cell(handle, *cell)
     for word, letters in columns.operations().items():
         _library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
-    torn = reader.read(source.pieces())
+    torn = reader.read(iter(pieces))
     totals = reader.totals
     first_ns, last_ns = totals.span
     return Staging(
-        format="block_csv",
+        format=format_name,
         events=reader.events,
         first_ns=first_ns,
         last_ns=last_ns,
@@ -229,11 +261,12 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
             *totals.refused[lines.LINES].losses("rows of the table"),
             *_repeated(_library().block_csv_repeats(handle), totals.events, repeat_ns),
             *_rounded(totals.rounded),
+            *_numbered(columns, hosts),
         ),
     )
 
 
-_NONE, _ONE, _MAYBE = range(3)
+NO_HEADER, _ONE, _MAYBE = range(3)
 """``enum header`` of native/text/csv.c: whether the first line names the columns."""
 
 
@@ -243,12 +276,13 @@ def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:
     names = [name.strip().lower() for name in first.split(",")]
     for preset in PRESETS:
         words = [preset.names.get(name, "") for name in names]
-        if preset.separator == "," and sorted(words) == sorted(set(preset.names.values())):
-            return Columns(tuple(words), ",", preset.is_realtime), preset, _ONE
+        told, wanted = [word for word in words if word != "-"], {*preset.names.values()} - {"-"}
+        if preset.separator == "," and sorted(told) == sorted(wanted):
+            return Columns(tuple(words), ",", preset.is_realtime, preset.start), preset, _ONE
     rows = head.decode(errors="replace").split("\n")[:-1][:_ROWS]
     for preset in PRESETS:
         if preset.row and rows and all(re.fullmatch(preset.row, row.removesuffix("\r")) for row in rows):
-            return _of_rows(preset, rows[0]), preset, _NONE
+            return _of_rows(preset, rows[0]), preset, NO_HEADER
     return None
 
 
@@ -259,7 +293,7 @@ def _of_rows(preset: Preset, row: str) -> Columns:
     if words[0] == "time:filetime" and int(row.partition(",")[0]) < _FILETIME_1970:
         # What `androstep export --to msr` writes of a capture that does not know the time of day.
         words, is_realtime = ("time:ticks", *words[1:]), False
-    return Columns(words, preset.separator, is_realtime)
+    return Columns(words, preset.separator, is_realtime, preset.start)
 
 
 def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
@@ -275,6 +309,15 @@ def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
         " tracepoint is enough, open its rows alone"
     )
     return (Loss("repeated", count, message, ()),)
+
+
+def _numbered(columns: Columns, names: native.Strings) -> tuple[Loss, ...]:
+    """Return which device numbers stand for the names of disks, as a `Loss` of no row."""
+    disks = [] if "host" in columns.columns else [printable(name) for name in names.array().to_pylist()]
+    if not disks:
+        return ()
+    listed = ", ".join(f"0:{number} for {name}" for number, name in enumerate(disks))
+    return (Loss("numbered", len(disks), f"the file names its disks; their numbers here are {listed}", ()),)
 
 
 def _rounded(count: int) -> tuple[Loss, ...]:
@@ -299,6 +342,7 @@ def _library() -> ctypes.CDLL:
                 byte,
                 flag,
                 wide,
+                byte,
             ),
         ),
         ("block_csv_free", None, (handle,)),

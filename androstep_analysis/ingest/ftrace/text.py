@@ -82,9 +82,7 @@ _ERROR = [column.name for column in schema.table("fs_events").columns].index("er
 _EVENT_IN_HEAD = re.compile(
     rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +[^ :(\n]"
 )
-_PERF_EVENT_IN_HEAD = re.compile(
-    rb"(?m)^.* \d+(?:/\d+)? +\[\d{3,}\] +\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "
-)
+_PERF_EVENT_IN_HEAD = re.compile(rb"(?m)^.* \d+(?:/\d+)? +\[\d{3,}\] +\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: ")
 _FENCE = re.compile(rb"(?m)^```")
 _JSON = re.compile(rb'\A\s*\{\s*"')
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_CELLS = 32, MAX_HOSTS = 256, SECTOR_BYTES = 512 };
+enum { MAX_CELLS = 32, MAX_HOSTS = 256, MAX_DISK_BYTES = 32, SECTOR_BYTES = 512 };
 
 enum meaning {
     CELL_IGNORED,
@@ -12,15 +12,17 @@ enum meaning {
     CELL_TID,
     CELL_PID,
     CELL_CPU,
-    CELL_DEV, // the kernel's dev_t, major:minor or the number of a volume
+    CELL_DEV, // the kernel's dev_t, major:minor, the number of a volume or the name of a disk
     CELL_MAJOR,
     CELL_MINOR,
     CELL_HOST, // the machine whose volumes the numbers count
     CELL_OP,
-    CELL_OFFSET, // `unit` bytes each
-    CELL_SIZE,   // `unit` bytes each
-    CELL_TIME,   // `unit` to the second, counted from `origin`
-    CELL_RESPONSE,
+    CELL_OFFSET,   // `unit` bytes each
+    CELL_SIZE,     // `unit` bytes each
+    CELL_TIME,     // `unit` to the second, counted from `origin`
+    CELL_RESPONSE, // from the start to the completion
+    CELL_DONE,     // of the completion; `unit` and `origin` as those of the time
+    CELL_WAIT,     // from the queueing to the start
 };
 
 struct cell {
@@ -57,10 +59,12 @@ struct block_csv {
     uint8_t separator;
     struct operation operations[MAX_OPERATIONS];
     size_t nr_operations;
-    struct strings *hosts;
-    uint8_t header;    // of the first line, where it was not read yet
-    bool has_more;     // cells behind those that are told, which do not count
-    int64_t repeat_ns; // 0: repeats are not looked for
+    struct strings *hosts; // or disks: those of one file are told by their names
+    uint8_t start;         // the action that the time of a row, or the time before its response, is of
+    uint8_t header;        // of the first line, where it was not read yet
+    bool is_by_done;       // rows tell when requests completed, and not when they began
+    bool has_more;         // cells behind those that are told, which do not count
+    int64_t repeat_ns;     // 0: repeats are not looked for
     uint64_t repeats;
     struct recent *recent; // RECENT_SLOTS
 };
@@ -69,7 +73,7 @@ struct request {
     struct text comm, op, rwbs;
     bool is_answered; // the operation is told, and so the time it took
     uint64_t dev, major, minor, host;
-    int64_t ts_ns, response_ns, tid, pid, cpu;
+    int64_t ts_ns, done_ns, response_ns, wait_ns, tid, pid, cpu;
     uint64_t offset, size, offset_unit, size_unit;
 };
 
@@ -83,7 +87,7 @@ API void block_csv_free(struct block_csv *csv)
 }
 
 API struct block_csv *block_csv_new(struct strings *names, struct strings *hosts, uint8_t separator, uint8_t header,
-                                    bool has_more, int64_t repeat_ns)
+                                    bool has_more, int64_t repeat_ns, uint8_t start)
 {
     struct block_csv *csv = calloc(1, sizeof(*csv));
 
@@ -93,6 +97,7 @@ API struct block_csv *block_csv_new(struct strings *names, struct strings *hosts
     csv->hosts = hosts;
     csv->header = header;
     csv->has_more = has_more;
+    csv->start = start;
     csv->repeat_ns = repeat_ns;
     if (repeat_ns)
         csv->recent = calloc(RECENT_SLOTS, sizeof(*csv->recent));
@@ -115,6 +120,7 @@ API bool block_csv_cell(struct block_csv *csv, uint8_t meaning, int64_t unit, in
         return false;
     if (csv->name_cell == csv->nr_cells && meaning != CELL_TASK && meaning != CELL_COMM)
         csv->name_cell++;
+    csv->is_by_done |= meaning == CELL_DONE;
     csv->cells[csv->nr_cells++] = (struct cell){meaning, unit, origin};
     return true;
 }
@@ -246,20 +252,28 @@ static bool take_int(struct text cell, int64_t *number)
 {
     uint64_t value;
 
+    if (!text_length(cell))
+        return true; // not known of this row
     if (!is_number(cell, &value))
         return false;
     *number = int64_of(value);
     return true;
 }
 
-static bool take_device(struct text cell, struct request *request)
+// A device; the n-th name of a disk in the file is device 0:n, which no block device of Linux is.
+static bool take_device(struct block_csv *csv, struct text cell, struct request *request)
 {
+    struct text at = cell;
     uint64_t number;
 
-    if (is_number(cell, &request->dev))
+    if (!text_length(cell) || is_number(cell, &request->dev))
         return true;
-    return take_number(&cell, &number) && take_byte(&cell, ':') && is_number(cell, &request->minor) &&
-           is_device(request->major = number, request->minor);
+    if (take_number(&at, &number) && (take_byte(&at, ':') || take_byte(&at, ',')) && is_number(at, &request->minor))
+        return is_device(request->major = number, request->minor);
+    if (at_digit(&cell) || text_length(cell) > MAX_DISK_BYTES)
+        return false;
+    request->dev = strings_add(csv->hosts, cell.at, text_length(cell));
+    return request->dev < MAX_HOSTS;
 }
 
 static bool take_cell(struct block_csv *csv, const struct cell *column, struct text cell, struct request *request)
@@ -280,7 +294,7 @@ static bool take_cell(struct block_csv *csv, const struct cell *column, struct t
     case CELL_CPU:
         return take_int(cell, &request->cpu);
     case CELL_DEV:
-        return take_device(cell, request);
+        return take_device(csv, cell, request);
     case CELL_MAJOR:
         return is_number(cell, &request->major);
     case CELL_MINOR:
@@ -302,6 +316,10 @@ static bool take_cell(struct block_csv *csv, const struct cell *column, struct t
         return take_ns(cell, column, &request->ts_ns);
     case CELL_RESPONSE:
         return take_ns(cell, column, &request->response_ns);
+    case CELL_DONE:
+        return take_ns(cell, column, &request->done_ns);
+    case CELL_WAIT:
+        return take_ns(cell, column, &request->wait_ns);
     }
     return false;
 }
@@ -397,6 +415,19 @@ static bool is_repeated(struct block_csv *csv, const struct request *request, in
     return false;
 }
 
+// The times of start and completion follow from each other by the response; false where they cannot be counted.
+static bool set_times(struct request *request)
+{
+    if (request->ts_ns == NO_INT64 && request->response_ns != NO_INT64)
+        request->ts_ns = request->done_ns - request->response_ns;
+    if (request->done_ns == NO_INT64 && request->response_ns != NO_INT64 && request->is_answered) {
+        if (request->response_ns > INT64_MAX - request->ts_ns)
+            return false;
+        request->done_ns = request->ts_ns + request->response_ns;
+    }
+    return true;
+}
+
 static bool take_request(struct block_csv *csv, struct text line, struct request *request)
 {
     struct text cells[MAX_CELLS];
@@ -406,7 +437,7 @@ static bool take_request(struct block_csv *csv, struct text line, struct request
     for (size_t number = 0; number < csv->nr_cells; number++)
         if (!take_cell(csv, &csv->cells[number], cells[number], request))
             return false;
-    return request->response_ns == NO_INT64 || request->response_ns <= INT64_MAX - request->ts_ns;
+    return set_times(request);
 }
 
 // A row of the table; false where it is none.
@@ -414,23 +445,29 @@ static bool read_row(struct block_csv *csv, struct text line)
 {
     struct reader *reader = &csv->reader;
     struct request request = {.dev = UINT64_MAX, .major = UINT64_MAX, .minor = UINT64_MAX, .host = UINT64_MAX};
-    int64_t sector, nr_sectors;
+    int64_t sector, nr_sectors, written_ns;
     bool is_rounded = false;
 
-    request.response_ns = request.tid = request.pid = request.cpu = NO_INT64;
+    request.ts_ns = request.done_ns = request.response_ns = request.wait_ns = NO_INT64;
+    request.tid = request.pid = request.cpu = NO_INT64;
     request.offset_unit = request.size_unit = SECTOR_BYTES;
     if (!take_request(csv, line, &request) || !sectors_of(&request, &sector, &nr_sectors, &is_rounded))
         return false;
-    see_setback(reader, device_number(&request), request.ts_ns);
-    if (count_event(reader, request.ts_ns, request.op) == MAX_NAMES)
+    written_ns = csv->is_by_done ? request.done_ns : request.ts_ns;
+    see_setback(reader, device_number(&request), written_ns);
+    if (count_event(reader, written_ns, request.op) == MAX_NAMES)
         return false;
     reader->totals.rounded += is_rounded;
     csv->repeats += csv->repeat_ns && is_repeated(csv, &request, sector, nr_sectors);
-    put_request(reader, &request, ACTION_QUEUE, request.ts_ns, sector, nr_sectors);
-    if (request.response_ns == NO_INT64 || !request.is_answered)
+    if (request.ts_ns != NO_INT64 && request.wait_ns != NO_INT64)
+        put_request(reader, &request, ACTION_QUEUE, request.ts_ns - request.wait_ns, sector, nr_sectors);
+    if (request.ts_ns != NO_INT64)
+        put_request(reader, &request, csv->start, request.ts_ns, sector, nr_sectors);
+    if (request.done_ns == NO_INT64)
         return true;
-    count_event(reader, request.ts_ns + request.response_ns, request.op);
-    put_request(reader, &request, ACTION_COMPLETE, request.ts_ns + request.response_ns, sector, nr_sectors);
+    if (request.ts_ns != NO_INT64)
+        count_event(reader, csv->is_by_done ? request.ts_ns : request.done_ns, request.op);
+    put_request(reader, &request, ACTION_COMPLETE, request.done_ns, sector, nr_sectors);
     return true;
 }
 

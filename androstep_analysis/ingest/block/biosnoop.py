@@ -1,0 +1,126 @@
+"""Lists of requests that biosnoop (bcc, libbpf-tools) and iosnoop (perf-tools) print, a request a line.
+
+The line of names tells which columns there are. Columns are padded with spaces, so that a name of a process may hold
+spaces, and a disk that is not known leaves its column empty. What the times are of (bcc: tools/biosnoop_example.txt;
+perf-tools: man/man8/iosnoop.8):
+
+========================  ==================================================================================
+``TIME(s)``, ``ENDs``     the completion
+``STARTs``                the issue
+``LAT(ms)``, ``LATms``    from issue to completion
+``QUE(ms)``               from insertion to issue
+========================  ==================================================================================
+
+Rows become those of a CSV, which native/text/csv.c reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest.block import csv
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+_NUMBER = rb"\d+(?:\.\d+)?"
+
+_COLUMNS: dict[str, tuple[str, bytes]] = {
+    "TIME(s)": ("done:s", _NUMBER),
+    "ENDs": ("done:s", _NUMBER),
+    "STARTs": ("time:s", _NUMBER),
+    "COMM": ("comm", rb"\S(?:[^\t\n]*?\S)?"),
+    "PID": ("pid", rb"\d+"),
+    "DISK": ("dev", rb"[A-Za-z]\S*|"),
+    "DEV": ("dev", rb"\d+,\d+"),
+    "T": ("op", rb"[A-Z]+"),
+    "TYPE": ("op", rb"[A-Z]+"),
+    "SECTOR": ("offset:sectors", rb"\d+"),
+    "BLOCK": ("offset:sectors", rb"\d+"),
+    "BYTES": ("size:B", rb"\d+"),
+    "PATTERN": ("-", rb"[A-Z]*"),
+    "QUE(ms)": ("wait:ms", _NUMBER),
+    "LAT(ms)": ("response:ms", _NUMBER),
+    "LATms": ("response:ms", _NUMBER),
+}
+"""For each name the word of `csv.Columns`, and the form of its values."""
+
+_TOOLS = ("TIME(s)", "STARTs", "ENDs", "COMM")
+"""The first column of these lists."""
+
+_HEAD_LINES = 50
+
+
+def sniff(head: bytes) -> bool:
+    """Return whether one of the first lines names the columns of such a list."""
+    return _header(head) is not None
+
+
+def _header(head: bytes) -> list[str] | None:
+    """Return the names of the columns, by which such a list begins; programs may print sentences above them."""
+    for line in head.decode(errors="replace").splitlines()[:_HEAD_LINES]:
+        names = line.split()
+        known = [name for name in names if name in _COLUMNS]
+        words = {_COLUMNS[name][0] for name in known}
+        if names and known == names and names[0] in _TOOLS and {"op", "offset:sectors", "size:B"} <= words:
+            return names
+    return None
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """Return the requests. The PID is that of the process; the number of the thread is not in these lists.
+
+    Lines of no disk and no bytes are of flushes that the tool could not tell (bcc before 0.26); they are counted and
+    left out. Of lists with one letter for the operation, flags are unknown.
+    """
+    names = _header(source.head)
+    if names is None or not {"TIME(s)", "STARTs", "ENDs"} & set(names):
+        raise InputError(f"{source.name}: the list has no times; print them (iosnoop -ts), and give that")
+    columns = csv.Columns(tuple(_COLUMNS[name][0] for name in names), "\t", start="issue")
+    rows = _Rows(names)
+    staging = csv.parse(rows.of(source.pieces()), spool, columns, None, csv.NO_HEADER, "biosnoop")
+    if not rows.nr_diskless:
+        return staging
+    message = (
+        f"{rows.nr_diskless} lines name no disk and no bytes (flushes that the tool cannot tell); they are left out"
+    )
+    return replace(staging, losses=(*staging.losses, Loss("diskless", rows.nr_diskless, message)))
+
+
+class _Rows:
+    """The lines of a list as rows with tabs between their cells."""
+
+    def __init__(self, names: list[str]) -> None:
+        forms = [rb"(" + _COLUMNS[name][1] + rb")" for name in names]
+        self._line = re.compile(rb"(?m)^ *" + rb" *?".join(self._spaced(names, forms)) + rb" *\r?$")
+        self._row = b"\t".join(b"\\%d" % number for number in range(1, len(names) + 1))
+        header = rb" +".join(re.escape(name.encode()) for name in names)
+        self._header = re.compile(rb"(?s)\A(?:[^\n]*\n)*? *" + header + rb" *\r?\n")
+        diskless = {"dev": rb"", "size": rb"0"}
+        cells = (diskless.get(_COLUMNS[name][0].partition(":")[0], rb"[^\t\n]*") for name in names)
+        self._diskless = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$\n?")
+        self.nr_diskless = 0
+
+    @staticmethod
+    def _spaced(names: list[str], forms: list[bytes]) -> Iterator[bytes]:
+        for name, form in zip(names, forms, strict=True):
+            yield form if name == names[0] or name == "PATTERN" else rb" +" + form
+
+    def of(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the rows of all lines; a line that has not this form stays as it is."""
+        rest, is_first = b"", True
+        for piece in pieces:
+            lines, newline, rest = (rest + piece).rpartition(b"\n")
+            lines = self._header.sub(b"", lines + newline) if is_first else lines + newline
+            yield self._converted(lines)
+            is_first = False
+        yield self._converted(rest)
+
+    def _converted(self, lines: bytes) -> bytes:
+        rows = self._line.sub(self._row, lines)
+        rows, count = self._diskless.subn(b"", rows)
+        self.nr_diskless += count
+        return rows
