@@ -33,6 +33,7 @@ EXAMPLES: dict[str, str | Path] = {
     "blktrace": "blktrace_bin/takeoverjp_sample.blktrace.0",
     "blkparse text": "blkparse_text/android_blktrace.flash.facebook.txt",
     "MOST .po": "androstep/result.po",
+    "biosnoop list": "field/T08_biosnoop.txt",
     "Open-CAS trace": "block_csv/opencas_sample_trace.tar.xz",
 }
 
