@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Final
 
 PAGE = 4096
+READ = ("/large", "/lib.so")
+"""The files of `READ_BYTES` that workloads read and do not make."""
 READ_BYTES = 1 << 20
 FILES = 80
 
@@ -198,8 +200,8 @@ TRAITS: Final[dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, .
 
 def prepare(place: Path) -> None:
     """The files that workloads read."""
-    for name in ("large", "lib.so"):
-        (place / name).write_bytes(os.urandom(READ_BYTES))
+    for path in READ:
+        (place / path[1:]).write_bytes(os.urandom(READ_BYTES))
     for number in range(FILES):
         (place / f"file{number}").write_bytes(os.urandom(1 << 15))
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import made
 from support.tree import ROOT
 
+import androstep_analysis as androstep
 from androstep_analysis import export
-from androstep_analysis.capture import Capture, derivation
+from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("bytes", "<u4"), ("next", "<i8")])
@@ -101,11 +101,6 @@ def test_any_pieces(
     check(opened, tmp_path / "x", block_bytes=block_bytes, objects=objects, op=op)
 
 
-def demo() -> Capture:
-    directory = ROOT / "datasets/demo/tables"
-    return made.of_tables({name: pl.read_parquet(directory / f"{name}.parquet") for name in derivation.TABLES})
-
-
 def hits(objects: list[int], size: int) -> int:
     """Uses that an LRU cache of so many objects had."""
     cache: OrderedDict[int, None] = OrderedDict()
@@ -121,7 +116,7 @@ def hits(objects: list[int], size: int) -> int:
 
 @pytest.mark.parametrize("objects", ["blocks", "files"])
 def test_next_uses_of_the_demo(objects: str, tmp_path: Path) -> None:
-    found = records(demo(), tmp_path / "x", objects=objects)
+    found = records(androstep.open(ROOT / "datasets/demo"), tmp_path / "x", objects=objects)
     last: dict[int, int] = {}
     following = [-1] * len(found)
     for number, what in enumerate(found["object"].tolist()):

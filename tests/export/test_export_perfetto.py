@@ -16,8 +16,9 @@ from support import made, perfetto_slices
 from support.perfetto_slices import Slice, Trace
 from support.tree import ROOT
 
+import androstep_analysis as androstep
 from androstep_analysis import export, schema, units
-from androstep_analysis.capture import Capture, derivation
+from androstep_analysis.capture import Capture
 
 DEMO = ROOT / "datasets/demo"
 
@@ -27,9 +28,7 @@ TIMES = ("queue_ns", "issue_ns", "complete_ns")
 
 
 def demo() -> Capture:
-    return made.of_tables(
-        {name: pl.read_parquet(DEMO / "tables" / f"{name}.parquet") for name in derivation.TABLES}, clock="boot"
-    )
+    return made.of_tables({name: table.collect() for name, table in androstep.open(DEMO).tables.items()}, clock="boot")
 
 
 def traced(opened: Capture, path: Path) -> Trace:

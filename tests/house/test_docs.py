@@ -9,6 +9,7 @@ Lines that set up or start something are checked and not run: `make TARGET` must
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import machine
 from support.tree import ROOT, ignored
 
 from androstep_analysis import schema
@@ -104,10 +106,12 @@ def run_page(page: Path, directory: Path) -> None:
             pytest.fail(f"{where}: a {block.language or 'nameless'} block; use one of {RUN | SHOWN}", pytrace=False)
         if block.needs_root and os.geteuid() != 0:
             continue
-        if block.language == "sh":
-            run_shell(block, where, directory)
-        elif block.language == "python":
-            run_python(block, where, page, namespace)
+        # It may record, and would save what the killed recorder of another test has left.
+        with machine.shared(machine.KERNEL) if block.needs_root else contextlib.nullcontext():
+            if block.language == "sh":
+                run_shell(block, where, directory)
+            elif block.language == "python":
+                run_python(block, where, page, namespace)
 
 
 @pytest.mark.prove

@@ -77,8 +77,10 @@ def _symbolizer() -> dict[str, str | int]:
     if program is None:
         return {"symbolize": 0}
     script = BUILD / "llvm-symbolizer"
-    script.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {program} "$@"\n')
-    script.chmod(0o755)
+    partial = script.with_suffix(f".{os.getpid()}")  # another fuzzer may be running the script
+    partial.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {program} "$@"\n')
+    partial.chmod(0o755)
+    partial.replace(script)
     return {"external_symbolizer_path": str(script)}
 
 
