@@ -15,7 +15,11 @@ import pytest
 from androstep_analysis import schema
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLES = sorted(path.stem for path in (ROOT / "schemas").glob("*.json"))
+FILES: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "schemas").glob("*.json"))
+}
+TABLES = list(FILES)
+COLUMNS = [(name, column) for name, raw in FILES.items() for column in raw["columns"]]
 
 VALUE: dict[str, Any] = {"int64": 1 << 40, "int32": -1, "uint32": 0xFFFF_FFFF, "bool": True, "string": "ä"}
 """A value for each scalar type, near the end of its range."""
@@ -30,15 +34,11 @@ def value(column: dict[str, Any]) -> Any:
     return VALUE[column["dtype"]]
 
 
-def raw_columns(name: str) -> list[dict[str, Any]]:
-    """The columns of table `name` as its file states them."""
-    columns: list[dict[str, Any]] = json.loads((ROOT / "schemas" / f"{name}.json").read_text("utf-8"))["columns"]
-    return columns
-
-
 def one_row(name: str) -> pl.DataFrame:
     """A row of table `name` without nulls."""
-    return pl.DataFrame([{c["name"]: value(c) for c in raw_columns(name)}], schema=schema.table(name).polars)
+    return pl.DataFrame(
+        [{column["name"]: value(column) for column in FILES[name]["columns"]}], schema=schema.table(name).polars
+    )
 
 
 # -- the files --------------------------------------------------------------------------------------------------------
@@ -55,20 +55,18 @@ def test_every_table_of_the_design_has_a_schema() -> None:
     assert schema.names() == tuple(TABLES)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_file_has_the_stated_shape(name: str) -> None:
-    raw = json.loads((ROOT / "schemas" / f"{name}.json").read_text("utf-8"))
-    assert set(raw) == {"table", "version", "description", "columns"}
-    assert raw["table"] == name
-    assert isinstance(raw["version"], int) and raw["version"] >= 1
-    assert raw["description"].endswith(".")
-    column_names = [column["name"] for column in raw["columns"]]
-    assert len(column_names) == len(set(column_names))
+def test_files_have_the_stated_shape() -> None:
+    for name, raw in FILES.items():
+        assert set(raw) == {"table", "version", "description", "columns"}, name
+        assert raw["table"] == name
+        assert isinstance(raw["version"], int) and raw["version"] >= 1, name
+        assert raw["description"].endswith("."), name
+        column_names = [column["name"] for column in raw["columns"]]
+        assert len(column_names) == len(set(column_names)), name
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_columns_have_the_stated_shape(name: str) -> None:
-    for column in raw_columns(name):
+def test_columns_have_the_stated_shape() -> None:
+    for name, column in COLUMNS:
         where = f"{name}.{column.get('name')}"
         keys = {"name", "dtype", "unit", "nullable", "meaning"}
         assert set(column) == (keys | {"values"} if column["dtype"] == "enum" else keys), where
@@ -80,18 +78,15 @@ def test_columns_have_the_stated_shape(name: str) -> None:
         assert len(values) == len(set(values)) and all(v.isidentifier() for v in values), where
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_unit_suffix_states_the_unit(name: str) -> None:
+def test_a_unit_suffix_states_the_unit() -> None:
     units = {"ns": "ns", "bytes": "B", "sectors": "512 B sectors", "sector": "512 B sectors", "ratio": "1"}
-    for column in raw_columns(name):
+    for name, column in COLUMNS:
         suffix = column["name"].split("_")[-1]
-        if suffix in units:
-            assert column["unit"] == units[suffix], f"{name}.{column['name']}"
+        assert column["unit"] == units.get(suffix, column["unit"]), f"{name}.{column['name']}"
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_device_numbers_and_times_have_one_type(name: str) -> None:
-    for column in raw_columns(name):
+def test_device_numbers_and_times_have_one_type() -> None:
+    for name, column in COLUMNS:
         if column["name"].split("_")[-1] == "dev":
             assert column["dtype"] == "uint32", f"{name}.{column['name']}"
         if column["unit"] in {"ns", "B", "512 B sectors"}:
@@ -101,11 +96,10 @@ def test_device_numbers_and_times_have_one_type(name: str) -> None:
 def test_an_enum_of_several_tables_has_the_same_values_everywhere() -> None:
     """But `event`: each table of events has events of its own."""
     seen: dict[str, tuple[str, list[str]]] = {}
-    for name in TABLES:
-        for column in raw_columns(name):
-            if column["dtype"] == "enum" and column["name"] != "event":
-                first, values = seen.setdefault(column["name"], (name, column["values"]))
-                assert column["values"] == values, f"{column['name']} differs between {first} and {name}"
+    for name, column in COLUMNS:
+        if column["dtype"] == "enum" and column["name"] != "event":
+            first, values = seen.setdefault(column["name"], (name, column["values"]))
+            assert column["values"] == values, f"{column['name']} differs between {first} and {name}"
 
 
 def test_the_pages_of_tables_and_definitions_are_up_to_date(tmp_path: Path) -> None:
@@ -136,60 +130,57 @@ def value_type(dtype: pa.DataType) -> pa.DataType:
     return dtype
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_polars_and_arrow_agree(name: str) -> None:
-    stated = schema.table(name).arrow
-    exported = schema.empty(name).to_arrow().schema
-    assert exported.names == stated.names == [column["name"] for column in raw_columns(name)]
-    assert [value_type(dtype) for dtype in exported.types] == [value_type(dtype) for dtype in stated.types]
+def test_polars_and_arrow_agree() -> None:
+    for name, raw in FILES.items():
+        stated = schema.table(name).arrow
+        exported = schema.empty(name).to_arrow().schema
+        assert exported.names == stated.names == [column["name"] for column in raw["columns"]], name
+        assert [value_type(dtype) for dtype in exported.types] == [value_type(dtype) for dtype in stated.types], name
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_row_goes_through_arrow_and_back(name: str) -> None:
-    row = one_row(name)
-    stated = schema.table(name).arrow
-    table = pa.Table.from_pylist(row.to_dicts(), schema=stated)
-    assert table.to_pylist() == row.to_dicts()
-    assert [field.nullable for field in stated] == [column["nullable"] for column in raw_columns(name)]
-    assert [field.metadata[b"meaning"].decode() for field in stated] == [c["meaning"] for c in raw_columns(name)]
-    back = pl.DataFrame(table).cast(dict(schema.table(name).polars))
-    assert schema.conform(back, name).equals(row)
+def test_a_row_goes_through_arrow_and_back() -> None:
+    for name, raw in FILES.items():
+        row, stated = one_row(name), schema.table(name).arrow
+        table = pa.Table.from_pylist(row.to_dicts(), schema=stated)
+        assert table.to_pylist() == row.to_dicts(), name
+        assert [field.nullable for field in stated] == [column["nullable"] for column in raw["columns"]], name
+        meanings = [field.metadata[b"meaning"].decode() for field in stated]
+        assert meanings == [column["meaning"] for column in raw["columns"]], name
+        back = pl.DataFrame(table).cast(dict(schema.table(name).polars))
+        assert schema.conform(back, name).equals(row), name
 
 
 # -- the gate ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_conform_puts_columns_in_order(name: str) -> None:
-    row = one_row(name)
-    assert schema.conform(row.select(reversed(row.columns)), name).equals(row)
-    assert schema.conform(schema.empty(name), name).schema == row.schema
+def test_conform_puts_columns_in_order() -> None:
+    for name in TABLES:
+        row = one_row(name)
+        assert schema.conform(row.select(reversed(row.columns)), name).equals(row), name
+        assert schema.conform(schema.empty(name), name).schema == row.schema, name
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_conform_refuses_a_missing_column(name: str) -> None:
-    for column in raw_columns(name):
+def test_conform_refuses_a_missing_column() -> None:
+    for name, column in COLUMNS:
         with pytest.raises(schema.SchemaError, match=rf"schemas/{name}\.json: missing {column['name']}$"):
-            schema.conform(one_row(name).drop(column["name"]), name)
+            schema.conform(schema.empty(name).drop(column["name"]), name)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_conform_refuses_another_type(name: str) -> None:
-    for column in raw_columns(name):
+def test_conform_refuses_another_type() -> None:
+    for name, column in COLUMNS:
         other = pl.Binary() if column["dtype"] != "int64" else pl.Int32()
-        frame = one_row(name).with_columns(pl.lit(None, other).alias(column["name"]))
+        frame = schema.empty(name).with_columns(pl.lit(None, other).alias(column["name"]))
         with pytest.raises(schema.SchemaError, match=rf"\b{column['name']} is {other!r}, not "):
             schema.conform(frame, name)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_conform_refuses_nulls_exactly_where_the_schema_has_none(name: str) -> None:
-    row = one_row(name)
-    for column in raw_columns(name):
+def test_conform_refuses_nulls_exactly_where_the_schema_has_none() -> None:
+    for name, column in COLUMNS:
+        row = one_row(name)
         nulled = row.with_columns(pl.lit(None, row.schema[column["name"]]).alias(column["name"]))
         frame = pl.concat([row, nulled, nulled])
         if column["nullable"]:
-            assert schema.conform(frame, name).equals(frame)
+            assert schema.conform(frame, name).equals(frame), f"{name}.{column['name']}"
         else:
             with pytest.raises(schema.SchemaError, match=rf"\b{column['name']} has 2 nulls"):
                 schema.conform(frame, name)

@@ -69,9 +69,9 @@ def connected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [0, 1, 7, 126, 127, 255])
-def test_the_exit_status_is_that_of_the_program(connected: Device, status: int) -> None:
-    assert connected.sh(["sh", "-c", f"exit {status}"]).status == status
+def test_the_exit_status_is_that_of_the_program(connected: Device) -> None:
+    for status in (0, 1, 7, 126, 127, 255):
+        assert connected.sh(["sh", "-c", f"exit {status}"]).status == status
 
 
 def test_a_program_that_a_signal_ended_has_the_status_of_a_shell(connected: Device) -> None:
@@ -112,17 +112,13 @@ def test_a_program_has_no_input(connected: Device) -> None:
     assert connected.sh(["cat"]).output == b""
 
 
-@pytest.mark.parametrize("word", HOSTILE)
-def test_a_word_is_a_word(connected: Device, word: str) -> None:
-    answer = connected.sh(["sh", "-c", 'printf "%s|" "$#" "$@"', "sh", word, "x"])
-    assert answer.output.decode() == f"2|{word}|x|"
-
-
-@pytest.mark.root
-def test_a_word_is_a_word_as_root(connected: Device) -> None:
-    answer = connected.sh(["sh", "-c", 'id -u >&2; printf "%s|" "$@"; exit 9', "sh", *HOSTILE], root=True)
-    assert answer.output.decode() == "".join(f"{word}|" for word in HOSTILE)
-    assert (answer.status, answer.errors) == (9, b"0\n")
+@pytest.mark.parametrize("root", [False, True])
+def test_a_word_is_a_word(connected: Device, root: bool) -> None:
+    shell = 'id -u >&2; printf "%s|" "$#" "$@"; exit 9'
+    answer = connected.sh(["sh", "-c", shell, "sh", *HOSTILE, "x"], root=root)
+    assert answer.output.decode() == "".join(f"{word}|" for word in (len(HOSTILE) + 1, *HOSTILE, "x"))
+    assert answer.status == 9
+    assert answer.errors == b"0\n" or not root
 
 
 def test_a_word_of_100_kb_arrives_and_a_longer_one_is_refused(connected: Device) -> None:
@@ -258,7 +254,7 @@ def test_a_program_whose_directory_went_is_an_error(connected: Device) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 1 << 20, (1 << 20) + 1, 4 << 20, 20_000_000])
+@pytest.mark.parametrize("size", [0, 4095, 1 << 20, (1 << 20) + 1, 5_000_000])
 def test_a_file_goes_there_and_comes_back(connected: Device, tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     (tmp_path / "there").write_bytes(content)
@@ -269,16 +265,15 @@ def test_a_file_goes_there_and_comes_back(connected: Device, tmp_path: Path, siz
     assert sorted(path.name for path in tmp_path.iterdir()) == ["back", "there"]
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", "a\nb", "-rf", "'", '"$(reboot)"', "ünïcødé", "a; rm -rf *", "%s", "a,b", "\\x"]
-)
-def test_a_name_is_a_name(connected: Device, tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"content")
-    connected.push(tmp_path / name, f"{connected.directory}/{name}", mode=0o751)
-    assert f"{name}\n" in connected.sh(["ls", connected.directory]).text.replace("./", "")
-    connected.pull(f"{connected.directory}/{name}", tmp_path / "back")
-    assert (tmp_path / "back").read_bytes() == b"content"
-    assert connected.sh(["ls", "-l", f"{connected.directory}/{name}"]).text.startswith("-rwxr-x--x")
+def test_a_name_is_a_name(connected: Device, tmp_path: Path) -> None:
+    for name in ("a b", "a\nb", "-rf", "'", '"$(reboot)"', "ünïcødé", "a; rm -rf *", "%s", "a,b", "\\x"):
+        content = name.encode()
+        (tmp_path / name).write_bytes(content)
+        connected.push(tmp_path / name, f"{connected.directory}/{name}", mode=0o751)
+        assert f"{name}\n" in connected.sh(["ls", connected.directory]).text.replace("./", "")
+        connected.pull(f"{connected.directory}/{name}", tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == content
+        assert connected.sh(["ls", "-l", f"{connected.directory}/{name}"]).text.startswith("-rwxr-x--x")
 
 
 @pytest.mark.root
@@ -290,11 +285,11 @@ def test_a_file_of_root_is_copied_by_root(connected: Device, tmp_path: Path) -> 
     assert (tmp_path / "back").read_bytes() == b"content"
 
 
-@pytest.mark.parametrize("path", ["/proc/no/such/file", "/dev", "/dev/null"])
-def test_what_is_no_file_cannot_be_pulled(connected: Device, tmp_path: Path, path: str) -> None:
-    with pytest.raises(DeviceError, match="no such file"):
-        connected.pull(path, tmp_path / "back")
-    assert list(tmp_path.iterdir()) == []
+def test_what_is_no_file_cannot_be_pulled(connected: Device, tmp_path: Path) -> None:
+    for path in ("/no/such/file", "/dev", "/dev/null"):
+        with pytest.raises(DeviceError, match="no such file"):
+            connected.pull(path, tmp_path / "back")
+        assert list(tmp_path.iterdir()) == [], path
 
 
 def test_where_nothing_can_be_written_nothing_is_pushed(connected: Device, tmp_path: Path) -> None:

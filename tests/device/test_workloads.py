@@ -20,6 +20,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from adbd import EMMC, FakePhone, phone
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import apk_files, fake_apps
 from support.needs import needs
 from websockets.http11 import Request, Response
@@ -45,7 +47,8 @@ def boot_ns() -> int:
 # --- clocks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(50))
+@settings(max_examples=50)
+@given(st.integers(0, 1 << 32))
 def test_the_relation_of_two_clocks_holds_the_truth(seed: int) -> None:
     choose = random.Random(seed)
     offset, step, now = choose.randrange(-(10**18), 10**18), choose.choice([1, 1000, 10_000_000]), 10**18

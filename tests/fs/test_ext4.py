@@ -17,6 +17,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import pytsk3
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import corpus
 from support import ext4_oracle as oracle
 from support.filesystems import assert_covers
@@ -604,7 +606,8 @@ def test_lookup_outside_is_unknown_and_keeps_the_order(tree: Path, tmp_path: Pat
     assert fs.lookup(filesystem, []).height == 0
 
 
-@pytest.mark.parametrize("seed", range(30))
+@settings(max_examples=30)
+@given(st.integers(0, 1 << 32))
 def test_runs_against_painting(seed: int) -> None:
     rng = np.random.default_rng(seed)
     total = 200

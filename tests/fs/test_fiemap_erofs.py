@@ -33,13 +33,16 @@ _EXTENT = re.compile(r"^ *\d+: +\d+\.\. *\d+ \| +\d+ : +(\d+)\.\. *(\d+) \| +\d+
 BLOCK = 4096
 
 
-def fill(top: Path, seed: int) -> None:
-    """Files of all lengths, some of which compress well, some not, and some of which have the same data."""
-    draw = random.Random(seed)
+def fill(top: Path) -> None:
+    """Files of all lengths, some of which compress well, some not, and some of which have the same data.
+
+    No word is shorter than 40 bytes: lz4hc takes minutes for megabytes of shorter ones.
+    """
+    draw = random.Random(0)
     shared = draw.randbytes(100_000)
     for number in range(60):
-        words = [draw.randbytes(draw.choice([3, 40, 700])) for _ in range(12)]
-        size = draw.choice([0, 1, 100, 4096, 5000, 60_000, 300_000, 1_500_000])
+        words = [draw.randbytes(draw.choice([40, 700])) for _ in range(12)]
+        size = draw.choice([0, 1, 100, 4096, 5000, 60_000, 300_000, 900_000])
         kind = draw.choice(["words", "random", "mixed", "shared"])
         data = bytearray()
         while len(data) < size:
@@ -63,14 +66,13 @@ def blocks_by_dump(image: Path, path: str) -> set[int]:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", OPTIONS)
-def test_the_blocks_of_files_are_those_of_the_image(tmp_path: Path, name: str, seed: int) -> None:
+def test_the_blocks_of_files_are_those_of_the_image(tmp_path: Path, name: str) -> None:
     if shutil.which("mkfs.erofs") is None:
         pytest.skip("mkfs.erofs is not installed")
     source = tmp_path / "source"
     source.mkdir()
-    fill(source, seed)
+    fill(source)
     made = subprocess.run(["mkfs.erofs", *OPTIONS[name], tmp_path / "image", source], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     with mounted(tmp_path / "image", "ro") as filesystem:

@@ -58,85 +58,85 @@ def results(table: pl.DataFrame) -> list[tuple[str, str | None]]:
     return list(table.select(pl.col("file_type").cast(pl.String), "file_type_rule").iter_rows())
 
 
-@pytest.mark.parametrize(
-    ("path", "file_type", "rule"),
-    [
-        ("/data/com.a/databases/x.db", "sqlite_db", "suffix:.db"),
-        ("/data/com.a/databases/X.DB", "sqlite_db", "suffix:.db"),
-        ("/x.sqlite3", "sqlite_db", "suffix:.sqlite3"),
-        ("/http_example.org_0.localstorage", "sqlite_db", "suffix:.localstorage"),
-        ("/x.db-journal", "sqlite_journal", "suffix:-journal"),
-        ("/Cookies-journal", "sqlite_journal", "suffix:-journal"),
-        ("/x.sqlite3-wal", "sqlite_wal", "suffix:-wal"),
-        ("/x.db-shm", "sqlite_shm", "suffix:-shm"),
-        ("/x.db-mj0123AB9CD", "sqlite_journal", "pattern:super_journal"),
-        ("/cache/etilqs_0a1B2c3D4e5F6g7", "temporary", "pattern:etilqs"),
-        ("/lib/libsonivox.so", "executable", "suffix:.so"),
-        ("/oat/arm64/base.vdex", "executable", "suffix:.vdex"),
-        ("/app/~~x==/com.a-y==/base.apk", "package", "suffix:.apk"),
-        ("/a.dm", "package", "suffix:.dm"),
-        ("/VID_1.3GP", "video", "suffix:.3gp"),
-        ("/IMG_1.heic", "image", "suffix:.heic"),
-        ("/.thumbdata3--1967290299", "image", "pattern:thumbdata"),
-        ("/a.opus", "audio", "suffix:.opus"),
-        ("/main.1.com.a.obb", "resource", "suffix:.obb"),
-        ("/settings.xml.bak", "temporary", "suffix:.bak"),
-        ("/movie.mp4.crdownload", "temporary", "suffix:.crdownload"),
-        ("/x.log", "log", "suffix:.log"),
-        ("/x.log.3", "log", "pattern:log_number"),
-        ("/com.db/x.xml", "resource", "suffix:.xml"),
-        ("/com.db/data_1", "other", None),
-        ("/db", "other", None),
-        ("/-journal", "other", None),
-        ("/x.journal", "other", None),
-        ("/<script>alert(1)</script>.txt", "other", None),
-        ("/new\nline.db", "sqlite_db", "suffix:.db"),
-        ("", "other", None),
-        (None, "unknown", None),
-    ],
-)
-def test_names(path: str | None, file_type: str, rule: str | None) -> None:
-    assert results(classify(files(path))) == [(file_type, rule)]
+NAMES = [
+    ("/data/com.a/databases/x.db", "sqlite_db", "suffix:.db"),
+    ("/data/com.a/databases/X.DB", "sqlite_db", "suffix:.db"),
+    ("/x.sqlite3", "sqlite_db", "suffix:.sqlite3"),
+    ("/http_example.org_0.localstorage", "sqlite_db", "suffix:.localstorage"),
+    ("/x.db-journal", "sqlite_journal", "suffix:-journal"),
+    ("/Cookies-journal", "sqlite_journal", "suffix:-journal"),
+    ("/x.sqlite3-wal", "sqlite_wal", "suffix:-wal"),
+    ("/x.db-shm", "sqlite_shm", "suffix:-shm"),
+    ("/x.db-mj0123AB9CD", "sqlite_journal", "pattern:super_journal"),
+    ("/cache/etilqs_0a1B2c3D4e5F6g7", "temporary", "pattern:etilqs"),
+    ("/lib/libsonivox.so", "executable", "suffix:.so"),
+    ("/oat/arm64/base.vdex", "executable", "suffix:.vdex"),
+    ("/app/~~x==/com.a-y==/base.apk", "package", "suffix:.apk"),
+    ("/a.dm", "package", "suffix:.dm"),
+    ("/VID_1.3GP", "video", "suffix:.3gp"),
+    ("/IMG_1.heic", "image", "suffix:.heic"),
+    ("/.thumbdata3--1967290299", "image", "pattern:thumbdata"),
+    ("/a.opus", "audio", "suffix:.opus"),
+    ("/main.1.com.a.obb", "resource", "suffix:.obb"),
+    ("/settings.xml.bak", "temporary", "suffix:.bak"),
+    ("/movie.mp4.crdownload", "temporary", "suffix:.crdownload"),
+    ("/x.log", "log", "suffix:.log"),
+    ("/x.log.3", "log", "pattern:log_number"),
+    ("/com.db/x.xml", "resource", "suffix:.xml"),
+    ("/com.db/data_1", "other", None),
+    ("/db", "other", None),
+    ("/-journal", "other", None),
+    ("/x.journal", "other", None),
+    ("/<script>alert(1)</script>.txt", "other", None),
+    ("/new\nline.db", "sqlite_db", "suffix:.db"),
+    ("", "other", None),
+    (None, "unknown", None),
+]
 
 
-@pytest.mark.parametrize(
-    ("path", "head", "file_type", "rule"),
-    [
-        ("/Cookies", SQLITE, "sqlite_db", "magic:sqlite"),
-        ("/cookies.dat", SQLITE, "sqlite_db", "magic:sqlite"),
-        ("/mmssms.db.bak", SQLITE, "sqlite_db", "magic:sqlite"),
-        ("/x.dat", JPEG, "resource", "suffix:.dat"),
-        ("/x.db", JPEG, "sqlite_db", "suffix:.db"),  # not looked into
-        ("/x.png", SQLITE, "image", "suffix:.png"),  # not looked into
-        ("/notes-journal", JOURNAL, "sqlite_journal", "magic:sqlite_journal"),
-        ("/notes-journal", ZERO, "sqlite_journal", "suffix:-journal"),
-        ("/notes-journal", b"", "sqlite_journal", "suffix:-journal"),
-        ("/notes-journal", b"Dear diary, today I slept late.", "other", None),
-        ("/notes-journal", SQLITE, "sqlite_db", "magic:sqlite"),
-        ("/notes-wal", WAL + b"\0\x2d\xe2\x18", "sqlite_wal", "magic:sqlite_wal"),
-        ("/notes-shm", SHM, "sqlite_shm", "magic:sqlite_shm"),
-        ("/f_000001", JPEG, "image", "magic:jpeg"),
-        ("/f_000001", b"RIFF\x24\0\0\0WEBPVP8 ", "image", "magic:webp"),
-        ("/f_000001", b"RIFF\x24\0\0\0WAVEfmt ", "audio", "magic:wave"),
-        ("/f_000001", b"RIFF\x24\0\0\0ACON", "other", None),
-        ("/f_000001", b"\0\0\0\x18ftypheic", "image", "magic:heif"),
-        ("/f_000001", b"\0\0\0\x18ftypavif", "image", "magic:heif"),
-        ("/f_000001", b"\0\0\0\x18ftypM4A ", "audio", "magic:m4a"),
-        ("/f_000001", b"\0\0\0\x18ftyp3gp4", "video", "magic:mp4"),
-        ("/f_000001", bytes.fromhex("1a45dfa3"), "video", "magic:ebml"),
-        ("/f_000001", bytes.fromhex("fffb9064"), "audio", "magic:mp3"),
-        ("/f_000001", b"PK\3\4\x14\0", "other", "magic:zip"),
-        ("/base.apk", b"PK\3\4\x14\0", "package", "suffix:.apk"),
-        ("/libx.so.1", b"\x7fELF\2\1\1", "executable", "magic:elf"),
-        ("/packages", b"ABX\0\x10", "resource", "magic:xml"),
-        ("/SQLite", b"SQLite format 3", "other", None),  # cut before the NUL
-        ("/empty", b"", "other", None),
-        (None, SQLITE, "sqlite_db", "magic:sqlite"),
-        (None, b"anything", "unknown", None),
-    ],
-)
-def test_heads(path: str | None, head: bytes, file_type: str, rule: str | None) -> None:
-    assert results(classify(files(path), heads({12: head}))) == [(file_type, rule)]
+def test_names() -> None:
+    for path, file_type, rule in NAMES:
+        assert results(classify(files(path))) == [(file_type, rule)], path
+
+
+HEADS = [
+    ("/Cookies", SQLITE, "sqlite_db", "magic:sqlite"),
+    ("/cookies.dat", SQLITE, "sqlite_db", "magic:sqlite"),
+    ("/mmssms.db.bak", SQLITE, "sqlite_db", "magic:sqlite"),
+    ("/x.dat", JPEG, "resource", "suffix:.dat"),
+    ("/x.db", JPEG, "sqlite_db", "suffix:.db"),  # not looked into
+    ("/x.png", SQLITE, "image", "suffix:.png"),  # not looked into
+    ("/notes-journal", JOURNAL, "sqlite_journal", "magic:sqlite_journal"),
+    ("/notes-journal", ZERO, "sqlite_journal", "suffix:-journal"),
+    ("/notes-journal", b"", "sqlite_journal", "suffix:-journal"),
+    ("/notes-journal", b"Dear diary, today I slept late.", "other", None),
+    ("/notes-journal", SQLITE, "sqlite_db", "magic:sqlite"),
+    ("/notes-wal", WAL + b"\0\x2d\xe2\x18", "sqlite_wal", "magic:sqlite_wal"),
+    ("/notes-shm", SHM, "sqlite_shm", "magic:sqlite_shm"),
+    ("/f_000001", JPEG, "image", "magic:jpeg"),
+    ("/f_000001", b"RIFF\x24\0\0\0WEBPVP8 ", "image", "magic:webp"),
+    ("/f_000001", b"RIFF\x24\0\0\0WAVEfmt ", "audio", "magic:wave"),
+    ("/f_000001", b"RIFF\x24\0\0\0ACON", "other", None),
+    ("/f_000001", b"\0\0\0\x18ftypheic", "image", "magic:heif"),
+    ("/f_000001", b"\0\0\0\x18ftypavif", "image", "magic:heif"),
+    ("/f_000001", b"\0\0\0\x18ftypM4A ", "audio", "magic:m4a"),
+    ("/f_000001", b"\0\0\0\x18ftyp3gp4", "video", "magic:mp4"),
+    ("/f_000001", bytes.fromhex("1a45dfa3"), "video", "magic:ebml"),
+    ("/f_000001", bytes.fromhex("fffb9064"), "audio", "magic:mp3"),
+    ("/f_000001", b"PK\3\4\x14\0", "other", "magic:zip"),
+    ("/base.apk", b"PK\3\4\x14\0", "package", "suffix:.apk"),
+    ("/libx.so.1", b"\x7fELF\2\1\1", "executable", "magic:elf"),
+    ("/packages", b"ABX\0\x10", "resource", "magic:xml"),
+    ("/SQLite", b"SQLite format 3", "other", None),  # cut before the NUL
+    ("/empty", b"", "other", None),
+    (None, SQLITE, "sqlite_db", "magic:sqlite"),
+    (None, b"anything", "unknown", None),
+]
+
+
+def test_heads() -> None:
+    for path, head, file_type, rule in HEADS:
+        assert results(classify(files(path), heads({12: head}))) == [(file_type, rule)], path
 
 
 def test_companion_of_a_known_database_needs_no_header() -> None:
@@ -354,36 +354,35 @@ def test_most_viewer_class_of_every_file_of_the_oracle() -> None:
         assert dict(zip(names, viewer(list(names)), strict=True)) == names
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/data/com.android.chrome/cache/Cache/data_1", "com.android.chrome"),
-        ("/data/data/com.android.chrome/cache", "com.android.chrome"),
-        ("/data/com.android.chrome", "com.android.chrome"),
-        ("data/com.a_b.c2/x", "com.a_b.c2"),
-        ("/user/10/com.example.mail/databases/x.db", "com.example.mail"),
-        ("/data/user/0/com.example.mail/databases/x.db", "com.example.mail"),
-        ("/data/user_de/0/com.example.mail/x", "com.example.mail"),
-        ("/app/com.example.game-1/base.apk", "com.example.game"),
-        ("/app/com.example.game-1.apk", "com.example.game"),
-        ("/data/app/~~9xQ_w==/com.example.game-Zm9v-YmFy==/base.apk", "com.example.game"),
-        ("/media/0/Android/data/com.example.game/files/x", "com.example.game"),
-        ("/data/media/0/Android/obb/com.example.game/main.obb", "com.example.game"),
-        ("/media/10/Android/media/com.example.game/x", "com.example.game"),
-        ("/misc/profiles/cur/0/com.example.game/primary.prof", "com.example.game"),
-        ("/app/vmdl123.tmp/base.apk", None),
-        ("/app/com.example.game/base.apk", None),
-        ("/data/local/tmp/x", None),
-        ("/data/nodots/x", None),
-        ("/data/1com.example/x", None),
-        ("/data/com..example/x", None),
-        ("/data/com.example<script>/x", None),
-        ("/media/0/DCIM/Camera/com.example.jpg", None),
-        ("/system/data/com.example.mail/x", None),
-        ("/user/x/com.example.mail/x", None),
-        (None, None),
-    ],
-)
-def test_package(path: str | None, expected: str | None) -> None:
-    frame = pl.DataFrame({"path": [path]}, schema={"path": pl.String})
-    assert frame.select(package(pl.col("path")))["path"].to_list() == [expected]
+PACKAGES = [
+    ("/data/com.android.chrome/cache/Cache/data_1", "com.android.chrome"),
+    ("/data/data/com.android.chrome/cache", "com.android.chrome"),
+    ("/data/com.android.chrome", "com.android.chrome"),
+    ("data/com.a_b.c2/x", "com.a_b.c2"),
+    ("/user/10/com.example.mail/databases/x.db", "com.example.mail"),
+    ("/data/user/0/com.example.mail/databases/x.db", "com.example.mail"),
+    ("/data/user_de/0/com.example.mail/x", "com.example.mail"),
+    ("/app/com.example.game-1/base.apk", "com.example.game"),
+    ("/app/com.example.game-1.apk", "com.example.game"),
+    ("/data/app/~~9xQ_w==/com.example.game-Zm9v-YmFy==/base.apk", "com.example.game"),
+    ("/media/0/Android/data/com.example.game/files/x", "com.example.game"),
+    ("/data/media/0/Android/obb/com.example.game/main.obb", "com.example.game"),
+    ("/media/10/Android/media/com.example.game/x", "com.example.game"),
+    ("/misc/profiles/cur/0/com.example.game/primary.prof", "com.example.game"),
+    ("/app/vmdl123.tmp/base.apk", None),
+    ("/app/com.example.game/base.apk", None),
+    ("/data/local/tmp/x", None),
+    ("/data/nodots/x", None),
+    ("/data/1com.example/x", None),
+    ("/data/com..example/x", None),
+    ("/data/com.example<script>/x", None),
+    ("/media/0/DCIM/Camera/com.example.jpg", None),
+    ("/system/data/com.example.mail/x", None),
+    ("/user/x/com.example.mail/x", None),
+    (None, None),
+]
+
+
+def test_package() -> None:
+    paths = pl.DataFrame({"path": [path for path, _ in PACKAGES]})
+    assert list(paths.select("path", package=package(pl.col("path"))).iter_rows()) == PACKAGES

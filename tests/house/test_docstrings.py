@@ -64,22 +64,21 @@ def entries(section: str) -> list[str]:
     return [name for line in lines for name in line.split(", ")]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_sections(name: str) -> None:
-    function = FUNCTIONS[name]
-    parts = sections(inspect.getdoc(function) or "")
-    assert re.match(r"\S.*[.?]\n\n", parts[""]), "a docstring begins with a summary of one line"
-    signature = inspect.signature(function)
-    assert entries(parts.get("Parameters", "")) == [name for name in signature.parameters if name != "self"]
-    assert "Examples" in parts
-    assert "Returns" in parts or inspect.isclass(function) or signature.return_annotation == "None"
+def test_sections() -> None:
+    for name, function in FUNCTIONS.items():
+        parts = sections(inspect.getdoc(function) or "")
+        assert re.match(r"\S.*[.?]\n\n", parts[""]), f"{name}: a docstring begins with a summary of one line"
+        signature = inspect.signature(function)
+        assert entries(parts.get("Parameters", "")) == [of for of in signature.parameters if of != "self"], name
+        assert "Examples" in parts, name
+        assert "Returns" in parts or inspect.isclass(function) or signature.return_annotation == "None", name
 
 
-@pytest.mark.parametrize("of", RESULTS, ids=lambda of: of.__name__)
-def test_attributes(of: type[Any]) -> None:
-    """Every field of a result is told of."""
-    parts = sections(inspect.getdoc(of) or "")
-    assert entries(parts["Attributes"]) == [field.name for field in dataclasses.fields(of)]
+def test_attributes() -> None:
+    """Every field of a result has its entry."""
+    for of in RESULTS:
+        parts = sections(inspect.getdoc(of) or "")
+        assert entries(parts["Attributes"]) == [field.name for field in dataclasses.fields(of)], of
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +92,12 @@ def names() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_examples(name: str, names: dict[str, Any]) -> None:
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    (examples,) = doctest.DocTestFinder(recurse=False).find(FUNCTIONS[name], name, globs=names)
+def test_examples(names: dict[str, Any]) -> None:
     report: list[str] = []
-    failed, attempted = doctest.DocTestRunner(optionflags=flags).run(examples, out=report.append)
-    plt.close("all")
-    assert attempted and not failed, "".join(report)
+    for name, function in FUNCTIONS.items():
+        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        (examples,) = doctest.DocTestFinder(recurse=False).find(function, name, globs=names)
+        _, attempted = doctest.DocTestRunner(verbose=False, optionflags=flags).run(examples, out=report.append)
+        assert attempted, name
+        plt.close("all")
+    assert not report, "".join(report)

@@ -162,16 +162,16 @@ FORMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "expected"), FORMS, ids=[form.split(":")[0] for form, _ in FORMS])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\\n\\\n"])
-def test_form(tmp_path: Path, fields: str, expected: tuple[object, ...], end: str) -> None:
-    staging = readers.read_bytes(tmp_path, f"{HEAD}{fields}{end}".encode())
-    (row,) = staging.block.iter_rows(named=True)
-    assert (row["action"], row["sector"], row["nr_sectors"], row["rwbs"], row["error"]) == expected
-    assert row["event"] == fields.split(":")[0]
-    assert row["dev"] == (units.dev(179, 0) if row["rwbs"] else None)
-    assert row["comm"] == ("x" if "[x]" in fields else "dd")
-    assert (row["ts_ns"], row["cpu"], row["tid"], row["pid"]) == (5_000_001_000, 1, 77, None)
+def test_forms(tmp_path: Path, end: str) -> None:
+    block = readers.read_bytes(tmp_path, "".join(f"{HEAD}{fields}{end}" for fields, _ in FORMS).encode()).block
+    for (fields, expected), row in zip(FORMS, block.iter_rows(named=True), strict=True):
+        found = (row["action"], row["sector"], row["nr_sectors"], row["rwbs"], row["error"])
+        assert found == expected, fields
+        assert row["event"] == fields.split(":")[0]
+        assert row["dev"] == (units.dev(179, 0) if row["rwbs"] else None), fields
+        assert row["comm"] == ("x" if "[x]" in fields else "dd"), fields
+        assert (row["ts_ns"], row["cpu"], row["tid"], row["pid"]) == (5_000_001_000, 1, 77, None), fields
 
 
 @pytest.mark.parametrize(

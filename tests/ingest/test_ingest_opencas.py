@@ -236,8 +236,8 @@ def test_files_of_both_versions(tmp_path: Path) -> None:
 
 def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     _, table = read(sample())
-    monkeypatch.setattr(opencas, "PIECE_BYTES", 300)
-    monkeypatch.setattr(opencas, "ROWS", 7)
+    monkeypatch.setattr(opencas, "PIECE_BYTES", 3000)
+    monkeypatch.setattr(opencas, "ROWS", 77)
     _, pieces = read(sample())
     assert pieces.equals(table)
 
@@ -256,13 +256,12 @@ def test_losses_are_counted(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("place", range(0, 456, 7))
-def test_cut_anywhere(place: int, tmp_path: Path) -> None:
+def test_cut_anywhere(tmp_path: Path) -> None:
     data = sample("octf.trace.1").data
-    whole = read(trace(tmp_path, [data]))[1]
-    cut = read(trace(tmp_path, [data[:place]]))[1]
-    columns = [name for name in whole.columns if name != "path"]  # whose name may come later
-    assert cut.select(columns).equals(whole.select(columns).head(cut.height))
+    whole = read(trace(tmp_path, [data]))[1].drop("path")  # whose name may come later
+    for place in range(0, 456, 7):
+        cut = read(trace(tmp_path, [data[:place]]))[1].drop("path")
+        assert cut.equals(whole.head(cut.height)), place
 
 
 @given(st.binary(max_size=400), st.integers(0, 255))

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from support import built
 
@@ -151,7 +153,8 @@ def test_one_table_is_read_alone(sample: bytes, tmp_path: Path) -> None:
     assert record.table(source, "other") is None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 32))
 def test_strings_are_gathered_from_wherever_they_lie(seed: int) -> None:
     pick = random.Random(seed)
     data = pick.randbytes(1 << 15)

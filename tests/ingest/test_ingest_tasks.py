@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import polars as pl
-import pytest
 
 from androstep_analysis.ingest import tasks
 
+KINDS = {
+    "jbd2/sda1-8": "journal",
+    "jbd2/loop0-8": "journal",
+    "f2fs_gc-254:4": "gc",
+    "flush-179:0": "writeback",
+    "kworker/u16:3": "writeback",
+    "kworker/6:1H": "kernel",
+    "f2fs_ckpt-254:4": "kernel",
+    "<idle>": "kernel",
+    "swapper/0": "kernel",
+    "mmcqd/0": "kernel",
+    "loop22": "kernel",
+    "loopback_app": "other",
+    "RenderThread": "other",
+    "my_jbd2/x": "other",
+    "": "other",
+}
 
-@pytest.mark.parametrize(
-    ("comm", "kind"),
-    [
-        ("jbd2/sda1-8", "journal"),
-        ("jbd2/loop0-8", "journal"),
-        ("f2fs_gc-254:4", "gc"),
-        ("flush-179:0", "writeback"),
-        ("kworker/u16:3", "writeback"),
-        ("kworker/6:1H", "kernel"),
-        ("f2fs_ckpt-254:4", "kernel"),
-        ("<idle>", "kernel"),
-        ("swapper/0", "kernel"),
-        ("mmcqd/0", "kernel"),
-        ("loop22", "kernel"),
-        ("loopback_app", "other"),
-        ("RenderThread", "other"),
-        ("my_jbd2/x", "other"),
-        ("", "other"),
-    ],
-)
-def test_kind(comm: str, kind: str) -> None:
-    assert pl.DataFrame({"comm": [comm]}).select(tasks.kind(pl.col("comm")))["kind"].to_list() == [kind]
+
+def test_kind() -> None:
+    found = pl.DataFrame({"comm": [*KINDS]}).select("comm", kind=tasks.kind(pl.col("comm")))
+    assert dict(found.iter_rows()) == KINDS

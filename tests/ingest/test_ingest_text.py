@@ -181,7 +181,7 @@ def lines_of_a_form(draw: st.DrawFn) -> tuple[str, str, str]:
 @pytest.mark.prove
 @given(lines_of_a_form())
 @example(("x{name:text}, {*}{end}", r"^x(?P<name>.*), .*" + PLACES["{end}"][0], "xa, b, c"))
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_forms_match_as_regular_expressions_do(made: tuple[str, str, str]) -> None:
     form, pattern, line = made
     with mock.patch.dict(fs_events_text.FIELDS, {"ext4_write_begin": (form,)}):
@@ -345,7 +345,7 @@ READERS: Sequence[Callable[[Source, Spool], Staging]] = (
 
 @pytest.mark.prove
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_garbage(pieces: list[bytes]) -> None:
     for reader in READERS:
         staging, _ = read(reader, iter(pieces))

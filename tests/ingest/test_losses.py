@@ -6,6 +6,8 @@ import random
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from androstep_analysis import losses
 from androstep_analysis.errors import Loss
@@ -35,7 +37,8 @@ def is_hurt(loss: Loss, begin, end, dev, tables) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(200))
+@settings(max_examples=100)
+@given(st.integers(0, 1 << 32))
 def test_a_row_is_hurt_as_each_loss_says(seed):
     pick = random.Random(seed)
     known = [random_loss(pick) for _ in range(pick.randrange(4))]
@@ -62,7 +65,8 @@ def test_spans_are_joined_and_not_more_than_asked_for():
     assert losses.merged([(1, 2), (4, 5), (7, None)], most=2) == ((1, 2), (4, None))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 32))
 def test_a_loss_is_the_same_behind_json(seed):
     loss = random_loss(random.Random(seed))
     assert losses.from_json(losses.as_json(loss)) == loss

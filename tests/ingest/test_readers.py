@@ -75,7 +75,7 @@ INPUTS: dict[str, Make] = {
 SETS = frozenset({"blktrace, two CPUs"})
 """Inputs of several files: they are told by their names."""
 
-CUTS = {100_000: 100, 1_000_000: 20, 1 << 40: 4}
+CUTS = {100_000: 20, 1_000_000: 10, 1 << 40: 4}
 """Of an input below this size, in how many places it is damaged: each takes a whole reading."""
 
 
@@ -194,12 +194,11 @@ def test_a_directory_and_an_empty_file_are_no_recording(path: Path, tmp_path: Pa
 @pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 def test_threads_may_read_at_once(path: Path) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        several = list(pool.map(ingest.read, [path] * 4))
-    for staging in several[1:]:
-        assert staging.events == several[0].events
-        for table in TABLES:
-            assert_frame_equal(staging.table(table).collect(), several[0].table(table).collect())
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(ingest.read, [path] * 2)
+    assert first.events == second.events
+    for table in TABLES:
+        assert_frame_equal(first.table(table).collect(), second.table(table).collect())
 
 
 def open_files() -> int:
@@ -221,8 +220,8 @@ def test_what_was_taken_is_given_back(path: Path, tmp_path: Path, monkeypatch: p
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return open_files(), threading.active_count(), pages * os.sysconf("SC_PAGE_SIZE")
 
-    before = times(2)
-    after = times(6)
+    before = times(1)
+    after = times(3)
     assert after[0] <= before[0]
     assert after[1] <= before[1]
     assert after[2] - before[2] < 64 << 20
@@ -231,10 +230,9 @@ def test_what_was_taken_is_given_back(path: Path, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
-@pytest.mark.parametrize("name", ["ftrace text", "blktrace in tar", "strace"])
-def test_two_processes_make_the_tables_of_one_capture(name: str, tmp_path: Path) -> None:
+def test_two_processes_make_the_tables_of_one_capture(tmp_path: Path) -> None:
     (tmp_path / "input").mkdir()
-    path = INPUTS[name](tmp_path / "input")
+    path = INPUTS["blktrace in tar"](tmp_path / "input")
     made = capture.create([path], tmp_path / "capture")
     kept = {table: frame.collect() for table, frame in made.tables.items()}
     shutil.rmtree(tmp_path / "capture/tables")
@@ -271,7 +269,7 @@ def test_truncated(path: Path) -> None:
 def test_garbage_after_the_head(path: Path) -> None:
     data = path.read_bytes()
     choose = random.Random(2)
-    for place in places(path, 3)[:20]:
+    for place in places(path, 3)[::2]:
         read_damaged(path, data[:place] + choose.randbytes(min(len(data) - place, 1 << 16)))
     read_damaged(path, data[: min(len(data) // 2, 4096)] + choose.randbytes(1 << 16))
 
@@ -280,7 +278,7 @@ def test_garbage_after_the_head(path: Path) -> None:
 def test_flipped_bytes(path: Path) -> None:
     data = path.read_bytes()
     choose = random.Random(4)
-    for rounds in (1, 1, 1, 1, 4, 16, 64, 256):
+    for rounds in (1, 1, 4, 16, 256):
         damaged = bytearray(data)
         for _ in range(rounds):
             damaged[choose.randrange(len(data))] ^= 1 << choose.randrange(8)

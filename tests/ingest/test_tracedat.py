@@ -30,6 +30,8 @@ from androstep_analysis.ingest.source import load
 
 KERNEL = ["ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1", "vfat_guest_6.1"]
 OTHERS = ["labsisop_trace.dat", "lisa_sched_load_trace.dat", "trappy_raw_trace.dat", "trappy_trace_idle.dat"]
+OF_MACHINES = [(machine, form) for machine in MACHINES for form in ("v6", "none")]
+"""Both versions of the file by every machine; how one is compressed does not depend on the machine."""
 LINE = re.compile(
     r"^ *(?P<comm>.*)-(?P<tid>\d+) +\[(?P<cpu>\d+)\] *(?P<time>[0-9.]+): +(?P<event>[^ :(]+):? *(?P<rest>.*)$"
 )
@@ -245,8 +247,7 @@ def test_a_recording_of_this_kernel_by_trace_cmd(tmp_path: Path, instance: Path)
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
-@pytest.mark.parametrize("form", ["v6", "none", "zlib", "zstd"])
+@pytest.mark.parametrize(("machine", "form"), [*OF_MACHINES, (MACHINES[0], "zlib"), (MACHINES[0], "zstd")], ids=str)
 def test_every_machine(tmp_path: Path, machine: Machine, form: str) -> None:
     file, rows, lost = random_file(machine, str(machine))
     path = tmp_path / "trace.dat"
@@ -261,8 +262,7 @@ def test_every_machine(tmp_path: Path, machine: Machine, form: str) -> None:
     assert staging.tasks.select("tid", "comm").rows() == [(0, "<idle>"), (10, "one name"), (11, "two")]
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
-@pytest.mark.parametrize("form", ["v6", "none", "zstd"])
+@pytest.mark.parametrize(("machine", "form"), [*OF_MACHINES, (MACHINES[0], "zstd")], ids=str)
 def test_trace_cmd_reads_the_same(tmp_path: Path, machine: Machine, form: str) -> None:
     file, rows, _ = random_file(machine, str(machine))
     path = tmp_path / "trace.dat"
@@ -619,7 +619,7 @@ def test_truncation(tmp_path: Path, form: str) -> None:
     whole = readers.read_bytes(tmp_path, data).events["everything"]
     pick = random.Random(form)
     complete = 0
-    for cut in sorted(pick.randrange(1, len(data)) for _ in range(100)):
+    for cut in sorted(pick.randrange(1, len(data)) for _ in range(50)):
         path = tmp_path / "input"
         path.write_bytes(data[:cut])
         try:
@@ -631,7 +631,7 @@ def test_truncation(tmp_path: Path, form: str) -> None:
         assert staging.losses
         assert _pages_before(file, data, cut) <= staging.events["everything"] <= whole
         complete += 1
-    assert complete > 20
+    assert complete > 10
 
 
 def _pages_before(file: File, data: bytes, cut: int) -> int:

@@ -7,6 +7,8 @@ from itertools import combinations
 
 import polars as pl
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from support import named_files
 from support.named_files import DEV, ROOT, Model
 
@@ -38,9 +40,12 @@ def answers(events, lives, before=(), lost=()):
 
 # -- against the model ------------------------------------------------------------------------------------------------
 
+SEEDS = st.integers(0, 1 << 32)
 
-@pytest.mark.parametrize("seed", range(150))
-@pytest.mark.parametrize("has_nameless", [False, True])
+
+@pytest.mark.prove
+@settings(max_examples=60)
+@given(SEEDS, st.booleans())
 def test_each_path_is_one_that_the_file_had(seed, has_nameless):
     model = Model(seed, is_prompt=False, has_nameless=has_nameless)
     model.run(60)
@@ -51,8 +56,9 @@ def test_each_path_is_one_that_the_file_had(seed, has_nameless):
         assert set(row["names"]) <= lives[key].paths, key
 
 
-@pytest.mark.parametrize("seed", range(150))
-@pytest.mark.parametrize("has_nameless", [False, True])
+@pytest.mark.prove
+@settings(max_examples=60)
+@given(SEEDS, st.booleans())
 def test_where_every_event_is_read_at_once_all_is_known(seed, has_nameless):
     model = Model(seed, is_prompt=True, has_nameless=has_nameless)
     model.run(60)
@@ -68,7 +74,7 @@ def test_where_every_event_is_read_at_once_all_is_known(seed, has_nameless):
 
 def test_the_model_has_what_it_is_for():
     """Numbers used again, events that became one, names that came back, and directories that moved."""
-    models = [Model(seed, is_prompt=False, has_nameless=True) for seed in range(150)]
+    models = [Model(seed, is_prompt=False, has_nameless=True) for seed in range(40)]
     for model in models:
         model.run(60)
     rows = [row for model in models for row in model.rows]
@@ -95,7 +101,8 @@ def assignments(seen, lives):
             yield chosen
 
 
-@pytest.mark.parametrize("seed", range(400))
+@settings(max_examples=150)
+@given(SEEDS)
 def test_a_generation_is_a_life_only_where_every_order_says_so(seed):
     chance = random.Random(seed)
     ms = 1_000_000
@@ -117,8 +124,7 @@ def test_a_generation_is_a_life_only_where_every_order_says_so(seed):
         until = min((read for read in (*reads, 80) if read * ms >= happens), default=80)
         if chance.random() < 0.7:
             told_rows.append(row("made", "x", generation=100 + at, empty_ns=after * ms, read_ns=until * ms))
-    if not told_rows:
-        return
+    assume(told_rows)
     events = told.entries(named_files.records(told_rows), "boot").events
     found = entries.incarnations(events, lives, Losses()).filter(pl.col("ino") == 12)
     seen = [(row["empty_ns"] - 100_000, row["read_ns"] + 100_000) for row in told_rows]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.blocks import DEV
 
 from androstep_analysis import schema
@@ -136,7 +138,8 @@ def test_one_creation_alone_tells_no_clock():
     assert told(two, TRACED, offset=None) == {(12, 7): 2, (14, 9): 2}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@settings(max_examples=200)
+@given(st.integers(0, 1 << 32))
 def test_a_file_in_the_journal_is_never_taken_for_another_of_its_number(seed):
     """One number, given again and again. Of each file the journal may have its generation and when it was created.
 

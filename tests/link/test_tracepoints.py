@@ -6,6 +6,8 @@ import random
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import readers
 from support.blocks import DEV
 from support.owned import all_owned
@@ -53,15 +55,15 @@ LINES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("head", [" app one-77 [001]  12.000000345: ", " app one-77   (   70) [001] d..1. 12.000000: "])
-def test_fields_of_every_event(tmp_path, line, head):
-    row = readers.read_bytes(tmp_path, f"{head}{line}\n".encode()).fs_events.row(0, named=True)
-    assert row["event"] == line.partition(":")[0]
-    assert (row["tid"], row["comm"]) == (77, "app one")
-    assert {name: row[name] for name in LINES[line]} == LINES[line]
-    major, minor = row["dev"] >> 20, row["dev"] & 0xFFFFF
-    assert any(f"{major}{sign}{minor}" in line for sign in ",:")
+def test_fields_of_every_event(tmp_path, head):
+    rows = readers.read_bytes(tmp_path, "".join(f"{head}{line}\n" for line in LINES).encode()).fs_events
+    for line, row in zip(LINES, rows.iter_rows(named=True), strict=True):
+        assert row["event"] == line.partition(":")[0]
+        assert (row["tid"], row["comm"]) == (77, "app one")
+        assert {name: row[name] for name in LINES[line]} == LINES[line]
+        major, minor = row["dev"] >> 20, row["dev"] & 0xFFFFF
+        assert any(f"{major}{sign}{minor}" in line for sign in ",:")
 
 
 def test_what_cannot_be_read_is_counted(tmp_path):
@@ -248,7 +250,8 @@ NUMBERED = (
 )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@settings(max_examples=40)
+@given(st.integers(0, 1 << 32))
 def test_every_event_has_the_incarnation_that_the_events_before_it_make(seed):
     pick = random.Random(seed)
     names = pick.sample(NUMBERED, pick.randint(1, len(NUMBERED)))
@@ -277,7 +280,8 @@ def test_a_map_that_never_changed_is_complete_where_its_changes_were_recorded():
     assert not tracepoints.maps_completely(only_read, DEV, {"ext4_es_insert_extent"})
 
 
-@pytest.mark.parametrize("seed", range(20))
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 32))
 def test_at_each_place_and_time_the_latest_statement_holds(seed):
     """Against a table of every sector at every time."""
     choose = random.Random(seed)
