@@ -38,6 +38,13 @@ def size(value: float) -> str:
     return f"{value / divisor:,.4g} {name}"
 
 
+def certainty(inferred: float | None) -> str:
+    """How much of an answer is inferred, as words for behind it; nothing where all of it is a fact."""
+    if inferred is None or inferred < 0.0005:
+        return ""
+    return "inferred" if inferred > 0.9995 else f"{per_cent(inferred)} inferred"
+
+
 def per_cent(ratio: float) -> str:
     """Per cent with one decimal; what is not all is never rounded to all, what is something never to nothing."""
     if 0.9995 <= ratio < 1:

@@ -19,6 +19,7 @@ from androstep_analysis.ingest import Spool, entries, record, staging, tasks
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence.entries import contradicted
+from androstep_analysis.link.owner import processes
 from androstep_analysis.link.requests import Device, incomplete, layers
 from androstep_analysis.link.requests import link as link_requests
 
@@ -115,6 +116,8 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
                 nr_sectors={device.dev: device.nr_sectors for device in devices},
             )
         bar.update()
+    unowned = processes.served(derived["requests"], derived["io"], derived["tasks"].collect())
+    recorded = replace(recorded, losses=(*recorded.losses, *unowned))
     all_tables = {name: recorded.table(name) for name in staging.TABLES} | derived
     tables = {name: all_tables[name] for name in TABLES}
     return tables, _about(recorded, snapshots, listings, tables) | {

@@ -78,16 +78,16 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     )
 
 
-def values(table: pl.DataFrame, metric: str, *dimensions: str) -> Values:
-    """The values of one metric of a tidy table by these dimensions, without nulls."""
-    rows = table.filter(pl.col("metric").cast(pl.String) == metric, pl.col("value").is_not_null())
+def values(table: pl.DataFrame, metric: str, *dimensions: str, column: str = "value") -> Values:
+    """The values (or another column) of one metric of a tidy table by these dimensions, without nulls."""
+    rows = table.filter(pl.col("metric").cast(pl.String) == metric, pl.col(column).is_not_null())
     names = [pl.col(name).cast(pl.String) for name in dimensions]
-    return {tuple(key): value for *key, value in rows.select(*names, "value").iter_rows()}
+    return {tuple(key): value for *key, value in rows.select(*names, column).iter_rows()}
 
 
 def _most(volume: pl.DataFrame, column: str, about: str) -> Sentence | None:
     """Who or what moved most in each direction; None where no name is known."""
-    moved = values(volume, "bytes", column, "op")
+    moved, inferred = (values(volume, "bytes", column, "op", column=what) for what in ("value", "inferred"))
     told: list[list[Part]] = []
     for op, verb in VERBS.items():
         of_op = {name: size for (name, its_op), size in moved.items() if its_op == op}
@@ -97,7 +97,7 @@ def _most(volume: pl.DataFrame, column: str, about: str) -> Sentence | None:
         # Files of no app are unknown here; that is no gap in what is known of apps.
         is_larger = about != "apps" and of_op.get(None, 0) > known[0][1]
         shown = [(None, of_op[None]), *known] if is_larger else known
-        told.append([f"{verb} ", *listed(named(name, size, "B") for name, size in shown)])
+        told.append([f"{verb} ", *listed(named(name, size, "B", inferred.get((name, op))) for name, size in shown)])
     return Sentence(about, tuple(listed(told, "; "))) if told else None
 
 

@@ -99,9 +99,12 @@ class Headline:
     gaps: tuple[Gap, ...] = ()
 
 
-def named(name: str | None, value: float, unit: str) -> list[Part]:
-    """A name with its number; None is what is unknown."""
-    return ["unknown" if name is None else Name(name), " ", Amount(value, unit)]
+def named(name: str | None, value: float, unit: str, inferred: float | None = None) -> list[Part]:
+    """A name with its number, and how much of that is only inferred; None is what is unknown."""
+    certainty = quantities.certainty(inferred)
+    return ["unknown" if name is None else Name(name), " ", Amount(value, unit)] + (
+        [f" ({certainty})"] if certainty else []
+    )
 
 
 def listed(items: Iterable[Sequence[Part]], between: str = ", ") -> list[Part]:

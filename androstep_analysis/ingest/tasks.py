@@ -32,6 +32,22 @@ def kind(comm: pl.Expr) -> pl.Expr:
     return pl.coalesce(*rules, pl.lit("other")).cast(schema.enum("tasks", "kind")).alias("kind")
 
 
+# Processes and kernel threads that read and write on behalf of others: FUSE daemons, loop devices, servers of files and
+# of disks. Android's FUSE daemon is MediaProvider, of which the kernel keeps the last 15 characters; it was `sdcard`
+# before Android 11.
+_SERVERS = (
+    r"^(?:rs\.media\.module|providers\.media|sdcard$|fuse|mount\.(?:fuse|ntfs|exfat)|ntfs-3g|sshfs|s3fs|rclone|bindfs"
+    r"|mergerfs|gocryptfs|cryfs|encfs|unionfs|lxcfs|glusterfs|ceph-fuse|snapfuse|squashfuse|archivemount|davfs|curlftpfs"
+    r"|loop\d+$|nbd-server|tgtd|iscsi_t|vhost-|virtiofsd|nfsd$|ksmbd|smbd|ganesha\.nfsd)"
+)
+_SERVING_PACKAGES = r"^com\.(?:google\.)?android\.providers\.media(?:\.module)?$"
+
+
+def serves_others(comm: pl.Expr, package: pl.Expr) -> pl.Expr:
+    """Return whether a process of this name or package does I/O on behalf of others, which its events do not name."""
+    return (comm.str.contains(_SERVERS) | package.str.contains(_SERVING_PACKAGES).fill_null(False)).fill_null(False)
+
+
 _PER_USER = 100_000
 _FIRST_APP = 10_000
 """Android gives apps the users from this one on, for each of its own users again (AID_APP_START, AID_USER_OFFSET)."""

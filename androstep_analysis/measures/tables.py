@@ -15,7 +15,7 @@ Table: TypeAlias = pl.LazyFrame | pl.DataFrame | Any
 """A LazyFrame, a DataFrame, or anything with `__arrow_c_stream__` (pyarrow, pandas, DuckDB)."""
 
 
-MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "confidence")
+MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "confidence", "inferred")
 """Columns of a result table that are no dimensions."""
 
 _NAMES = ("requests", "io")
@@ -194,6 +194,11 @@ def known_share(groups: pl.DataFrame, size: str = "bytes") -> float | None:
     """Share of all groups, by their `size`, that is known (column `known`); None where there are none."""
     whole, known = groups.select(pl.col(size, "known").sum()).row(0)
     return known / whole if whole else None
+
+
+def inferred_share() -> pl.Expr:
+    """Return the part that is inferred of rows of `volume` together, as an aggregation of them."""
+    return (pl.col("value") * pl.col("inferred")).sum() / pl.col("value").filter(pl.col("inferred").is_not_null()).sum()
 
 
 def with_known_share(table: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:

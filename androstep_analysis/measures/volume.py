@@ -34,7 +34,8 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     -------
     polars.DataFrame
         Dimensions `by` and op (Enum). Metrics count [requests] and bytes [B]. Bytes on which a dimension is unknown
-        stand in rows with a null there; `coverage` is the share on which all of `by` is known as a fact.
+        stand in rows with a null there; `coverage` is the share on which all of `by` is known as a fact. `inferred` is
+        the share of a row's bytes of which `by` is only inferred, null where a dimension is unknown.
 
     Examples
     --------
@@ -44,7 +45,10 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     dimensions = [*by, "op"]
     pieces = counted(io).filter(pl.col("bytes") > 0)
     groups = by_group(pieces, dimensions, is_known(by, pieces.collect_schema().names()))
-    return ordered(with_known_share(tidy(groups, dimensions), groups), dimensions)
+    table = ordered(with_known_share(tidy(groups, dimensions), groups), dimensions)
+    is_named = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in by))
+    inferred = groups.select(*dimensions, inferred=pl.when(is_named).then(1 - pl.col("known") / pl.col("bytes")))
+    return table.join(inferred, on=dimensions, how="left", nulls_equal=True, maintain_order="left")
 
 
 def daily(io: Table, *, by: Sequence[str] = ("owner_comm",), realtime_offset_ns: int | None = None) -> pl.DataFrame:

@@ -107,11 +107,12 @@ class Causes:
         A thread that only moves what others made changes a file for the process that began last to write to it.
         """
         rows = self.of_files(self._processes.of_threads(changes), at)
-        moved = rows.filter(~pl.col("is_process")).drop(OWNER).with_columns(_file_number())
+        is_moved = ~pl.col("is_process") & ~pl.col("is_server")
+        moved = rows.filter(is_moved).drop(OWNER).with_columns(_file_number())
         moved = moved.sort("ts_ns", maintain_order=True).join_asof(
             self._first_writes, on="ts_ns", by=["dev", "ino", "_number"], check_sortedness=False
         )
-        return pl.concat([rows.filter("is_process"), moved.select(rows.columns)]).sort("ts_ns", maintain_order=True)
+        return pl.concat([rows.filter(~is_moved), moved.select(rows.columns)]).sort("ts_ns", maintain_order=True)
 
     def of_files(self, rows: pl.DataFrame, at: str = "ts_ns") -> pl.DataFrame:
         """Return the rows (dev, ino and time `at`) with `FILE` of the file that had the inode number then."""

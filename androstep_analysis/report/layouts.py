@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
+from androstep_analysis import quantities
 from androstep_analysis.markup import Element, el
-from androstep_analysis.measures.tables import MEASURES
+from androstep_analysis.measures.tables import MEASURES, inferred_share
 from androstep_analysis.report import cells
 from androstep_analysis.report.cells import Column
 
@@ -59,6 +60,7 @@ def moved(table: pl.DataFrame) -> pl.DataFrame:
         .agg(
             read=pl.col("value").filter(pl.col("op") == "read").sum(),
             written=pl.col("value").filter(pl.col("op") == "write").sum(),
+            inferred=inferred_share(),
         )
         .with_columns(share=(pl.col("read") + pl.col("written")) / (pl.col("read") + pl.col("written")).sum())
         .sort(["share", name], descending=[True, False])
@@ -79,6 +81,7 @@ MOVED: Mapping[str, Column] = {
     "read": Column("Read", cells.size),
     "written": Column("Written", cells.size),
     "share": Column("of bytes", cells.per_cent),
+    "inferred": Column("Certainty", quantities.certainty),
 }
 """Columns of `moved`."""
 

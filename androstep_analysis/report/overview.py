@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from androstep_analysis import headline
+from androstep_analysis import headline, quantities
 from androstep_analysis.headline import Sentence
 from androstep_analysis.ingest import clock
 from androstep_analysis.markup import Element, el
@@ -164,10 +164,13 @@ def leaders(results: Results) -> Element:
             el(
                 "li",
                 el("span", text.elide(who, _NAME), title=who),
-                el("b", f"{cells.size(read + written)}, {cells.per_cent(share)}"),
+                el("b", ", ".join(filter(None, [cells.size(read + written), cells.per_cent(share), certainty]))),
                 _bar(share / most),
             )
-            for who, read, written, share in rows.select(column, "read", "written", "share").head(_LEADERS).iter_rows()
+            for who, read, written, share, inferred in rows.select(column, "read", "written", "share", "inferred")
+            .head(_LEADERS)
+            .iter_rows()
+            for certainty in [quantities.certainty(inferred)]
         ]
         more = [el("p", el("a", f"All {rows.height:,}", href=f"#{part}"))] if rows.height > _LEADERS else []
         lists.append(el("div", el("h2", title), el("ol", *first, class_="top"), *more))

@@ -11,6 +11,7 @@ from androstep_analysis import bench, headline, losses, measures, population, qu
 from androstep_analysis.bench.measures import UNITS, telling
 from androstep_analysis.capture import Capture
 from androstep_analysis.markup import visible
+from androstep_analysis.measures.tables import inferred_share
 from androstep_analysis.replay.metrics import QUANTILES
 from androstep_analysis.replay.metrics import metrics as replay_metrics
 from androstep_analysis.replay.program import Program
@@ -166,10 +167,16 @@ def _volume(title: str, io: pl.LazyFrame, column: str) -> str:
     wide = result.group_by(column).agg(
         read=pl.col("value").filter(pl.col("op") == "read").sum(),
         write=pl.col("value").filter(pl.col("op") == "write").sum(),
+        inferred=inferred_share(),
     )
     top = wide.sort(pl.col("read") + pl.col("write"), column, descending=[True, False]).head(TOP)
-    rows = [[name or "(unknown)", _size(read), _size(write)] for name, read, write in top.iter_rows()]
-    return f"{title}\n{table([column, 'read', 'written'], rows)}" if rows else ""
+    rows = [
+        [name or "(unknown)", _size(read), _size(write), quantities.certainty(inferred)]
+        for name, read, write, inferred in top.iter_rows()
+    ]
+    shown = 4 if any(row[3] for row in rows) else 3
+    cells = table([column, "read", "written", "certainty"][:shown], [row[:shown] for row in rows])
+    return f"{title}\n{cells}" if rows else ""
 
 
 def _latency(requests: pl.LazyFrame) -> str:

@@ -284,7 +284,7 @@ def _freed(pages: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
     ended = extents.filter(pl.col("valid_to_ns").is_not_null(), pl.col("ino").is_not_null()).select(
         extent_dev="dev",
         extent_ino="ino",
-        extent_incarnation="incarnation",
+        extent_incarnation=pl.col("incarnation").fill_null(0),
         first="sector",
         last=pl.col("sector") + pl.col("nr_sectors"),
         begun_ns=pl.col("valid_from_ns").fill_null(-(1 << 62)),
@@ -296,7 +296,7 @@ def _freed(pages: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
         pl.col("sector") < pl.col("last"),
         pl.col("dev") == pl.col("extent_dev"),
         pl.col("ino") == pl.col("extent_ino"),
-        pl.col("incarnation") == pl.col("extent_incarnation"),
+        pl.col("incarnation").fill_null(0) == pl.col("extent_incarnation"),
         pl.col("dirty_ns") >= pl.col("begun_ns"),
         pl.col("dirty_ns") < pl.col("freed_ns"),
     )

@@ -20,8 +20,10 @@ from androstep_analysis.headline import Amount, Headline, Name, Quote, Sentence,
 from androstep_analysis.ingest import clock
 from androstep_analysis.losses import as_json
 from androstep_analysis.replay.metrics import metrics
+from androstep_analysis.report import overview
 from androstep_analysis.summary import summary
 from androstep_analysis.terminal.headline import shown
+from androstep_analysis.terminal.tables import tables as terminal_tables
 from androstep_analysis.terminal.text import WIDTH, columns, shortened, table, wrapped
 
 DATASETS = ("demo", "bench/ext4_disk", "replay/ext4_disk", "replay/app.strace.xz")
@@ -394,3 +396,30 @@ def test_numbers_stand_in_units_that_suit_them(value: float, unit: str, text: st
 def test_parts_stay_what_they_are() -> None:
     said = Sentence("who", (Name("a"), " ", Amount(2048, "B"), ": ", Quote("b")))
     assert str(said) == "a 2 KiB: b"
+
+
+@pytest.mark.parametrize(
+    ("owner_via", "said"),
+    [
+        (["submitter", "submitter"], "written app 8 KiB"),
+        (["submitter", "inferred"], "written app 8 KiB (50.0 % inferred)"),
+        (["inferred", "inferred"], "written app 8 KiB (inferred)"),
+    ],
+)
+def test_what_is_inferred_does_not_look_like_a_fact(owner_via: list[str], said: str) -> None:
+    """In the headline, in the tables below it and in the report, by the same words."""
+    rows = [
+        {"sector": 8 * n, "op": "write", "queue_ns": n, "issue_ns": n, "owner_comm": "app", "owner_pid": 5,
+         "owner_count": 1, "owner_via": via}
+        for n, via in enumerate(owner_via)
+    ]  # fmt: skip
+    requests = [{name: row[name] for name in ("sector", "op", "queue_ns", "issue_ns")} for row in rows]
+    of = made.capture(requests, [{"request_id": n, **row} for n, row in enumerate(rows)])
+    (who,) = (str(one) for one in headline.of(of).sentences if one.about == "who")
+    assert who == said
+    words = said.partition("(")[2].rstrip(")")
+    table_below = next(part for part in terminal_tables(of).split("\n\n") if part.startswith("Processes"))
+    assert ("inferred" in table_below) == bool(words) and words in table_below
+    listed = str(overview.leaders({"processes": measures.volume(of.io, by=("owner_comm",)), "apps": pl.DataFrame(),
+                                   "files": pl.DataFrame()}))  # fmt: skip
+    assert ("inferred" in listed) == bool(words) and words in listed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from androstep_analysis.errors import Loss
 from androstep_analysis.ingest import tasks as kinds
 
 OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")
@@ -13,6 +14,9 @@ _FILESYSTEM = ("journal", "gc")
 """Kinds of thread that belong to the filesystem itself."""
 
 _ALWAYS = -(1 << 62)
+
+_NAMED = 5
+"""Names in a message."""
 
 _START_NS = 10_000_000
 """How much earlier than the trace a listing dates the start of a thread: /proc counts in 1/100 s (USER_HZ)."""
@@ -37,8 +41,9 @@ class Processes:
     def of_threads(self, threads: pl.DataFrame) -> pl.DataFrame:
         """The rows of `threads` (columns ts_ns, tid, pid, comm, as an event names one, and any other) in their order.
 
-        Adds owner_pid, owner_comm and owner_package (null for threads that only move what others made), is_process and
-        is_filesystem (a thread of the filesystem's own: journal, checkpoint, garbage collection).
+        Adds owner_pid, owner_comm and owner_package (null for threads that only move what others made, and for those
+        that serve others), is_process, is_server (`tasks.serves_others`; never with is_process) and is_filesystem (a
+        thread of the filesystem's own: journal, checkpoint, garbage collection).
         """
         keys = ["change", "tid", "pid", "comm"]
         rows = threads.with_columns(change=self._changes.search_sorted(threads["ts_ns"], "right"))
@@ -62,11 +67,18 @@ class Processes:
         )
         table = self._packages.at(table, ["task_pid", "process_comm"])
         moves_others = pl.col("kind").is_in(OTHERS_BYTES).fill_null(False)
-        is_process = pl.col("task_comm").is_not_null() & ~moves_others
+        package = pl.col("listed_package")
+        is_server = kinds.serves_others(pl.col("task_comm"), package) | kinds.serves_others(
+            pl.col("process_comm"), package
+        )
+        is_process = pl.col("task_comm").is_not_null() & ~moves_others & ~is_server
         own = pl.col("kind").is_in(_FILESYSTEM) | pl.col("task_comm").str.starts_with("f2fs_")
-        return table.with_columns(is_process=is_process, is_filesystem=own.fill_null(False) & ~is_process).select(
+        return table.with_columns(
+            is_process=is_process, is_server=is_server, is_filesystem=own.fill_null(False) & ~is_process
+        ).select(
             *threads.columns,
             "is_process",
+            "is_server",
             "is_filesystem",
             owner_pid=pl.when("is_process").then("task_pid"),
             owner_comm=pl.when("is_process").then(pl.coalesce("process_comm", "task_comm")),
@@ -85,6 +97,25 @@ class Processes:
             pl.coalesce(f"traced_{name}", is_same.then(f"listed_{name}")).alias(f"thread_{name}")
             for name in ("comm", "pid")
         ).select(*rows.columns, "thread_comm", "thread_pid")
+
+
+def served(requests: pl.LazyFrame, io: pl.LazyFrame, tasks: pl.DataFrame) -> tuple[Loss, ...]:
+    """Say how much has no owner because a process submitted it that serves others; no row is missing for that."""
+    named = {f"submit_{name}": name for name in ("tid", "pid", "comm")}
+    submitted = requests.select("request_id", *named, ts_ns=pl.coalesce("queue_ns", "issue_ns", "complete_ns"))
+    submitted = submitted.rename(named).drop_nulls("tid")
+    threads = submitted.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"]).collect()
+    servers = Processes(tasks).of_threads(threads).filter("is_server").select("tid", "pid", "comm")
+    if servers.is_empty():
+        return ()
+    unowned = io.filter(pl.col("owner_via") == "unknown", pl.col("bytes") > 0).select("request_id", "bytes")
+    of_servers = submitted.join(servers.lazy(), on=["tid", "pid", "comm"], how="semi", nulls_equal=True)
+    size, names = unowned.join(of_servers, on="request_id").select(pl.sum("bytes"), pl.col("comm").unique()).collect()
+    if not size[0]:
+        return ()
+    listed = ", ".join(names.drop_nulls().sort().head(_NAMED))
+    message = f"{size[0]:,} bytes were moved by processes that serve others ({listed}): on whose behalf is unknown"
+    return (Loss("served", len(names), message, ()),)
 
 
 class _Told:

@@ -170,8 +170,9 @@ class Turns:
         none = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": _NO_UINT32}
         new = new.with_columns(pl.when(pl.col(name) != value).then(name).alias(name) for name, value in none.items())
         new = new.with_columns(pl.col("comm").cat.to(self._comm).cast(pl.String))
-        is_process = self._tasks.of_threads(new)["is_process"]
-        rows["is_mover"] = (new["comm"].is_not_null() & ~is_process).cast(pl.UInt32).to_numpy()
+        identified = self._tasks.of_threads(new)
+        is_mover = ~identified["is_process"] & ~identified["is_server"]  # what a server writes is new
+        rows["is_mover"] = (new["comm"].is_not_null() & is_mover).cast(pl.UInt32).to_numpy()
         process = pl.Series(rows["process"].copy())
         process = process.set(process == _NO_INT64, None)
         self._threads = self._threads.vstack(new.drop("ts_ns").with_columns(process=process))
