@@ -127,7 +127,7 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    kind = "warning" if category is LossWarning else category.__name__
+    kind = "warning" if issubclass(category, UserWarning) else category.__name__
     print(f"androstep: {kind}: {visible(str(message))}", file=sys.stderr)
 
 

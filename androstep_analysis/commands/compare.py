@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,9 @@ from androstep_analysis.errors import InputError
 
 EXIT_STATUS = {"within": 0, "beyond": 3, "undecided": 4}
 """Of --gate, the worst of what is said."""
+
+# How long the scheduler of a cluster may take to answer. Dask tries to connect again until then.
+CONNECT_SECONDS = 10
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -195,7 +199,7 @@ def _names(text: str) -> list[str]:
 
 @contextlib.contextmanager
 def _cluster(address: str | None) -> Iterator[Any]:
-    """A client of the scheduler at the address; None without one."""
+    """Connect to the scheduler at the address. Yield its client, or None without an address."""
     if address is None:
         yield None
         return
@@ -203,13 +207,28 @@ def _cluster(address: str | None) -> Iterator[Any]:
         import distributed
     except ImportError:
         raise InputError("--cluster takes Dask; install androstep[cluster]") from None
+    dask: Any = distributed  # its types are incomplete
     try:
-        connect: Any = distributed.Client  # which has no types
-        client = connect(address, timeout="10s")
-    except (OSError, ValueError) as error:
-        raise InputError(f"{address}: no scheduler of Dask answers there ({error})") from None
+        asyncio.run(asyncio.wait_for(_ask_scheduler(dask, address), CONNECT_SECONDS))
+        client = dask.Client(address, timeout=CONNECT_SECONDS)
+    except Exception as error:  # a server that is not Dask's answers with anything
+        reason = str(error) or f"waited {CONNECT_SECONDS} s"  # asyncio's TimeoutError has no text
+        raise InputError(f"{address}: no scheduler of Dask answers there ({reason})") from None
     with client:
         yield client
+
+
+async def _ask_scheduler(dask: Any, address: str) -> None:
+    """Return if a scheduler answers at the address.
+
+    `distributed.Client` does not limit how long it reads the first answer (`distributed.comm.core.connect`, 2026.8):
+    it waits for ever for a server that accepts connections and stays silent.
+    """
+    arguments = dask.Security().get_connection_args("client")
+    async with dask.core.rpc(address, connection_args=arguments) as server:
+        kind = (await server.identity())["type"]
+    if kind != "Scheduler":
+        raise ValueError(f"a {kind.lower()} does")
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------------

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import shutil
-import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from support.blktrace_files import WRITE, Q, Record, action
-from support.collected import ROWS, captures_of_apps, trace
+from support.collected import captures_of_apps, trace
 
 import androstep_analysis as androstep
-from androstep_analysis import cli, compare, datasets, measures
+from androstep_analysis import cli, compare, datasets
 from androstep_analysis.collections import Collection
-from androstep_analysis.compare.measures import Tables
 
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten captures of two apps, in directories of their own."""
     return captures_of_apps(tmp_path_factory.mktemp("captures"), 10)
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """A cluster of two workers on this machine."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as connected,
-    ):
-        yield connected
 
 
 def titles(*patterns: str | Path) -> list[str]:
@@ -85,50 +68,6 @@ def test_one_by_one_is_what_measure_all_gives(captures: Path) -> None:
         assert_frame_equal(
             told.drop("error"), compare.measure_all(opened, "locality", window_ns=window_ns), check_exact=True
         )
-
-
-@pytest.mark.prove
-def test_where_it_is_worked_out_changes_no_bit(captures: Path, client: Any) -> None:
-    collection = androstep.collection(captures)
-    alone = collection.measure("latency", window_ns=5_000_000_000, jobs=1)
-    for where in ({"jobs": 2}, {"executor": client}):
-        assert_frame_equal(collection.measure("latency", window_ns=5_000_000_000, **where), alone, check_exact=True)
-    own = compare.Measure("own", ("io",), lambda tables, by: measures.volume(tables["io"], by=(*by, "owner_comm")))
-    assert_frame_equal(collection.measure(own, executor=client), collection.measure(own, jobs=2), check_exact=True)
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("where", ["processes", "cluster"])
-@pytest.mark.parametrize("deaths", ["one", "all"])
-def test_a_worker_that_dies_costs_its_unit_only(
-    captures: Path, where: str, deaths: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """The unit is done again by another; one that kills every worker is a row that says so."""
-    marker = tmp_path / "killed"
-    odd = trace(tmp_path / "odd.csv", 99)
-    odd.write_text("".join(odd.read_text().splitlines(keepends=True)[:-1]))
-    collection = androstep.collection(captures, odd)
-    deadly = compare.Measure("deadly", ("requests",), _killing(str(marker) if deaths == "one" else ""))
-    chosen = {"jobs": 2} if where == "processes" else {"executor": request.getfixturevalue("client")}
-    found = collection.measure(deadly, **chosen)
-    failed = found.drop_nulls("error")
-    assert found.filter(pl.col("error").is_null())["capture_id"].n_unique() == (11 if deaths == "one" else 10)
-    assert failed["capture"].to_list() == ([] if deaths == "one" else [str(odd)])
-    assert marker.exists() == (deaths == "one")
-    if deaths == "all":
-        assert "worker was lost" in failed["error"].item()
-
-
-def _killing(marker: str) -> Any:
-    def measure(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-        is_odd = tables["requests"].select(pl.len()).collect().item() == ROWS - 1
-        if is_odd and not (marker and Path(marker).exists()):
-            if marker:
-                Path(marker).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return measures.mix(tables["requests"], by=by)
-
-    return measure
 
 
 def test_a_released_dataset_is_a_collection(captures: Path, tmp_path: Path) -> None:
@@ -224,12 +163,3 @@ def test_a_capture_is_pickled_by_its_path(captures: Path) -> None:
     assert again.facts == opened.facts and again.io.collect().equals(opened.io.collect())
     with pytest.raises(TypeError, match="only a whole capture is pickled"):
         pickle.dumps(opened.window(0, 1))
-
-
-@pytest.mark.prove
-def test_the_command_takes_a_cluster(captures: Path, client: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["compare", str(captures), "--measure", "mix", "--by", "workload"]
-    assert cli.main([*words, "--cluster", client.scheduler.address]) == 0
-    printed = capsys.readouterr().out
-    assert cli.main([*words, "-j", "1"]) == 0
-    assert capsys.readouterr().out == printed
