@@ -4,7 +4,10 @@ A page is run from top to bottom in a copy of the tree, as a reader would: ```sh
 first failure, with the environment's programs and the probes first on PATH; ```python fences in one namespace per page.
 ```sh root is run by root only. Other fences (```text, ```json, …) are shown and not run; a fence must say what it is.
 Lines that set up or start something are checked and not run: `make TARGET` must be a target (`make --dry-run`);
-`git clone …` and the `cd` into the clone are left out, because the copy is that clone.
+`pytest …` must select tests (`--collect-only`), which are run with all others; `git clone …` and the `cd` into the
+clone are left out, because the copy is that clone.
+
+All pages are run in one copy, so that each may write only what git ignores. There is no build/ when a page begins.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import machine
+from support import preloaded
 from support.tree import ROOT, ignored
 
 from androstep_analysis import schema
@@ -59,25 +62,23 @@ def blocks(markdown: str) -> Iterator[Block]:
 
 
 def checked_instead_of_run(code: str) -> str:
-    """A shell block with its `make` lines made dry and its `git clone` left out."""
+    """A shell block with its `make` and `pytest` lines made dry and its `git clone` left out."""
     lines: list[str] = []
     clone = None
     for line in code.splitlines():
         if match := re.match(r"git clone\s+(?:\S+\s+)*?(\S+?)(?:\.git)?/?\s*(?:#.*)?$", line):
             clone = match[1].rpartition("/")[2]
         elif not (clone and re.match(rf"cd\s+{re.escape(clone)}/?\s*(?:#.*)?$", line)):
-            lines.append(re.sub(r"^make\b", "make --dry-run", line))
+            line = re.sub(r"^make\b", "make --dry-run", line)
+            lines.append(re.sub(r"^pytest\b", "pytest --collect-only", line))
     return "\n".join(lines)
 
 
 def run_shell(block: Block, where: str, directory: Path) -> None:
     """Runs a shell block; fails with its output."""
-    programs = [Path(sys.executable).parent, ROOT / "build/probes/native"]
-    path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
     done = subprocess.run(
         ["sh", "-eu", "-c", checked_instead_of_run(block.code)],
         cwd=directory,
-        env={**os.environ, "PATH": path, "MPLBACKEND": "agg"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -114,14 +115,42 @@ def run_page(page: Path, directory: Path) -> None:
                 run_python(block, where, page, namespace)
 
 
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository."""
+    copy = tmp_path_factory.mktemp("pages") / "androstep"
+    shutil.copytree(ROOT, copy, ignore=lambda at, names: [name for name in names if ignored(Path(at, name))])
+    return copy
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[str]:
+    """PATH of a reader: a quicker `androstep`, the environment's programs, and the probes."""
+    with preloaded.program() as androstep:
+        places = [androstep.parent, Path(sys.executable).parent, ROOT / "build/probes/native"]
+        yield os.pathsep.join([*map(str, places), os.environ["PATH"]])
+
+
+def state(tree: Path) -> set[tuple[str, int, int, int]]:
+    """Each file in a copy of the repository, with what differs once it has been written or replaced."""
+    paths = [Path(directory, name) for directory, _, names in os.walk(tree) for name in names]
+    found = {path.relative_to(tree).as_posix(): path.lstat() for path in paths}
+    return {(name, known.st_ino, known.st_size, known.st_mtime_ns) for name, known in found.items()}
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = tmp_path / "androstep"
-    shutil.copytree(ROOT, directory, ignore=lambda at, names: [name for name in names if ignored(Path(at, name))])
-    monkeypatch.chdir(directory)
+def test_page(page: Path, tree: Path, programs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    run_page(page, directory)
+    monkeypatch.setenv("PATH", programs)
+    before = state(tree)
+    try:
+        run_page(page, tree)
+    finally:
+        shutil.rmtree(tree / "build", ignore_errors=True)
+    changed = {Path(name) for name, *_ in before ^ state(tree)}
+    assert {path for path in changed if not any(ignored(ROOT / part) for part in (path, *path.parents))} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
