@@ -141,7 +141,7 @@ def _order(locality: pl.DataFrame, sync: Values) -> Sentence | None:
     ]
     told = [["random ", *listed(told)]] if told else []
     if ("sync",) in sync or ("buffered",) in sync:
-        known = ["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"]
+        known: list[Part] = ["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"]
         told.append([*known, " (", Amount(sync[("unknown",)], "1"), " unknown)"] if ("unknown",) in sync else known)
     return Sentence("pattern", tuple(listed(told, "; "))) if told else None
 

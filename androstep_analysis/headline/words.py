@@ -102,9 +102,8 @@ class Headline:
 def named(name: str | None, value: float, unit: str, inferred: float | None = None) -> list[Part]:
     """A name with its number, and how much of that is only inferred; None is what is unknown."""
     certainty = quantities.certainty(inferred)
-    return ["unknown" if name is None else Name(name), " ", Amount(value, unit)] + (
-        [f" ({certainty})"] if certainty else []
-    )
+    suffix = [f" ({certainty})"] if certainty else []
+    return ["unknown" if name is None else Name(name), " ", Amount(value, unit), *suffix]
 
 
 def listed(items: Iterable[Sequence[Part]], between: str = ", ") -> list[Part]:

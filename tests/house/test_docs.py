@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import preloaded
+from support import machine, preloaded
 from support.tree import ROOT, ignored
 
 from androstep_analysis import schema

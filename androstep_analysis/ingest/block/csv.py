@@ -313,7 +313,7 @@ def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
 
 def _numbered(columns: Columns, names: native.Strings) -> tuple[Loss, ...]:
     """Return which device numbers stand for the names of disks, as a `Loss` of no row."""
-    disks = [] if "host" in columns.columns else [printable(name) for name in names.array().to_pylist()]
+    disks = [] if "host" in columns.columns else [printable(str(name)) for name in names.array().to_pylist()]
     if not disks:
         return ()
     listed = ", ".join(f"0:{number} for {name}" for number, name in enumerate(disks))

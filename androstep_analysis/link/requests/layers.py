@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import polars as pl
 
 from androstep_analysis import units
@@ -118,7 +119,7 @@ def _with_op(events: pl.DataFrame) -> pl.DataFrame:
 def _below(above: _Bios, others: Sequence[_Bios]) -> list[Layer]:
     """Where the bios of a device are found again: the distance that most of them have first, then what that leaves."""
     places = [
-        (found["row"].n_unique(), -found["delay_ns"].median(), below.dev, offset, found)
+        (found["row"].n_unique(), -float(np.median(found["delay_ns"].to_numpy())), below.dev, offset, found)
         for below in others
         for offset in _distances(above, below)
         if (found := _found(above, below, offset)).height
