@@ -361,7 +361,7 @@ SIMULATED = 400
 def test_intervals_hold_the_truth_as_often_as_they_say(
     kind: str, windows: int, correlation: float, least: float
 ) -> None:
-    """docs/statistics.md has the table of a longer run (benchmarks/compare.py)."""
+    """docs/statistics.md has the table of recordings made of real traces (benchmarks/intervals.py)."""
     random = np.random.default_rng(10)
     truth, scale = (0.5, Scale.SHARE) if kind == "share" else (0.0, Scale.ANY)
     hits = 0

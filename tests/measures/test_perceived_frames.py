@@ -169,7 +169,7 @@ def test_a_recorded_trace_of_a_phone_has_no_frames_of_the_timeline() -> None:
     assert opened.frames.collect().is_empty()
 
 
-@pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (benchmarks/formats_perfetto.py): set its variable")
+@pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (tests/support/trace_processor.mjs)")
 @pytest.mark.parametrize("seed", range(3))
 def test_trace_processor_reads_the_same_frames(seed: int, tmp_path: Path) -> None:
     """Its tables leave out what has no end, and unite what shares a cookie: the recordings here have neither."""
@@ -187,7 +187,7 @@ def test_trace_processor_reads_the_same_frames(seed: int, tmp_path: Path) -> Non
     (tmp_path / "a.pftrace").write_bytes(data)
     columns = "ts, dur, surface_frame_token, display_frame_token, layer_name, present_type"
     query = f"select {columns} from actual_frame_timeline_slice order by ts"
-    script = Path(__file__).resolve().parents[2] / "benchmarks" / "trace_processor.mjs"
+    script = Path(__file__).resolve().parents[1] / "support" / "trace_processor.mjs"
     words = ["node", str(script), str(PEER), str(tmp_path / "a.pftrace"), query]
     told_by_peer = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout
     names = {"on_time": "On-time Present", "late": "Late Present", "early": "Early Present", "dropped": "Dropped Frame"}
