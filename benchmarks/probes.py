@@ -42,15 +42,12 @@ RECORDED = {
 """What is recorded: options of iotrace and of iobench."""
 
 BESIDE_FIO = {
-    "direct random reads": ("--rw=randread", "--mode=direct"),
-    "the same, io_uring, depth 8": ("--rw=randread", "--ioengine=io_uring", "--direct=1", "--iodepth=8"),
     "cached random reads": ("--rw=randread", "--cache=warm"),
     "cached random reads, mmap": ("--rw=randread", "--mode=mmap", "--cache=warm"),
     "buffered writes": ("--rw=write",),
-    "direct random writes": ("--rw=randwrite", "--mode=direct"),
-    "random writes with fsync": ("--rw=randwrite", "--mode=fsync"),
+    "buffered random writes": ("--rw=randwrite",),
 }
-"""Jobs that both can do, 4 KiB an operation."""
+"""Jobs of 4 KiB an operation that stay in the page cache: with others it is the device that takes the time."""
 
 CAT = """
 while :; do

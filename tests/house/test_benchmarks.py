@@ -18,7 +18,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 @pytest.mark.parametrize("measured", BENCHMARKS.values(), ids=BENCHMARKS)
 def test_a_benchmark_yields_its_rows(
