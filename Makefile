@@ -8,6 +8,7 @@
 # make figures   the figures of the papers, into build/figures/
 # make docs      the site, into build/site/
 # make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes two hours
+# make benchmarks  one table: what, ours, peer, ratio; recording needs root, peers that are missing are named
 # make fuzz      libFuzzer on every decoder, FUZZ_SECONDS each; what breaks one is kept in build/fuzz/found/
 # make fresh     demo and test on a new Debian 12, on disk and in memory (root, debootstrap; FRESH_RUN, FRESH_ON)
 # make lint | lock | tables | clean
@@ -17,7 +18,7 @@
 BIN := .venv/bin
 DEMO := build/demo
 NATIVE := androstep_analysis/native
-C_FILES := $(wildcard $(NATIVE)/*/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] tests/harness/*.[ch] tests/fuzz/*.[ch] benchmarks/*.[ch])
+C_FILES := $(wildcard $(NATIVE)/*/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] tests/harness/*.[ch] tests/fuzz/*.[ch])
 
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -27,7 +28,7 @@ FUZZ_SECONDS := 3600
 # Without byte code every process of the tests would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test prove lint ruff mypy clang-format cppcheck pytest wheels fuzz notebook figures docs truth fresh lock tables setup clean
+.PHONY: demo check test prove lint ruff mypy clang-format cppcheck pytest wheels fuzz benchmarks notebook figures docs truth fresh lock tables setup clean
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := demo
 
@@ -126,6 +127,9 @@ tables: setup
 	$(BIN)/python tools/tables_md.py docs
 	$(BIN)/python tools/predictions.py docs/predictions.md
 	$(BIN)/python tools/figures.py --list docs/figures.md
+
+benchmarks: setup $(PROBES:%=$(PROBES_OUT)/native/%)
+	@$(BIN)/python -m benchmarks
 
 # Nothing for other machines: tests that run that are marked qemu.
 check: $(filter-out $(addsuffix %,$(TARGETS_TESTED:%=$(PROBES_OUT)/%/)),$(PROBES_OF_TESTS))

@@ -1,78 +1,70 @@
-"""Write amplification of `whatif.flash` beside what is known in closed form (tests/support/whatif_oracles.py).
+"""Compare the write amplification of `whatif.flash` with closed forms (tests/support/whatif_oracles.py).
 
-``python benchmarks/flash.py [-o PICTURE]``. Prints the table of docs/whatif.md and draws it.
+``python -m benchmarks.flash PICTURE`` draws the rows.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Iterator
 from math import ceil
-from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-
 from support.whatif_oracles import amplification, hot_and_cold, hot_or_cold, hybrid_uniform, physical, uniform
 
+from benchmarks.paired import Row, compared
+
 SPARE = (0.07, 0.1, 0.2, 0.28)
+"""Parts of the capacity in use that the device has in addition."""
+
 LARGE = 1024
-Points = list[tuple[float, float, float]]
+"""Pages of a block that the closed form for hot and cold data takes as large."""
+
+HOT, SHARE = 0.2, 0.8
+"""The part of the data that is hot, and the part of the writes that go there."""
+
+WRITES = 16
+"""Writes of each page in use, on average; the first half of them fill the device."""
 
 
-def main() -> None:
-    """Print a row for each number of spare blocks, and draw all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, metavar="PICTURE")
-    options = parser.parse_args()
-    print("| writes | to spare | simulated | known | |\n|---|---:|---:|---:|---:|")
-    series = {f"uniform, blocks of {pages} pages": of_uniform(pages) for pages in (16, 64)}
-    for hot, share in ((0.2, 0.8), (0.1, 0.9), (0.5, 0.7)):
-        series[f"{share:.0%} of writes to {hot:.0%} of data"] = of_hot_and_cold(hot, share)
-    series["uniform, hybrid mapping, blocks of 64 pages"] = of_hybrid(64)
-    for title, points in series.items():
-        for spare, made, known in points:
-            print(f"| {title} | {spare:.0%} | {made:.3f} | {known:.3f} | {made / known - 1:+.2%} |".replace("%", " %"))
-    if options.output:
-        drawn(series).savefig(options.output)
+def flash(blocks: int = 1000) -> Iterator[Row]:
+    """Yield the amplification of devices with so many blocks in use."""
+    for title, points in _series(blocks):
+        for spare, simulated, known in points:
+            yield compared(f"{title}, {100 * spare:.0f} % to spare", simulated, "closed form", known)
 
 
-def of_uniform(block_pages: int) -> Points:
-    """Spare ratio, simulated, known."""
-    in_use = 1500 * block_pages
-    pages = np.random.default_rng(1).integers(0, in_use, 24 * in_use)
-    known = [uniform(physical(in_use, spare, block_pages), block_pages) for spare in SPARE]
-    return [(s, amplification(pages, in_use, s, block_pages), k) for s, k in zip(SPARE, known, strict=True)]
+def _series(blocks: int) -> Iterator[tuple[str, list[tuple[float, float, float]]]]:
+    """Yield a title, and the spare part, the simulated and the known amplification of each device."""
+    draw = np.random.default_rng(1)
+    for pages in (16, 64):
+        in_use = blocks * pages
+        writes = draw.integers(0, in_use, WRITES * in_use)
+        yield (
+            f"uniform writes, blocks of {pages} pages",
+            [(s, amplification(writes, in_use, s, pages), uniform(physical(in_use, s, pages), pages)) for s in SPARE],
+        )
+    in_use = blocks * LARGE
+    writes = hot_or_cold(in_use, HOT, SHARE, WRITES * in_use)
+    known = [hot_and_cold(physical(in_use, spare, LARGE), HOT, SHARE) for spare in SPARE]
+    made = [amplification(writes, in_use, spare, LARGE) for spare in SPARE]
+    yield "80 % of writes to 20 % of data", list(zip(SPARE, made, known, strict=True))
+    in_use = blocks * 64
+    writes = draw.integers(0, in_use, WRITES // 2 * in_use)
+    known = [hybrid_uniform(blocks, ceil(blocks * spare) - 2, 64) for spare in SPARE]
+    made = [amplification(writes, in_use, spare, 64, mapping="hybrid") for spare in SPARE]
+    yield "uniform writes, hybrid mapping, blocks of 64 pages", list(zip(SPARE, made, known, strict=True))
 
 
-def of_hot_and_cold(hot: float, share: float) -> Points:
-    """Spare ratio, simulated, known."""
-    in_use = 1000 * LARGE
-    pages = hot_or_cold(in_use, hot, share, 16 * in_use)
-    known = [hot_and_cold(physical(in_use, spare, LARGE), hot, share) for spare in SPARE]
-    return [(s, amplification(pages, in_use, s, LARGE), k) for s, k in zip(SPARE, known, strict=True)]
-
-
-def of_hybrid(block_pages: int) -> Points:
-    """Spare ratio, simulated, known."""
-    blocks = 1500
-    pages = np.random.default_rng(1).integers(0, blocks * block_pages, 8 * blocks * block_pages)
-    known = [hybrid_uniform(blocks, ceil(blocks * spare) - 2, block_pages) for spare in SPARE]
-    in_use = blocks * block_pages
-    made = [amplification(pages, in_use, spare, block_pages, mapping="hybrid") for spare in SPARE]
-    return list(zip(SPARE, made, known, strict=True))
-
-
-def drawn(series: dict[str, Points]) -> Figure:
-    """Lines: known; points: simulated."""
+def _drawn() -> Figure:
+    """Draw lines for what is known and points for what is simulated."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     ax = figure.subplots()
-    for title, points in series.items():
-        spare, made, known = np.array(points).T
+    for title, points in _series(1000):
+        spare, simulated, known = np.array(points).T
         (line,) = ax.plot(100 * spare, known, label=title)
-        ax.plot(100 * spare, made, "o", color=line.get_color())
+        ax.plot(100 * spare, simulated, "o", color=line.get_color())
     ax.set(xlabel="to spare [%]", ylabel="write amplification", ylim=(1, None))
     ax.set_title("Points: whatif.flash; lines: closed forms", fontsize="medium")
     ax.legend(frameon=False)
@@ -80,4 +72,4 @@ def drawn(series: dict[str, Points]) -> Figure:
 
 
 if __name__ == "__main__":
-    main()
+    _drawn().savefig(sys.argv[1])

@@ -215,7 +215,7 @@ def _encoded(name: str, run: _Run) -> pa.Buffer:
 def _encoding(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     """How table `name` is written, and what is written beside it."""
     types = schema.table(name).columns
-    # Measured (benchmarks/README.md): with these, less than half as large as by pyarrow's defaults and faster.
+    # Measured (benchmarks/README.md): with these, 25 to 61 % of the size that pyarrow gives by its defaults.
     encoding = {
         "compression": "zstd",
         "compression_level": 1,

@@ -8,7 +8,7 @@ further than Wilson's (1927) for so many blocks. Where there are three recording
 recording, and what is shown holds for other recordings like these; else it holds for these recordings, had they gone
 on longer. Independent repeats are recordings of a single window.
 
-The method was chosen by simulation, beside a studentised bootstrap of blocks and others: `benchmarks/compare.py`.
+The method was chosen by simulation, beside a studentised bootstrap of blocks and others: `benchmarks/intervals.py`.
 """
 
 from __future__ import annotations

@@ -169,17 +169,15 @@ REFUSED = {
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [pytest.param(option, words, id=" ".join(words)[:60]) for option in REFUSED for words in REFUSED[option]],
-)
-def test_a_bad_value_is_refused_with_one_sentence(option: str, words: list[str], tmp_path: Path) -> None:
-    done = iobench(*words, status=1, cwd=tmp_path)
-    said = done.stderr.decode()
-    assert re.fullmatch(r"iobench: [^\n]+\n", said), said
-    assert option in said.split(": ", 1)[1]
-    assert done.stdout == b""
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("option", REFUSED)
+def test_a_bad_value_is_refused_with_one_sentence(option: str, tmp_path: Path) -> None:
+    for words in REFUSED[option]:
+        done = iobench(*words, status=1, cwd=tmp_path)
+        said = done.stderr.decode()
+        assert re.fullmatch(r"iobench: [^\n]+\n", said), said
+        assert option in said.split(": ", 1)[1]
+        assert done.stdout == b""
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -263,13 +263,13 @@ ERRORS = "select count(*) from stats where severity != 'info' and value != 0"
 
 
 @pytest.mark.prove
-@pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (benchmarks/formats_perfetto.py): set its variable")
+@pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (tests/support/trace_processor.mjs)")
 def test_perfetto_has_every_slice_counter_and_arrow_on_its_track(tmp_path: Path) -> None:
     """As the viewer would show them: its trace processor's own tables of the demo."""
     trace = traced(demo(), tmp_path / "x")
 
     def told(query: str) -> list[tuple[str, ...]]:
-        script = ROOT / "benchmarks/trace_processor.mjs"
+        script = ROOT / "tests/support/trace_processor.mjs"
         words = ["node", str(script), str(PEER), str(tmp_path / "x"), query.replace("\n", " ")]
         with (tmp_path / "told").open("w+") as printed:  # node ends before all is in a pipe
             subprocess.run(words, stdout=printed, stderr=subprocess.DEVNULL, check=True, timeout=600)

@@ -20,10 +20,13 @@ from support.tree import ROOT
 LIMIT_S = 1500
 """The limit of one target: several times what the slowest takes on a busy machine."""
 
-RUN_HERE = ("lint", "check", "demo", "figures", "probes", "wheels", "tables", "docs", "benchmarks")
+RUN_HERE = ("lint", "check", "demo", "figures", "probes", "wheels", "tables", "docs")
 """The targets that are run to their end, in this order: `docs` comes after nothing that could build for it."""
 
-RUN_ELSEWHERE = {"test": ".ci/run", "prove": ".ci/run", "fresh": "by hand", "truth": "by hand", "fuzz": "by hand"}
+RUN_ELSEWHERE = {
+    **{"test": ".ci/run", "prove": ".ci/run", "fresh": "by hand", "truth": "by hand", "fuzz": "by hand"},
+    "benchmarks": "by hand; tests/house/test_benchmarks.py runs each at a small size",
+}
 """The targets that take too long to be run inside another test run, and where they are run."""
 
 CACHES = ("build/zig", "build/sqlite", "build/notebooks")

@@ -97,14 +97,16 @@ def test_effect_sizes_are_those_of_their_definitions(first: list[float], second:
     assert exact.rank_biserial(first[:nr], second[:nr]) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("nr_pairs", range(1, 15))
-def test_the_interval_of_pairs_has_its_level(nr_pairs: int) -> None:
+def test_the_interval_of_pairs_has_its_level() -> None:
     """Tukey's interval: the sum of the ranks of random signs is below the place with at most 2.5 %."""
-    sums = [sum(at for at, sign in enumerate(signs, 1) if sign) for signs in itertools.product((0, 1), repeat=nr_pairs)]
-    place = exact.walsh(nr_pairs)
-    below = [sum(one <= k - 1 for one in sums) / len(sums) for k in (place, place + 1)]
-    assert (place == 0 or below[0] <= 0.025) and below[1] > 0.025
-    assert (place > 0) == (nr_pairs >= 6)
+    for nr_pairs in range(1, 15):
+        sums = [
+            sum(at for at, sign in enumerate(signs, 1) if sign) for signs in itertools.product((0, 1), repeat=nr_pairs)
+        ]
+        place = exact.walsh(nr_pairs)
+        below = [sum(one <= k - 1 for one in sums) / len(sums) for k in (place, place + 1)]
+        assert (place == 0 or below[0] <= 0.025) and below[1] > 0.025
+        assert (place > 0) == (nr_pairs >= 6)
 
 
 def test_interval_and_test_of_pairs_say_the_same() -> None:
@@ -361,7 +363,7 @@ SIMULATED = 400
 def test_intervals_hold_the_truth_as_often_as_they_say(
     kind: str, windows: int, correlation: float, least: float
 ) -> None:
-    """docs/statistics.md has the table of a longer run (benchmarks/compare.py)."""
+    """docs/statistics.md has the table of recordings made of real traces (benchmarks/intervals.py)."""
     random = np.random.default_rng(10)
     truth, scale = (0.5, Scale.SHARE) if kind == "share" else (0.0, Scale.ANY)
     hits = 0

@@ -121,7 +121,8 @@ def test_quantiles_are_those_of_all_values_in_order(values: list[tuple[str | Non
     assert got == expected
 
 
-@pytest.mark.parametrize("seed", range(5))
+@settings(max_examples=5)
+@given(st.integers(0, 1 << 32))
 def test_quantiles_of_many_values_are_those_of_polars(seed: int) -> None:
     draw = np.random.default_rng(seed)
     table = pl.DataFrame(

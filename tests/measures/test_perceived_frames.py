@@ -92,18 +92,18 @@ def made_frames(choose: random.Random) -> tuple[list[dict[str, Any]], list[dict[
     return packets, rows
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_frames_are_what_naive_pairing_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_are_what_naive_pairing_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder, "_ROWS", 64)  # so that the table is full again and again
-    packets, rows = made_frames(random.Random(seed))
-    staging, frames = read(trace(*packets))
-    assert staging.events == {"frame_timeline_event": len(packets)} and not staging.losses
-    wanted = pl.DataFrame([{**dict.fromkeys(frames.columns), **row} for row in rows], schema=frames.schema)
-    assert frames["ts_ns"].is_sorted()
-    assert frames.sort(frames.columns).equals(wanted.sort(frames.columns))
-    times = [*frames["ts_ns"], *frames["end_ns"].drop_nulls()]
-    if times:
-        assert (staging.first_ns, staging.last_ns) == (min(times), max(times))
+    for seed in range(20):
+        packets, rows = made_frames(random.Random(seed))
+        staging, frames = read(trace(*packets))
+        assert staging.events == {"frame_timeline_event": len(packets)} and not staging.losses
+        wanted = pl.DataFrame([{**dict.fromkeys(frames.columns), **row} for row in rows], schema=frames.schema)
+        assert frames["ts_ns"].is_sorted()
+        assert frames.sort(frames.columns).equals(wanted.sort(frames.columns))
+        times = [*frames["ts_ns"], *frames["end_ns"].drop_nulls()]
+        if times:
+            assert (staging.first_ns, staging.last_ns) == (min(times), max(times))
 
 
 def test_times_are_those_of_the_traced_clock() -> None:
@@ -169,7 +169,7 @@ def test_a_recorded_trace_of_a_phone_has_no_frames_of_the_timeline() -> None:
     assert opened.frames.collect().is_empty()
 
 
-@pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (benchmarks/formats_perfetto.py): set its variable")
+@pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (tests/support/trace_processor.mjs)")
 @pytest.mark.parametrize("seed", range(3))
 def test_trace_processor_reads_the_same_frames(seed: int, tmp_path: Path) -> None:
     """Its tables leave out what has no end, and unite what shares a cookie: the recordings here have neither."""
@@ -187,7 +187,7 @@ def test_trace_processor_reads_the_same_frames(seed: int, tmp_path: Path) -> Non
     (tmp_path / "a.pftrace").write_bytes(data)
     columns = "ts, dur, surface_frame_token, display_frame_token, layer_name, present_type"
     query = f"select {columns} from actual_frame_timeline_slice order by ts"
-    script = Path(__file__).resolve().parents[2] / "benchmarks" / "trace_processor.mjs"
+    script = Path(__file__).resolve().parents[1] / "support" / "trace_processor.mjs"
     words = ["node", str(script), str(PEER), str(tmp_path / "a.pftrace"), query]
     told_by_peer = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout
     names = {"on_time": "On-time Present", "late": "Late Present", "early": "Early Present", "dropped": "Dropped Frame"}

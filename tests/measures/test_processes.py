@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import polars as pl
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from androstep_analysis import schema
 from androstep_analysis.link.owner import processes
@@ -65,7 +66,8 @@ def test_a_listing_does_not_name_a_process_that_was_made_later_with_the_number()
     assert owners(reused, (40_000_000, 71, 70, "a"), (60_000_000, 71, 70, "b")) == [(70, APP, PACKAGE), (70, "b", None)]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@settings(max_examples=10)
+@given(st.integers(0, 1 << 32))
 def test_names_are_those_that_a_history_tells(seed):
     draw = random.Random(seed)
     rows, history = [], {}

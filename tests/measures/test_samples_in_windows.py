@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import made
 
 from androstep_analysis.measures.samples import in_windows
@@ -35,7 +37,8 @@ def expected(series: list[Reading]) -> Iterator[tuple[int, int, float]]:
                     yield window, edge_ns, value
 
 
-@pytest.mark.parametrize("seed", range(20))
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 32))
 def test_a_window_holds_its_readings_and_what_the_counter_is_at_its_edges(seed: int) -> None:
     """Times of few different values: on the edges, beside them, before the first window and behind the last."""
     choose = random.Random(seed)

@@ -31,6 +31,7 @@ def make_ext4(image: Path, mkfs: Sequence[str | Path] = (), nr_mib: int = 64) ->
     """
     if shutil.which("mkfs.ext4") is None:
         pytest.skip("mkfs.ext4 is not installed")
+    image.touch()  # mkfs.ext4 prints that it makes a file
     whole = ["-E", "lazy_itable_init=0,lazy_journal_init=0"]
     subprocess.run(["mkfs.ext4", "-q", "-F", *whole, *mkfs, image, f"{nr_mib}M"], check=True)
 

@@ -1,0 +1,12 @@
+"""Measure AndroStep beside the programs that people use today.
+
+``make benchmarks`` or ``python -m benchmarks [NAME ...]`` runs all benchmarks, or those that are named, and prints one
+table. A benchmark is a generator of `paired.Row` in one of the modules here; `__main__.BENCHMARKS` lists them all.
+Recordings, loop devices and closed forms are those of the tests (``tests/support``).
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "advice")]
