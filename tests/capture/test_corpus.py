@@ -8,19 +8,17 @@ from __future__ import annotations
 import functools
 import json
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 import pytest
 from support import corpus, readers
+from support.readers import Read
 
 from androstep_analysis import ingest, units
 from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import Staging
 from androstep_analysis.ingest.source import head
 
 Counts = Mapping[str, Any]
@@ -69,29 +67,10 @@ EXPLAINED = {
 """Where we differ from the counts of the corpus, and why."""
 
 
-@dataclass(frozen=True)
-class Read:
-    """A recording as we read it."""
-
-    staging: Staging
-
-    @functools.cached_property
-    def block(self) -> pl.DataFrame:
-        """All block events."""
-        return self.staging.block.collect()
-
-    @functools.cached_property
-    def calls(self) -> pl.DataFrame:
-        """All system calls."""
-        return self.staging.syscalls.collect()
-
-
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def read(name: str) -> Read:
     """The recording in file `name` of the corpus."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return Read(ingest.read(corpus.path(name)))
+    return readers.read(corpus.path(name))
 
 
 # --- what the corpus says and what we find, format by format ---------------------------------------------------------
@@ -188,7 +167,7 @@ def of_opencas(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]:
 
 
 def of_mobigen(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]:
-    events, calls = found.staging.events, found.calls
+    events, calls = found.staging.events, found.syscalls
     yield "lines", expected["lines"], sum(events.values())
     yield "synthetic_opens", expected["synthetic_opens"], events["open (inserted)"]
     yield (
@@ -201,7 +180,7 @@ def of_mobigen(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]:
 
 
 def of_strace(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]:
-    calls = found.calls
+    calls = found.syscalls
     yield "distinct_pids", expected["distinct_pids"], calls["tid"].n_unique()
     begun = calls.filter(pl.col("state") != "resumed")
     yield "started", expected["started"], dict(Counter(begun["call"].to_list()))
@@ -219,7 +198,7 @@ def of_strace(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]:
 
 
 def of_ioshark(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]:
-    calls = found.calls
+    calls = found.syscalls
     by_thread = Counter(f"trace.{tid}.wl" for tid in calls["tid"].to_list())
     yield "per_file", {name: counts[1] for name, counts in expected["per_file"].items()}, dict(by_thread)
     yield "members", expected["members"], len(by_thread)

@@ -101,23 +101,6 @@ def test_pixel_6a(name: str) -> None:
     assert [found["first_ns"] // 1000, found["last_ns"] // 1000] == [readers.ns(time) // 1000 for time in times]
 
 
-@pytest.mark.parametrize("name", readers.BLKPARSE_TEXTS)
-def test_blkparse_text(name: str) -> None:
-    stated = expected(readers.BLKPARSE_TEXTS[name])["summary"]
-    found = summarised(name)
-    assert found["events"] == stated["by_action"]
-    assert found["events_by_rwbs"] == stated["by_action_rwbs"]
-
-
-@pytest.mark.parametrize("name", readers.FTRACE_TEXTS)
-def test_ftrace_text(name: str) -> None:
-    """Every event line is counted, and each kind of event as often as `grep` finds it."""
-    stated = expected(f"ftrace_text/{name}")
-    found = summarised(f"ftrace_text/{name}")
-    assert sum(found["events"].values()) == stated["grep_total_event_lines"]
-    assert {event: found["events"].get(event, 0) for event in stated["grep_counts"]} == stated["grep_counts"]
-
-
 # -- the demo ---------------------------------------------------------------------------------------------------------
 
 

@@ -113,12 +113,11 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             yield name, whole
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_recorded_image_reads_as_e2fsprogs_reads_it(recorded: tuple[str, Path], seed: int) -> None:
+def test_a_recorded_image_reads_as_e2fsprogs_reads_it(recorded: tuple[str, Path]) -> None:
     oracle.require("debugfs", "dumpe2fs")
     name, image = recorded
     filesystem = read(image)
-    assert_agrees(image, filesystem, seed, sound=name not in DAMAGED)
+    assert_agrees(image, filesystem, seed=1, sound=name not in DAMAGED)
     assert bool(filesystem.losses) == (name in DAMAGED)
     assert filesystem.uuid == oracle.header(image)["Filesystem UUID"]
     assert filesystem.block_bytes == int(oracle.header(image)["Block size"])
@@ -523,18 +522,23 @@ def test_an_image_cut_anywhere_reads_or_is_refused(where: int, tree: Path, tmp_p
         assert ("torn", (80 << 20) - where) in {(loss.kind, loss.count) for loss in filesystem.losses}
 
 
-@pytest.mark.prove
-@pytest.mark.parametrize(
-    ("at", "value"),
-    [(0x18, 7), (0x18, 0xFFFFFFFF), (0x20, 0), (0x28, 0), (0x14, 9), (0x150, 0x7FFFFFFF), (0x60, 0x8), (0x20, 3)],
+IMPLAUSIBLE = (
+    *((0x18, 7), (0x18, 0xFFFFFFFF), (0x20, 0), (0x28, 0)),
+    *((0x14, 9), (0x150, 0x7FFFFFFF), (0x60, 0x8), (0x20, 3)),
 )
-def test_an_implausible_superblock_is_refused(at: int, value: int, tree: Path, tmp_path: Path) -> None:
+"""Offsets in a superblock, and numbers that cannot stand there."""
+
+
+def test_an_implausible_superblock_is_refused(tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["1k"], tree)
-    content = bytearray(image.read_bytes())
-    content[1024 + at : 1024 + at + 4] = value.to_bytes(4, "little")
-    image.write_bytes(content)
-    with pytest.raises(InputError, match="begins no filesystem"):
-        read(image)
+    with image.open("r+b") as file:
+        for at, value in IMPLAUSIBLE:
+            sound = os.pread(file.fileno(), 4, 1024 + at)
+            os.pwrite(file.fileno(), value.to_bytes(4, "little"), 1024 + at)
+            with pytest.raises(InputError, match="begins no filesystem"):
+                read(image)
+            os.pwrite(file.fileno(), sound, 1024 + at)
+    assert read(image).losses == ()
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

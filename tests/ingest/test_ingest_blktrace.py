@@ -89,20 +89,12 @@ def guest(directory: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_corpus(name: str) -> None:
+def test_clocks_of_the_corpus(name: str) -> None:
     read = readers.read(corpus.path(f"blktrace_bin/{name}"))
     expected: dict[str, Any] = json.loads(corpus.path(f"blktrace_bin/{CORPUS[name]}.expected.json").read_text())[
         "summary"
     ]
-    block = read.block.with_columns(device=pl.format("{},{}", pl.col("dev") // 2**20, pl.col("dev") % 2**20))
     assert read.losses == ()
-    assert block.height == expected["event_lines"]
-    assert read.events == expected["by_action"]
-    assert readers.tally(block, "event", "rwbs") == expected["by_action_rwbs"]
-    sized = block.filter(~pl.col("event").is_in(["P", "U"]))
-    assert readers.total(sized, "nr_sectors", "event", "rwbs") == expected["sectors_by_action_rwbs"]
-    assert readers.tally(block, "cpu") == expected["by_cpu"]
-    assert readers.tally(block, "device") == expected["by_dev"]
     span = read.last_ns - read.first_ns
     if CORPUS[name].startswith("romeus"):
         # blkparse -d made this file, whose times begin at 0. blkparse takes that for a start it does not know yet, and

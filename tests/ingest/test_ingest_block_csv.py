@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -31,24 +30,6 @@ def nearest_ns(seconds: str) -> int:
 
 JUMPS = {"pixel6a_cod_exec": 2, "pixel6a_pubg_exec": 1, "pixel6a_slideshow_exec": 1}
 """Pairs of rows between which days lie (15.9 hours in the last)."""
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_corpus(name: str) -> None:
-    path = corpus.path(f"block_csv/{name}.csv.gz")
-    block = readers.read(path).block
-    expected: dict[str, Any] = json.loads(corpus.path(f"block_csv/{name}.csv.gz.expected.json").read_text())
-    counts, sectors = readers.tally(block, "rwbs"), readers.total(block, "nr_sectors", "rwbs")
-    first, last = block["ts_ns"][0] / 1e9, block["ts_ns"][-1] / 1e9
-    assert sorted(expected["output"]) == sorted(
-        [
-            *(f"{rw} {counts[rw]} {sectors[rw]}" for rw in counts),
-            *(f"dev {dev} {n}" for dev, n in readers.tally(block, "dev").items()),
-            f"t {first:.6f} {last:.6f}",
-            f"maxsector {(block['sector'] + block['nr_sectors']).max()}",
-        ]
-    )
-    assert set(block["dev"]) == {units.dev(8, 0)}
 
 
 @pytest.mark.parametrize("name", FILES)

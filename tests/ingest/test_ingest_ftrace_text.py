@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 import os
 import random
 import re
@@ -26,26 +25,6 @@ from androstep_analysis.errors import InputError
 from androstep_analysis.ingest.ftrace import systrace
 from androstep_analysis.ingest.ftrace import text as ftrace_text
 from androstep_analysis.ingest.source import load
-
-
-@pytest.mark.parametrize("name", readers.FTRACE_TEXTS)
-def test_corpus(name: str) -> None:
-    staging = readers.read(corpus.path(f"ftrace_text/{name}"))
-    expected: dict[str, Any] = json.loads(corpus.path(f"ftrace_text/{name}.expected.json").read_text())
-    assert sum(staging.events.values()) == expected["grep_total_event_lines"]
-    # The regular expression of the expected counts wants "name:"; system call events print "name(…)" or "name ->".
-    calls = {event: n for event, n in staging.events.items() if event not in expected["regex_counts"]}
-    assert all(event.startswith("sys_") for event in calls)
-    assert sum(calls.values()) == expected["grep_total_event_lines"] - expected["regex_event_lines"]
-    assert {e: n for e, n in staging.events.items() if e not in calls} == expected["regex_counts"]
-    first = "395.705673" if calls else expected["min_time"]  # that file begins with a system call
-    assert staging.first_ns == readers.ns(first)
-    assert staging.last_ns == readers.ns(expected["max_time"])
-    block = staging.block.with_columns(device=pl.lit("8,0"))
-    assert set(block["dev"]) <= {units.dev(8, 0)}
-    assert readers.tally(block, "event", "device", "rwbs") == expected["block_rq_by_dev_rwbs"]
-    sectors = readers.total(block, "nr_sectors", "event", "device", "rwbs")
-    assert sectors == expected["block_rq_sectors_by_dev_rwbs"]
 
 
 @pytest.mark.parametrize(

@@ -148,8 +148,8 @@ def test_names_of_threads(rows: list[tuple[int, str, str]]) -> None:
 PLACES = {
     "{ino}": (r"(?P<ino>[0-9]++)", ["7", "007", str(2**63 - 1)]),
     "{parent}": (r"(?P<parent>[0-9]++)", ["0", "12", str(2**64)]),
-    "{block:x}": (r"(?P<block_x>[0-9a-f]++)", ["0", "1f", "ffffffffffffffff"]),
-    "{mode:o}": (r"(?P<mode_o>[0-7]++)", ["0", "100644"]),
+    "{block:x}": (r"(?P<block_x>[0-9a-f]++)", ["0", "1f", "1g", "ffffffffffffffff"]),
+    "{mode:o}": (r"(?P<mode_o>[0-7]++)", ["0", "18", "100644"]),
     "{error:s}": (r"(?P<error>-?[0-9]++)", ["-28", "0", "5"]),
     "{name:text}": (r"(?P<name>.*)", ["", "a", "x, y", '" "', "=,="]),
     "{new_name:quoted}": (r'(?:"(?P<new_name>.*)"|\(fault\))', ['"a"', '""', "(fault)", '"a" "b"', '"(fault)"']),
