@@ -16,7 +16,7 @@ from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence import entries, filetype, images, incarnations, journals, names, unnumbered
 from androstep_analysis.link.evidence.snapshots import SOURCES, Images
-from androstep_analysis.link.extents import bio_pages, direct_io, timeline
+from androstep_analysis.link.extents import bio_pages, direct_io, operations, timeline
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ def evidence(
     )
     snapshot_extents = [extents for extents in (old, new, first, last) if extents is not None]
     lives = _typed(lives, snapshot_extents)
-    traced = tracepoints.extents(events, lives, block_bytes, staging.recorded or ())
+    stated = tracepoints.statements(events, lives, block_bytes, staging.recorded or ())
+    traced = tracepoints.extents(stated)
     imaged_devices = [image.dev for image in snapshots.placed_filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in snapshot_extents if extents.height}
@@ -90,6 +91,9 @@ def evidence(
         parts += images.listed_without_changes(first, last, snapshots, staging.realtime_offset_ns)
         for dev in complete:
             parts.append(images.until_first_loss((first, old), snapshots, traced, lives, staging, dev))
+    parts.append(images.identified_rows(timeline.succeeding(tracepoints.likely(stated))))
+    within = operations.extents(stated, events, staging.block, staging.lost)
+    parts.append(images.identified_rows(within))
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     bios = bio_pages.extents(events, lives, queued, fs_types, all_events=all_events, page_bytes=page_bytes)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost)])

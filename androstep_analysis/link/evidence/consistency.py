@@ -632,7 +632,7 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     snapshot `is_later`, of the same filesystem, files that it lacks were deleted since.
     """
     recorded = trace.staging.recorded or ()
-    stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, recorded)
+    stated = tracepoints.statements(trace.events, trace.lives, {trace.dev: one.block_bytes}, recorded)
     stated = images.identified_rows(stated)
     points = _standing_alone(stated, is_after=is_after)
     f2fs = _family(one.fs_type or "") == "f2fs"
