@@ -404,13 +404,13 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
 def statements(
     fs_events: pl.LazyFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int], recorded: Collection[str] = ()
 ) -> pl.DataFrame:
-    """Table `extents`, doubt_ns, tid, event and status: a row for each mapping or freeing of blocks by the events, in order of time.
+    """Table `extents`, doubt_ns, tid, event and status: a row for each mapping or freeing of blocks, in order of time.
 
     `fs_events` are numbered (`numbered`); `lives` is the table of that name, which tells what an inode's blocks hold
     and until when; `block_bytes` the block size of the filesystem on each device: of others nothing is told; `recorded`
     names events that would be there. Each row holds from its event until the end of its inode (null if that is not in
     the trace), and is a fact until `doubt_ns` (null: as long as it holds). Rows may overlap: at each place and time the
-    latest is the true one, so that a row is over as soon as another follows (`androstep_analysis.link.extents.timeline`).
+    latest is the true one, so that a row is over as soon as another follows (`link.extents.timeline`).
     """
     told = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
     events = fs_events.filter(told).select(_OF_EXTENTS).collect().with_row_index("order")
@@ -463,7 +463,7 @@ def likely(stated: pl.DataFrame) -> pl.DataFrame:
 
 
 def doubts(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
-    """Return from when on what was known of an inode's map before the trace may be over: dev, ino, incarnation, doubt_ns.
+    """Return when what was known of an inode's map before the trace may be over: dev, ino, incarnation, doubt_ns.
 
     Only where the trace does not tell what is read of the map (`tracepoints_ext4.CACHED`): see `statements`.
     """

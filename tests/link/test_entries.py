@@ -213,7 +213,11 @@ def test_a_directory_that_may_have_gone_back_names_nothing_from_then_on():
     assert paths(there, row("made", "f", parent=20), back) == {}
     assert paths(there, back, row("made", "f", parent=20)) == {}
     again = row("renamed", "up", "off", **{**together, "empty_ns": 10, "read_ns": 11})
-    assert paths(there, back, again, row("made", "f", parent=20)) == {(12, 1): "/off/f", (20, 0): "/off", (21, 0): "/off/in"}
+    assert paths(there, back, again, row("made", "f", parent=20)) == {
+        (12, 1): "/off/f",
+        (20, 0): "/off",
+        (21, 0): "/off/in",
+    }
 
 
 def test_more_generations_than_lives_are_none_of_them():

@@ -747,7 +747,9 @@ def test_what_is_only_guessed_to_be_metadata_is_not_its_submitters():
     assert answer(owned(guess, fs_events())) == [(1500, 0, 1, "app5", 1, "inferred")]
     assert answer(owned(guess, fs_events(), recorded=())) == [(1500, 0, 1, "app5", 1, "inferred")]
     marked = guess.with_columns(meta=pl.lit(True))
-    assert answer(owned(marked, fs_events())) == [(1500, 0, 1, "app5", 1, "submitter")]
+    assert answer(owned(marked, fs_events())) == [(1500, 0, 1, "app5", 1, "inferred")]
+    certain = marked.with_columns(map_source=pl.lit("tracepoint"))
+    assert answer(owned(certain, fs_events())) == [(1500, 0, 1, "app5", 1, "submitter")]
 
 
 def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_journal():
@@ -776,7 +778,8 @@ def test_one_event_dirties_all_pages_of_a_folio():
     smaller = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 0, "tid": 8})
     got = owned(pieces((1500, 12, 3, 6, 5)), fs_events(cached, dirty(4, 3), smaller))
     assert answer(got) == [
-        (1500, 3, 1, "app5", 1, "inferred"), (1500, 4, 4, "app3", None, "inferred"), (1500, 8, 1, "app5", 1, "inferred"),
+        (1500, 3, 1, "app5", 1, "inferred"), (1500, 4, 4, "app3", None, "inferred"),
+        (1500, 8, 1, "app5", 1, "inferred"),
     ]  # fmt: skip
     again = owned(pieces((9000, 12, 4, 2, 5)), fs_events(wrote(11, 0, 9), cached, smaller, dirty(4, 3)))
     # The event may have been about a larger folio that was there before the recording.

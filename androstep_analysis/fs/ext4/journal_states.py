@@ -4,7 +4,7 @@ A copy of an inode states its block map as of the commit of its transaction. Eve
 transaction, so that the map holds until the next copy of the inode says otherwise, for as long as no transaction
 between the two is missing. A new block is taken from the time of the commit before on: blocks freed by one transaction
 are not given away before it has committed (not so with ``data=writeback``), hence nobody else had it then. A block
-that moves within its file (fallocate's FALLOC_FL_COLLAPSE_RANGE) is at neither place for certain between the two commits.
+that moves within its file (fallocate's FALLOC_FL_COLLAPSE_RANGE) is certainly at neither place between the two commits.
 """
 
 from __future__ import annotations
@@ -228,9 +228,7 @@ def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superbloc
     moved = repeated[~follows]
     claimed["from_order"] = states["from_order"][state]
     claimed["from_order"][below[~follows]] = states["order"][state[below[~follows]]]
-    repeated["from_order"], moved["from_order"] = (
-        claimed["from_order"][rows] for rows in (mine, mine[~follows])
-    )
+    repeated["from_order"], moved["from_order"] = (claimed["from_order"][rows] for rows in (mine, mine[~follows]))
     start, end, repeated = start - superblock.nr_blocks, end - superblock.nr_blocks, repeated[follows]
 
     gap_start, gap_end = runs.gaps(start, end, (len(states) + 1) * superblock.nr_blocks)

@@ -145,8 +145,8 @@ def _files(
     """A row per inode and incarnation, named by the first that knows its path; the trace tells its times.
 
     Asked are the images and the listings, the latest first, then the trace's own names and those of fanotify, then the
-    journal. What the trace says is later than a snapshot from before it. A path of which a part is ciphertext is the last resort: while a file is used, its key is there, and the
-    trace has the names.
+    journal. The trace's names are later than those of an image or a listing from before it. A path of which a part is
+    ciphertext is the last resort: while a file is used, its key is there, and the trace has the names.
     """
     keys = ["dev", "ino", "incarnation"]
     columns = list(schema.table("files").polars)

@@ -6,9 +6,10 @@ and those of one generation all come before those of the next. What that leaves 
 without a name also takes a number.
 
 A path is the name in a directory, the directory's name in its own, and so on up to the root, each as it was at that
-place in the order of events; where a directory moves, all below it get another. What fanotify does not speak of has lain where images and listings say for as long as no
-names are lost. Of events that may be several in one (`ingest.entries`) only the first is in its place: where a file
-may have gone back to a place that it had left, its last place is unknown.
+place in the order of events; where a directory moves, all below it get another. What fanotify does not speak of has
+lain where images and listings say for as long as no names are lost. Of events that may be several in one
+(`ingest.entries`) only the first is in its place: where a file may have gone back to a place that it had left, its last
+place is unknown.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def _places(moves: pl.DataFrame) -> pl.DataFrame:
 
 
 def _places_before(snapshot_files: Sequence[pl.DataFrame], events: pl.DataFrame) -> pl.DataFrame:
-    """As `_places`, of files and directories (`is_dir`) of which no event speaks: where all snapshots say that they are."""
+    """As `_places`, of files and directories (`is_dir`) of which no event speaks: where all snapshots have them."""
     moved = events.select(_KEY).drop_nulls().unique()
     parts = [_places_in(rows) for rows in snapshot_files]
     if not parts:
@@ -236,7 +237,7 @@ def _places_before(snapshot_files: Sequence[pl.DataFrame], events: pl.DataFrame)
 
 
 def _readable(files: pl.DataFrame) -> pl.DataFrame:
-    """dev, ino, incarnation, is_dir and path (without a slash at its end; empty: the root) of the files of a snapshot."""
+    """dev, ino, incarnation, is_dir and path (without a slash at its end; empty: the root) of a snapshot's files."""
     rows = files.filter(pl.col("path").is_not_null() & ~pl.col("name_encrypted"))
     is_dir = (pl.col("file_type") == "directory").fill_null(False)
     return rows.select(*_KEY, is_dir=is_dir, path=pl.col("path").str.strip_chars_end("/")).drop_nulls()
@@ -252,8 +253,10 @@ def _places_in(files: pl.DataFrame) -> pl.DataFrame:
     above = directories.select(
         "dev", up_ino="ino", up_incarnation="incarnation", above=pl.col("path")
     ).unique(["dev", "above"], keep="none")  # fmt: skip
-    below = _readable(files).filter(pl.col("path") != "").with_columns(
-        above=pl.col("path").str.replace(r"/[^/]*$", ""), name=pl.col("path").str.split("/").list.last()
+    below = (
+        _readable(files)
+        .filter(pl.col("path") != "")
+        .with_columns(above=pl.col("path").str.replace(r"/[^/]*$", ""), name=pl.col("path").str.split("/").list.last())
     )
     placed = below.join(above, on=["dev", "above"], maintain_order="left")
     return placed.select(

@@ -145,12 +145,10 @@ def _stated(stated: pl.DataFrame, size: int) -> tuple[Int64s, Int64s]:
     return (stated["block"] * (size // units.SECTOR_BYTES)).to_numpy(), stated["ts_ns"].to_numpy()
 
 
-def _accessed(
-    stated: pl.DataFrame, accesses: pl.DataFrame, size: int, page_bytes: int | None
-) -> tuple[Int64s, Int64s]:
-    """Return the sectors that files have at the places that are read or written, and the times, if blocks are of `size`.
+def _accessed(stated: pl.DataFrame, accesses: pl.DataFrame, size: int, page_bytes: int | None) -> tuple[Int64s, Int64s]:
+    """Return the sectors of the places in files that are read or written, and the times, if blocks are of `size`.
 
-    Directly, or by a page that comes into the cache.
+    Read or written directly, or by a page that comes into the cache.
     """
     sectors = size // units.SECTOR_BYTES
     is_cached = pl.col("event") == tracepoints.CACHED

@@ -45,9 +45,9 @@ def extents(fs_events: pl.LazyFrame, block: pl.LazyFrame, lost: Losses | None = 
     if calls.is_empty():
         return schema.empty("extents")
     during = _of_calls(_without_metadata(bios(block.collect(), calls["dev"].unique()), fs_events), calls)
-    bios = during.filter(~pl.col("is_page") | _is_memory())
+    own = during.filter(~pl.col("is_page") | _is_memory())
     offset = pl.col("nr_sectors").cum_sum().over("call") - pl.col("nr_sectors")
-    proven = bios.filter(_is_proven()).with_columns(
+    proven = own.filter(_is_proven()).with_columns(
         file_offset_bytes=pl.col("offset_bytes") + offset * units.SECTOR_BYTES,
         block_type=pl.lit("data"),
         source=pl.lit("context"),
@@ -108,8 +108,8 @@ def _calls(fs_events: pl.LazyFrame) -> pl.DataFrame:
 def bios(block: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
     """Every bio with data as the filesystem on one of the devices submitted it, in order of time.
 
-    Columns bio, ts_ns, tid, dev, sector, nr_sectors, op, meta, queue_ns (when the thread next queued a bio). A partition's
-    bios are queued for the disk below: the remap before tells what they were.
+    Columns bio, ts_ns, tid, dev, sector, nr_sectors, op, meta, queue_ns (when the thread next queued a bio). Bios of a
+    partition are queued for the disk below: the remap before tells what they were.
     """
     queued = block.filter(pl.col("action") == "queue")
     remapped = block.filter((pl.col("action") == "remap") & ~pl.col("old_dev").is_in(queued["dev"].unique().implode()))

@@ -319,8 +319,8 @@ def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr, is_decid
     (`is_decided`), and where events tell who wrote (`is_observed`), those that a probe saw to carry no page of a file.
     What is only guessed to be metadata may be data.
     """
-    is_guess = (pl.col("map_source") == "inferred") & ~pl.col("meta").fill_null(False)
-    is_data = pl.col("block_type").is_in(["data", "directory", "unknown"]) | is_guess.fill_null(False)
+    is_guess = (pl.col("map_source") == "inferred").fill_null(False)
+    is_data = pl.col("block_type").is_in(["data", "directory", "unknown"]) | is_guess
     is_submitted = (is_data & (pl.col("op") == "write") & (pl.col("owner_via") == "submitter")).fill_null(False)
     is_inferred = is_submitted & ~(is_decided | (is_observed & pl.col("is_pageless"))).fill_null(False)
     inferred = pl.lit("inferred").cast(schema.enum("io", "owner_via"))
@@ -338,7 +338,11 @@ def _forgetful(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
 
 def _unwritten(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose filesystem has events of writes that the trace does not hold."""
-    is_told = pl.col("event").is_in(tracepoints.WRITES) | tracepoints.is_recorded(tracepoints.WRITES, recorded)
+    is_told = pl.col("event").is_in(tracepoints.WRITES)
+    for filesystem in tracepoints.FILESYSTEMS:
+        names = {name for name in tracepoints.WRITES if name.startswith(filesystem)}
+        if names <= set(recorded):
+            is_told |= tracepoints.is_own(filesystem)
     told = tracepoints.devices(fs_events, is_told)
     return [dev for dev in tracepoints.devices(fs_events, tracepoints.is_own()) if dev not in told]
 

@@ -57,9 +57,10 @@ class Observed(NamedTuple):
 
     `dirtied`: pages that become dirty; `absent`: pages that are added to the cache, or leave it; `dropped`: that leave
     it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map;
-    `forgetful`: inodes that are dropped. In `unwritten` the filesystem has events of writes, which the trace lacks. The others say what the filesystem does: in `redirty` processes make pages
-    dirty again that they could not write out, in `folios` the cache may hold several pages as one, in `unsized` no
-    event tells how many, and in `parted` a page has several blocks. Of those in `shown` a probe sees the pages of bios.
+    `forgetful`: inodes that are dropped. In `unwritten` the filesystem has events of writes, which the trace lacks. The
+    others say what the filesystem does: in `redirty` processes make pages dirty again that they could not write out, in
+    `folios` the cache may hold several pages as one, in `unsized` no event tells how many, and in `parted` a page has
+    several blocks. Of those in `shown` a probe sees the pages of bios.
     """
 
     dirtied: Collection[int]
