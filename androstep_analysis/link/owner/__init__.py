@@ -137,9 +137,12 @@ class Owners:
             authors = authorship.authors(blocks, self._unplaced, self._observed, self._lost)
             others = pieces.filter(~is_decided)
             pieces = pl.concat([others, _cut(written, self._processes.of_threads(authors))], how="diagonal")
+        else:
+            pieces = pieces.with_columns(has_author=False)
         pieces = pieces.drop("at", "is_pageless")
         if self._lost.touching("fs_events"):
             pieces = _doubted(pieces, self._devices, self._lost)
+        pieces = pieces.drop("has_author")
         return handles.owned(pieces, self._transactions, self._lost)
 
     def _is_decided(self) -> pl.Expr:
@@ -298,9 +301,7 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series, lost: Losses) -> pl.DataF
         pl.lit(lost.between(since, pieces["time"], pieces["part_dev"], "fs_events"))
         for since in (pieces["since_ns"], ever)
     )
-    # On `devices` no owner is inferred but one whom an event names.
-    is_inferred = (pl.col("owner_via") == "inferred") & pl.col("part_dev").is_in(devices.implode())
-    has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"]) | is_inferred
+    has_author = pl.col("has_author").fill_null(False)
     is_alone = is_old & (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
     is_alone |= is_old & (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
     is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
@@ -497,6 +498,7 @@ def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
         pl.col("sector") + inside,
         pl.col("part_sector") + inside,
         nr_sectors=(pl.col("stop") - pl.col("start")) // units.SECTOR_BYTES,
+        has_author=has_author & (pl.col("via") != "unknown") & pl.col("is_process"),
         file_offset_bytes=pl.col("start"),
         owner_via=pl.when(has_author).then(via).otherwise("owner_via"),
         owner_count=pl.when(has_author).then(count).otherwise("owner_count"),
