@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 import polars as pl
 
 from androstep_analysis import schema, units
+from androstep_analysis.fs.coverage import has
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.ingest.spool import batches
@@ -49,8 +50,15 @@ READ_ONLY = (
     *("f2fs_datawrite_start", "f2fs_dataread_start"),
 )
 """Events of a filesystem's own that leave its files where they lie, and their names."""
-COMPLETE = ("ext4_es_insert_extent", "f2fs_submit_page_write", "f2fs_submit_folio_write")
-"""Events without which a trace does not tell every change of the map."""
+COMPLETE = {
+    "ext4": (
+        (tracepoints_ext4.INSERTS[0],),
+        (tracepoints_ext4.CACHED, tracepoints_ext4.LOOKUP),
+        (tracepoints_ext4.FREES,),
+    ),
+    "f2fs": tracepoints_f2fs.COMPLETE,
+}
+"""The events without which a trace does not tell every change of a filesystem's map: one of each group."""
 
 FILESYSTEMS = ("ext4", "f2fs")
 """Those whose driver has events of its own."""
@@ -162,7 +170,8 @@ def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     The rows come in parts, in order; what a part says again of an earlier one is kept.
     """
     event = pl.col("event")
-    is_page, is_lookup, is_handle = event.is_in(PAGES), event == tracepoints_ext4.LOOKUP, event == HANDLE
+    is_page, is_handle = event.is_in(PAGES), event == HANDLE
+    is_lookup = (event == tracepoints_ext4.LOOKUP) & ~tracepoints_ext4.is_miss()
     is_open = event == "name_open"
     states_block = tracepoints_ext4.states_block()
     for events in batches(fs_events, _BATCH):
@@ -179,7 +188,7 @@ def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
             others.filter(~is_open | is_followed)["row"],
             others.filter(is_open).unique(_SAME_PATH, keep="first")["row"],
             rows.filter(is_page).unique([*_SAME_PAGE, "is_large", "turn"], keep="first")["row"],
-            rows.filter(is_lookup).unique(["dev", "ino", *_MAPPING, "turn"], keep="first")["row"],
+            rows.filter(is_lookup).unique(["dev", "ino", "tid", *_MAPPING, "turn"], keep="first")["row"],
             rows.filter(is_handle).unique([*_SAME_HANDLE, "is_change"], keep="last")["row"],
         ]
         yield events[pl.concat(kept).unique().sort()]
@@ -293,15 +302,17 @@ def _follows_end() -> pl.Expr:
 def maps_completely(
     fs_events: pl.LazyFrame, dev: int, recorded: Collection[str] = (), fs_type: str | None = None
 ) -> bool:
-    """Whether the events that tell every change of the map of `dev` were recorded; some of them may be lost.
+    """Whether the events that tell every change of the map of `dev` were recorded (`COMPLETE`); some may be lost.
 
     `recorded` as in `numbered`; where the filesystem is known to be `fs_type`, they tell it also of a device that is
     only read, on which its driver has no event. That of a filesystem without writes never changes.
     """
-    if fs_type in NEVER_WRITTEN or any(name.partition("_")[0] == fs_type for name in COMPLETE if name in recorded):
+    if fs_type in NEVER_WRITTEN:
         return True
-    inserted = (pl.col("dev") == dev) & (pl.col("event").is_in(COMPLETE) | is_recorded(COMPLETE, recorded))
-    return not fs_events.filter(inserted).select("dev").head(1).collect().is_empty()
+    own = fs_events.filter((pl.col("dev") == dev) & is_own()).select(pl.col("event").unique().cast(pl.String)).collect()
+    names = {fs_type, *(event.partition("_")[0] for event in own["event"])}
+    told = {*recorded, *own["event"]}
+    return any(all(told.intersection(group) for group in COMPLETE[name]) for name in names & COMPLETE.keys())
 
 
 def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) -> pl.DataFrame:
@@ -314,6 +325,7 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
     event, ts_ns = pl.col("event"), pl.col("ts_ns")
     typed = with_kinds(fs_events, fs_types or {}).filter(pl.col("dev").is_not_null())
     is_named = pl.col("name").is_not_null() | event.is_in([*DIRECT, *STORES])
+    is_page = event.is_in([*DIRTIED, CACHED]) | ((event == "bio_page") & (pl.col("bio_dev") == pl.col("dev")))
     told = typed.filter(pl.col("ino").is_not_null()).select(
         "ts_ns",
         *(*_KEY, "mode", "fs_type"),
@@ -321,7 +333,7 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
         created_ns=pl.when(births()).then(ts_ns),
         deleted_ns=pl.when(_deletions()).then(ts_ns),
         gone_ns=pl.when(_deletions()).then(ts_ns),
-        has_pages=event.is_in([*WRITES, *DIRECT]) | (event.is_in(DIRTIED) & pages_are_files()),
+        has_pages=event.is_in([*WRITES, *DIRECT]) | (is_page & pages_are_files()),
         is_opened=is_named,
     )
     table = _joined(pl.concat(_joined(events) for events in batches(told, _BATCH))).sort(_KEY)
@@ -390,31 +402,31 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
     )
 
 
-def extents(
+def statements(
     fs_events: pl.LazyFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int], recorded: Collection[str] = ()
 ) -> pl.DataFrame:
-    """Table `extents`: a row for each mapping or freeing of blocks by the events (`numbered`), in order of time.
+    """Table `extents`, doubt_ns, tid, event and status: a row for each mapping or freeing of blocks, in order of time.
 
-    `lives` is the table of that name, which tells what an inode's blocks hold and until when; `block_bytes` the block
-    size of the filesystem on each device: of others nothing is told; `recorded` names events that would be there. Each
-    row holds from its event until the end of its inode (null if that is not in the trace). Rows may overlap: at each
-    place and time the latest is the true one, so that a row is over as soon as another follows
-    (`androstep_analysis.link.extents.timeline`).
+    `fs_events` are numbered (`numbered`); `lives` is the table of that name, which tells what an inode's blocks hold
+    and until when; `block_bytes` the block size of the filesystem on each device: of others nothing is told; `recorded`
+    names events that would be there. Each row holds from its event until the end of its inode (null if that is not in
+    the trace), and is a fact until `doubt_ns` (null: as long as it holds). Rows may overlap: at each place and time the
+    latest is the true one, so that a row is over as soon as another follows (`link.extents.timeline`).
     """
     told = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
     events = fs_events.filter(told).select(_OF_EXTENTS).collect().with_row_index("order")
     held = lives.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
     of_ext4 = tracepoints_ext4.mappings(events, recorded).join(held, on=_KEY, how="left", maintain_order="left")
-    of_f2fs = tracepoints_f2fs.mappings(events).join(held.drop("end_ns"), on=_KEY, how="left", maintain_order="left")
+    of_f2fs = tracepoints_f2fs.mappings(events, recorded).join(
+        held.drop("end_ns"), on=_KEY, how="left", maintain_order="left"
+    )
     free = pl.concat([tracepoints_ext4.frees(events), tracepoints_f2fs.frees(events)])
-    free = free.select("order", "ts_ns", "dev", "block", "nr_blocks", block_type=pl.lit("free"))
+    free = free.select("order", "ts_ns", "tid", "event", "dev", "block", "nr_blocks", block_type=pl.lit("free"))
     size = pl.col("dev").replace_strict(block_bytes, default=None, return_dtype=pl.Int64)
     enums = {name: schema.enum("extents", name) for name in ("block_type", "subtype")}
     rows = pl.concat(
         [
-            of_ext4.with_columns(
-                valid_to_ns=pl.min_horizontal("end_ns", "doubt_ns"), block_type="life_type", subtype="life_subtype"
-            ),
+            of_ext4.with_columns(valid_to_ns="end_ns", block_type="life_type", subtype="life_subtype"),
             of_f2fs.with_columns(
                 pl.coalesce(pl.col(name).cast(enum), f"life_{kind}").alias(name)
                 for (name, enum), kind in zip(enums.items(), ("type", "subtype"), strict=True)
@@ -426,7 +438,7 @@ def extents(
     rows = rows.filter(pl.col("dev").is_in(list(block_bytes)))
     want = schema.table("extents").polars
     unknown = pl.lit("unknown").cast(enums["block_type"])
-    table = rows.with_columns(
+    return rows.with_columns(
         sector=pl.col("block") * (size // units.SECTOR_BYTES),
         nr_sectors=pl.col("nr_blocks") * (size // units.SECTOR_BYTES),
         file_offset_bytes=pl.col("file_block") * size,
@@ -434,8 +446,33 @@ def extents(
         valid_from_ns=pl.col("ts_ns"),
         block_type=pl.col("block_type").fill_null(unknown),
         source=pl.lit("tracepoint"),
-    ).select(pl.col(name).cast(dtype) for name, dtype in want.items())
-    return schema.conform(table, "extents")
+    ).select("doubt_ns", "tid", "event", "status", *(pl.col(name).cast(dtype) for name, dtype in want.items()))
+
+
+def extents(stated: pl.DataFrame) -> pl.DataFrame:
+    """Table `extents` of what events state (`statements`), each row as long as it is a fact."""
+    rows = stated.with_columns(valid_to_ns=pl.min_horizontal("valid_to_ns", "doubt_ns"))
+    return schema.conform(rows.select(list(schema.table("extents").polars)), "extents")
+
+
+def likely(stated: pl.DataFrame) -> pl.DataFrame:
+    """Table `extents` of what events state, source `inferred`, on the devices where a statement may be no fact."""
+    doubtful = stated.filter(pl.col("doubt_ns").is_not_null())["dev"].unique()
+    inferred = pl.lit("inferred").cast(stated.schema["source"])
+    rows = stated.filter(pl.col("dev").is_in(doubtful.implode())).with_columns(source=inferred)
+    return schema.conform(rows.select(list(schema.table("extents").polars)), "extents")
+
+
+def doubts(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
+    """Return when what was known of an inode's map before the trace may be over: dev, ino, incarnation, doubt_ns.
+
+    Only where the trace does not tell what is read of the map (`tracepoints_ext4.CACHED`): see `statements`.
+    """
+    told = pl.col("event").is_in([tracepoints_ext4.CACHED, tracepoints_ext4.LOOKUP])
+    events = fs_events.filter(told).select("event", *_KEY, "ts_ns", "nr_blocks").collect()
+    is_silent = ~has(recorded, tracepoints_ext4.CACHED)
+    misses = events.filter(is_silent & tracepoints_ext4.is_miss())
+    return misses.group_by(_KEY).agg(doubt_ns=pl.col("ts_ns").min())
 
 
 def file_type() -> pl.Expr:

@@ -10,6 +10,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.fs import Filesystem, tracepoints
+from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest import clock
 from androstep_analysis.ingest.spool import Spool, batches, on_disk
@@ -117,11 +118,12 @@ def _mapped(
 ) -> Iterator[pl.DataFrame]:
     """The pieces of all requests, in parts and in order; the requests are left in `spool`."""
     marking = frozenset(tracepoints.devices(fs_events, tracepoints.is_own("ext4")))
+    freeing = tracepoints.devices(fs_events, pl.col("event") == tracepoints_ext4.FREES)
+    is_told = tracepoints_ext4.FREES in (staging.recorded or ())
+    silent = frozenset() if is_told else marking.difference(freeing)
     commits = handles.commits(fs_events)
     for window in linked.windows():
-        requests = rwbs.with_recorded_flags(window.requests, staging.flags)
-        window = replace(window, requests=requests)
-        pieces = extents.pieces(window, mapping.extents, mapping.files, marking)
+        pieces = extents.pieces(window, mapping.extents, mapping.files, marking, silent)
         yield handles.journalled(pieces, commits) if "tracepoint" in sources else pieces
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
 

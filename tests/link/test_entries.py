@@ -186,18 +186,44 @@ def test_a_rename_that_may_have_come_again_leaves_the_last_place_open():
 
 def test_a_directory_that_moves_takes_along_what_comes_later():
     up = row("renamed", "up", "on", ino=20, generation=20, is_dir=1)
-    assert paths(row("made", "f", parent=21), up) == {(12, 1): "/up/in/f", (20, 0): "/on"}
-    assert paths(up, row("made", "f", parent=21)) == {(12, 1): "/on/in/f", (20, 0): "/on"}
+    assert paths(row("made", "f", parent=21), up) == {(12, 1): "/on/in/f", (20, 0): "/on", (21, 0): "/on/in"}
+    assert paths(up, row("made", "f", parent=21)) == {(12, 1): "/on/in/f", (20, 0): "/on", (21, 0): "/on/in"}
     assert paths(row("made", "f", parent=21), before=DIRECTORIES[:2]) == {}  # nothing says what 21 is called
+
+
+def test_a_file_has_the_path_of_its_directory_also_when_another_takes_that_directorys_name():
+    up = row("renamed", "up", "on", ino=20, generation=20, is_dir=1)
+    other = row("made", "up", ino=30, generation=30, is_dir=1)
+    lives = pl.concat([LIFE, LIFE.with_columns(ino=pl.lit(30, pl.Int64))])
+    rows = row("made", "f", parent=20), up, other
+    assert paths(*rows, lives=lives)[12, 1] == "/on/f"
+    assert paths(*rows, row("removed", "f", parent=20), lives=lives)[12, 1] == "/on/f"
+    assert paths(rows[0], row("removed", "f", parent=20), up, other, lives=lives)[12, 1] == "/up/f"
+
+
+def test_directories_that_change_places_take_along_what_is_in_them():
+    outer = [{**DIRECTORIES[0]}, *({**DIRECTORIES[1], "ino": ino, "path": path} for ino, path in
+             ((20, "/up"), (21, "/up/a"), (22, "/up/b")))]  # fmt: skip
+    exchanged = (
+        row("renamed", "a", "b", ino=21, generation=21, parent=20, is_dir=1),
+        row("renamed", "b", "a", ino=22, generation=22, parent=20, is_dir=1),
+    )
+    up = row("renamed", "up", "on", ino=20, generation=20, is_dir=1)
+    found = paths(row("made", "f", parent=21), *exchanged, up, before=outer)
+    assert found == {(12, 1): "/on/b/f", (20, 0): "/on", (21, 0): "/on/b", (22, 0): "/on/a"}
 
 
 def test_a_directory_that_may_have_gone_back_names_nothing_from_then_on():
     together = {"empty_ns": 5, "read_ns": 9, "ino": 20, "generation": 20, "is_dir": 1}
     there, back = row("renamed", "up", "on", **together), row("renamed", "on", "up", **together)
-    assert paths(there, row("made", "f", parent=20), back) == {(12, 1): "/on/f"}
+    assert paths(there, row("made", "f", parent=20), back) == {}
     assert paths(there, back, row("made", "f", parent=20)) == {}
     again = row("renamed", "up", "off", **{**together, "empty_ns": 10, "read_ns": 11})
-    assert paths(there, back, again, row("made", "f", parent=20)) == {(12, 1): "/off/f", (20, 0): "/off"}
+    assert paths(there, back, again, row("made", "f", parent=20)) == {
+        (12, 1): "/off/f",
+        (20, 0): "/off",
+        (21, 0): "/off/in",
+    }
 
 
 def test_more_generations_than_lives_are_none_of_them():

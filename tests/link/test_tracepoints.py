@@ -100,8 +100,13 @@ def lives(events):
     return tracepoints.lives(tracepoints.numbered(events).lazy())
 
 
-def extents(events, block_bytes, recorded=()):
-    return tracepoints.extents(tracepoints.numbered(events).lazy(), lives(events), block_bytes, recorded)
+MAPS = frozenset(name for groups in tracepoints.COMPLETE.values() for group in groups for name in group)
+"""What is recorded where every change of a map is."""
+
+
+def extents(events, block_bytes, recorded=MAPS):
+    numbered = tracepoints.numbered(events).lazy()
+    return tracepoints.extents(tracepoints.statements(numbered, lives(events), block_bytes, recorded))
 
 
 def allocate(ino, mode=0o100644):
@@ -142,15 +147,35 @@ def test_blocks_belong_to_a_file_until_they_are_freed_or_given_away():
     ]
 
 
-def test_without_the_event_of_reading_the_map_blocks_freed_end_what_was_said_of_their_file():
-    rows = (allocate(12), insert(12, 0, 100, 4), ("ext4_free_blocks", {"ino": 12, "block": 101, "nr_blocks": 1}))
-    for last, ends in ((insert(12, 1, 102, 2), 2000), (("ext4_es_cache_extent", {"ino": 99}), None)):
-        events = fs_events(*rows, last)
-        table = extents(events, {DEV: 4096})
-        assert table.filter(pl.col("sector") == 800)["valid_to_ns"].to_list() == [ends]
-    # Where it was recorded and did not come, nothing was read.
-    table = extents(fs_events(*rows, insert(12, 1, 102, 2)), {DEV: 4096}, {"ext4_es_cache_extent"})
-    assert table.filter(pl.col("sector") == 800)["valid_to_ns"].to_list() == [None]
+LOOKED_UP = "ext4_es_lookup_extent_exit"
+MISS = (LOOKED_UP, {"ino": 12, "file_block": 0, "block": 0, "nr_blocks": 0, "status": ""})
+READ = ("ext4_es_cache_extent", {"ino": 12, "file_block": 9, "block": 109, "nr_blocks": 1, "status": "W"})
+
+
+@pytest.mark.parametrize(
+    ("also", "recorded", "until_ns"),
+    [
+        ([], (), 1000),
+        ([MISS], (), 2000),
+        ([(LOOKED_UP, {**MISS[1], "ino": 99})], (), None),
+        ([MISS, READ], (), None),
+        ([], {"ext4_es_cache_extent"}, None),
+        ([], {LOOKED_UP}, None),
+        ([("ext4_free_blocks", {"ino": 12, "block": 900, "nr_blocks": 1})], (), 1000),
+    ],
+    ids=["insertions", "a miss", "a miss of another", "read anew", "reads recorded", "look-ups recorded", "frees"],
+)
+def test_a_mapping_is_a_fact_as_long_as_what_can_end_it_is_recorded(also, recorded, until_ns):
+    events = fs_events(allocate(12), insert(12, 0, 100, 4), *also)
+    table = extents(events, {DEV: 4096}, recorded).filter(pl.col("sector") == 800)
+    assert table.select(
+        pl.when(pl.col("valid_to_ns") > 1000).then("valid_to_ns").otherwise(
+            pl.when(pl.col("valid_to_ns").is_not_null()).then(1000)
+        )
+    ).item() == until_ns  # fmt: skip
+    numbered = tracepoints.numbered(events).lazy()
+    guessed = tracepoints.likely(tracepoints.statements(numbered, lives(events), {DEV: 4096}, recorded))
+    assert (guessed.filter(pl.col("sector") == 800).height == 1) == (until_ns is not None)
 
 
 def test_blocks_of_unknown_size_lie_nowhere():
@@ -270,14 +295,22 @@ def test_every_event_has_the_incarnation_that_the_events_before_it_make(seed):
 
 def test_a_map_that_never_changed_is_complete_where_its_changes_were_recorded():
     events = fs_events(wrote(12, 0, 5))
+    inserted, read, freed = "ext4_es_insert_extent", "ext4_es_cache_extent", "ext4_free_blocks"
+    whole = {inserted, read, freed}
     assert not tracepoints.maps_completely(events.lazy(), DEV)
-    assert tracepoints.maps_completely(events.lazy(), DEV, {"ext4_es_insert_extent"})
+    assert tracepoints.maps_completely(events.lazy(), DEV, whole)
+    assert tracepoints.maps_completely(events.lazy(), DEV, {inserted, LOOKED_UP, freed})
+    for name in whole:
+        assert not tracepoints.maps_completely(events.lazy(), DEV, whole - {name}, "ext4")
     assert not tracepoints.maps_completely(events.lazy(), DEV, {"f2fs_submit_page_write"})
-    assert not tracepoints.maps_completely(events.lazy(), DEV, {"ext4_free_blocks"}, "ext4")
     only_read = events.clear().lazy()
-    assert tracepoints.maps_completely(only_read, DEV, {"ext4_es_insert_extent"}, "ext4")
-    assert not tracepoints.maps_completely(only_read, DEV, {"ext4_es_insert_extent"}, "f2fs")
-    assert not tracepoints.maps_completely(only_read, DEV, {"ext4_es_insert_extent"})
+    assert tracepoints.maps_completely(only_read, DEV, whole, "ext4")
+    assert not tracepoints.maps_completely(only_read, DEV, whole, "f2fs")
+    assert not tracepoints.maps_completely(only_read, DEV, whole)
+    of_f2fs = {"f2fs_submit_folio_write", "f2fs_submit_page_bio", "f2fs_map_blocks"}
+    assert tracepoints.maps_completely(only_read, DEV, of_f2fs, "f2fs")
+    for name in of_f2fs:
+        assert not tracepoints.maps_completely(only_read, DEV, of_f2fs - {name}, "f2fs")
 
 
 @settings(max_examples=20)
@@ -540,24 +573,25 @@ def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_ha
     got = owned(out, events)
     assert answer(got) == [(9000, 0, 1, "app2", None, "write_begin")]
     got = owned(pl.concat([lost, out]), events)
-    assert answer(got) == [(1500, 7, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
+    assert answer(got) == [(1500, 7, 1, "app5", 1, "inferred"), (9000, 0, 1, "app2", None, "inferred")]
     of_inode = lost.with_columns(ino=pl.lit(4, pl.Int64))
     assert answer(owned(pl.concat([of_inode, out]), events))[1] == (9000, 0, 1, "app2", None, "write_begin")
 
 
-NOBODY, APP1, APP2 = (None, 0, "unknown"), ("app1", 1, "write_begin"), ("app2", 1, "write_begin")
+APP1, APP2 = ("app1", 1, "write_begin"), ("app2", 1, "write_begin")
+LIKELY_2, LIKELY_3 = ("app2", None, "inferred"), ("app3", None, "inferred")
 
 
 @pytest.mark.parametrize(
     ("steps", "owners"),
     [
         ([wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2)], [("app2", 2, "write_begin")]),
-        ([wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2), dirty(0, 2)], [NOBODY]),
+        ([wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2), dirty(0, 2)], [LIKELY_2]),
         ([wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 1), dirty(0, 1)], [APP1]),
         ([wrote(12, 0, 1), dirty(0, 1), dirty(0, 2)], [("app1", None, "write_begin")]),
         (
             [wrote(12, 0, 1), dirty(0, 1), wrote(12, 0, 2), dirty(0, 2), None, wrote(12, 0, 3), dirty(0, 3)],
-            [NOBODY] * 2,
+            [LIKELY_2, LIKELY_3],
         ),
         ([wrote(12, 0, 1), dirty(0, 1), None, wrote(12, 0, 2), dirty(0, 2)], [APP1, APP2]),
     ],
@@ -606,7 +640,7 @@ LEFT_DIRTY = "writeback_dirty_folio", {"ino": 12, "page": 0, "tid": 90, "comm": 
         ([dirty(0, 3), LEFT_DIRTY], ("app3", None, "dirty_folio")),
         ([wrote(12, 0, 1), dirty(0, 1), LEFT_DIRTY], ("app1", 1, "write_begin")),
         ([LEFT_DIRTY], (None, 0, "unknown")),
-        ([dirty(0, 3), dirty(0, 4)], (None, 0, "unknown")),
+        ([dirty(0, 3), dirty(0, 4)], ("app4", None, "inferred")),
     ],
     ids=["a store", "a write", "nobody", "one of two"],
 )
@@ -624,23 +658,23 @@ def test_what_is_written_out_is_not_made_again_by_who_leaves_it_dirty():
     nowhere = pl.lit("unknown").cast(schema.enum("io", "block_type"))
     lost = early.with_columns(block_type=nowhere, ino=pl.lit(None, pl.Int64))
     got = owned(pl.concat([lost, out]), events)
-    assert answer(got) == [(500, 0, 1, None, 0, "unknown"), (9000, 0, 1, None, 0, "unknown")]
+    assert answer(got) == [(500, 0, 1, "app5", 1, "inferred"), (9000, 0, 1, "app3", None, "inferred")]
 
 
-def test_what_nobody_wrote_is_its_submitters_only_where_it_certainly_is_a_direct_write():
+def test_a_block_of_no_recorded_writer_is_certainly_its_submitters_only_by_a_direct_write():
     """It may have been dirty before the recording, and an fsync writes out what others left."""
     out = pieces((5500, 12, 4, 1, 5))
     wrote_other, evicted = (wrote(12, 0, 1), dirty(0, 1)), ("ext4_evict_inode", {"ino": 12})
-    assert answer(owned(out, fs_events(*wrote_other))) == [(5500, 4, 1, None, 0, "unknown")]
+    assert answer(owned(out, fs_events(*wrote_other))) == [(5500, 4, 1, "app5", 1, "inferred")]
     mine, other, later = direct(4, 5), direct(4, 6), [*[wrote(13, 0, 1)] * 4, direct(4, 5)]
     assert answer(owned(out, fs_events(*wrote_other, mine))) == [(5500, 4, 1, "app5", 1, "submitter")]
-    assert answer(owned(out, fs_events(*wrote_other, other))) == [(5500, 4, 1, None, 0, "unknown")]
-    assert answer(owned(out, fs_events(*wrote_other, *later))) == [(5500, 4, 1, None, 0, "unknown")]
+    assert answer(owned(out, fs_events(*wrote_other, other))) == [(5500, 4, 1, "app5", 1, "inferred")]
+    assert answer(owned(out, fs_events(*wrote_other, *later))) == [(5500, 4, 1, "app5", 1, "inferred")]
     no_direct = EVENTS.difference(tracepoints.DIRECT)
     got = owned(out, fs_events(evicted, *wrote_other), recorded=no_direct)
     assert answer(got) == [(5500, 4, 1, "app5", 1, "submitter")]
     got = owned(out, fs_events(*wrote_other), recorded=no_direct)
-    assert answer(got) == [(5500, 4, 1, None, 0, "unknown")]
+    assert answer(got) == [(5500, 4, 1, "app5", 1, "inferred")]
 
 
 def test_a_direct_write_follows_what_its_thread_first_writes_out():
@@ -648,9 +682,9 @@ def test_a_direct_write_follows_what_its_thread_first_writes_out():
     flushed, written, read = (pieces((time, 12, 0, 1, 5)) for time in (2500, 3500, 3500))
     read = read.with_columns(op=pl.lit("read").cast(read["op"].dtype))
     assert [row[3:] for row in answer(owned(pl.concat([flushed, written]), events))] == [
-        (None, 0, "unknown"), ("app5", 1, "submitter"),
+        ("app5", 1, "inferred"), ("app5", 1, "submitter"),
     ]  # fmt: skip
-    assert answer(owned(pl.concat([flushed, read]), events))[0][3:] == (None, 0, "unknown")
+    assert answer(owned(pl.concat([flushed, read]), events))[0][3:] == ("app5", 1, "inferred")
 
 
 ADDED = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 0, "tid": 2})
@@ -668,7 +702,7 @@ STORED = ("page_mkwrite", {"ino": 12, "page": 0, "tid": 2})
         ([ADDED, dirty(0, 2)], ("app2", None, "dirty_folio")),
         ([CUT, STORED], ("app2", None, "dirty_folio")),
         ([CUT, direct(0, 5)], ("app5", 1, "submitter")),
-        ([ADDED], (None, 0, "unknown")),
+        ([ADDED], ("app5", 1, "inferred")),
     ],
     ids=["write", "store", "dropped, write", "dropped, store", "added, store", "cut, store", "dropped, direct", "read"],
 )
@@ -703,7 +737,7 @@ def test_data_that_carries_a_page_is_not_its_submitters():
     got = all_owned(
         pieces((1500, 12, 0, 1, 5), (2500, 12, 4, 1, 5)), events, schema.empty("tasks"), {DEV: 4096}, page_bytes=4096
     )
-    assert answer(got) == [(1500, 0, 1, None, 0, "unknown"), (2500, 4, 1, "app5", 1, "submitter")]
+    assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred"), (2500, 4, 1, "app5", 1, "submitter")]
 
 
 def test_without_events_that_tell_who_wrote_the_submitter_is_inferred():
@@ -714,10 +748,12 @@ def test_without_events_that_tell_who_wrote_the_submitter_is_inferred():
 def test_what_is_only_guessed_to_be_metadata_is_not_its_submitters():
     metadata = pl.lit("metadata").cast(schema.enum("io", "block_type"))
     guess = pieces((1500, 12, 0, 1, 5)).with_columns(block_type=metadata, map_source=pl.lit("inferred"))
-    assert answer(owned(guess, fs_events())) == [(1500, 0, 1, None, 0, "unknown")]
+    assert answer(owned(guess, fs_events())) == [(1500, 0, 1, "app5", 1, "inferred")]
     assert answer(owned(guess, fs_events(), recorded=())) == [(1500, 0, 1, "app5", 1, "inferred")]
     marked = guess.with_columns(meta=pl.lit(True))
-    assert answer(owned(marked, fs_events())) == [(1500, 0, 1, "app5", 1, "submitter")]
+    assert answer(owned(marked, fs_events())) == [(1500, 0, 1, "app5", 1, "inferred")]
+    certain = marked.with_columns(map_source=pl.lit("tracepoint"))
+    assert answer(owned(certain, fs_events())) == [(1500, 0, 1, "app5", 1, "submitter")]
 
 
 def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_journal():
@@ -746,16 +782,17 @@ def test_one_event_dirties_all_pages_of_a_folio():
     smaller = ("mm_filemap_add_to_page_cache", {"ino": 12, "page": 4, "page_order": 0, "tid": 8})
     got = owned(pieces((1500, 12, 3, 6, 5)), fs_events(cached, dirty(4, 3), smaller))
     assert answer(got) == [
-        (1500, 3, 1, None, 0, "unknown"), (1500, 4, 4, "app3", None, "inferred"), (1500, 8, 1, None, 0, "unknown"),
+        (1500, 3, 1, "app5", 1, "inferred"), (1500, 4, 4, "app3", None, "inferred"),
+        (1500, 8, 1, "app5", 1, "inferred"),
     ]  # fmt: skip
     again = owned(pieces((9000, 12, 4, 2, 5)), fs_events(wrote(11, 0, 9), cached, smaller, dirty(4, 3)))
     # The event may have been about a larger folio that was there before the recording.
-    assert answer(again) == [(9000, 4, 1, "app3", None, "dirty_folio"), (9000, 5, 1, None, 0, "unknown")]
+    assert answer(again) == [(9000, 4, 1, "app3", None, "dirty_folio"), (9000, 5, 1, "app5", 1, "inferred")]
     # Without a write_begin of its own the filesystem may be FAT, on which a page has several blocks.
     of_fat = owned(pieces((9000, 12, 4, 2, 5)), fs_events(cached, smaller, dirty(4, 3)))
     assert answer(of_fat)[0] == (9000, 4, 1, "app3", None, "inferred")
     written = owned(pieces((9000, 12, 4, 2, 5)), fs_events(cached, wrote(12, 4, 3), dirty(4, 3)))
-    assert answer(written) == [(9000, 4, 1, "app3", 1, "write_begin"), (9000, 5, 1, None, 0, "unknown")]
+    assert answer(written) == [(9000, 4, 1, "app3", 1, "write_begin"), (9000, 5, 1, "app5", 1, "inferred")]
 
 
 def test_an_evicted_inode_of_f2fs_leaves_no_writers():

@@ -185,7 +185,7 @@ def decided(given: Recording, draw: random.Random) -> pl.DataFrame:
 
 def by_oracle(given: Recording) -> pl.DataFrame:
     lived = authorship_oracle.lives(given.fs_events)
-    touched = authorship_oracle.touched(lived, given.sizes, given.observed.folios, PAGE)
+    touched = authorship_oracle.touched(lived, given.sizes, given.observed, PAGE)
     threads = processes.Processes(schema.empty("tasks")).of_threads(
         touched.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], keep="first")
     )

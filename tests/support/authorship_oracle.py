@@ -49,7 +49,7 @@ def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
 def touched(
     lived: pl.DataFrame,
     block_bytes: Mapping[int, int],
-    folios: Collection[int],
+    observed: Observed,
     page_bytes: int | None,
 ) -> pl.DataFrame:
     """Every block that was touched or absent (`kind`), of the events of `lives`."""
@@ -60,7 +60,9 @@ def touched(
         **dict.fromkeys(tracepoints.DIRTIED, "dirty"),
         **dict.fromkeys((tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED), "absent"),
     }
-    rows = lived.filter(event.is_in(list(kinds)))
+    # Without the event of dirtying nothing tells that a write came after its page was added to the cache.
+    is_confirmed = (event != tracepoints.CACHED) | _is_in(observed.dirtied)
+    rows = lived.filter(event.is_in(list(kinds)) & is_confirmed)
     rows = rows.join_asof(_folios(lived, size), on="order", by=["dev", "ino", "life", "page"], check_sortedness=False)
     is_write, is_part = event.is_in(tracepoints.WRITES), event.is_in(tracepoints.INVALIDATED)
     order = pl.col("page_order").clip(0, bio_pages.LARGEST_ORDER)
@@ -80,7 +82,7 @@ def touched(
     fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(
         1, _LARGEST_FOLIO
     )
-    touched = each_block(_as_far_as_written(spans.filter(fits), folios), block_bytes)
+    touched = each_block(_as_far_as_written(spans.filter(fits), observed.folios), block_bytes)
     touched = touched.unique(["nth", "file_block"], keep="first", maintain_order=True)
     start = pl.col("file_block") * pl.col("size")
     is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
@@ -218,14 +220,14 @@ def authors(
     turns = turns.with_columns(was_ahead=_was_ahead(turns)).with_columns(is_ahead=_IS_AHEAD)
     turns = turns.join(_doubtful(events, turns, unplaced, observed), on=TURN, how="left")
     is_lost = pl.lit(_is_lost(turns, lost))
-    rule = _rule(observed)
+    rule = _rule(observed, _is_out_since(turns, unplaced))
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
     turns = turns.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
     has_author = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
     is_counted = (
         (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(observed.stored) & _is_in(observed.absent)
     )
-    is_counted &= ~_may_be_left(observed) & ~is_lost
+    is_counted &= ~_may_be_left(observed) & ~is_lost & ~pl.lit(_is_out_since(turns, unplaced))
     return turns.with_columns(
         *(pl.when(has_author).then(name).alias(name) for name in ("tid", "pid", "comm", "ts_ns")),
         count=pl.when(is_counted).then("count"),
@@ -337,7 +339,19 @@ def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
     return (is_first & is_theirs & is_known & ~(kind == "maybe").any()).fill_null(False)
 
 
-def _rule(observed: Observed) -> pl.Expr:
+def _is_out_since(turns: pl.DataFrame, unplaced: pl.DataFrame) -> pl.Series:
+    """For each turn whether data of an unknown place was written between its author's write and its end."""
+    outs = {dev: times["ts_ns"].to_list() for (dev,), times in unplaced.group_by("dev")}
+    return pl.Series(
+        [
+            author is not None and any(author <= out <= end for out in outs.get(dev, ()))
+            for dev, author, end in turns.select("dev", "ts_ns", "out_ns").iter_rows()
+        ],
+        dtype=pl.Boolean,
+    )
+
+
+def _rule(observed: Observed, is_out_since: pl.Series) -> pl.Expr:
     """Which rule gives the owner of a turn, by what its events say and which of them the trace would have."""
     absent, dropped, dirtied = (_is_in(devices) for devices in (observed.absent, observed.dropped, observed.dirtied))
     in_folio = pl.coalesce("is_in_folio", _is_in(observed.folios))
@@ -346,7 +360,7 @@ def _rule(observed: Observed) -> pl.Expr:
     is_of_cluster = ~pl.col("by_maker") & pl.col("may_be_of_cluster") & _is_in(observed.redirty)
     may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
     is_torn = pl.col("by_maker") & (pl.col("dirtied_ns") > pl.col("made_ns")) & (pl.col("dirtier") != pl.col("process"))
-    is_torn &= ~absent
+    is_torn &= ~absent | pl.lit(is_out_since)
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
     is_shown = _is_in(observed.shown) & ~pl.col("is_pageless")
@@ -354,6 +368,7 @@ def _rule(observed: Observed) -> pl.Expr:
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
+    may_be_of_other |= _is_in(observed.unwritten) & (pl.col("via") == "dirty_folio")
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
     # A page of a folio becomes dirty with another; of a folio from before the recording no event tells how long it is.
     is_clean = pl.col("is_clean") & dirtied & ~_is_in(observed.folios)
@@ -364,7 +379,7 @@ def _rule(observed: Observed) -> pl.Expr:
         .when(pl.col("via").is_null())
         .then(pl.when(~is_past_cache).then(unknown))
         .when(is_unclear)
-        .then(unknown)
+        .then(inferred)
         .when((may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
         .then(inferred)
         .when("is_late")

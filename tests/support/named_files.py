@@ -52,7 +52,7 @@ class Life:
     links: list[tuple[Life, str]] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
     told: dict[tuple[Life, str], str | None] = field(default_factory=dict)
-    """Where events brought it and did not take it away again, in order, and the path then. What another file is
+    """Where events brought it and did not take it away again, in order, and the last path there. What another file is
     renamed over has no event of its own: it stays."""
 
     def path(self) -> str | None:
@@ -119,6 +119,8 @@ class Model:
                 path = above.path()
                 if path is not None:
                     life.paths.add(f"{path}/{name}")
+                    if (above, name) in life.told:
+                        life.told[above, name] = f"{path}/{name}"
 
     def _new(self, is_dir: bool) -> Life:
         used = {life.ino for life in self.lives if life.ended_ns is None}

@@ -3,7 +3,8 @@
 A copy of an inode states its block map as of the commit of its transaction. Every change of a map is logged in its own
 transaction, so that the map holds until the next copy of the inode says otherwise, for as long as no transaction
 between the two is missing. A new block is taken from the time of the commit before on: blocks freed by one transaction
-are not given away before it has committed (not so with ``data=writeback``), hence nobody else had it then.
+are not given away before it has committed (not so with ``data=writeback``), hence nobody else had it then. A block
+that moves within its file (fallocate's FALLOC_FL_COLLAPSE_RANGE) is certainly at neither place between the two commits.
 """
 
 from __future__ import annotations
@@ -223,7 +224,12 @@ def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superbloc
     repeated = _part(claimed, inside, end - start, mine)
     logical = np.where(claimed["logical"][below] >= 0, claimed["logical"][below] + start - line[below], -1)
     follows = (repeated["logical"] == logical) & (_class(repeated["use"]) == _class(claimed["use"][below]))
-    start, end, repeated = start[follows] - superblock.nr_blocks, end[follows] - superblock.nr_blocks, repeated[follows]
+    # What moved within its file was never free: some time between the two commits it went from one place to the other.
+    moved = repeated[~follows]
+    claimed["from_order"] = states["from_order"][state]
+    claimed["from_order"][below[~follows]] = states["order"][state[below[~follows]]]
+    repeated["from_order"], moved["from_order"] = (claimed["from_order"][rows] for rows in (mine, mine[~follows]))
+    start, end, repeated = start - superblock.nr_blocks, end - superblock.nr_blocks, repeated[follows]
 
     gap_start, gap_end = runs.gaps(start, end, (len(states) + 1) * superblock.nr_blocks)
     left_start, left_end, left = runs.intersect(line, line_end, gap_start, gap_end)
@@ -231,10 +237,10 @@ def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superbloc
 
     repeated["to_order"] = states["from_order"][np.minimum(repeated["state"] + 1, len(states) - 1)]
     denied["to_order"] = np.minimum(states["next_order"], states["end_order"])[denied["state"]]
-    both = np.concatenate([repeated, denied])
+    moved["to_order"] = states["from_order"][np.minimum(moved["state"] + 1, len(states) - 1)]
+    both = np.concatenate([repeated, moved, denied])
     both["first_order"] = states["order"][both["state"]]
     both["next_order"] = states["next_order"][both["state"]]
-    both["from_order"] = states["from_order"][both["state"]]
     return both
 
 

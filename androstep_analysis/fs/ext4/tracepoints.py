@@ -11,6 +11,8 @@ from collections.abc import Collection
 
 import polars as pl
 
+from androstep_analysis.fs.coverage import has
+
 CACHED = "ext4_es_cache_extent"
 INSERTS = ("ext4_es_insert_extent", CACHED)
 LOOKUP = "ext4_es_lookup_extent_exit"
@@ -32,18 +34,48 @@ LARGEST_EXTENT = 1 << 32
 
 
 def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
-    """The events that state where blocks of a file lie, without repetitions that state nothing new.
+    """Return the events that state where blocks of a file lie, without repetitions that state nothing new.
 
     `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`; those `recorded` would be
-    there if they had come.
+    there if they had come. `doubt_ns` is the time from which the statement is no fact any more (`_doubts`).
     """
     event = pl.col("event")
     # A look-up repeats what is known unless the inode's map changed since the last look-up of the same extent.
-    changes = event.is_in([*INSERTS, FREES, EVICTION])
-    rows = events.with_columns(version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"))
-    rows = _until_doubt(rows, recorded).filter(states_block())
+    changes = event.is_in([*INSERTS, FREES, EVICTION]) | is_miss()
+    rows = events.with_columns(
+        version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"), doubt_ns=_doubts(recorded)
+    ).filter(states_block())
     same = ["dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "version"]
     return rows.unique(same, keep="first", maintain_order=True).drop("version")
+
+
+def is_miss() -> pl.Expr:
+    """Whether an event is a look-up in the extent status tree that found nothing."""
+    return ((pl.col("event") == LOOKUP) & (pl.col("nr_blocks") == 0)).fill_null(False)
+
+
+def _doubts(recorded: Collection[str]) -> pl.Expr:
+    """Return the time in ns from which what an event states may be over without an event; null: never.
+
+    Blocks may move within their file without an insertion (fallocate's FALLOC_FL_COLLAPSE_RANGE and
+    FALLOC_FL_INSERT_RANGE, EXT4_IOC_MOVE_EXT): ext4 forgets the map from there on. Before it uses a block again, it
+    reads the map and fills the tree anew (Linux fs/ext4/extents.c, ``ext4_cache_extents``; fs/ext4/inode.c,
+    ``ext4_map_query_blocks``), so that
+
+    - with ``ext4_es_insert_extent`` and ``ext4_es_cache_extent`` every use of a block follows a statement of it;
+    - with the look-ups instead of the latter a look-up that finds nothing comes first: from then on anything may have
+      been stated of the inode;
+    - with fewer kinds of events a statement is no fact beyond its own operation (`link.extents.operations`).
+    """
+    inserted = has(recorded, INSERTS[0])
+    next_miss = pl.when(is_miss()).then("ts_ns").backward_fill().over("dev", "ino")
+    return (
+        pl.when(inserted & has(recorded, CACHED))
+        .then(None)
+        .when(inserted & has(recorded, LOOKUP))
+        .then(next_miss)
+        .otherwise("ts_ns")
+    )
 
 
 def states_block() -> pl.Expr:
@@ -54,19 +86,6 @@ def states_block() -> pl.Expr:
         & _fits()
         & pl.col("file_block").is_between(0, LARGEST_EXTENT)
     )
-
-
-def _until_doubt(events: pl.DataFrame, recorded: Collection[str]) -> pl.DataFrame:
-    """The events with `doubt_ns`, from when on what they state of the inode's map may be over.
-
-    Where blocks move within their file (fallocate's FALLOC_FL_COLLAPSE_RANGE) ext4 frees those between and forgets the
-    map behind them, to read it anew later (``ext4_es_cache_extent``). A trace of a device without that event, which may
-    not have been recorded, does not tell what was read: there, blocks freed end what was stated of their file.
-    """
-    frees = pl.col("event") == FREES
-    is_silent = ~(pl.col("event") == CACHED).any().over("dev") & (CACHED not in recorded)
-    following = pl.when(frees).then("ts_ns").shift(-1).backward_fill().over("dev", "ino")
-    return events.with_columns(doubt_ns=pl.when(is_silent).then(following))
 
 
 def frees(events: pl.DataFrame) -> pl.DataFrame:

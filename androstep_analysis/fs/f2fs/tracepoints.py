@@ -8,12 +8,19 @@ the offset of every block of data written, deleted files included, and the kind 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import polars as pl
+
+from androstep_analysis.fs.coverage import has
 
 SUBMITS = ("f2fs_submit_page_write", "f2fs_submit_folio_write", "f2fs_submit_page_bio", "f2fs_submit_folio_bio")
 MAPS = "f2fs_map_blocks"
 OF_BLOCKS = (*SUBMITS, MAPS)
 """What `mappings` and `frees` ask."""
+
+COMPLETE = (SUBMITS[:2], SUBMITS[2:], (MAPS,))
+"""Events of which one of each group tells every change of the map: blocks written anew, in place, and directly."""
 
 NODE_INODE = 1
 META_INODE = 2
@@ -31,14 +38,18 @@ LARGEST_BLOCK = 0xFFFFFFFD
 """Above are the addresses that mean compressed (-2) and not yet placed (-1), as 0 means a hole; blocks have 32 bits."""
 
 
-def mappings(events: pl.DataFrame) -> pl.DataFrame:
-    """The events that state where blocks of a file, node blocks and blocks of the static areas lie.
+def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
+    """Return the events that state where blocks of a file, node blocks and blocks of the static areas lie.
 
-    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`. Node blocks and those of the
-    static areas have `block_type` metadata and no inode; `block_type` of others is null. A file that is being evicted
-    still writes: what such a row states holds until another states something else.
+    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`; those `recorded` would be
+    there if they had come. Node blocks and those of the static areas have `block_type` metadata and no inode;
+    `block_type` of others is null. A file that is being evicted still writes: what such a row states holds until
+    another states something else. Where some kind of events is missing (`COMPLETE`), the block may have become another
+    file's by one of them: `doubt_ns` is the time of the statement, which is no fact beyond its own operation.
     """
     kind = pl.col("status")
+    is_told = pl.all_horizontal(has(recorded, *group) for group in COMPLETE) | (kind == "META").fill_null(False)
+    events = events.with_columns(doubt_ns=pl.when(~is_told).then("ts_ns"))
     mapped = (pl.col("event") == MAPS) & (pl.col("error").fill_null(0) == 0)
     rows = events.filter((pl.col("event").is_in(SUBMITS) | mapped) & _fits("block")).with_columns(
         nr_blocks=pl.when(_is_counted()).then(1).otherwise("nr_blocks")

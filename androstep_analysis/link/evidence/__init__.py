@@ -25,7 +25,7 @@ from androstep_analysis.link.evidence import (
     unnumbered,
 )
 from androstep_analysis.link.evidence.snapshots import SOURCES, Images
-from androstep_analysis.link.extents import bio_pages, direct_io, timeline
+from androstep_analysis.link.extents import bio_pages, direct_io, operations, timeline
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ def evidence(
     )
     snapshot_extents = [extents for extents in (old, new, first, last) if extents is not None]
     lives = _typed(lives, snapshot_extents)
-    traced = tracepoints.extents(events, lives, block_bytes, staging.recorded or ())
+    stated = tracepoints.statements(events, lives, block_bytes, staging.recorded or ())
+    traced = tracepoints.extents(stated)
     imaged_devices = [image.dev for image in snapshots.placed_filesystems]
     traced = images.identified_rows(traced.filter(~_is_static_area() | ~pl.col("dev").is_in(imaged_devices)))
     devices = {int(extents["dev"][0]) for extents in snapshot_extents if extents.height}
@@ -99,6 +100,9 @@ def evidence(
         parts += images.listed_without_changes(first, last, snapshots, staging.realtime_offset_ns)
         for dev in complete:
             parts.append(images.until_first_loss((first, old), snapshots, traced, lives, staging, dev))
+    parts.append(images.identified_rows(timeline.succeeding(tracepoints.likely(stated))))
+    within = operations.extents(stated, events, staging.block, staging.lost)
+    parts.append(images.identified_rows(within))
     queued = staging.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     bios = bio_pages.extents(events, lives, queued, fs_types, all_events=all_events, page_bytes=page_bytes)
     bios = pl.concat([bios, direct_io.extents(events, staging.block, staging.lost)])
@@ -150,20 +154,31 @@ def _files(
     """A row per inode and incarnation, named by the first that knows its path; the trace tells its times.
 
     Asked are the images and the listings, the latest first, then the trace's own names and those of fanotify, then the
-    journal. A path of which a part is ciphertext is the last resort: while a file is used, its key is there, and the
-    trace has the names.
+    journal. The trace's names are later than those of an image or a listing from before it. A path of which a part is
+    ciphertext is the last resort: while a file is used, its key is there, and the trace has the names.
     """
     keys = ["dev", "ino", "incarnation"]
-    named = [images.numbered(image.files, imaged) for image in snapshots.filesystems]
-    named += [images.numbered(listing.files, listed) for listing in snapshots.listings]
     columns = list(schema.table("files").polars)
-    snapshot_files = pl.concat([schema.empty("files"), *(files.select(columns) for files in named)])
+    after, before = (
+        [
+            images.numbered(one.files, numbers).select(columns)
+            for one, numbers in ((image, imaged), (listing, listed))
+            if one is not None
+        ]
+        for image, listing in (
+            (snapshots.after, snapshots.listed_after),
+            (snapshots.before, snapshots.listed_before),
+        )
+    )
+    named = [*after, *before]
+    snapshot_files = pl.concat([schema.empty("files"), *named])
     recorded, events = staging.recorded or frozenset(), staging.fs_events
     traced = names.files(events, lives, snapshot_files, mounts, staging.lost, recorded)
     if snapshots.names is not None:
         doubtful = names.without_births(events, recorded)
         told = entries.files(snapshots.names, lives, named, names.roots(events), staging.lost, doubtful)
         traced = entries.agreeing(told, traced)
+    snapshot_files = pl.concat([schema.empty("files"), *after, *(_renamed(files, traced) for files in before)])
     other_sources = [traced]
     if snapshots.journal is not None and in_journal is not None:
         other_sources.append(journals.files(snapshots.journal, in_journal))
@@ -174,6 +189,19 @@ def _files(
     table = table.drop("created_ns", "deleted_ns").join(times, on=keys, how="left", maintain_order="left")
     table = inodes.with_spans(table, lives, staging.last_ns)
     return schema.conform(table.select(columns).sort(keys), "files")
+
+
+def _renamed(before: pl.DataFrame, traced: pl.DataFrame) -> pl.DataFrame:
+    """Table `files` of a snapshot from before, with the paths that its files got in the trace (`traced`)."""
+    later = traced.drop_nulls("path").select("dev", "ino", "incarnation", later="path", later_names="names")
+    both = before.join(later, on=["dev", "ino", "incarnation"], how="left", maintain_order="left")
+    is_other = (pl.col("later") != pl.col("path")).fill_null(False) & ~pl.col("name_encrypted")
+    names = pl.col("names").list.concat("later_names").list.unique(maintain_order=True)
+    return both.with_columns(
+        path=pl.when(is_other).then("later").otherwise("path"),
+        names=pl.when(is_other).then(names).otherwise("names"),
+        package=pl.when(is_other).then(filetype.package(pl.col("later"))).otherwise("package"),
+    ).select(before.columns)
 
 
 def _named(files: pl.DataFrame) -> pl.DataFrame:

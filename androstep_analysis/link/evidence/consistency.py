@@ -71,6 +71,10 @@ PROVING = ("commits", "births", "extents", "pages", "changes", "lineage", "boot"
 """Kinds of evidence whose agreement proves content."""
 
 
+OF_EVENTS = ("births", "numbers", "extents", "pages")
+"""Kinds of evidence that rest on the absence of events: where some were lost, they refuse nothing."""
+
+
 class Count(NamedTuple):
     """How often a snapshot agrees with the trace in one kind of evidence, and how often it contradicts it.
 
@@ -91,6 +95,8 @@ class Standing:
 
     role: str
     counts: tuple[Count, ...]
+    is_lossy: bool = False
+    """Whether filesystem events of the device were lost, which may be what a difference comes from."""
 
     @property
     def proves_content(self) -> bool:
@@ -122,7 +128,7 @@ class Standing:
         for count in self.counts:
             if count.kind in STRICT and count.contradictions:
                 return count
-            if count.kind == "clock":
+            if count.kind == "clock" or (self.is_lossy and count.kind in OF_EVENTS):
                 continue
             is_overruled = count.kind in LAYOUT and self.proves_content and self._has_identity
             if count.contradictions > max(CHANCE, count.agreements) and not is_overruled:
@@ -201,7 +207,8 @@ def weighed(
             counts = [*_general(one, trace, stated, is_after=False), *_before(one, trace)]
         else:
             counts = [*_general(one, trace, stated, is_after=True), *_after(one, trace)]
-        standings[role] = Standing(role, tuple(count for count in counts if any(count[1:3])))
+        is_lossy = staging.lost.touching("fs_events", dev=one.dev)
+        standings[role] = Standing(role, tuple(count for count in counts if any(count[1:3])), is_lossy)
     for kind in ("image", "listing"):
         first, last, before = by_role.get(f"{kind}_before"), by_role.get(f"{kind}_after"), f"{kind}_before"
         if first is None:
@@ -212,7 +219,7 @@ def weighed(
         if witness is not None:
             shared.append(_lineage(first, by_role[witness], traces[first.dev]))
         counts = [*standings[before].counts, *(count for count in shared if any(count[1:3]))]
-        standings[before] = Standing(before, tuple(counts))
+        standings[before] = replace(standings[before], counts=tuple(counts))
     for role, standing in standings.items():
         _refuse(standing, by_role[role], traces[by_role[role].dev], stated)
     proven = frozenset(role for role, standing in standings.items() if standing.proves_content)
@@ -632,7 +639,7 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     snapshot `is_later`, of the same filesystem, files that it lacks were deleted since.
     """
     recorded = trace.staging.recorded or ()
-    stated = tracepoints.extents(trace.events, trace.lives, {trace.dev: one.block_bytes}, recorded)
+    stated = tracepoints.statements(trace.events, trace.lives, {trace.dev: one.block_bytes}, recorded)
     stated = images.identified_rows(stated)
     points = _standing_alone(stated, is_after=is_after)
     f2fs = _family(one.fs_type or "") == "f2fs"
@@ -682,7 +689,11 @@ def _extents(one: Snapshot, trace: _Trace, *, is_after: bool, stays: bool = Fals
     agreeing = both.filter(same & ~is_reborn).height
     if stays and not agreeing:
         odd = ~same & is_existing if is_later else ~same
-    return Count("extents", agreeing, both.filter(odd).height, statement)
+    # What was lost between the two times may explain the difference.
+    ever = pl.Series([None] * points.height, dtype=pl.Int64)
+    span = (points["valid_from_ns"], ever) if is_after else (ever, points["valid_from_ns"])
+    is_lost = pl.lit(trace.staging.lost.between(*span, points["dev"], "fs_events"))
+    return Count("extents", agreeing, both.filter(odd & ~is_lost).height, statement, both.filter(odd & is_lost).height)
 
 
 def _standing_alone(stated: pl.DataFrame, *, is_after: bool) -> pl.DataFrame:

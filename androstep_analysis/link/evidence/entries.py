@@ -6,9 +6,10 @@ and those of one generation all come before those of the next. What that leaves 
 without a name also takes a number.
 
 A path is the name in a directory, the directory's name in its own, and so on up to the root, each as it was at that
-place in the order of events. What fanotify does not speak of has lain where images and listings say for as long as no
-names are lost. Of events that may be several in one (`ingest.entries`) only the first is in its place: where a file
-may have gone back to a place that it had left, its last place is unknown.
+place in the order of events; where a directory moves, all below it get another. What fanotify does not speak of has
+lain where images and listings say for as long as no names are lost. Of events that may be several in one
+(`ingest.entries`) only the first is in its place: where a file may have gone back to a place that it had left, its last
+place is unknown.
 """
 
 from __future__ import annotations
@@ -55,13 +56,14 @@ def files(
     numbers = incarnations(events, lives, lost or Losses())
     events = _numbered(events, numbers)
     moves = _moves(events)
-    ups = pl.concat([_places(moves), _places_before(snapshot_files, events)], how="diagonal_relaxed")
+    before = _places_before(snapshot_files, events)
+    ups = pl.concat([_places(moves), before.filter("is_dir").drop("is_dir")], how="diagonal_relaxed")
     ups = ups.sort("order", maintain_order=True)
     tops = pl.concat([roots.select("dev", ino="root"), *map(_tops, snapshot_files)], how="vertical_relaxed").unique()
-    stated = _statements(moves).with_row_index("statement")
+    stated = _taken_along(_statements(moves), moves, before).with_row_index("statement")
     paths = _paths(stated, ups, tops)
     stated = stated.join(paths, on="statement", how="left", maintain_order="left")
-    stated = stated.sort("is_kept", "at", maintain_order=True)
+    stated = stated.sort("is_kept", "at", "moved", maintain_order=True)
     named = stated.group_by(_KEY, maintain_order=True).agg(
         pl.col("path").last(),
         names=pl.col("path").drop_nulls().reverse().unique(maintain_order=True).reverse(),
@@ -181,6 +183,35 @@ def _statements(moves: pl.DataFrame) -> pl.DataFrame:
     return moves.filter(pl.col("enters") | came | ~came_ever | is_first)
 
 
+def _taken_along(stated: pl.DataFrame, moves: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Return the statements, and one more for each time that a directory above `moved` while its content was there.
+
+    `before` has the places (`_places_before`) of what only directories above it moved.
+    """
+    place = ["dev", "up_ino", "up_incarnation"]
+    moves = moves.sort("at", maintain_order=True)
+    there = moves.with_columns(left=pl.col("at").shift(-1).over(*_KEY, *place, "name")).filter("enters")
+    # What another file is renamed over has no event of its own.
+    replaced = pl.col("at").shift(-1).over(*place, "name")
+    there = there.with_columns(left=pl.min_horizontal("left", replaced)).filter(~pl.col("is_open"))
+    flags = {"enters": True, "is_open": False, "is_kept": True}
+    older = before.with_columns(*(pl.lit(value).alias(name) for name, value in flags.items()), at=pl.col("order"))
+    replaced = moves.filter("enters").unique([*place, "name"], keep="first", maintain_order=True)
+    older = older.join(replaced.select(*place, "name", left="at"), on=[*place, "name"], how="left")
+    there = pl.concat([there, older], how="diagonal_relaxed")
+    above = moves.filter("is_dir", "enters", pl.col("at") > pl.col("at").min().over(_KEY))
+    parts = [stated.with_columns(moved="at")]
+    for _ in range(_DEEPEST):
+        above = above.select("order", "segment", moved="at", dev="dev", up_ino="ino", up_incarnation="incarnation")
+        taken = there.drop("order", "segment").join(above, on=place, maintain_order="left")
+        taken = taken.filter((pl.col("at") < pl.col("moved")) & (pl.col("moved") < pl.col("left").fill_null(_NEVER)))
+        if taken.is_empty():
+            break
+        parts.append(taken.select(*stated.columns, "moved"))
+        above = taken.filter("is_dir").with_columns(at="moved")
+    return pl.concat(parts)
+
+
 def _places(moves: pl.DataFrame) -> pl.DataFrame:
     """Where directories were, from event to event: of which, segment, order, up_ino, up_incarnation, name.
 
@@ -196,8 +227,8 @@ def _places(moves: pl.DataFrame) -> pl.DataFrame:
 
 
 def _places_before(snapshot_files: Sequence[pl.DataFrame], events: pl.DataFrame) -> pl.DataFrame:
-    """As `_places`, of directories of which no event speaks: where all images and listings say that they are."""
-    moved = events.filter("is_dir").select(_KEY).drop_nulls().unique()
+    """As `_places`, of files and directories (`is_dir`) of which no event speaks: where all snapshots have them."""
+    moved = events.select(_KEY).drop_nulls().unique()
     parts = [_places_in(rows) for rows in snapshot_files]
     if not parts:
         return pl.DataFrame(schema=dict(_places_in(schema.empty("files")).schema))
@@ -205,10 +236,16 @@ def _places_before(snapshot_files: Sequence[pl.DataFrame], events: pl.DataFrame)
     return places.join(moved, on=_KEY, how="anti")
 
 
+def _readable(files: pl.DataFrame) -> pl.DataFrame:
+    """dev, ino, incarnation, is_dir and path (without a slash at its end; empty: the root) of a snapshot's files."""
+    rows = files.filter(pl.col("path").is_not_null() & ~pl.col("name_encrypted"))
+    is_dir = (pl.col("file_type") == "directory").fill_null(False)
+    return rows.select(*_KEY, is_dir=is_dir, path=pl.col("path").str.strip_chars_end("/")).drop_nulls()
+
+
 def _directories(files: pl.DataFrame) -> pl.DataFrame:
-    """dev, ino, incarnation and path (without a slash at its end; empty: the root) of the directories of a snapshot."""
-    rows = files.filter((pl.col("file_type") == "directory") & pl.col("path").is_not_null() & ~pl.col("name_encrypted"))
-    return rows.select(*_KEY, path=pl.col("path").str.strip_chars_end("/")).drop_nulls()
+    """As `_readable`, of the directories."""
+    return _readable(files).filter("is_dir")
 
 
 def _places_in(files: pl.DataFrame) -> pl.DataFrame:
@@ -216,12 +253,15 @@ def _places_in(files: pl.DataFrame) -> pl.DataFrame:
     above = directories.select(
         "dev", up_ino="ino", up_incarnation="incarnation", above=pl.col("path")
     ).unique(["dev", "above"], keep="none")  # fmt: skip
-    below = directories.filter(pl.col("path") != "").with_columns(
-        above=pl.col("path").str.replace(r"/[^/]*$", ""), name=pl.col("path").str.split("/").list.last()
+    below = (
+        _readable(files)
+        .filter(pl.col("path") != "")
+        .with_columns(above=pl.col("path").str.replace(r"/[^/]*$", ""), name=pl.col("path").str.split("/").list.last())
     )
     placed = below.join(above, on=["dev", "above"], maintain_order="left")
     return placed.select(
         *_KEY,
+        "is_dir",
         segment=pl.lit(0, pl.UInt32),
         order=pl.lit(_FROM_BEFORE, pl.Int64),
         up_ino="up_ino",

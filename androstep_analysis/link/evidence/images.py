@@ -29,6 +29,7 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import schema, units
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import intervals
 from androstep_analysis.link.evidence.snapshots import Images, Snapshot, is_numbered
@@ -72,11 +73,13 @@ def with_all_changes(
     staging: Staging,
 ) -> list[pl.DataFrame]:
     """Extents where the trace tells every change of the map. `olds` and `news` are each the listing and the image."""
-    ends = lives.select("dev", "ino", "incarnation", "end_ns")
+    ends = lives.select("dev", "ino", "incarnation", "end_ns").join(
+        tracepoints.doubts(staging.fs_events, staging.recorded or ()), on=["dev", "ino", "incarnation"], how="left"
+    )
     held = [
         _open_ended(old.filter(pl.col("block_type") != "unknown"), source)
         .join(ends, on=["dev", "ino", "incarnation"], how="left", maintain_order="left")
-        .with_columns(valid_to_ns="end_ns")
+        .with_columns(valid_to_ns=pl.min_horizontal("end_ns", "doubt_ns"))
         .select(traced.columns)
         for old, source in zip(olds, ("fiemap", "image_before"), strict=True)
         if old is not None

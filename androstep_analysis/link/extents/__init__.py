@@ -15,20 +15,25 @@ CONFIDENCE = ("tracepoint", "context", "recorded", "image_before", "fiemap", "jo
 
 
 def pieces(
-    linked: Linked, extents: pl.DataFrame, files: pl.DataFrame, marking: frozenset[int] = frozenset()
+    linked: Linked,
+    extents: pl.DataFrame,
+    files: pl.DataFrame,
+    marking: frozenset[int] = frozenset(),
+    silent: frozenset[int] = frozenset(),
 ) -> pl.DataFrame:
     """Every request cut at the edges of its bios and of the extents that hold them.
 
     `extents` and `files` are in sectors of the filesystem's own device, so they are met by `part_dev` and
     `part_sector`. The extent asked for is the one at the time the bio was queued (issued or completed where no queue
     event was seen). On the devices in `marking` metadata, and no data, carries REQ_META: an extent of the other kind is
-    of another time. An empty flush is one piece without sectors and without block type.
+    of another time. On those that are `silent` no event tells which blocks are freed and become metadata, so that what
+    events say of metadata is inferred. An empty flush is one piece without sectors and without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and
     `since_ns`, from when on that extent holds.
     """
-    cut = _name(_map(placed(linked), extents, marking), files)
+    cut = _name(_doubted(_map(placed(linked), extents, marking), silent), files)
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
@@ -113,6 +118,13 @@ def _map(bios: pl.DataFrame, extents: pl.DataFrame, marking: frozenset[int]) -> 
         rest = pl.concat([places.filter(row < 0), covered.filter(~holds)])
     unknown = pl.lit("unknown").cast(schema.enum("extents", "block_type"))
     return pl.concat([*mapped, rest.with_columns(block_type=unknown)], how="diagonal")
+
+
+def _doubted(pieces: pl.DataFrame, silent: frozenset[int]) -> pl.DataFrame:
+    is_doubted = pl.col("meta").fill_null(False) & pl.col("part_dev").is_in(list(silent)).fill_null(False)
+    is_doubted &= (pl.col("map_source") == "tracepoint").fill_null(False)
+    inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
+    return pieces.with_columns(map_source=pl.when(is_doubted).then(inferred).otherwise("map_source"))
 
 
 def _as_discarded(op: pl.Series, extent: pl.DataFrame) -> pl.DataFrame:

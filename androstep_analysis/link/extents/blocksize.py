@@ -8,9 +8,11 @@ reads the device itself reads single sectors.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import units
@@ -21,6 +23,8 @@ from androstep_analysis.link import extents, intervals
 from androstep_analysis.link.intervals import FOREVER, Int64s
 from androstep_analysis.link.requests import Requests
 
+Bools = npt.NDArray[np.bool_]
+
 SIZES = tuple(1 << shift for shift in range(10, 17))
 """Sizes in bytes of blocks that ext4 and F2FS can have."""
 
@@ -29,7 +33,11 @@ _SOON = 16
 
 _LEAST = 3
 _TIMES_MORE = 4
-"""A size is proven that so many bios bear out, and so many times more than any other. Some agree by chance."""
+"""A size is proven that so many bios bear out, and so many times more than any other. Some agree by chance.
+
+It is enough that the bios which some kinds of events are about prove it: other kinds agree by chance more often, as
+look-ups do of what is in the cache, and must not undo the proof.
+"""
 
 _MOST_PLACES, _MOST_BIOS = 1 << 16, 1 << 18
 """How many of one filesystem are compared: the first ones."""
@@ -49,37 +57,63 @@ def by_device(
         bios = _bios(linked, open_devices)
         for dev in open_devices:
             of_device = fs_events.filter(pl.col("dev") == dev)
-            counts = borne_out(of_device, bios.filter(pl.col("part_dev") == dev), page_bytes)
-            best, *others = sorted(counts, key=lambda size: -counts[size])
-            if counts[best] >= max(_LEAST, _TIMES_MORE * counts[others[0]]):
-                proven[int(dev)] = best
+            size = _proven(borne_out(of_device, bios.filter(pl.col("part_dev") == dev), page_bytes))
+            if size is not None:
+                proven[int(dev)] = size
     return proven | dict(reported)
 
 
-def borne_out(fs_events: pl.LazyFrame, bios: pl.DataFrame, page_bytes: int | None) -> dict[int, int]:
-    """How many of the bios bear out what the events of their filesystem say, by the size of its blocks (`SIZES`).
+def _proven(bios: list[dict[int, Bools]]) -> int | None:
+    """Return the size that some of the kinds of events prove (`borne_out`), if it is one alone."""
+    found = set()
+    for some in itertools.product([False, True], repeat=len(bios)):
+        of_kinds = list(itertools.compress(bios, some))
+        if not of_kinds:
+            continue
+        counts = {size: int(np.any([kind[size] for kind in of_kinds], axis=0).sum()) for size in SIZES}
+        best, *others = sorted(counts, key=lambda size: -counts[size])
+        if counts[best] >= max(_LEAST, _TIMES_MORE * counts[others[0]]):
+            found.add(best)
+    return found.pop() if len(found) == 1 else None
 
-    `bios` are all that were queued for it, with part_sector, nr_sectors and time.
+
+def borne_out(fs_events: pl.LazyFrame, bios: pl.DataFrame, page_bytes: int | None) -> list[dict[int, Bools]]:
+    """Return which bios bear out what the events of their filesystem say, by the size of its blocks (`SIZES`).
+
+    There are two items for each kind of event that states places: the bios for these places, and those for the parts of
+    them that are read or written next. `bios` are all that were queued for the filesystem, with part_sector, nr_sectors
+    and time; the answers are in order of time.
     """
     bios = bios.sort("time").head(_MOST_BIOS)
+    stated = fs_events.filter(_states_place()).head(_MOST_PLACES).collect()
+    is_access = pl.col("event").is_in([*tracepoints.DIRECT, tracepoints.CACHED])
+    told = fs_events.filter(is_access).select("event", "ts_ns", "ino", "offset_bytes", "page").head(_MOST_PLACES)
+    accesses = told.collect()
+    kinds = []
+    for of_kind in stated.partition_by("event"):
+        kinds.append({size: _hit(bios, *_stated(of_kind, size)) for size in SIZES})
+        kinds.append({size: _hit(bios, *_accessed(of_kind, accesses, size, page_bytes)) for size in SIZES})
+    return [kind for kind in kinds if any(hit.any() for hit in kind.values())]
+
+
+def _hit(bios: pl.DataFrame, sector: Int64s, time: Int64s) -> Bools:
+    """Return for each bio, in order of time, whether it soon follows one of these sectors, each stated at a time."""
     times = bios["time"].to_numpy()
-    counts = {}
-    for size in SIZES:
-        sector, time = _places(fs_events, size, page_bytes)
-        # In a time that runs backwards the last bio before is the first one after.
-        rows = intervals.Rows(
-            np.zeros(bios.height, np.int64),
-            bios["part_sector"].to_numpy(),
-            bios["nr_sectors"].to_numpy(),
-            -times,
-            np.full(bios.height, FOREVER),
-        )
-        zeros, ones = np.zeros(sector.size, np.int64), np.ones(sector.size, np.int64)
-        answer = intervals.stab(intervals.Queries(zeros, sector, ones, -time), rows)
-        met = answer.row >= 0
-        waited = answer.row[met] - np.searchsorted(times, time[answer.query[met]])
-        counts[size] = np.unique(answer.row[met][waited < _SOON]).size
-    return counts
+    # In a time that runs backwards the last bio before is the first one after.
+    rows = intervals.Rows(
+        np.zeros(bios.height, np.int64),
+        bios["part_sector"].to_numpy(),
+        bios["nr_sectors"].to_numpy(),
+        -times,
+        np.full(bios.height, FOREVER),
+    )
+    zeros, ones = np.zeros(sector.size, np.int64), np.ones(sector.size, np.int64)
+    answer = intervals.stab(intervals.Queries(zeros, sector, ones, -time), rows)
+    met = answer.row >= 0
+    waited = answer.row[met] - np.searchsorted(times, time[answer.query[met]])
+    is_hit = np.zeros(bios.height, np.bool_)
+    is_hit[answer.row[met][waited < _SOON]] = True
+    return is_hit
 
 
 def _bios(linked: Requests, devices: pl.Series) -> pl.DataFrame:
@@ -106,22 +140,20 @@ def _states_place() -> pl.Expr:
     return states.fill_null(False) & fits & (pl.col("file_block").fill_null(0) <= tracepoints_ext4.LARGEST_EXTENT)
 
 
-def _places(fs_events: pl.LazyFrame, size: int, page_bytes: int | None) -> tuple[Int64s, Int64s]:
-    """The sectors that bios are for, and the times from when on, if blocks are of `size`.
+def _stated(stated: pl.DataFrame, size: int) -> tuple[Int64s, Int64s]:
+    """Return the sectors where the runs of blocks begin that events tell, and the times, if blocks are of `size`."""
+    return (stated["block"] * (size // units.SECTOR_BYTES)).to_numpy(), stated["ts_ns"].to_numpy()
 
-    Those where a run of blocks begins that an event tells, and those of places in files that are read or written next:
-    directly, or by a page that comes into the cache.
+
+def _accessed(stated: pl.DataFrame, accesses: pl.DataFrame, size: int, page_bytes: int | None) -> tuple[Int64s, Int64s]:
+    """Return the sectors of the places in files that are read or written, and the times, if blocks are of `size`.
+
+    Read or written directly, or by a page that comes into the cache.
     """
     sectors = size // units.SECTOR_BYTES
-    stated = fs_events.filter(_states_place()).head(_MOST_PLACES).collect()
-    offset = (
-        pl.when(pl.col("event").is_in(tracepoints.DIRECT))
-        .then("offset_bytes")
-        .when(pl.col("event") == tracepoints.CACHED)
-        .then(pl.col("page") * pl.lit(page_bytes, pl.Int64))
-    )
-    asked = fs_events.select("ts_ns", "ino", sector=offset // units.SECTOR_BYTES).drop_nulls()
-    accesses = asked.head(_MOST_PLACES).collect()
+    is_cached = pl.col("event") == tracepoints.CACHED
+    offset = pl.when(is_cached).then(pl.col("page") * pl.lit(page_bytes, pl.Int64)).otherwise("offset_bytes")
+    asked = accesses.select("ts_ns", "ino", sector=offset // units.SECTOR_BYTES).drop_nulls()
     begin, length = stated["file_block"].fill_null(-1), stated["nr_blocks"].fill_null(1)
     rows = intervals.Rows(
         stated["ino"].fill_null(-1).to_numpy(),
@@ -130,17 +162,10 @@ def _places(fs_events: pl.LazyFrame, size: int, page_bytes: int | None) -> tuple
         stated["ts_ns"].to_numpy(),
         np.full(stated.height, FOREVER),
     )
-    queries = intervals.Queries(
-        accesses["ino"].to_numpy(),
-        accesses["sector"].to_numpy(),
-        np.ones(accesses.height, np.int64),
-        accesses["ts_ns"].to_numpy(),
-    )
+    ones = np.ones(asked.height, np.int64)
+    queries = intervals.Queries(asked["ino"].to_numpy(), asked["sector"].to_numpy(), ones, asked["ts_ns"].to_numpy())
     hits = intervals.stab(queries, rows)
     met = hits.row >= 0
     first = (stated["block"] * sectors).to_numpy()
     inside = hits.start[met] - rows.start[hits.row[met]]
-    return (
-        np.concatenate([first, first[hits.row[met]] + inside]),
-        np.concatenate([rows.valid_from, queries.time[hits.query[met]]]),
-    )
+    return first[hits.row[met]] + inside, queries.time[hits.query[met]]

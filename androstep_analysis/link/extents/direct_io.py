@@ -44,10 +44,10 @@ def extents(fs_events: pl.LazyFrame, block: pl.LazyFrame, lost: Losses | None = 
         calls = calls.filter(~lost.between(calls["begin_ns"], calls["end_ns"], calls["dev"], *tables))
     if calls.is_empty():
         return schema.empty("extents")
-    during = _of_calls(_without_metadata(_bios(block.collect(), calls["dev"].unique()), fs_events), calls)
-    bios = during.filter(~pl.col("is_page") | _is_memory())
+    during = _of_calls(_without_metadata(bios(block.collect(), calls["dev"].unique()), fs_events), calls)
+    own = during.filter(~pl.col("is_page") | _is_memory())
     offset = pl.col("nr_sectors").cum_sum().over("call") - pl.col("nr_sectors")
-    proven = bios.filter(_is_proven()).with_columns(
+    proven = own.filter(_is_proven()).with_columns(
         file_offset_bytes=pl.col("offset_bytes") + offset * units.SECTOR_BYTES,
         block_type=pl.lit("data"),
         source=pl.lit("context"),
@@ -105,20 +105,20 @@ def _calls(fs_events: pl.LazyFrame) -> pl.DataFrame:
     )
 
 
-def _bios(block: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+def bios(block: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
     """Every bio with data as the filesystem on one of the devices submitted it, in order of time.
 
-    Columns bio, ts_ns, tid, dev, sector, nr_sectors, op, queue_ns (when the thread next queued a bio). A partition's
-    bios are queued for the disk below: the remap before tells what they were.
+    Columns bio, ts_ns, tid, dev, sector, nr_sectors, op, meta, queue_ns (when the thread next queued a bio). Bios of a
+    partition are queued for the disk below: the remap before tells what they were.
     """
     queued = block.filter(pl.col("action") == "queue")
     remapped = block.filter((pl.col("action") == "remap") & ~pl.col("old_dev").is_in(queued["dev"].unique().implode()))
     bios = pl.concat([queued, remapped.with_columns(dev="old_dev", sector="old_sector")])
     bios = bios.filter(pl.col("dev").is_in(devices.implode()) & (pl.col("nr_sectors") > 0))
-    bios = pl.concat([bios, rwbs.decode(bios["rwbs"]).select("op")], how="horizontal")
+    bios = pl.concat([bios, rwbs.decode(bios["rwbs"]).select("op", "meta")], how="horizontal")
     ends = queued.select("ts_ns", "tid", queue_ns="ts_ns").sort("ts_ns")
     return (
-        bios.select("ts_ns", "tid", "dev", "sector", "nr_sectors", "op")
+        bios.select("ts_ns", "tid", "dev", "sector", "nr_sectors", "op", "meta")
         .sort("ts_ns", maintain_order=True)
         .join_asof(ends, on="ts_ns", by="tid", strategy="forward", check_sortedness=False)
         .drop_nulls("queue_ns")

@@ -68,6 +68,7 @@ class Owners:
         self._devices = devices
         self._page_bytes = page_bytes
         self._telling = tracepoints.devices(fs_events, tracepoints.is_own())
+        self._marking = tracepoints.devices(fs_events, tracepoints.is_own("ext4"))
         # Filesystems that write whole blocks: FAT and exFAT write single sectors of a page.
         whole = {dev: size for dev, size in block_bytes.items() if dev in self._telling}
         self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
@@ -96,9 +97,9 @@ class Owners:
         self._pieces += pieces.height
         self._shown.look(pieces)
         self._unplaced_parts.append(_unplaced(pieces))
-        written = _spans(pieces.filter(_is_written() & self._is_observed()), is_read=False)
+        written = _spans(pieces.filter(self._is_decided()), is_read=False)
         read = _spans(pieces.filter((pl.col("op") == "read") & _is_of_file()), is_read=True)
-        handed_on = pieces.filter(_is_written() & self._is_observed() & _is_handed_on())
+        handed_on = pieces.filter(self._is_decided() & _is_handed_on())
         met = handed_on.with_columns(time="queue_ns", at=_MET - pl.col("at"))
         outs = pl.concat([written, direct_writes.of_callers(read, self._callers)])
         self._accesses.append(direct_writes.of_callers(outs, self._callers))
@@ -127,19 +128,26 @@ class Owners:
         `decided` are their rows of `turns`, when all are there; None where there are none.
         """
         pieces = pieces.with_columns(is_pageless=self._shown.pageless(pieces))
-        pieces = _not_written_for_others(pieces, self._is_observed())
+        pieces = _not_written_for_others(pieces, self._is_observed(), self._is_decided())
         if decided is not None:
-            is_decided = (_is_written() & self._is_observed()).fill_null(False)
+            is_decided = self._is_decided().fill_null(False)
             written = pieces.filter(is_decided)
             blocks = _blocks(written, decided, self._sizes)
             blocks = blocks.with_columns(self._is_direct(blocks), self._is_late(blocks))
             authors = authorship.authors(blocks, self._unplaced, self._observed, self._lost)
             others = pieces.filter(~is_decided)
             pieces = pl.concat([others, _cut(written, self._processes.of_threads(authors))], how="diagonal")
+        else:
+            pieces = pieces.with_columns(has_author=False)
         pieces = pieces.drop("at", "is_pageless")
         if self._lost.touching("fs_events"):
             pieces = _doubted(pieces, self._devices, self._lost)
+        pieces = pieces.drop("has_author")
         return handles.owned(pieces, self._transactions, self._lost)
+
+    def _is_decided(self) -> pl.Expr:
+        """Whether events decide who made what a piece writes."""
+        return _is_written(self._marking) & self._is_observed()
 
     def _is_observed(self) -> pl.Expr:
         return pl.col("part_dev").is_in(self._devices.implode())
@@ -271,6 +279,7 @@ def _observed(
         direct=direct_writes.observed(fs_events, recorded),
         stored=having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),
+        unwritten=_unwritten(fs_events, recorded),
         redirty=tracepoints.devices(fs_events, tracepoints.is_own("f2fs")),
         unsized=tracepoints.devices(fs_events, is_unsized),
         folios=tracepoints.devices(fs_events, in_folios),
@@ -292,45 +301,31 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series, lost: Losses) -> pl.DataF
         pl.lit(lost.between(since, pieces["time"], pieces["part_dev"], "fs_events"))
         for since in (pieces["since_ns"], ever)
     )
-    # On `devices` no owner is inferred but one whom an event names.
-    is_inferred = (pl.col("owner_via") == "inferred") & pl.col("part_dev").is_in(devices.implode())
-    has_author = pl.col("owner_via").is_in(["write_begin", "dirty_folio"]) | is_inferred
+    has_author = pl.col("has_author").fill_null(False)
     is_alone = is_old & (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
     is_alone |= is_old & (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
     is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
     is_guess = is_late & is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
-    unless_guess = pl.when(~is_guess.fill_null(False))
-    inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
+    in_map, in_owner = (pl.lit("inferred").cast(schema.enum("io", name)) for name in ("map_source", "owner_via"))
     return pieces.with_columns(
-        *(unless_guess.then(name).alias(name) for name in _OWNER[:3]),
-        map_source=pl.when(is_alone).then(inferred).otherwise("map_source"),
-        owner_count=unless_guess.then("owner_count").otherwise(0),
-        owner_via=unless_guess.then("owner_via").otherwise(pl.lit("unknown").cast(schema.enum("io", "owner_via"))),
+        map_source=pl.when(is_alone).then(in_map).otherwise("map_source"),
+        owner_via=pl.when(is_guess.fill_null(False)).then(in_owner).otherwise("owner_via"),
     )
 
 
-def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr) -> pl.DataFrame:
-    """The pieces, data written for its submitter only where nothing speaks against it.
+def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr, is_decided: pl.Expr) -> pl.DataFrame:
+    """Return the pieces, with the submitter as inferred where data may be what others wrote.
 
-    Where no event tells who wrote (not `is_observed`) the submitter is only inferred; an fsync also submits what
-    others wrote. Where events do, those pieces (`_is_written`) of which it is known which file they belong to have the
-    owner that `authorship` finds; others have none, unless a probe saw that their bio carries no page of a file. What
-    is only guessed to be metadata may be data.
+    An fsync also submits what others wrote. Left out are the pieces for which `authorship` finds the owner
+    (`is_decided`), and where events tell who wrote (`is_observed`), those that a probe saw to carry no page of a file.
+    What is only guessed to be metadata may be data.
     """
-    is_guess = (pl.col("map_source") == "inferred") & ~pl.col("meta").fill_null(False)
-    is_data = pl.col("block_type").is_in(["data", "directory", "unknown"]) | is_guess.fill_null(False)
-    is_data &= pl.col("op") == "write"
-    is_submitted = (is_data & (pl.col("owner_via") == "submitter")).fill_null(False)
-    is_lost = is_submitted & is_observed & ~_is_written() & ~pl.col("is_pageless")
-    unless_lost = pl.when(~is_lost)
-    unknown, inferred = (pl.lit(name).cast(schema.enum("io", "owner_via")) for name in ("unknown", "inferred"))
-    return pieces.with_columns(
-        *(unless_lost.then(name).alias(name) for name in _OWNER[:3]),
-        owner_count=unless_lost.then("owner_count").otherwise(0),
-        owner_via=pl.when(is_submitted & ~is_observed)
-        .then(inferred)
-        .otherwise(unless_lost.then("owner_via").otherwise(unknown)),
-    )
+    is_guess = (pl.col("map_source") == "inferred").fill_null(False)
+    is_data = pl.col("block_type").is_in(["data", "directory", "unknown"]) | is_guess
+    is_submitted = (is_data & (pl.col("op") == "write") & (pl.col("owner_via") == "submitter")).fill_null(False)
+    is_inferred = is_submitted & ~(is_decided | (is_observed & pl.col("is_pageless"))).fill_null(False)
+    inferred = pl.lit("inferred").cast(schema.enum("io", "owner_via"))
+    return pieces.with_columns(owner_via=pl.when(is_inferred).then(inferred).otherwise("owner_via"))
 
 
 def _forgetful(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
@@ -342,14 +337,31 @@ def _forgetful(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
     return by_device.filter("forgets").collect()["dev"].to_list()
 
 
+def _unwritten(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
+    """The devices whose filesystem has events of writes that the trace does not hold."""
+    is_told = pl.col("event").is_in(tracepoints.WRITES)
+    for filesystem in tracepoints.FILESYSTEMS:
+        names = {name for name in tracepoints.WRITES if name.startswith(filesystem)}
+        if names <= set(recorded):
+            is_told |= tracepoints.is_own(filesystem)
+    told = tracepoints.devices(fs_events, is_told)
+    return [dev for dev in tracepoints.devices(fs_events, tracepoints.is_own()) if dev not in told]
+
+
 def _is_of_file() -> pl.Expr:
     """Whether it is known which bytes of which file a piece is about, and when it was asked for."""
     return (pl.col("nr_sectors") > 0) & pl.all_horizontal(pl.col("ino", "file_offset_bytes", "time").is_not_null())
 
 
-def _is_written() -> pl.Expr:
-    """Whether a piece writes bytes of a file that others may have put there."""
+def _is_written(marking: Collection[int]) -> pl.Expr:
+    """Whether a piece writes bytes of a file that others may have put there.
+
+    On the devices in `marking` metadata carry REQ_META, and are no pages of their inode: ext4 keeps directories in the
+    cache of the device.
+    """
     is_data = (pl.col("op") == "write") & pl.col("block_type").is_in(["data", "directory", "unknown"])
+    is_marked = pl.col("meta").fill_null(False) | (pl.col("block_type") == "directory")
+    is_data &= ~(is_marked & pl.col("part_dev").is_in(list(marking)).fill_null(False))
     # The right writer of a guessed file is still a guess.
     return (is_data & (pl.col("map_source") != "inferred") & _is_of_file()).fill_null(False)
 
@@ -472,14 +484,21 @@ def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
     rows = written["at"].search_sorted(runs["at"])
     cut = pl.concat([written[rows], runs.drop("at")], how="horizontal")
     inside = (pl.col("start") - pl.col("file_offset_bytes")) // units.SECTOR_BYTES
+    # Without an author the submitter is the best guess.
+    vias = schema.enum("io", "owner_via")
+    is_guess = (pl.col("via") == "unknown") & (pl.col("owner_via") == "submitter")
+    cut = cut.with_columns(
+        via=pl.when(~is_guess).then("via"),
+        owner_via=pl.when(is_guess).then(pl.lit("inferred").cast(vias)).otherwise("owner_via"),
+    )
     has_author = pl.col("via").is_not_null()
-    none = pl.lit("unknown")
-    via = pl.when("is_process").then("via").otherwise(none).cast(schema.enum("io", "owner_via"))
+    via = pl.when("is_process").then("via").otherwise(pl.lit("unknown")).cast(vias)
     count = pl.when("is_process").then("count").otherwise(0).cast(pl.Int32)
     return cut.with_columns(
         pl.col("sector") + inside,
         pl.col("part_sector") + inside,
         nr_sectors=(pl.col("stop") - pl.col("start")) // units.SECTOR_BYTES,
+        has_author=has_author & (pl.col("via") != "unknown") & pl.col("is_process"),
         file_offset_bytes=pl.col("start"),
         owner_via=pl.when(has_author).then(via).otherwise("owner_via"),
         owner_count=pl.when(has_author).then(count).otherwise("owner_count"),

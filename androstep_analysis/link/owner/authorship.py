@@ -57,9 +57,10 @@ class Observed(NamedTuple):
 
     `dirtied`: pages that become dirty; `absent`: pages that are added to the cache, or leave it; `dropped`: that leave
     it; `cut`: parts of folios that are dropped; `direct`: calls of direct I/O; `stored`: stores through a memory map;
-    `forgetful`: inodes that are dropped. The others say what the filesystem does: in `redirty` processes make pages
-    dirty again that they could not write out, in `folios` the cache may hold several pages as one, in `unsized` no
-    event tells how many, and in `parted` a page has several blocks. Of those in `shown` a probe sees the pages of bios.
+    `forgetful`: inodes that are dropped. In `unwritten` the filesystem has events of writes, which the trace lacks. The
+    others say what the filesystem does: in `redirty` processes make pages dirty again that they could not write out, in
+    `folios` the cache may hold several pages as one, in `unsized` no event tells how many, and in `parted` a page has
+    several blocks. Of those in `shown` a probe sees the pages of bios.
     """
 
     dirtied: Collection[int]
@@ -69,6 +70,7 @@ class Observed(NamedTuple):
     direct: Collection[int]
     stored: Collection[int]
     forgetful: Collection[int]
+    unwritten: Collection[int]
     redirty: Collection[int]
     folios: Collection[int]
     unsized: Collection[int]
@@ -92,14 +94,15 @@ def authors(blocks: pl.DataFrame, unplaced: pl.DataFrame, observed: Observed, lo
     """
     ended = blocks.with_columns(submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")))
     is_lost = pl.lit(lost.between(ended["seen_clean_ns"], ended["ts_ns"], ended["dev"], "fs_events", "block_events"))
-    rule = _rule(observed, _is_doubtful(ended, unplaced, observed.forgetful))
+    is_out_since = pl.lit(_is_out_since(ended, unplaced))
+    rule = _rule(observed, _is_doubtful(ended, unplaced, observed.forgetful), is_out_since)
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
     ended = ended.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
     has_author = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
     is_counted = (
         (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(observed.stored) & _is_in(observed.absent)
     )
-    is_counted &= ~_may_be_left(observed) & ~is_lost
+    is_counted &= ~_may_be_left(observed) & ~is_lost & ~is_out_since
     return ended.with_columns(
         *(pl.when(has_author).then(name).alias(name) for name in ("tid", "pid", "comm", "who")),
         ts_ns=pl.when(has_author).then("author_ns"),
@@ -111,7 +114,7 @@ def _is_in(devices: Collection[int]) -> pl.Expr:
     return pl.col("dev").is_in(list(devices))
 
 
-def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
+def _rule(observed: Observed, is_doubtful: pl.Series, is_out_since: pl.Expr) -> pl.Expr:
     """Which rule gives the owner of a turn, by what its events say and which of them the trace would have."""
     absent, dropped, dirtied = (_is_in(devices) for devices in (observed.absent, observed.dropped, observed.dirtied))
     in_folio = pl.coalesce("is_in_folio", _is_in(observed.folios))
@@ -119,7 +122,7 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
     may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     is_of_cluster = ~pl.col("by_maker") & pl.col("is_cluster") & _is_in(observed.redirty)
     may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
-    is_torn = pl.col("is_torn") & ~absent
+    is_torn = pl.col("is_torn") & (~absent | is_out_since)
     may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
     is_unclear = pl.lit(is_doubtful) | pl.col("is_others") | is_torn | may_be_left
     is_shown = _is_in(observed.shown) & ~pl.col("is_pageless")
@@ -127,6 +130,8 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
     is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
+    # Who wrote to a page that was dirty already is told by the writes only.
+    may_be_of_other |= _is_in(observed.unwritten) & (pl.col("via") == "dirty_folio")
     is_likely = (may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
     # A page of a folio becomes dirty with another; of a folio from before the recording no event tells how long it is.
@@ -137,9 +142,7 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
         .then(None)
         .when(pl.col("via").is_null())
         .then(pl.when(~is_past_cache).then(unknown))
-        .when(is_unclear)
-        .then(unknown)
-        .when(is_likely | pl.col("is_late"))
+        .when(is_unclear | is_likely | pl.col("is_late"))
         .then(inferred)
         .otherwise("via")
     )
@@ -148,6 +151,13 @@ def _rule(observed: Observed, is_doubtful: pl.Series) -> pl.Expr:
 def _may_be_left(observed: Observed) -> pl.Expr:
     """Whether a page may have been dirty before the recording, and made dirty again by who could not write it out."""
     return _is_in(observed.redirty) & pl.col("is_first") & ~pl.col("is_reborn")
+
+
+def _is_out_since(ended: pl.DataFrame, unplaced: pl.DataFrame) -> pl.Series:
+    """Return for each turn whether data of an unknown place was written after its author: perhaps this block."""
+    rows = ended.select("dev", "author_ns", "ts_ns").with_row_index("row").sort("ts_ns")
+    last = rows.join_asof(unplaced.with_columns(out_ns="ts_ns"), on="ts_ns", by="dev", check_sortedness=False)
+    return last.sort("row").select((pl.col("out_ns") >= pl.col("author_ns")).fill_null(False)).to_series()
 
 
 def _is_doubtful(ended: pl.DataFrame, unplaced: pl.DataFrame, forgetful: Collection[int]) -> pl.Series:

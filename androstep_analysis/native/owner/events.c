@@ -196,6 +196,9 @@ static bool take_pages(struct owners *owners, const struct event *event, const s
     if (event->kind == EVENT_CACHED &&
         !take_cached(owners, event, begin, order != NO_INT32 && order >= 0 && order <= LARGEST_ORDER))
         return false;
+    // A write that brings its page into the cache begins before. Only the page's becoming dirty would confirm it.
+    if (event->kind == EVENT_CACHED && !(event->device->flags & TELLS_DIRTY))
+        return true;
     if (event->kind == EVENT_DIRTY) {
         block = blocks_find(&owners->blocks, owners->blocks.files[event->file].life, begin / event->device->size);
         length = owners->page_bytes << (block && block->order != NO_CODE ? block->order : 0);

@@ -1,0 +1,85 @@
+"""Kinds of events that are taken away turn facts into inferred or unknown, never into other facts."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import polars as pl
+import pytest
+from support import monotony
+
+RECORDINGS = (*monotony.KERNEL, *monotony.OTHERS, "demo")
+SUBSETS = 16
+"""Pairs of sets of kinds for each of the recordings: more than 200."""
+
+
+def found(name: str, nr_pairs: int) -> Counter[str]:
+    of = monotony.recording(name)
+    total: Counter[str] = Counter()
+    for seed, (many, few) in enumerate(itertools.islice(monotony.pairs(of, 7), nr_pairs)):
+        answers, fewer = of.only(many), of.only(few)
+        counts = monotony.violations(
+            fewer, answers, has_whole_pages=name not in monotony.SMALL_BLOCKS
+        ) + monotony.wrong(of, fewer)
+        total += Counter({f"{seed}: {what}; {sorted(set(many) - set(few))} of {many}": n for what, n in counts.items()})
+    return total
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_fewer_kinds_of_events_state_nothing_else(name: str) -> None:
+    assert not found(name, SUBSETS)
+
+
+@pytest.mark.parametrize(
+    "name", ["wrong_facts/es-insert-only/corecache.txt", "wrong_facts/more-events-less-known/lookup.txt.gz"]
+)
+def test_fewer_kinds_of_events_state_nothing_else_of_a_short_recording(name: str) -> None:
+    assert not found(name, 3)
+
+
+# ----------------------------------------------------------------------------------------- what was once stated wrongly
+
+
+def data(io: pl.DataFrame) -> pl.DataFrame:
+    return io.filter(pl.col("op").cast(pl.String).is_in(["read", "write"]), pl.col("nr_sectors") > 0)
+
+
+def facts(io: pl.DataFrame) -> pl.DataFrame:
+    return data(io).filter(pl.col("map_source").cast(pl.String) != "inferred", pl.col("ino").is_not_null())
+
+
+def test_what_moved_within_its_file_is_no_fact_where_reading_the_map_is_not_recorded() -> None:
+    """`fallocate -c` leaves no insertion: sector 21552 lies at 131072 in its file, and was inserted at 196608."""
+    for name, is_fact in (("core.txt", False), ("corecache.txt", True)):
+        of = monotony.recording(f"wrong_facts/es-insert-only/{name}")
+        io = of.only(of.kinds)["io"]
+        is_there = (pl.col("sector") <= 21552) & (pl.col("sector") + pl.col("nr_sectors") > 21552)
+        read = facts(io).filter((pl.col("op") == "read") & is_there)
+        offsets = read.select(pl.col("file_offset_bytes") + (21552 - pl.col("sector")) * 512).to_series()
+        assert offsets.to_list() == ([131072] if is_fact else [])
+
+
+def test_look_ups_beside_the_insertions_make_no_file_less_known() -> None:
+    known = {}
+    for name in ("core.txt", "lookup.txt.gz"):
+        of = monotony.recording(f"wrong_facts/more-events-less-known/{name}")
+        known[name] = data(of.only(of.kinds)["io"]).filter(pl.col("ino").is_not_null())["bytes"].sum()
+    assert 0 < known["core.txt"] <= known["lookup.txt.gz"]
+
+
+def test_a_recording_that_lost_events_opens_and_says_what_is_proven() -> None:
+    of = monotony.recording("wrong_facts/lossy-refused/rec")
+    io = of.only(of.kinds)["io"]
+    assert io.filter(pl.col("path").is_not_null(), pl.col("map_source").cast(pl.String) == "tracepoint").is_empty()
+    assert facts(io).height > 100
+
+
+def test_a_file_is_called_as_its_directory_was_called_last() -> None:
+    of = monotony.recording("wrong_facts/dir-renamed/rec")
+    tables = of.only(of.kinds)
+    names = dict(tables["files"].select("ino", "names").rows())
+    assert names[13] == ["/a/f1", "/b/f1"] and names[17] == ["/a/f1"]
+    paths = facts(tables["io"]).group_by("ino").agg(pl.col("path").unique().sort())
+    assert dict(paths.rows())[13] == ["/b/f1"] and dict(paths.rows())[17] == ["/a/f1"]

@@ -1,0 +1,177 @@
+"""Recordings from which kinds of events are taken away, and what the answers may become by that.
+
+A fact may become inferred or unknown, and nothing else: not another fact, and what fewer events prove more events must
+not leave open.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+import androstep_analysis as androstep
+from androstep_analysis import ingest
+from androstep_analysis.capture import sources, tables
+from androstep_analysis.capture.derivation import Witnesses, derive
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.manifest import Source
+from support import corpus, truth
+
+KERNEL = tuple(f"kernel/{name}" for name in truth.RECORDINGS)
+OTHERS = (
+    "wrong_facts/dir-renamed/rec",
+    "wrong_facts/lossy-refused/rec",
+    "wrong_facts/same-read-twice/rec",
+    "wrong_facts/two-filesystems-one-disk/rec",
+    "wrong_facts/es-insert-only/core.txt",
+    "wrong_facts/es-insert-only/corecache.txt",
+    "wrong_facts/more-events-less-known/lookup.txt.gz",
+    "ftrace_text/trappy_trace_filesystem.txt",
+)
+SMALL_BLOCKS = ("wrong_facts/same-read-twice/rec",)
+"""Recordings of filesystems with blocks of 1 KiB."""
+
+DEMO = Path(__file__).resolve().parents[2] / "datasets" / "demo"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording with what belongs to it, and the truth about it where that is known."""
+
+    staging: Staging
+    witnesses: Witnesses
+    fs_type: str
+    truth: pl.DataFrame | None = None
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of filesystem events that it has."""
+        return (
+            self.staging.fs_events.select(pl.col("event").cast(pl.String).unique().sort()).collect()["event"].to_list()
+        )
+
+    def only(self, kinds: Collection[str]) -> dict[str, pl.DataFrame]:
+        """Tables io and files of the recording with these kinds of filesystem events."""
+        kept = self.staging.fs_events.filter(pl.col("event").cast(pl.String).is_in(list(kinds)))
+        recorded = self.staging.recorded
+        staging = replace(
+            self.staging.with_tables(fs_events=kept),
+            recorded=None if recorded is None else recorded.difference(set(self.kinds).difference(kinds)),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            derived = derive(staging, self.witnesses, Spool())[0]
+            return {name: derived[name].collect() for name in ("io", "files")}
+
+
+@cache
+def recording(name: str) -> Recording:
+    """The recording of this name: of the corpus, or `demo`."""
+    if name in KERNEL:
+        directory = corpus.path(name)
+        mounts = [{"dev": "7:0" if "host" in name else "254:0", "path": truth.MOUNTS["host" in name]}]
+        return Recording(
+            truth.staging(directory), Witnesses(mounts=mounts), directory.name.split("_")[0], truth.writes(directory)
+        )
+    path = DEMO if name == "demo" else corpus.path(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if path.is_file():
+            return Recording(ingest.read(path), Witnesses(), "ext4")
+        described = (
+            androstep.open(path).manifest if name == "demo" else sources.manifest_of([path], sources.Description())
+        )
+
+    def find(source: Source) -> Path:
+        return path / source.path if name == "demo" else Path(source.path)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        staging = tables.staging_of(described, find, {}, Spool())
+        return Recording(staging, tables.witnesses_of(described, find), "ext4")
+
+
+def pairs(of: Recording, seed: int) -> Iterator[tuple[list[str], list[str]]]:
+    """Sets of kinds, each with one that it contains: all kinds, or some of them, and fewer."""
+    draw, kinds = random.Random(seed), of.kinds
+    while True:
+        more = kinds if draw.random() < 0.5 else sorted(draw.sample(kinds, draw.randint(len(kinds) // 2, len(kinds))))
+        count = draw.choice([1, 1, 2, 3, draw.randint(1, len(more))])
+        yield more, sorted(set(more).difference(draw.sample(more, min(count, len(more)))))
+
+
+def violations(
+    few: Mapping[str, pl.DataFrame], many: Mapping[str, pl.DataFrame], *, has_whole_pages: bool
+) -> Counter[str]:
+    """How many sectors are another fact, or no fact, by more events than by few: tables of both (`Recording.only`).
+
+    A file may have had several names: a path is another fact if it is none of those that more events tell.
+    """
+    rows = _by_sector(few["io"]).join(
+        _by_sector(many["io"]), on=["request_id", "sector"], suffix="_many", validate="1:1"
+    )
+    names = many["files"].group_by("ino").agg(pl.col("names").explode())
+    rows = rows.join(names, on="ino", how="left", maintain_order="left", validate="m:1")
+    of_file = pl.col("map") == 2
+    # Of a block that is smaller than a page fewer events may tell an owner, whom more events then contradict.
+    of_owner = (pl.col("owner") == 2) & pl.lit(has_whole_pages)
+    found = {
+        "file is no fact": of_file & (pl.col("map_many") < 2),
+        "owner is no fact": of_owner & (pl.col("owner_many") < 2),
+    }
+    found["path is another"] = of_file & pl.col("path").is_not_null() & ~pl.col("path").is_in("names").fill_null(False)
+    for name in ("ino", "offset", "block_type"):
+        found[f"{name} is another"] = of_file & (pl.col(name) != pl.col(f"{name}_many")).fill_null(
+            pl.col(name).is_not_null()
+        )
+    for name in ("owner_pid", "owner_comm"):
+        found[f"{name} is another"] = of_owner & pl.col(name).ne_missing(pl.col(f"{name}_many"))
+    counts = rows.select(condition.sum().alias(name) for name, condition in found.items()).row(0, named=True)
+    return Counter({name: count for name, count in counts.items() if count})
+
+
+def wrong(of: Recording, tables: Mapping[str, pl.DataFrame]) -> Counter[str]:
+    """How many facts about written data are wrong, by the truth of the recording, if it is known."""
+    if of.truth is None:
+        return Counter()
+    is_raced = (pl.col("ino") == 223) & (pl.col("ts") == 6331166881071)  # whose truth does not know who was in time
+    answers = truth.answered(tables["io"], of.truth.filter(~is_raced), of.fs_type)
+    questions = {"file": truth.file, "name": truth.name, "block type": truth.block_type, "owner": truth.owner}
+    counts = {name: outcome(answers).filter(pl.col("outcome") == "wrong").height for name, outcome in questions.items()}
+    return Counter({f"wrong {name}": count for name, count in counts.items() if count})
+
+
+def _by_sector(io: pl.DataFrame) -> pl.DataFrame:
+    """A row for each sector of each request, with how certain its file (`map`) and `owner` are: 2 fact, 1 inferred."""
+
+    def certainty(name: str, *none: str) -> pl.Expr:
+        via = pl.col(name).cast(pl.String).fill_null("unknown")
+        return pl.when(via == "inferred").then(1).when(~via.is_in(["unknown", *none])).then(2).otherwise(0)
+
+    inside = pl.int_ranges(0, "nr_sectors").alias("inside")
+    block_type = pl.col("block_type").cast(pl.String)
+    return (
+        io.filter(pl.col("nr_sectors") > 0)
+        .with_columns(inside)
+        .explode("inside")
+        .select(
+            "request_id",
+            "ino",
+            "path",
+            "owner_pid",
+            "owner_comm",
+            pl.col("sector") + pl.col("inside"),
+            offset=pl.col("file_offset_bytes") + pl.col("inside") * truth.SECTOR_BYTES,
+            block_type=pl.when(block_type != "unknown").then(block_type),
+            map=certainty("map_source"),
+            owner=certainty("owner_via", "filesystem"),
+        )
+    )
