@@ -10,7 +10,7 @@
 # make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes two hours
 # make benchmarks  one table: what, ours, peer, ratio; recording needs root, peers that are missing are named
 # make fuzz      libFuzzer on every decoder, FUZZ_SECONDS each; what breaks one is kept in build/fuzz/found/
-# make fresh     demo and test on a new Debian 12, on disk and in memory (root, debootstrap; FRESH_RUN, FRESH_ON)
+# make fresh     demo and test on new machines: Debian 12, on disk and in memory, and 13 (root; FRESH_RUN, FRESH_ON)
 # make lint | lock | tables | clean
 #
 # Each needs only make, Python 3.11 or newer and a package index; tools/setup gets the rest.
@@ -42,7 +42,7 @@ demo: setup
 	@echo 'The report is $(DEMO)/report.html, the figures are in $(DEMO)/figures/.'
 
 check: export DEBIAN_PACKAGES := no
-check: lint
+check: lint probes-tests
 	$(BIN)/python -m pytest -n 2 -m unit
 
 test: lint pytest
@@ -81,12 +81,12 @@ notebook: setup
 figures: setup
 	$(BIN)/python tools/figures.py
 
-docs: setup $(PROBES:%=$(PROBES_OUT)/native/%)
+docs: setup probes-native
 	$(BIN)/python tools/run_notebooks.py
 	$(BIN)/python -m sphinx -q -W --keep-going -E -b html -c docs . build/site
 	@echo 'The site is build/site/index.html.'
 
-truth: setup build/.test-programs probes-tests
+truth: setup build/.test-programs probes-prove
 	@mkdir -p build/truth
 	$(BIN)/python tests/gauntlet > build/truth/gauntlet.md
 	$(BIN)/python tests/harness/table.py
@@ -128,13 +128,7 @@ tables: setup
 	$(BIN)/python tools/predictions.py docs/predictions.md
 	$(BIN)/python tools/figures.py --list docs/figures.md
 
-benchmarks: setup $(PROBES:%=$(PROBES_OUT)/native/%)
-	@$(BIN)/python -m benchmarks
-
-# Nothing for other machines: tests that run that are marked qemu.
-check: $(filter-out $(addsuffix %,$(TARGETS_TESTED:%=$(PROBES_OUT)/%/)),$(PROBES_OF_TESTS))
-
-wheels: setup $(foreach target,$(TARGETS),$(PROBES:%=$(PROBES_OUT)/$(target)/%))
+wheels: setup probes-devices
 	@rm -rf build/wheel build/wheels
 	@mkdir -p $(TARGETS:%=build/wheel/%)
 	@for target in $(TARGETS); do cp $(PROBES:%=$(PROBES_OUT)/$$target/%) build/wheel/$$target/ || exit; done

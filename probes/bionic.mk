@@ -15,9 +15,7 @@ BIONIC_CC := $(ZIG_CC) $(BIONIC_TARGET) -O2 -s -fPIE -femulated-tls -include pro
 # Pages of 16 KiB are the largest of arm64 phones.
 BIONIC_LINK := -pie -nostdlib -Wl,-dynamic-linker,/system/bin/linker64 -Wl,-z,max-page-size=16384
 
-.PHONY: probes-bionic
-probes-tests: probes-bionic
-probes-bionic: $(BIONIC_OUT)/iobench $(BIONIC_OUT)/iobench-on-musl
+BIONIC_PROGRAMS := $(BIONIC_OUT)/iobench $(BIONIC_OUT)/iobench-on-musl
 
 $(eval $(call linked,$(BIONIC),$(BIONIC_CC),setup,$(BIONIC),iobench,$(ZIG) ar))
 $(eval $(call sqlite,$(BIONIC),$(BIONIC_CC),setup))

@@ -1,7 +1,9 @@
-# Builds the probes, into build/probes/<variant>/<probe>, a variant being a target, native, sanitized or tsan:
+# Builds the probes into build/probes/<variant>/<probe>, on all processors. A variant is a target, native, sanitized or
+# tsan.
 #   make probes                  the static programs for devices, and those for this machine
 #   make probes TARGET=native    one variant
-#   make probes-tests            what `make pytest` needs
+#   make probes-tests            what `make test` needs
+#   make probes-prove            what `make prove` needs: also static programs for guests, and those that find races
 # Every folder with a main.c is a program. It is linked with what it needs of the rest of its folder and of those below.
 # Static binaries for devices come from zig (in the lock of Python packages); the others from $(CC).
 
@@ -17,8 +19,6 @@ below_iotrace := extmap common
 below_procmon := extmap common
 
 TARGETS := aarch64-linux-musl x86_64-linux-musl arm-linux-musleabihf
-# Run by tests: under qemu-user and in guests. The remaining target costs a minute when its libc is not yet built.
-TARGETS_TESTED := aarch64-linux-musl x86_64-linux-musl
 
 PROBES_OUT := build/probes
 PROBES_CFLAGS := -std=c11 -D_FILE_OFFSET_BITS=64 -Iprobes -Wall -Wextra -Werror -MMD -MP
@@ -28,13 +28,15 @@ ZIG := ZIG_LOCAL_CACHE_DIR=build/zig ZIG_GLOBAL_CACHE_DIR=build/zig $(BIN)/pytho
 ZIG_CC := $(ZIG) cc
 
 PROBES_TESTS := $(wildcard probes/*/tests/test_*.c)
-PROBES_OF_TESTS := $(foreach variant,$(TARGETS_TESTED) native sanitized,$(PROBES:%=$(PROBES_OUT)/$(variant)/%)) \
-  $(PROBES_THREADED:%=$(PROBES_OUT)/tsan/%) $(patsubst %.c,$(PROBES_OUT)/sanitized/%,$(notdir $(PROBES_TESTS)))
 
-.PHONY: probes probes-tests
-probes: $(foreach variant,$(or $(TARGET),$(TARGETS) native),$(PROBES:%=$(PROBES_OUT)/$(variant)/%))
-probes-tests: $(PROBES_OF_TESTS)
+# $(call programs,VARIANTS): all probes in these variants.
+programs = $(foreach variant,$(1),$(PROBES:%=$(PROBES_OUT)/$(variant)/%))
 
+PROBES_OF_TESTS := $(call programs,native sanitized) \
+  $(patsubst %.c,$(PROBES_OUT)/sanitized/%,$(notdir $(PROBES_TESTS)))
+# Those of the first two targets run in guests and under qemu-user.
+PROBES_OF_PROVE := $(PROBES_OF_TESTS) $(call programs,aarch64-linux-musl x86_64-linux-musl) \
+  $(PROBES_THREADED:%=$(PROBES_OUT)/tsan/%)
 define newline
 
 
@@ -83,6 +85,20 @@ $(eval $(call linked,sanitized,$(CC) -O1 -g -fno-omit-frame-pointer $(SANITIZERS
 $(eval $(call linked,tsan,$(CC) -O1 -g -fsanitize=thread,build/.compiler,native,$(PROBES_THREADED),$(AR)))
 
 include probes/bionic.mk
+
+# $(call compiled,NAME,PROGRAMS,WHAT COMES BEFORE): `make NAME` compiles these programs, by a make of its own that uses
+# all processors. What comes before may install packages, one after the other.
+define compiled
+.PHONY: $(1)
+$(1): $(3)
+	@$$(MAKE) --no-print-directory --output-sync --jobs=$$$$(getconf _NPROCESSORS_ONLN) $(2)
+endef
+$(eval $(call compiled,probes,$(call programs,$(or $(TARGET),$(TARGETS) native)),setup))
+$(eval $(call compiled,probes-native,$(call programs,native),build/.compiler))
+$(eval $(call compiled,probes-devices,$(call programs,$(TARGETS)),setup))
+$(eval $(call compiled,probes-bionic,$(BIONIC_PROGRAMS),setup))
+$(eval $(call compiled,probes-tests,$(PROBES_OF_TESTS),build/.compiler))
+$(eval $(call compiled,probes-prove,$(PROBES_OF_PROVE) $(BIONIC_PROGRAMS),build/.compiler))
 
 # $(call tested,FOLDER,TEST)
 define tested

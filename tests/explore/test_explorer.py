@@ -25,6 +25,8 @@ from androstep_analysis.explore.story import Stories
 from androstep_analysis.losses import Losses
 from androstep_analysis.markup import visible
 
+pytestmark = pytest.mark.sanitized
+
 DEMO = Path(__file__).parents[2] / "datasets" / "demo"
 
 

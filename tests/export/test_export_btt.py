@@ -123,6 +123,7 @@ EVENTS = st.lists(
 )
 
 
+@pytest.mark.sanitized
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], phases=[Phase.generate]
 )

@@ -20,6 +20,8 @@ from androstep_analysis import export
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 
+pytestmark = pytest.mark.sanitized
+
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("bytes", "<u4"), ("next", "<i8")])
 
 

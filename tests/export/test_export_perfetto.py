@@ -20,6 +20,8 @@ import androstep_analysis as androstep
 from androstep_analysis import export, schema, units
 from androstep_analysis.capture import Capture
 
+pytestmark = pytest.mark.sanitized
+
 DEMO = ROOT / "datasets/demo"
 
 PEER = Path(os.environ.get("ANDROSTEP_TRACE_PROCESSOR") or ROOT / "build/peers/trace-processor")

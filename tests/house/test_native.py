@@ -1,4 +1,4 @@
-"""The compiled library: what C and Python must agree on, its strings, and the decoders under sanitizers."""
+"""The compiled library: what C and Python must agree on, and its strings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import sanitized
 
 from androstep_analysis import native, schema
 from androstep_analysis.ingest.staging import TABLES
@@ -81,18 +80,3 @@ def test_what_a_table_gave_does_not_change() -> None:
     assert [before[0][name] for name in ("ts_ns", "sector", "comm", "action", "dev")] == [7, 8, "one", "issue", None]
     table.clear()
     assert given.to_pylist() == before
-
-
-@pytest.mark.prove
-def test_sanitizers_notice(tmp_path: Path) -> None:
-    """Otherwise tests/house/test_sanitized.py could not fail: a text that is longer than its bytes."""
-    test = tmp_path / "test_broken.py"
-    test.write_text(
-        "from androstep_analysis import native\n"
-        "def test():\n"
-        "    strings = native.Strings()\n"
-        "    native.library().strings_add(strings.handle, b'x' * 64, 1 << 20)\n"
-    )
-    ran = sanitized.run(str(test), "-s", "-c", str(ROOT / "pyproject.toml"))
-    assert ran.returncode != 0
-    assert "AddressSanitizer" in ran.stderr + ran.stdout

@@ -95,6 +95,7 @@ def test_a_last_page_that_is_cut(tmp_path: Path) -> None:
     assert readers.losses(read)["torn"] == 1
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_a_last_record_that_is_longer_than_its_page(tmp_path: Path, machine: Machine) -> None:
     """The rest of the page is lost once, and nothing is read of it when it is gone."""

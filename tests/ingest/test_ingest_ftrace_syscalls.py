@@ -26,6 +26,8 @@ from androstep_analysis.ingest.syscalls import numbers as syscall_numbers
 from androstep_analysis.ingest.syscalls import words
 from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
 
+pytestmark = pytest.mark.sanitized
+
 X86_64 = Machine("x86_64", 8)
 NATIVE = Path(native.__file__).parent
 

@@ -14,6 +14,8 @@ from support import readers
 from androstep_analysis.ingest import lines
 from androstep_analysis.ingest.syscalls import strace
 
+pytestmark = pytest.mark.sanitized
+
 ROWS = 8
 
 

@@ -249,6 +249,7 @@ def test_two_processes_make_the_tables_of_one_capture(tmp_path: Path) -> None:
 # --- damaged -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 def test_truncated(path: Path) -> None:
     """What stands before the cut is read: never more rows than of the whole."""
@@ -265,6 +266,7 @@ def test_truncated(path: Path) -> None:
     assert seen or len(data) < 2000
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 def test_garbage_after_the_head(path: Path) -> None:
     data = path.read_bytes()
@@ -274,6 +276,7 @@ def test_garbage_after_the_head(path: Path) -> None:
     read_damaged(path, data[: min(len(data) // 2, 4096)] + choose.randbytes(1 << 16))
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 def test_flipped_bytes(path: Path) -> None:
     data = path.read_bytes()
@@ -285,6 +288,7 @@ def test_flipped_bytes(path: Path) -> None:
         read_damaged(path, bytes(damaged))
 
 
+@pytest.mark.sanitized
 def test_zeros_in_the_middle(path: Path) -> None:
     """What a file holds that was being written when the power went."""
     data = path.read_bytes()

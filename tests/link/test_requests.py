@@ -574,6 +574,7 @@ def garbage(random, count):
         yield event
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 @settings(max_examples=60)
 @given(SEEDS)
@@ -583,6 +584,7 @@ def test_garbage_is_linked_as_the_rules_say(seed):
     assert_as_the_oracle(events, chance.choice([(), ON_DISK]))
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 @settings(max_examples=10)
 @given(SEEDS)
@@ -621,6 +623,7 @@ def test_latencies_are_those_of_btt(name):
         assert [*(f"{ns / 1e9:.9f}" for ns in (took.min(), took.mean(), took.max())), str(len(took))] == want
 
 
+@pytest.mark.sanitized
 def test_it_does_not_matter_how_much_is_linked_at_once(monkeypatch):
     simulation = Simulation(4000, 120)
     events = block_events(event for event in simulation.events if simulation.random.random() < 0.95)

@@ -17,6 +17,8 @@ from androstep_analysis.link.owner import authorship, processes, turns
 from androstep_analysis.link.owner.authorship import Observed
 from androstep_analysis.losses import Losses
 
+pytestmark = pytest.mark.sanitized
+
 DEVICES = (1, 2)
 PAGE = 4096
 SHOWN = (

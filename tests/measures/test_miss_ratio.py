@@ -147,6 +147,7 @@ def assert_misses(policy: Policy, blocks: Blocks) -> None:
     assert len(got) == len(ROOMS) * rows["op"].n_unique()
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("policy", CACHES)
 @pytest.mark.prove
 @settings(deadline=None)

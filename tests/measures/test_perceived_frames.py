@@ -92,7 +92,9 @@ def made_frames(choose: random.Random) -> tuple[list[dict[str, Any]], list[dict[
     return packets, rows
 
 
-def test_frames_are_what_naive_pairing_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.sanitized
+@pytest.mark.parametrize("seed", range(20))
+def test_frames_are_what_naive_pairing_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder, "_ROWS", 64)  # so that the table is full again and again
     for seed in range(20):
         packets, rows = made_frames(random.Random(seed))
@@ -106,6 +108,7 @@ def test_frames_are_what_naive_pairing_finds(monkeypatch: pytest.MonkeyPatch) ->
             assert (staging.first_ns, staging.last_ns) == (min(times), max(times))
 
 
+@pytest.mark.sanitized
 def test_times_are_those_of_the_traced_clock() -> None:
     start = {"actual_surface_frame_start": {"cookie": 1, "token": 1}}
     end = {"frame_end": {"cookie": 1}}
@@ -121,6 +124,7 @@ def test_times_are_those_of_the_traced_clock() -> None:
     assert [(loss.kind, loss.count) for loss in staging.losses] == [("clock", 1)]
 
 
+@pytest.mark.sanitized
 def test_what_is_damaged_is_counted() -> None:
     good = trace(packet(5, actual_surface_frame_start={"cookie": 1, "layer_name": "x" * 20}))
     cut = bytearray(good)

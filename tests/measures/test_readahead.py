@@ -250,6 +250,7 @@ class Oracle:
                 self.found[path, "unknown"] += part
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("rows", [None, 7])
 def test_parts_are_those_of_the_oracle(rows: int | None) -> None:
     every: set[str] = set()
@@ -308,6 +309,7 @@ def test_offsets_of_text_are_pages() -> None:
     assert parts([*come, read, ask, {"event": FAULT, "offset_bytes": 2 * PAGE, **place}]) == {"asked": 3, "pending": 1}
 
 
+@pytest.mark.sanitized
 def test_a_call_without_end_takes_no_longer() -> None:
     """A hostile event of 2^47 pages ends where pages are known."""
     assert parts(read_ahead({"event": READ, "page": 0, "last_page": (1 << 47) - 1})) == {"asked": 4}

@@ -47,6 +47,7 @@ def missed(blocks: list[tuple[int, int]], room: int) -> list[bool]:
     return misses
 
 
+@pytest.mark.sanitized
 @settings(deadline=None)
 @given(ROWS)
 def test_an_lru_cache_misses_what_one_of_plain_python_misses(rows: list[tuple[int, int, int, str]]) -> None:

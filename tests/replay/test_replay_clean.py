@@ -17,6 +17,8 @@ from androstep_analysis import ingest, schema
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import Cleaned, clean
 
+pytestmark = pytest.mark.sanitized
+
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 NO_TASKS = schema.empty("tasks")

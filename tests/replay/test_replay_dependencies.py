@@ -57,6 +57,7 @@ def test_no_operations() -> None:
     assert dependencies(schema.empty("operations")).equals(schema.empty("replay_dependencies"))
 
 
+@pytest.mark.sanitized
 def test_a_descriptor_is_made_used_and_closed() -> None:
     assert pairs(
         {"thread": 0, "call": "open", "descriptor": 0, "path": "a"},
@@ -66,6 +67,7 @@ def test_a_descriptor_is_made_used_and_closed() -> None:
     ) == [(1, 0), (2, 0), (3, 1), (3, 2)]
 
 
+@pytest.mark.sanitized
 def test_times_that_overlap_do_not_free_a_descriptor() -> None:
     assert pairs(
         {"thread": 0, "call": "open", "descriptor": 0, "path": "a", "duration_ns": 1000},
@@ -207,6 +209,7 @@ def _dtypes(rows: list[dict[str, Any]]) -> dict[str, pl.DataType]:
     return {name: schema.table("operations").polars[name] for name in rows[0]}
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 @settings(max_examples=80)
 @given(st.integers(0, 1 << 32))
@@ -232,6 +235,7 @@ def test_thousands_of_threads() -> None:
     assert found.filter(operation=4 * threads).height == threads
 
 
+@pytest.mark.sanitized
 def test_a_path_may_be_deep_and_anything() -> None:
     deep = "/".join(["x"] * 2000)
     assert pairs(

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from support import machine
+
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "androstep_analysis" / "native"
 FUZZERS = ROOT / "tests" / "fuzz"
@@ -51,19 +53,25 @@ def _object(source: Path) -> Path:
     newest = max(path.stat().st_mtime for path in (source, *NATIVE.rglob("*.h"), *FUZZERS.glob("*.h"), Path(__file__)))
     if not made.exists() or made.stat().st_mtime < newest:
         made.parent.mkdir(parents=True, exist_ok=True)
-        partial = made.with_suffix(f".{os.getpid()}")
+        partial = made.with_suffix(".part")
         subprocess.run(["clang", *SANITIZED, f"-I{NATIVE}", "-c", str(source), "-o", str(partial)], check=True)
         partial.replace(made)
     return made
 
 
 def build() -> Path:
-    """The library of all decoders, with libFuzzer in it."""
+    """Compile the library of all decoders, with libFuzzer in it, where a source is newer."""
     fuzzer = _runtime("fuzzer_no_main-x86_64.a")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with machine.alone(str(BUILD)):
+        return _build(fuzzer)
+
+
+def _build(fuzzer: str) -> Path:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(_object, sorted([*NATIVE.rglob("*.c"), *FUZZERS.glob("fuzz*.c")])))
     if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(made.stat().st_mtime for made in objects):
-        partial = LIBRARY.with_suffix(f".{os.getpid()}")
+        partial = LIBRARY.with_suffix(".part")
         whole = ("-Wl,--whole-archive", fuzzer, "-Wl,--no-whole-archive", "-Wl,-Bsymbolic", "-lstdc++")
         link = ("clang", *SANITIZED, "-shared", "-shared-libasan", *map(str, objects), *whole, "-o", str(partial))
         subprocess.run(link, check=True)

@@ -1,21 +1,27 @@
-"""The decoders with the sanitizers of addresses and of undefined behaviour, and pytest run with them.
+"""Compile the decoders with the sanitizers of addresses and of undefined behaviour, and run pytest with them.
 
-As a plugin (``pytest -p support.sanitized``) it puts the sanitized library in the place of the other.
+As a plugin (``pytest -p support.sanitized``) it puts the sanitized library in the place of the other, and records which
+of its functions are called.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
 from androstep_analysis import native
+from support import machine
 
 ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
 LIBRARY = ROOT / "build" / "native-sanitized" / "libandrostep.so"
 
 _FLAGS = (
@@ -23,42 +29,98 @@ _FLAGS = (
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
 )
 
+_REPORTS = "SANITIZER_REPORTS"
+"""The variable that names the directory for the reports of the sanitizers and for the names of called functions."""
+
 
 def build() -> Path:
-    """The sanitized library, compiled where a source is newer; skips the calling test without gcc."""
+    """Compile the sanitized library where a source is newer; skip the calling test without gcc."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     sources = sorted(native.LIBRARY.parent.rglob("*.[ch]"))
-    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(source.stat().st_mtime for source in sources):
-        LIBRARY.parent.mkdir(parents=True, exist_ok=True)
-        partial = LIBRARY.with_suffix(f".{os.getpid()}")
-        compiled = [str(source) for source in sources if source.suffix == ".c"]
-        subprocess.run(["gcc", *_FLAGS, f"-I{native.LIBRARY.parent}", *compiled, "-o", str(partial)], check=True)
-        partial.replace(LIBRARY)
+    LIBRARY.parent.mkdir(parents=True, exist_ok=True)
+    with machine.alone(str(LIBRARY.parent)):
+        if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+            partial = LIBRARY.with_suffix(".part")
+            compiled = [str(source) for source in sources if source.suffix == ".c"]
+            subprocess.run(["gcc", *_FLAGS, f"-I{native.LIBRARY.parent}", *compiled, "-o", str(partial)], check=True)
+            partial.replace(LIBRARY)
     return LIBRARY
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs pytest with `arguments` in a process of its own, with the sanitized decoders."""
+def marked() -> list[Path]:
+    """Return the files that have tests marked `sanitized`: to collect all takes longer than most of these tests."""
+    return [path for path in sorted(TESTS.rglob("test_*.py")) if "mark.sanitized\n" in path.read_text("utf-8")]
+
+
+def run(files: list[Path], reports: Path) -> subprocess.CompletedProcess[str]:
+    """Run the tests of these files that are marked `sanitized` with the sanitized decoders, in two processes.
+
+    A process in which a sanitizer finds something ends; xdist reports its test and goes on in another one.
+    """
     build()
     libraries = [
         subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
         for name in ("libasan.so", "libubsan.so")
     ]
-    # Python keeps what it allocated; its own allocator would hide reads behind the end of bytes.
     environment = os.environ | {
         "LD_PRELOAD": " ".join(libraries),
-        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
-        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:log_path={reports}/asan",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:halt_on_error=1:log_path={reports}/ubsan",
+        # Python keeps memory for later; with its own allocator, reads behind the end of bytes would not be seen.
         "PYTHONMALLOC": "malloc",
-        "PYTHONPATH": str(ROOT / "tests"),
+        "PYTHONPATH": str(TESTS),
+        _REPORTS: str(reports),
     }
-    options = ["-q", "-n", "0", "-p", "support.sanitized", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", *options, *arguments]
+    # What a browser or a guest does would not be sanitized.
+    chosen = "sanitized and not browser and not qemu and not root"
+    plugins = ("-p", "support.sanitized", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-n", "2", *plugins, "-m", chosen, *files]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-def pytest_configure() -> None:
-    """Puts the sanitized library in the place of the other, before anything loads that."""
+def exported() -> set[str]:
+    """Return the names of the functions that Python can call."""
+    listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
+    return {name for _, kind, name in map(str.split, listed.splitlines()) if kind == "T"}
+
+
+def called(reports: Path) -> set[str]:
+    """Return the names of the functions that the tests of a run called."""
+    return {name for path in reports.glob("called.*") for name in path.read_text("utf-8").split()}
+
+
+# --- in the processes that run the tests -----------------------------------------------------------------------------
+
+_called: set[str] = set()
+
+
+class _Recorded(ctypes.CDLL):
+    """A library that records the names of its functions that are called."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        plain = self._FuncPtr
+
+        class Function(plain):  # type: ignore[misc, valid-type]
+            _flags_, _restype_ = plain._flags_, plain._restype_
+
+            def __call__(self, *arguments: Any) -> Any:
+                _called.add(self.__name__)
+                return super().__call__(*arguments)
+
+        self._FuncPtr = Function
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the sanitized library, before anything loads the other."""
     native.LIBRARY = LIBRARY
-    native.library()
+    with mock.patch.object(ctypes, "CDLL", _Recorded):
+        native.library()
+    if hasattr(config, "workerinput"):  # the sanitizers are loaded; programs that tests start do not want them
+        del os.environ["LD_PRELOAD"]
+
+
+def pytest_sessionfinish() -> None:
+    """Write down which functions were called."""
+    (Path(os.environ[_REPORTS]) / f"called.{os.getpid()}").write_text("\n".join(_called), "utf-8")

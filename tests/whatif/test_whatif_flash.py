@@ -86,6 +86,7 @@ def counted(made: whatif.Flash) -> tuple[dict[Any, int], dict[Any, int], list[in
     return written, copied, made.erases["erases"].to_list()
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 @settings(max_examples=300, deadline=None)
 @given(requests, st.sampled_from(POLICIES), uses)
@@ -116,6 +117,7 @@ def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Poli
     assert made.merges.is_empty()
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 @settings(max_examples=500, deadline=None)
 @given(requests, uses, st.sampled_from([PAGES, PAGES + 2]), st.integers(1, 3))
@@ -224,6 +226,7 @@ def test_cost_benefit_copies_less_where_some_data_are_hot() -> None:
     assert cost_benefit < greedy
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_is_told_by_owner_sums_to_the_device(policy: Policy) -> None:
     random = np.random.default_rng(4)
@@ -243,6 +246,7 @@ def test_what_is_told_by_owner_sums_to_the_device(policy: Policy) -> None:
     assert 0 <= worn - whole.erases["erases"].sum() <= 2
 
 
+@pytest.mark.sanitized
 def test_what_is_discarded_is_not_copied() -> None:
     """Every second page stays and is copied with its block, unless its owner discards it."""
     first: Asked = [("write", 8 * page, 8, "keeper" if page % 2 else "passer") for page in range(24)]

@@ -64,6 +64,7 @@ def joined(parts: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 @settings(max_examples=200, deadline=None)
 @given(requests)
@@ -74,6 +75,7 @@ def test_the_layer_does_what_the_plainest_one_does(asked: Asked) -> None:
     assert done(asked) == joined(plain.done)
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 @settings(max_examples=200, deadline=None)
 @given(requests, st.sampled_from(["all", "read"]))
@@ -127,6 +129,7 @@ def test_writes_are_appended_and_a_sequential_read_becomes_random() -> None:
     ]
 
 
+@pytest.mark.sanitized
 def test_write_amplification_counts_what_cleaning_writes() -> None:
     asked = [("write", 8 * (number % 2), 8) for number in range(64)]
     made = whatif.log_structured(
@@ -140,6 +143,7 @@ def test_write_amplification_counts_what_cleaning_writes() -> None:
     assert whatif.write_amplification(made) == written / (64 * 8)
 
 
+@pytest.mark.sanitized
 def test_long_requests_are_cut_at_a_mebibyte() -> None:
     made = whatif.log_structured(rows([("write", 0, 8192)]), segment_bytes=4 << 20)
     assert made.requests["nr_sectors"].to_list() == [2048] * 4

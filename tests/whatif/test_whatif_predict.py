@@ -256,6 +256,7 @@ def expected(program: Program, model: pl.DataFrame, mode: str) -> list[tuple[int
     return queue(operations)
 
 
+@pytest.mark.sanitized
 @pytest.mark.prove
 @settings(max_examples=120, deadline=None)
 @given(trace(), st.sampled_from(["as_fast", "as_recorded"]))
