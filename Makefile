@@ -128,6 +128,9 @@ tables: setup
 	$(BIN)/python tools/predictions.py docs/predictions.md
 	$(BIN)/python tools/figures.py --list docs/figures.md
 
+benchmarks: setup probes-native
+	@$(BIN)/python -m benchmarks
+
 wheels: setup probes-devices
 	@rm -rf build/wheel build/wheels
 	@mkdir -p $(TARGETS:%=build/wheel/%)

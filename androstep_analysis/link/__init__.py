@@ -123,6 +123,8 @@ def _mapped(
     silent = frozenset() if is_told else marking.difference(freeing)
     commits = handles.commits(fs_events)
     for window in linked.windows():
+        requests = rwbs.with_recorded_flags(window.requests, staging.flags)
+        window = replace(window, requests=requests)
         pieces = extents.pieces(window, mapping.extents, mapping.files, marking, silent)
         yield handles.journalled(pieces, commits) if "tracepoint" in sources else pieces
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
