@@ -196,8 +196,8 @@ def _taken_along(stated: pl.DataFrame, moves: pl.DataFrame, before: pl.DataFrame
     there = there.with_columns(left=pl.min_horizontal("left", replaced)).filter(~pl.col("is_open"))
     flags = {"enters": True, "is_open": False, "is_kept": True}
     older = before.with_columns(*(pl.lit(value).alias(name) for name, value in flags.items()), at=pl.col("order"))
-    replaced = moves.filter("enters").unique([*place, "name"], keep="first", maintain_order=True)
-    older = older.join(replaced.select(*place, "name", left="at"), on=[*place, "name"], how="left")
+    first = moves.filter("enters").unique([*place, "name"], keep="first", maintain_order=True)
+    older = older.join(first.select(*place, "name", left="at"), on=[*place, "name"], how="left")
     there = pl.concat([there, older], how="diagonal_relaxed")
     above = moves.filter("is_dir", "enters", pl.col("at") > pl.col("at").min().over(_KEY))
     parts = [stated.with_columns(moved="at")]
