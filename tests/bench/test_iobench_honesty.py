@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import benched, built, loops
+from support import benched, built, compiling, loops
 
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
@@ -496,15 +496,10 @@ int fsync(int file)
 
 def between(tmp_path: Path, **values: int) -> dict[str, str]:
     """Environment that puts SHORT between the program and its C library."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed")
-    source, library = tmp_path / "short.c", tmp_path / "short.so"
-    source.write_text(SHORT)
     macros = [
         f"-D{name}={value}" for name, value in ({"LEAST": 1 << 20, "ENDS": 1 << 30, "SYNCS": 1 << 30} | values).items()
     ]
-    subprocess.run(["gcc", "-shared", "-fPIC", *macros, source, "-o", library, "-ldl"], check=True)
-    return {**os.environ, "LD_PRELOAD": str(library)}
+    return {**os.environ, "LD_PRELOAD": str(compiling.preloaded_library(tmp_path, SHORT, *macros))}
 
 
 @pytest.mark.parametrize("rw", ["read", "write", "randread", "randwrite"])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from support import benched, built, loops, tracing
+from support import benched, built, compiling, loops, tracing
 
 from androstep_analysis.ingest import record as record_file
 
@@ -646,23 +646,12 @@ long syscall(long number, ...)
 """
 
 
-def library(tmp_path: Path, source: str) -> Path:
-    """To be loaded before libc."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no compiler")
-    text, made = tmp_path / "before.c", tmp_path / "before.so"
-    text.write_text(source)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", made, text, "-ldl"], check=True)
-    return made
-
-
 @pytest.mark.parametrize(("access", "call"), [("randwrite", "pwrite64"), ("append", "pwrite64"), ("read", "pread64")])
 def test_short_calls_are_completed(strace: str, tmp_path: Path, access: str, call: str) -> None:
     """Five calls a record; what they write is verified by iobench, and they count as one operation."""
     out = tmp_path / "run.rec"
     words = options(tmp_path / "top", "--rw", access, "--record", out)
-    (calls,), _ = workers(strace, tmp_path, *words, preload=library(tmp_path, SHORT))
+    (calls,), _ = workers(strace, tmp_path, *words, preload=compiling.preloaded_library(tmp_path, SHORT))
     assert [int(each.result) for each in named(calls, call)] == [1000, 1000, 1000, 1000, 96] * RECORDS
     assert benched.tallies(out)["op"][0] == RECORDS
 
@@ -671,7 +660,7 @@ def test_short_calls_are_completed(strace: str, tmp_path: Path, access: str, cal
 def test_barriers_where_the_kernel_has_them(strace: str, tmp_path: Path, mode: str, stands_for: str) -> None:
     """No kernel at hand has these calls: a library answers for it, with others that strace can see."""
     words = options(tmp_path / "top", "--rw", "write", "--mode", mode)
-    (calls,), _ = workers(strace, tmp_path, *words, preload=library(tmp_path, BARRIERS))
+    (calls,), _ = workers(strace, tmp_path, *words, preload=compiling.preloaded_library(tmp_path, BARRIERS))
     assert [call.name for call in calls[1:]] == ["pwrite64", stands_for] * RECORDS + ["fsync"]
 
 

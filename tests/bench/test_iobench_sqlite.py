@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import benched, built
+from support import benched, built, compiling
 
 from androstep_analysis.ingest import record
 
@@ -471,13 +470,8 @@ int sqlite3_prepare_v2(void *database, const char *sql, int bytes, void **statem
 def test_a_library_that_lies_is_found_out(tmp_path: Path, lie: str) -> None:
     """Libraries that do less than they say, in front of the system's: no result of them is taken for valid."""
     system_library()
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
     define, words, reason = LIARS[lie]
-    source, library = tmp_path / "liar.c", tmp_path / "libliar.so"
-    source.write_text(LIAR)
-    command = ["gcc", "-shared", "-fPIC", "-Wl,--no-as-needed", f"-D{define}", source, "-o", library, f"-l:{SYSTEM}"]
-    subprocess.run(command, check=True)
+    library = compiling.preloaded_library(tmp_path, LIAR, "-Wl,--no-as-needed", f"-D{define}", f"-l:{SYSTEM}")
     asked = ("-T", "1", "--sqlite-library", library, *words)
     said = benched.run(*job(tmp_path, *asked), variant="native", status=1).stderr.decode()
     assert reason in said

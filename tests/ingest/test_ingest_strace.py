@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import corpus, strace_oracle
+from support import compiling, corpus, strace_oracle
 from support.tree import ROOT
 
 from androstep_analysis import schema
@@ -135,7 +135,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("strace and gcc are not installed")
     path = tmp_path_factory.mktemp("strace") / "workload"
     source = ROOT / "tests" / "support" / "strace_workload.c"
-    subprocess.run(["gcc", "-std=c11", "-pthread", source, "-o", path], check=True)
+    compiling.gcc("-std=c11", "-pthread", source, "-o", path)
     return path
 
 

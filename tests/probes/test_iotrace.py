@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import ziglang
 from harness import build, guest, kernel
-from support import built, calls_oracle, loops, tracing
+from support import built, calls_oracle, compiling, loops, tracing
 from support.tracing import instances_of
 from support.tree import ROOT
 
@@ -562,8 +562,7 @@ def test_what_was_open_before_calls_were_recorded_is_listed(disk: Disk, preset: 
 def narrow_program(directory: Path) -> subprocess.Popen[bytes]:
     """A running program of 32 bits, which does nothing (29 is pause)."""
     (directory / "narrow.c").write_text('void _start(void) { for (;;) __asm__ volatile("int $0x80" ::"a"(29)); }')
-    command = ["gcc", "-m32", "-nostdlib", "-static", "-o", directory / "narrow", directory / "narrow.c"]
-    if subprocess.run(command, capture_output=True).returncode:
+    if compiling.tried("-m32", "-nostdlib", "-static", "-o", directory / "narrow", directory / "narrow.c").returncode:
         pytest.skip("gcc makes no 32-bit programs")
     try:
         return subprocess.Popen([directory / "narrow"])
@@ -613,9 +612,8 @@ def test_numbers_of_calls_are_those_of_the_kernels_headers(column: int, headers:
             lines += [f"#ifdef __NR_{name}", f"#error {name} is lacking", "#endif"]
     (tmp_path / "numbers.c").write_text("\n".join(lines))
     kernels = Path(ziglang.__file__).parent / "lib" / "libc" / "include"
-    command = ["gcc", "-fsyntax-only", "-nostdinc", "-D__ARM_EABI__", "-I", kernels / headers]
-    done = subprocess.run([*command, "-I", kernels / "any-linux-any", tmp_path / "numbers.c"], capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
+    include = ("-I", kernels / headers, "-I", kernels / "any-linux-any")
+    compiling.gcc("-fsyntax-only", "-nostdinc", "-D__ARM_EABI__", *include, tmp_path / "numbers.c")
 
 
 def test_calls_and_their_paths_in_a_guest_are_those_that_strace_sees(tmp_path: Path) -> None:
@@ -677,7 +675,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]
     directory = tmp_path_factory.mktemp("btf")
     (directory / "structs.c").write_text(STRUCTS)
     (directory / "ask.c").write_text(ASK)
-    made = subprocess.run(["gcc", "-gbtf", "-o", directory / "structs", directory / "structs.c"], capture_output=True)
+    made = compiling.tried("-gbtf", "-o", directory / "structs", directory / "structs.c")
     copy = ["objcopy", "-O", "binary", "--only-section=.BTF", "--set-section-flags", ".BTF=alloc"]
     if made.returncode or subprocess.run([*copy, directory / "structs", directory / "types"]).returncode:
         pytest.skip("gcc writes no BTF")
@@ -685,7 +683,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]
         ROOT / "probes" / name for name in ("iotrace/btf.c", "common/files.c", "common/complain.c", "common/utf8.c")
     ]
     options = ["-std=c11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'probes'}"]
-    subprocess.run(["gcc", *options, "-o", directory / "ask", directory / "ask.c", *sources], check=True)
+    compiling.gcc(*options, "-o", directory / "ask", directory / "ask.c", *sources)
     said = subprocess.run([directory / "structs"], capture_output=True, text=True, check=False).stdout
     return directory / "ask", directory / "types", said.splitlines()
 

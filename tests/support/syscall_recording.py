@@ -13,7 +13,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from support import tracing
+from support import compiling, tracing
 
 HERE = Path(__file__).parent
 DATA = HERE.parent / "data" / "syscalls"
@@ -36,7 +36,7 @@ def compiled(directory: Path) -> Path:
     """The workload, as a program in `directory`."""
     program = directory / "workload"
     source = HERE / "syscall_workload.c"
-    subprocess.run(["gcc", "-std=gnu11", "-pthread", "-O1", "-w", source, "-o", program], check=True)
+    compiling.gcc("-std=gnu11", "-pthread", "-O1", "-w", source, "-o", program)
     return program
 
 
