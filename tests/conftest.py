@@ -10,11 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import machine, needs
+from support import built, machine, needs
+
+from androstep_analysis import programs
 
 # Examples of properties are the same in every run, and may take their time; --hypothesis-profile=default draws new.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
+
+built.use()
 
 
 def _on_disk() -> None:
@@ -43,6 +47,9 @@ NEEDS = ("root", "qemu", "corpus", "browser", "notebook", "compiler", "checkout"
 ONLY_PROVED = {"qemu", "corpus"}
 """Tests that need these are left to `make prove` without being marked by hand."""
 
+BUILT_TO_PROVE = {"tsan", *programs.TARGETS.values()}
+"""Variants of the probes that only `make probes-prove` compiles: a test that names one is left to `make prove`."""
+
 OTHER_MACHINES = {"aarch64-linux-musl", "arm-linux-musleabihf"}
 """Probes that QEMU runs: a test that names one of these targets, or has it as a parameter, needs `qemu`."""
 
@@ -70,7 +77,7 @@ def _needed(item: pytest.Function) -> set[str]:
     parameters = [*item.callspec.params.values()] if hasattr(item, "callspec") else []
     needed = set().union(*(needs.of(called) for called in (item.function, *fixtures, *filter(callable, parameters))))
     words = {word for word in (*parameters, *item.function.__code__.co_consts) if isinstance(word, str)}
-    return needed | ({"qemu"} if words & OTHER_MACHINES else set())
+    return needed | ({"qemu"} if words & OTHER_MACHINES else set()) | ({"prove"} if words & BUILT_TO_PROVE else set())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -426,7 +426,7 @@ def test_the_wrong_su_says_so(tmp_path: Path) -> None:
 
 def test_our_programs_run_there(tmp_path: Path) -> None:
     with phone(tmp_path) as fake, by_adb_shell(fake.address) as client:
-        client.push(program("extmap", "x86_64-linux-musl"), "/data/local/tmp/extmap")
+        client.push(program("extmap", "native"), "/data/local/tmp/extmap")
         assert client.sh("chmod 755 /data/local/tmp/extmap; /data/local/tmp/extmap --help").startswith(b"usage: extmap")
         assert (fake.tmp / "extmap").stat().st_uid == 2000
 

@@ -137,7 +137,7 @@ def missing(name: str) -> str | None:
     made = ALL[name]
     lacking = host.missing() if made.on_host else guest.missing(made.kernel.architecture)
     if lacking is None and not iotrace(made).is_file():
-        lacking = f"needs {iotrace(made)}: make probes-tests"
+        lacking = f"needs {iotrace(made)}: make probes-prove"
     if lacking is None:
         try:
             build.workload(made.kernel.architecture)

@@ -100,7 +100,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in ROOT.glob("probes/*/main.c")))
-def test_the_programs_of_a_wheel_run(installed: Path, name: str) -> None:
+def test_the_programs_of_a_wheel_run(installed: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(programs.VARIABLE)
     built.program(name, programs.TARGETS[os.uname().machine])
     code = (
         f"from androstep_analysis import programs as p; p._CHECKOUT = p.Path('/'); print(p.for_this_machine({name!r}))"

@@ -69,7 +69,7 @@ DEVICES = (254 << 20, 253 << 20)
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lacking = guest.missing()
     if lacking is None and not IOTRACE.is_file():
-        lacking = f"needs {IOTRACE}: make probes-tests"
+        lacking = f"needs {IOTRACE}: make probes-prove"
     found = [shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") for program in PROGRAMS]
     if lacking is None and None in found:
         lacking = f"needs {', '.join(PROGRAMS)}"

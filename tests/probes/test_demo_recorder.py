@@ -211,6 +211,7 @@ def instances(pid: int, tracefs: Path) -> list[Path]:
     return [tracefs / "instances" / name for child in children for name in tracing.instances_of(tracefs, int(child))]
 
 
+@pytest.mark.prove  # record.py takes a static iotrace
 @pytest.mark.root
 def test_recording(tmp_path: Path, tracefs: Path) -> None:
     # Of root, with no capabilities: even a tracer that has hardly any may look at it.
@@ -232,6 +233,7 @@ def test_recording(tmp_path: Path, tracefs: Path) -> None:
     assert abs(manifest(tmp_path / "capture")["realtime_offset_ns"] - offset_now) < 1_000_000_000
 
 
+@pytest.mark.prove  # record.py takes a static iotrace
 @pytest.mark.root
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: Path, tracefs: Path) -> None:
@@ -251,6 +253,7 @@ def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: 
     assert not (tmp_path / "capture").exists()
 
 
+@pytest.mark.prove  # record.py takes a static iotrace
 @pytest.mark.root
 def test_failed_recording_says_why_and_leaves_nothing(tmp_path: Path, tracefs: Path) -> None:
     """Without mke2fs it fails with its own /proc already mounted."""

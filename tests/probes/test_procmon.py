@@ -475,7 +475,7 @@ def test_processes_that_come_and_go_end_nothing(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_what_only_root_may_read_is_counted(tmp_path: Path) -> None:
     program = os.memfd_create("procmon")
-    os.write(program, built.program("procmon", "x86_64-linux-musl").read_bytes())
+    os.write(program, built.program("procmon", "native").read_bytes())
     command = [f"/proc/self/fd/{program}", "-q", "-o", "-", "--time", "200ms"]
     try:
         done = subprocess.run(

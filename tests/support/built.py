@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from androstep_analysis import programs
 from support.tree import ROOT
 
 OUT = ROOT / "build" / "probes"
 
+HERE = OUT / "here"
+"""For each target the programs that devices in tests run. A device with the processor of this machine is this machine,
+and runs those of its own compiler, so that `make test` compiles no static ones."""
+
 
 def program(name: str, variant: str = "sanitized") -> Path:
-    """A program that `make probes-tests` builds: `variant` is sanitized, native or a target."""
+    """Return a program that `make probes-tests` builds (sanitized, native), or `make probes-prove` (the targets)."""
     path = OUT / variant / name
     if not path.exists():
-        pytest.skip(f"{path.relative_to(ROOT)} is not built; run make probes-tests")
+        pytest.skip(f"{path.relative_to(ROOT)} is not built; run make probes-tests, or make probes-prove")
     return path
+
+
+def use() -> None:
+    """Let the package find the programs in `HERE`, in this process and in those that it starts."""
+    HERE.mkdir(parents=True, exist_ok=True)
+    for target in set(programs.TARGETS.values()):
+        variant = "native" if target == programs.TARGETS.get(os.uname().machine) else target
+        with contextlib.suppress(FileExistsError):
+            (HERE / target).symlink_to(f"../{variant}")
+    os.environ[programs.VARIABLE] = str(HERE)
 
 
 def run(*command: str | Path | bytes, status: int = 0, **options: Any) -> subprocess.CompletedProcess[bytes]:

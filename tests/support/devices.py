@@ -14,7 +14,7 @@ from adbd import ODD, PIXEL, FakePhone, phone
 
 from androstep_analysis import programs
 from androstep_analysis.device import Device, connect
-from support.built import OUT
+from support.built import HERE
 from support.needs import needs
 
 WAYS = ("local", *(pytest.param(way, marks=pytest.mark.root) for way in ("tcp", "tcp, old", "adb")))
@@ -60,7 +60,7 @@ def adb_connected(address: str) -> Iterator[None]:
 
 
 def needs_probe(name: str, machine: str = os.uname().machine) -> None:
-    """Skips the test where a probe is not built for devices of a processor, by default this machine's."""
+    """Skip the test where a probe is not built for devices of a processor, by default this machine's."""
     target = programs.TARGETS[machine]
-    if not (OUT / target / name).is_file():
-        pytest.skip(f"{name} is not built for {target}; run make probes-tests")
+    if not (HERE / target / name).is_file():
+        pytest.skip(f"{name} is not built for {target}; run make probes-tests, or make probes-prove")
