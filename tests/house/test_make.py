@@ -17,6 +17,8 @@ import pytest
 from support.checkout import copied
 from support.tree import ROOT
 
+from androstep_analysis import programs
+
 LIMIT_S = 1500
 """The limit of one target: several times what the slowest takes on a busy machine."""
 
@@ -48,6 +50,14 @@ def test_every_documented_target_is_run_somewhere() -> None:
     assert documented() == {*RUN_HERE, *RUN_ELSEWHERE, "notebook", "lock", "clean"}
 
 
+def test_no_variable_is_read_before_it_is_defined() -> None:
+    """Make expands prerequisites when it reads a rule; a variable that is defined further down is empty there."""
+    reading = ["make", "--dry-run", "--warn-undefined-variables", "TARGET=native", "fresh"]
+    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}  # of the make that calls
+    made = subprocess.run(reading, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert made.stderr == ""
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a fresh checkout in which `make` has been run for nothing yet."""
@@ -62,6 +72,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_documented_targets_work_on_a_fresh_clone(clone: Path, tmp_path: Path) -> None:
     # The tests of `make check` ran already; one of its folders shows that the target works.
     environment = os.environ | {"PYTEST_ADDOPTS": "-k test_units or test_quantities"}
+    del environment[programs.VARIABLE]  # of this checkout
     for target in RUN_HERE:
         done = subprocess.run(
             ["make", target],
