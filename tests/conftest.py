@@ -58,12 +58,13 @@ OTHER_MACHINES = {"aarch64-linux-musl", "arm-linux-musleabihf"}
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Mark every test by what it needs, leave some to `make prove`, and skip those marked `root` for other users."""
     for item in items:
-        needed = _needed(item) | {marker.name for marker in item.iter_markers()}
+        marked = {marker.name for marker in item.iter_markers()}
+        needed = _needed(item) | marked
         if needed & ONLY_PROVED:
             needed.add("prove")
         if not needed & {*NEEDS, "prove"}:
             needed.add("unit")
-        for marker in sorted(needed):
+        for marker in sorted(needed - marked):  # a second `parametrize`, without arguments, would break hypothesis
             item.add_marker(marker)
         if "root" in needed and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason="needs root"))

@@ -43,9 +43,13 @@ def from_rows(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     return schema.conform(pl.DataFrame(full, schema=columns), name)
 
 
+MORE = {"inferred"}
+"""Columns of some results that are tested by themselves."""
+
+
 def tidy(result: pl.DataFrame, metric: str) -> list[tuple[Any, ...]]:
     """The rows of one metric, without its name and unit: dimensions, value, n, coverage."""
-    return result.filter(pl.col("metric") == metric).drop("metric", "unit").rows()
+    return result.filter(pl.col("metric") == metric).drop("metric", "unit", *MORE & {*result.columns}).rows()
 
 
 def approx(values: Any) -> Any:
@@ -402,7 +406,7 @@ def test_sync_by_owner():
 
 
 def test_volume():
-    assert measures.volume(IO).rows() == approx([
+    assert measures.volume(IO).drop("inferred").rows() == approx([
         ("count", "a", "write", 2.0, "requests", 2, 0.6), ("count", "b", "read", 2.0, "requests", 2, 1.0),
         ("count", None, "write", 1.0, "requests", 1, 0.6),
         ("bytes", "a", "write", 12288.0, "B", 2, 0.6), ("bytes", "b", "read", 16384.0, "B", 2, 1.0),
@@ -505,7 +509,7 @@ def io_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 def facts(result: pl.DataFrame) -> oracle.Facts:
     """The result as the oracle states it; no row may stand there twice."""
-    keys = [name for name in result.columns if name not in ("value", "unit", "n", "coverage")]
+    keys = [name for name in result.columns if name not in {"value", "unit", "n", "coverage", *MORE}]
     found = {tuple(row[k] for k in keys): (row["value"], row["n"], row["coverage"]) for row in result.to_dicts()}
     assert len(found) == result.height
     return found
@@ -581,6 +585,18 @@ def test_random_pieces(at_once, rows):
             assert_same(measure(from_rows("io", rows)), naive(rows))
 
 
+@settings(max_examples=40, deadline=None)
+@given(rows=io_rows())
+def test_the_inferred_part_of_a_volume_is_that_of_its_named_bytes(rows):
+    by = ("ino", "owner_comm")
+    result = measures.volume(from_rows("io", rows), by=by).filter(metric="bytes")
+    for row in result.iter_rows(named=True):
+        of = [one for one in oracle.counted(rows) if all(one[name] == row[name] for name in (*by, "op"))]
+        known = sum(oracle.size(one) for one in of if oracle.is_known(one, by))
+        is_named = None not in (row["ino"], row["owner_comm"])
+        assert row["inferred"] == (pytest.approx(1 - known / row["value"]) if is_named else None)
+
+
 @pytest.mark.parametrize("at_once", [None, 2])
 @settings(max_examples=40, deadline=None)
 @given(rows=request_rows())
@@ -622,7 +638,8 @@ def test_every_result_has_the_tidy_shape(rows):
     for name, (of, measure) in MEASURES.items():
         given_table = {"requests": REQUESTS, "io": IO}[of]
         result = measure(given_table if rows == "some" else schema.empty(of))
-        assert result.columns == ["metric", *DIMENSIONS[name], "value", "unit", "n", "coverage"], name
+        more = ["inferred"] if name.startswith("volume") else []
+        assert result.columns == ["metric", *DIMENSIONS[name], "value", "unit", "n", "coverage", *more], name
         assert types.items() <= result.schema.items(), name
         assert all(result.schema[column] in enums.values() for column in enums if column in result.columns), name
         assert (result.height > 0) == (rows == "some"), name
