@@ -17,12 +17,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbclient.exceptions import CellExecutionError
-
 sys.path.append(str(Path(__file__).resolve().parents[1] / "notebooks" / "figures"))
 import papers
-import run_notebooks
 from papers import Item, Paper
 
 from androstep_analysis.errors import InputError
@@ -50,13 +46,21 @@ td { vertical-align: top }
 
 
 def run(paper: Paper, out: Path) -> None:
-    """Executes a paper's notebook; its figures replace those in `out`/PAPER."""
+    """Execute a paper's notebook, whose figures replace those in `out`/PAPER; `InputError` where it fails."""
+    import nbformat  # this takes seconds, and the lists can do without it
+    import run_notebooks
+    from nbclient.exceptions import CellExecutionError
+
     for item in paper.items:
         for suffix in item.suffixes:
             (out / paper.name / f"{item.stem}{suffix}").unlink(missing_ok=True)
     path = paper.path.with_suffix(".ipynb")
-    notebook = nbformat.read(path, as_version=4)
-    run_notebooks.executed(notebook, path.parent, ANDROSTEP_FIGURES=str(out.resolve()))
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        run_notebooks.executed(notebook, path.parent, ANDROSTEP_FIGURES=str(out.resolve()))
+    except (CellExecutionError, FileNotFoundError) as error:
+        last = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()[-1]
+        raise InputError(f"{paper.name}: its notebook failed: {last}") from error
 
 
 def problems(paper: Paper, out: Path) -> list[str]:
@@ -252,9 +256,8 @@ def make(selected: Sequence[Paper], out: Path) -> list[str]:
         print(f"{paper.name}: {sum(not item.missing for item in paper.items)} figures and tables", flush=True)
         try:
             run(paper, out)
-        except (CellExecutionError, FileNotFoundError) as error:
-            last = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()[-1]
-            found.append(f"{paper.name}: its notebook failed: {last}")
+        except InputError as error:
+            found.append(str(error))
         else:
             found += problems(paper, out)
     out.mkdir(parents=True, exist_ok=True)

@@ -33,23 +33,34 @@ PATIENCE_S = 600
 Notebook = Any
 """A notebook as nbformat has it."""
 
+Kernel = Any
+"""A kernel as jupyter_client has it."""
+
 
 def paths() -> list[Path]:
     """Every notebook."""
     return sorted(NOTEBOOKS.glob("**/*.ipynb"))
 
 
-def executed(notebook: Notebook, where: Path, **environment: str) -> Notebook:
-    """The notebook, run from top to bottom in directory `where`, with all its outputs."""
+def executed(notebook: Notebook, where: Path, kernel: Kernel = None, **environment: str) -> Notebook:
+    """Run a notebook from top to bottom and return it with all its outputs.
+
+    It gets a new kernel, in directory `where`, or `kernel`, which runs already and keeps running.
+    """
     client = NotebookClient(
         notebook,
+        kernel,
         timeout=PATIENCE_S,
         startup_timeout=PATIENCE_S,
         record_timing=False,
         coalesce_streams=True,
         resources={"metadata": {"path": str(where)}},
     )
-    client.execute(env={**os.environ, **environment})
+    try:
+        client.execute(cleanup_kc=kernel is None, env={**os.environ, **environment})
+    finally:
+        if kernel is not None and client.kc is not None:
+            client.kc.stop_channels()
     return notebook
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from playwright.sync_api import expect
-from support import made
-from support.lab import browser_page, lab, run_cell
+from support.lab import browser, lab, page_of, run_cell
 from support.pages import HOSTILE
 
 from androstep_analysis import capture, measures, schema
@@ -419,7 +418,7 @@ explorer = Explorer(capture.tables | {{"io": io}}, names[0], begin_ns=capture.fi
 explorer
 """
     mail = capture.open(DEMO).io.filter(owner_comm=".example.mail").select("owner_pid").unique().collect().item()
-    with lab(tmp_path, made.strip()) as address, browser_page() as page:
+    with lab(tmp_path, made.strip()) as address, browser() as started, page_of(started) as page:
         failures: list[str] = []
         page.on("pageerror", lambda error: failures.append(str(error)) if "explorer" in str(error.stack) else None)
         run_cell(page, address)

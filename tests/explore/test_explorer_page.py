@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
+from support import lab
 from support.explorer_page import Answer, settled, show
-from support.lab import browser_page
 
 from androstep_analysis import capture
 from androstep_analysis.explore import Explorer
@@ -19,9 +19,15 @@ from androstep_analysis.explore import Explorer
 DEMO = Path(__file__).parents[2] / "datasets" / "demo"
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with lab.browser() as started:
+        yield started
+
+
 @contextmanager
-def shown(explorer: Explorer, answer: Answer | None = None) -> Iterator[Page]:
-    with browser_page() as page:
+def shown(browser: Browser, explorer: Explorer, answer: Answer | None = None) -> Iterator[Page]:
+    with lab.page_of(browser) as page:
         show(page, explorer, answer)
         yield page
 
@@ -31,9 +37,9 @@ def explorer() -> Explorer:
     return capture.open(DEMO).explore()
 
 
-def test_a_search_filters_as_a_brush_does(explorer: Explorer) -> None:
+def test_a_search_filters_as_a_brush_does(browser: Browser, explorer: Explorer) -> None:
     whole = explorer.selection.height
-    with shown(explorer) as page:
+    with shown(browser, explorer) as page:
         settled(page)
         canvas, search = page.locator("canvas"), page.get_by_role("searchbox")
         canvas.press("/")
@@ -84,14 +90,14 @@ def test_a_search_is_what_polars_finds(explorer: Explorer) -> None:
         assert explorer.selection.equals(io.filter(pl.any_horizontal(holds))), text
 
 
-def test_an_error_of_python_is_told_and_the_next_window_is_asked_for(explorer: Explorer) -> None:
+def test_an_error_of_python_is_told_and_the_next_window_is_asked_for(browser: Browser, explorer: Explorer) -> None:
     broken = []
 
     def answer(message: dict[str, Any]) -> None:
         explorer._on_picture = broken.pop() if broken else type(explorer)._on_picture.__get__(explorer)
         explorer._answer(message)
 
-    with shown(explorer, answer) as page:
+    with shown(browser, explorer, answer) as page:
         before = settled(page)
         broken.append(lambda _: 1 // 0)
         page.locator("canvas").press("w")
@@ -103,7 +109,7 @@ def test_an_error_of_python_is_told_and_the_next_window_is_asked_for(explorer: E
         assert after["end_ns"] - after["begin_ns"] < before["end_ns"] - before["begin_ns"]
 
 
-def test_an_answer_that_never_comes_does_not_freeze_the_page(explorer: Explorer) -> None:
+def test_an_answer_that_never_comes_does_not_freeze_the_page(browser: Browser, explorer: Explorer) -> None:
     dropped: list[str] = []
 
     def answer(message: dict[str, Any]) -> None:
@@ -112,7 +118,7 @@ def test_an_answer_that_never_comes_does_not_freeze_the_page(explorer: Explorer)
         else:
             explorer._answer(message)
 
-    with shown(explorer, answer) as page:
+    with shown(browser, explorer, answer) as page:
         settled(page)
         canvas = page.locator("canvas")
         canvas.press("w")

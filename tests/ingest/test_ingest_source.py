@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,19 +32,19 @@ def zip_of(*members: tuple[str, bytes]) -> bytes:
     return sink.getvalue()
 
 
-PACKED = {
-    "gzip": gzip.compress(TEXT),
-    "gzip of two members": gzip.compress(TEXT[:1000]) + gzip.compress(TEXT[1000:]) + b"\0" * 7,
-    "xz": lzma.compress(TEXT[:999]) + b"\0" * 4 + lzma.compress(TEXT[999:]),
-    "zip": zip_of(("folder/trace.txt", TEXT)),
-    "zip from a Mac": zip_of(("trace.txt", TEXT), ("__MACOSX/._trace.txt", b"x")),
+PACKED: dict[str, Callable[[], bytes]] = {
+    "gzip": lambda: gzip.compress(TEXT),
+    "gzip of two members": lambda: gzip.compress(TEXT[:1000]) + gzip.compress(TEXT[1000:]) + b"\0" * 7,
+    "xz": lambda: lzma.compress(TEXT[:999]) + b"\0" * 4 + lzma.compress(TEXT[999:]),
+    "zip": lambda: zip_of(("folder/trace.txt", TEXT)),
+    "zip from a Mac": lambda: zip_of(("trace.txt", TEXT), ("__MACOSX/._trace.txt", b"x")),
 }
 
 
 @pytest.mark.parametrize("method", PACKED)
 def test_compression_is_transparent(tmp_path: Path, method: str) -> None:
     path = tmp_path / "named.like.nothing"
-    path.write_bytes(PACKED[method])
+    path.write_bytes(PACKED[method]())
     found = source.load(path)
     assert (found.path, found.data, found.losses) == (path, TEXT, ())
 
@@ -68,7 +69,7 @@ def test_cut_zstd_gives_what_there_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", PACKED)
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
 def test_cut_stream_gives_what_there_is(tmp_path: Path, method: str, part: float) -> None:
-    packed = PACKED[method]
+    packed = PACKED[method]()
     path = tmp_path / "cut"
     path.write_bytes(packed[: int(len(packed) * part)])
     cut = source.load(path)
@@ -79,7 +80,7 @@ def test_cut_stream_gives_what_there_is(tmp_path: Path, method: str, part: float
 
 @pytest.mark.parametrize("method", ["gzip", "xz", "zip"])
 def test_damaged_stream_gives_everything_before_the_damage(tmp_path: Path, method: str) -> None:
-    packed = bytearray(PACKED[method])
+    packed = bytearray(PACKED[method]())
     middle = len(packed) // 2
     packed[middle : middle + 4] = bytes(b ^ 0xFF for b in packed[middle : middle + 4])
     path = tmp_path / "damaged"

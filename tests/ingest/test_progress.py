@@ -6,9 +6,7 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 from tqdm import tqdm
 
 from androstep_analysis import probe
@@ -33,6 +31,9 @@ def draw(options: Sequence[str], path: Path, line: Callable[[str], None]) -> int
 
 @pytest.mark.prove
 def test_a_kernel_shows_a_widget(tmp_path: Path) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(_RUN)])
     NotebookClient(
         notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}

@@ -6,21 +6,23 @@ import json
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 from support import corpus
+from support.notebooks import NOTEBOOKS, run
 
 from androstep_analysis import cli
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "notebooks/04_compare.ipynb"
-
 TOLD = """\
+assert of_fsync["n"].to_list() == [9, 9, 9]
+assert set(alone["verdict"]) > {"lower"}
+assert times.height == 5 and times["repeats"].unique().to_list() == ["captures"]
+
 import json
 rows = lambda table: table.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
 known = lambda row: {name: value for name, value in row.items() if value is not None}
-print(json.dumps({name: [[known(row) for row in rows(table)] for table in both] for name, both in results.items()}))
+found = {name: [[known(row) for row in rows(table)] for table in both] for name, both in results.items()}
+Path(os.environ["ANDROSTEP_FIGURES"], "results.json").write_text(json.dumps(found))
 """
 
 APPS = {
@@ -31,14 +33,10 @@ APPS = {
 }
 
 
-def executed(monkeypatch: pytest.MonkeyPatch, where: Path) -> dict[str, Any]:
-    """What the notebook keeps in `results`: of each comparison the groups and the comparisons, as JSON."""
-    monkeypatch.setenv("ANDROSTEP_CORPUS", str(where))
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(TOLD))
-    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(NOTEBOOK.parent)}}).execute()
-    printed = "".join(one["text"] for one in notebook.cells[-1]["outputs"] if one.get("name") == "stdout")
-    return json.loads(printed)
+def executed(corpus: Path, tmp_path: Path) -> dict[str, Any]:
+    """Run the notebook and return its `results`: of each comparison the groups and the comparisons, as JSON."""
+    run(NOTEBOOKS / "04_compare.ipynb", tmp_path, TOLD, ANDROSTEP_CORPUS=str(corpus))
+    return json.loads((tmp_path / "results.json").read_text())
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: object) -> list[Any]:
@@ -69,19 +67,17 @@ def numbers(value: Any) -> int:
     return isinstance(value, int | float)
 
 
-@pytest.mark.prove
-def test_without_the_corpus(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    found = executed(monkeypatch, tmp_path)
+@pytest.mark.slow
+def test_without_the_corpus(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = executed(tmp_path, tmp_path)
     expected = filesystems(capsys)
     assert found == expected
     assert numbers(found) > 1000
 
 
-def test_with_the_corpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_with_the_corpus(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     files = {app: corpus.path(f"block_csv/pixel6a_{name}.csv.gz") for app, name in APPS.items()}
-    found = executed(monkeypatch, corpus.ROOT)
+    found = executed(corpus.ROOT, tmp_path)
     paths = []
     for number, (app, file) in enumerate(files.items()):
         paths.append(tmp_path / f"c{number}")

@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
-import nbformat
 import polars as pl
 import pytest
-from nbclient import NotebookClient
+from support.notebooks import NOTEBOOKS, run
 from support.tree import ROOT
 
 from androstep_analysis import cli
 
-NOTEBOOK = ROOT / "notebooks/05_versions.ipynb"
 DATA = ROOT / "datasets/kernels"
 
 TOLD = """\
 rows = lambda table: table.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
-import json
-print(json.dumps({"mix": rows(mix), "counts": rows(counts.select(COLUMNS)), "claims": rows(claims)}))
+import json, os
+found = {"mix": rows(mix), "counts": rows(counts.select(COLUMNS)), "claims": rows(claims)}
+Path(os.environ["ANDROSTEP_FIGURES"], "tables.json").write_text(json.dumps(found))
 """
 
 
-@pytest.fixture(scope="module")
-def told() -> dict[str, list[dict[str, Any]]]:
-    """Tables of the notebook, run from top to bottom."""
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(TOLD))
-    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(NOTEBOOK.parent)}}).execute()
-    printed = "".join(one["text"] for one in notebook.cells[-1]["outputs"] if one.get("name") == "stdout")
-    return json.loads(printed)
+@pytest.mark.slow
+def test_its_numbers_and_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(NOTEBOOKS / "05_versions.ipynb", tmp_path, TOLD)
+    told: dict[str, list[dict[str, Any]]] = json.loads((tmp_path / "tables.json").read_text())
+    check_numbers(told, capsys)
+    check_text(told)
 
 
-def test_its_numbers_are_those_of_the_command(
-    told: dict[str, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def check_numbers(told: dict[str, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that the numbers are those of `androstep compare`."""
     words = (
         "--measure",
         "mix",
@@ -61,7 +58,9 @@ def test_its_numbers_are_those_of_the_command(
     assert {row["n"] for row in groups} == {8}
 
 
-def test_what_its_text_says(told: dict[str, list[dict[str, Any]]]) -> None:
+def check_text(told: dict[str, list[dict[str, Any]]]) -> None:
+    """Check what the text says of the numbers."""
+
     def ratios(metric: str, op: str, workload: str, fs_type: str) -> dict[str, tuple[str, float]]:
         return {
             row["group_second"] if row["group_first"] == "arm64-6.12" else row["group_first"]: (

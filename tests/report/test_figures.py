@@ -9,10 +9,10 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 
-import nbformat
 import polars as pl
 import pytest
 from support.figure_lists import figures, papers
+from support.notebooks import of_one_cell
 from support.tree import ROOT
 
 from androstep_analysis import plot
@@ -225,8 +225,7 @@ def test_saving_what_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def write_notebook(directory: Path, source: str) -> None:
-    cell = nbformat.v4.new_code_cell(source.format(here=str(papers.HERE), directory=str(directory)))
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), directory / "paper.ipynb")
+    (directory / "paper.ipynb").write_text(of_one_cell(source.format(here=str(papers.HERE), directory=str(directory))))
 
 
 @pytest.mark.prove

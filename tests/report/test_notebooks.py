@@ -1,23 +1,21 @@
 """Every notebook runs from top to bottom as a reader would run it, and shows what it is to show.
 
-What the notebooks of notebooks/figures write is checked as `make figures` does: it is not run once more for that.
+A notebook is run once for all that is checked of it. Those that are compared with a command have tests of their own.
 """
 
 from __future__ import annotations
 
 import re
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from support import corpus
-from support.figure_lists import figures, papers
-from support.tree import ROOT
+from support.notebooks import NOTEBOOKS, run
 
-sys.path.append(str(ROOT / "tools"))
-import run_notebooks
+ELSEWHERE = {"04_compare", "05_versions"}
+"""Notebooks that tests/measures/test_compare_notebook.py and test_versions_notebook.py run."""
 
 KNOWN = {
     "01_explore": """
@@ -62,42 +60,49 @@ assert done.status == fast.status == onto.status == 0
 assert measured.filter(metric="divergences")["value"].sum() == 0
 assert summary.filter(metric="divergences")["value"].sum() == 0
 """,
-    "04_compare": """
-assert of_fsync["n"].to_list() == [9, 9, 9]
-assert set(alone["verdict"]) > {"lower"}
-assert times.height == 5 and times["repeats"].unique().to_list() == ["captures"]
-""",
 }
 """What must hold at the end of a notebook, as a last cell: if it fails, the library says something else than it did."""
 
 
-@pytest.mark.prove
-@pytest.mark.parametrize("path", run_notebooks.paths(), ids=lambda path: path.stem)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(NOTEBOOKS.glob("**/*.ipynb")) if path.stem not in ELSEWHERE],
+    ids=lambda path: path.stem,
+)
 def test_a_notebook_runs_top_to_bottom(path: Path, tmp_path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
-    metadata = notebook.metadata.copy()
-    notebook.cells.append(nbformat.v4.new_code_cell(KNOWN.get(path.stem, "")))
-    made = run_notebooks.executed(notebook, path.parent, ANDROSTEP_FIGURES=str(tmp_path))
-    made.cells.pop()
-    text = nbformat.writes(run_notebooks.shown(made, metadata))
-    assert '"image/png"' in text and "Axes: " not in text
-    assert len(text) < 1_000_000
-    if path.parent == papers.HERE:
-        assert figures.problems(papers.Paper(path.stem), tmp_path) == []
+    run(path, tmp_path, KNOWN.get(path.stem, ""))
 
 
 # -- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def output(cell: str) -> Any:
-    """A notebook of one cell, run."""
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Any]:
+    """A kernel that runs many notebooks: its start, and the imports of the first, take as long as all the rest."""
+    from jupyter_client.manager import AsyncKernelManager
+    from jupyter_core.utils import run_sync
+
+    manager = AsyncKernelManager()
+    run_sync(manager.start_kernel)(cwd=NOTEBOOKS)
+    yield manager
+    run_sync(manager.shutdown_kernel)()
+
+
+def output(cell: str, kernel: Any) -> Any:
+    """Run a notebook of one cell."""
+    import nbformat
+    import run_notebooks
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
-    return run_notebooks.executed(notebook, ROOT)
+    return run_notebooks.executed(notebook, NOTEBOOKS, kernel)
 
 
-def test_counts_and_widgets_are_not_shown() -> None:
+def test_counts_and_widgets_are_not_shown(kernel: Any) -> None:
+    import run_notebooks
+
     cell = "from tqdm.notebook import tqdm\nprint(1)\nfor _ in tqdm([1]):\n    print(2)\n3"
-    shown = run_notebooks.shown(output(cell), {}).cells[0]
+    shown = run_notebooks.shown(output(cell, kernel), {}).cells[0]
     assert shown.execution_count is None
     assert [(one.output_type, one.get("text"), one.get("execution_count")) for one in shown.outputs] == [
         ("stream", "1\n2\n", None),
@@ -106,9 +111,11 @@ def test_counts_and_widgets_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("cell", ["import warnings; warnings.warn('this')", "import os; print(os.getcwd())"])
-def test_a_notebook_that_warns_or_tells_where_it_ran_is_refused(cell: str) -> None:
+def test_a_notebook_that_warns_or_tells_where_it_ran_is_refused(cell: str, kernel: Any) -> None:
+    import run_notebooks
+
     with pytest.raises(ValueError, match=r"stderr.*this|has the path"):
-        run_notebooks.shown(output(cell), {})
+        run_notebooks.shown(output(cell, kernel), {})
 
 
 # -- recordings of others ---------------------------------------------------------------------------------------------
@@ -137,12 +144,16 @@ OF_OTHERS = {
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", OF_OTHERS)
-def test_the_first_notebook_works_on_a_recording_of_others(name: str) -> None:
-    notebook = nbformat.read(run_notebooks.NOTEBOOKS / "01_explore.ipynb", as_version=4)
+def test_the_first_notebook_works_on_a_recording_of_others(name: str, kernel: Any) -> None:
+    import nbformat
+    import run_notebooks
+
+    notebook = nbformat.read(NOTEBOOKS / "01_explore.ipynb", as_version=4)
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     assert re.fullmatch(r'RECORDING = "[^"\n]+"', first.source)
     first.source = f"RECORDING = {str(corpus.path(name))!r}"
-    made = run_notebooks.executed(notebook, run_notebooks.NOTEBOOKS)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))  # what the recording before left in the kernel
+    made = run_notebooks.executed(notebook, NOTEBOOKS, kernel)
     outputs = [one for cell in made.cells for one in cell.get("outputs", [])]
     said = {line for one in outputs for line in one.get("text", "").splitlines() if one.get("name") == "stdout"}
     pictures = sum("image/png" in one.get("data", {}) for one in outputs)

@@ -17,7 +17,7 @@ import pytest
 from adbd import PIXEL, phone
 from playwright.sync_api import Page, expect
 from support.devices import home
-from support.lab import browser_page, lab, run_cell
+from support.lab import browser, lab, page_of, run_cell
 from support.pages import HOSTILE
 
 from androstep_analysis import capture, device, runs
@@ -436,7 +436,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
     )
     place = tmp_path / "<b>place"
     place.mkdir()
-    with lab(tmp_path, cell) as address, browser_page() as page:
+    with lab(tmp_path, cell) as address, browser() as started, page_of(started) as page:
         page.set_viewport_size({"width": 900, "height": 1400})
         run_cell(page, address)
         is_owned = "() => document.title.includes('OWNED')"

@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
-from support.needs import needs
+from playwright.sync_api import Browser, Locator, Page, expect
+from support import lab
 from support.pages import HOSTILE
 
 from androstep_analysis import advise, capture, markup, report
@@ -33,19 +32,19 @@ MANY = 100_000
 
 
 @pytest.fixture(scope="module")
-@needs("browser")
 def browser() -> Iterator[Browser]:
-    if (found := shutil.which("chromium")) is None:
-        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
+    with lab.browser() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(DEMO, tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(BENCH, tmp_path_factory.mktemp("bench"))
 
 
 def written(source: Path, directory: Path) -> Path:
@@ -242,12 +241,12 @@ def test_pointing_at_a_mark_names_its_file(browser: Browser, demo: Path) -> None
         assert any("ms" in label for label in labels(chart))
 
 
-@pytest.mark.prove
-@pytest.mark.parametrize("source", [DEMO, BENCH], ids=["demo", "bench"])
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [400, 1400])
-def test_nothing_is_wider_than_the_screen(browser: Browser, source: Path, width: int, tmp_path: Path) -> None:
-    with Opened(browser, written(source, tmp_path), viewport={"width": width, "height": 800}) as opened:
-        assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+def test_nothing_is_wider_than_the_screen(browser: Browser, demo: Path, bench: Path, width: int) -> None:
+    for path in (demo, bench):
+        with Opened(browser, path, viewport={"width": width, "height": 800}) as opened:
+            assert opened.page.evaluate("document.documentElement.scrollWidth") == width, path
 
 
 def test_contents_lead_to_every_section(browser: Browser, demo: Path) -> None:

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import nbformat
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from support.needs import needs
+from support.notebooks import of_one_cell
 
 CHROMIUM = shutil.which("chromium")
 PATIENCE_S = 180
 """How long anything may take on a machine that is busy with other tests."""
 
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
 @contextmanager
@@ -31,9 +31,7 @@ def lab(home: Path, cell: str) -> Iterator[str]:
     """Address of a JupyterLab in `home` with a notebook of this cell; it and its kernels are gone afterwards."""
     root = home / "lab"
     root.mkdir()
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)], metadata=kernel)
-    nbformat.write(notebook, root / "one.ipynb")
+    (root / "one.ipynb").write_text(of_one_cell(cell))
     homes = {name: str(home / name) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
     server = subprocess.Popen(
         [
@@ -73,13 +71,19 @@ def _address(server: subprocess.Popen[bytes], runtime: Path) -> str:
 
 @contextmanager
 @needs("browser")
-def browser_page() -> Iterator[Page]:
-    """A page of a browser without a window."""
+def browser() -> Iterator[Browser]:
+    """Start a browser without a window, for all tests of a module: its start takes longer than most of them."""
     if CHROMIUM is None:
-        pytest.skip("no chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        page = browser.new_page(viewport={"width": 1280, "height": 1400})
+        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET) as started:
+        yield started
+
+
+@contextmanager
+def page_of(browser: Browser) -> Iterator[Page]:
+    """Open a page that shares nothing with the other pages of the browser."""
+    with browser.new_context(viewport={"width": 1280, "height": 1400}) as context:
+        page = context.new_page()
         page.set_default_timeout(PATIENCE_S * 1000)
         expect.set_options(timeout=PATIENCE_S * 1000)
         try:
@@ -87,8 +91,6 @@ def browser_page() -> Iterator[Page]:
         except Exception as error:
             error.add_note(f"The page shows: {page.locator('body').inner_text()[-2000:]}")
             raise
-        finally:
-            browser.close()
 
 
 def run_cell(page: Page, address: str) -> None:

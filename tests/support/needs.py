@@ -24,7 +24,8 @@ def needs(*markers: str) -> Callable[[Called], Called]:
     return said
 
 
-def of(function: Callable[..., Any]) -> set[str]:
+@functools.cache
+def of(function: Callable[..., Any]) -> frozenset[str]:
     """The markers of all that a function can come to, as far as its code and that of the tests' helpers names it."""
     found: set[str] = set()
     todo, seen = [function], {function}
@@ -35,7 +36,7 @@ def of(function: Callable[..., Any]) -> set[str]:
         else:
             todo += (further := _named_by(called) - seen)
             seen |= further
-    return found
+    return frozenset(found)
 
 
 @functools.cache
@@ -53,9 +54,14 @@ def _named_by(called: Callable[..., Any]) -> set[Callable[..., Any]]:
 
 def _is_of_tests(value: Any) -> bool:
     try:
-        return Path(inspect.getfile(inspect.unwrap(value))).is_relative_to(TESTS)
+        return _is_below_tests(inspect.getfile(inspect.unwrap(value)))
     except (OSError, TypeError):  # of what is built in
         return False
+
+
+@functools.cache
+def _is_below_tests(file: str) -> bool:
+    return Path(file).is_relative_to(TESTS)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -1,0 +1,44 @@
+"""Run notebooks as `make docs` does, and check what the site shows of them.
+
+Reading and running notebooks takes seconds to import. It is done where a test needs it, not when tests are collected.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from support.figure_lists import figures, papers
+from support.tree import ROOT
+
+sys.path.append(str(ROOT / "tools"))
+
+NOTEBOOKS = ROOT / "notebooks"
+
+
+def of_one_cell(source: str) -> str:
+    """Return the text of a notebook with one cell, for Python."""
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cell = {"cell_type": "code", "id": "one", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": [cell]})
+
+
+def run(path: Path, directory: Path, last: str = "", **environment: str) -> None:
+    """Run a notebook with one more cell, and check what is shown of it.
+
+    What its cells write to ANDROSTEP_FIGURES is in `directory`. Figures of papers are checked as `make figures` does.
+    """
+    import nbformat
+    import run_notebooks
+
+    notebook = nbformat.read(path, as_version=4)
+    metadata = notebook.metadata.copy()
+    notebook.cells.append(nbformat.v4.new_code_cell(last))
+    made = run_notebooks.executed(notebook, path.parent, ANDROSTEP_FIGURES=str(directory), **environment)
+    made.cells.pop()
+    text = nbformat.writes(run_notebooks.shown(made, metadata))
+    assert '"image/png"' in text and "Axes: " not in text
+    assert len(text) < 1_000_000
+    if path.parent == papers.HERE:
+        assert figures.problems(papers.Paper(path.stem), directory) == []
