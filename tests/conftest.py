@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support import machine, needs
 
+pytest_plugins = ("support.limits",)
+
 # Examples of properties are the same in every run, and may take their time; --hypothesis-profile=default draws new.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")

@@ -18,7 +18,8 @@ import pytest
 from support.devices import needs_probe
 from support.loops import Mounted, make_ext4, mounted
 
-from androstep_analysis.device import connect
+from androstep_analysis.device import DeviceError, connect
+from androstep_analysis.device.record.recording import IOTRACE
 from androstep_analysis.live import Live, Moment, ranking, totals
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -155,6 +156,18 @@ def test_rates_are_those_of_the_device(place: Mounted) -> None:
         truth = [after - earlier for after, earlier in zip(counted(), before, strict=True)]
     assert shown == pytest.approx(truth)
     assert min(truth) > 1 << 20
+
+
+def test_an_iotrace_that_stands_still_is_an_error(place: Mounted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("androstep_analysis.live.live.SEGMENT_LATE_S", 0)
+    with connect("local") as device, Live(device, interval_s=1, trace=[str(place.top)]) as live:
+        iotrace = live._recording._jobs[IOTRACE].pid()
+        os.kill(iotrace, signal.SIGSTOP)
+        try:
+            with pytest.raises(DeviceError, match="local: iotrace has written no segment for 0 s"):
+                list(live)
+        finally:
+            os.kill(iotrace, signal.SIGCONT)
 
 
 @pytest.mark.alone
