@@ -20,6 +20,7 @@ from androstep_analysis import scratch
 from androstep_analysis.capture import Capture
 from androstep_analysis.device import Device
 from androstep_analysis.device.record.recording import MEMORY
+from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.live.history import History
 
 NS_PER_S = 1_000_000_000
@@ -32,6 +33,9 @@ _SHARE = 0.6
 
 _POLL_S = 0.5
 """Each look at the device costs it a few processes."""
+
+# iotrace ends a segment when its time is over. On a busy device that is late by seconds.
+SEGMENT_LATE_S = 120
 
 
 @dataclass(frozen=True)
@@ -116,9 +120,15 @@ class Live:
         history: History | None = None
         shown_ns = began_ns = None
         spent_before_s = joined_s = 0.0
+        due = time.monotonic() + self._interval_s
         while True:
             found = fetching.fetch()
             if not found.new:
+                if time.monotonic() > due + SEGMENT_LATE_S:
+                    raise DeviceError(
+                        f"{self._device.name}: iotrace has written no segment for {SEGMENT_LATE_S} s; "
+                        "is the device asleep, or its memory full?"
+                    )
                 time.sleep(min(_POLL_S, self._interval_s / 4))
                 continue
             history = history or History(found.directory, self._place)
@@ -148,6 +158,7 @@ class Live:
             for path in history.forget(self._too_much(history, joined_s)):
                 if self._keep is None:
                     path.unlink()
+            due = time.monotonic() + self._interval_s
 
     def _too_much(self, history: History, joined_s: float) -> int:
         """How many of the first segments to forget, so that joining the rest and what comes next is in time.
