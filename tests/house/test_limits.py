@@ -62,7 +62,7 @@ def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_run_fails_each_test_that_hangs_and_does_the_others(tmp_path: Path) -> None:
     names = [line.split("(")[0].removeprefix("def ") for line in HANGS.splitlines() if line.startswith("def test")]
     (tmp_path / "test_hangs.py").write_text(HANGS)
@@ -76,7 +76,7 @@ def test_a_run_fails_each_test_that_hangs_and_does_the_others(tmp_path: Path) ->
     assert " in test_in_a_native_call_that_keeps_the_gil" in done.stdout and " in hangs_at_setup" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "hang", ["threading.Event().wait()", "threading.Thread(target=threading.Event().wait).start()"]
 )

@@ -67,7 +67,7 @@ def numbers(value: Any) -> int:
     return isinstance(value, int | float)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_without_the_corpus(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     found = executed(tmp_path, tmp_path)
     expected = filesystems(capsys)

@@ -23,7 +23,7 @@ Path(os.environ["ANDROSTEP_FIGURES"], "tables.json").write_text(json.dumps(found
 """
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_its_numbers_and_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run(NOTEBOOKS / "05_versions.ipynb", tmp_path, TOLD)
     told: dict[str, list[dict[str, Any]]] = json.loads((tmp_path / "tables.json").read_text())

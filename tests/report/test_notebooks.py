@@ -64,7 +64,7 @@ assert summary.filter(metric="divergences")["value"].sum() == 0
 """What must hold at the end of a notebook, as a last cell: if it fails, the library says something else than it did."""
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "path",
     [path for path in sorted(NOTEBOOKS.glob("**/*.ipynb")) if path.stem not in ELSEWHERE],

@@ -241,7 +241,7 @@ def test_pointing_at_a_mark_names_its_file(browser: Browser, demo: Path) -> None
         assert any("ms" in label for label in labels(chart))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_is_wider_than_the_screen(browser: Browser, demo: Path, bench: Path, width: int) -> None:
     for path in (demo, bench):
