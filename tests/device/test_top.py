@@ -198,26 +198,43 @@ def test_rates_are_those_of_the_device(place: Mounted) -> None:
     assert min(truth) > 1 << 20
 
 
+def until_still(moments: Iterator[Moment], counted: Callable[[], list[int]]) -> tuple[list[Moment], list[int]]:
+    """Return the moments up to one that ends while the device does nothing, and what the kernel has counted by then."""
+    found: list[Moment] = []
+    while True:
+        before, since_ns = counted(), time.monotonic_ns()
+        found.append(next(moments))
+        while found[-1].end_ns < since_ns:
+            found.append(next(moments))
+        if counted() == before:
+            return found, before
+
+
+@pytest.mark.alone
 def test_an_iotrace_that_stands_still_is_an_error(place: Mounted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("androstep_analysis.live.live.SEGMENT_LATE_S", 0)
     with connect("local") as device, Live(device, interval_s=1, trace=[str(place.top)]) as live:
         iotrace = live._recording._jobs[IOTRACE].pid()
         os.kill(iotrace, signal.SIGSTOP)
         try:
-            with pytest.raises(DeviceError, match="local: iotrace has written no segment for 0 s"):
+            with pytest.raises(
+                DeviceError, match=r"local: iotrace has written no segment for 0 s; is the device asleep"
+            ):
                 list(live)
         finally:
             os.kill(iotrace, signal.SIGCONT)
 
 
-@pytest.mark.alone
-def test_lines_for_scripts(place: Mounted, workload: object) -> None:
-    command = [*TOP, "--device", place.top, "--batch", "--interval", "1", "--count", "3", "--by", "file"]
-    shown = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
-    (*_, last) = moments(shown.stdout)
-    assert last["totals"]["written_bytes_per_s"] > 0
-    assert f"/{HOSTILE}" in [row["path"] for row in last["rows"]]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def test_lines_for_scripts(place: Mounted, workload: object, memory: Path, tracefs: Path) -> None:
+    command = [sys.executable, "-c", TOP, memory, "--device", place.top, "--batch", "--interval", "1", "--by", "file"]
+    with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        shown = (json.loads(line) for line in running.stdout)
+        assert any(f"/{HOSTILE}" in [row["path"] for row in one["rows"]] and is_written(one) for one in shown)
+        pid = recorder(memory)
+        running.terminate()
+    assert is_gone(pid, memory, tracefs)
+    text = subprocess.run([*command, "--count", "3"], capture_output=True, text=True, check=True).stdout
     assert "\x1b" not in text
     assert text.count("\nfile ") == 3
     assert not list(memory.iterdir())

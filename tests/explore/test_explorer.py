@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from playwright.sync_api import expect
+from support import made
 from support.lab import browser, lab, page_of, run_cell
 from support.pages import HOSTILE
 
