@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from androstep_analysis import capture, measures, recording, terminal, units
-from androstep_analysis.commands.command import add_format, block_device, complete, keep_source, new_file
+from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
 from androstep_analysis.errors import InputError
 from androstep_analysis.replay import device as device_replay
 from androstep_analysis.replay.clean import clean
@@ -70,8 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     if made.operations.is_empty():
         print(told)
         raise InputError(f"{arguments.path}: nothing that was done to files is left; record the app while it uses some")
-    with new_file(arguments.output):
-        made.write(arguments.output)
+    made.write(arguments.output)
     print(told)
 
 

@@ -106,4 +106,9 @@ def tables(directory: str | PathLike[str]) -> dict[str, pl.LazyFrame]:
 def _scan(root: Path, name: str) -> pl.LazyFrame:
     files = sorted(root.rglob("*.parquet"))
     rows = pl.scan_parquet(files, glob=False, hive_partitioning=False)
-    return rows.select(pl.col(c.name).cast(c.polars) for c in released(schema.table(name)).columns)
+    present = rows.collect_schema()
+    # Earlier releases have not all columns of today.
+    return rows.select(
+        (pl.col(c.name) if c.name in present or not c.nullable else pl.lit(None)).cast(c.polars).alias(c.name)
+        for c in released(schema.table(name)).columns
+    )

@@ -198,7 +198,8 @@ def known_share(groups: pl.DataFrame, size: str = "bytes") -> float | None:
 
 def inferred_share() -> pl.Expr:
     """Return the part that is inferred of rows of `volume` together, as an aggregation of them."""
-    return (pl.col("value") * pl.col("inferred")).sum() / pl.col("value").filter(pl.col("inferred").is_not_null()).sum()
+    of = pl.col("value").filter(pl.col("inferred").is_not_null()).sum()
+    return pl.when(of > 0).then((pl.col("value") * pl.col("inferred")).sum() / of)
 
 
 def with_known_share(table: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
