@@ -14,7 +14,7 @@ from support import built, machine, needs
 
 from androstep_analysis import programs
 
-pytest_plugins = ("support.limits",)
+pytest_plugins = ("limits",)
 
 # Examples of properties are the same in every run, and may take their time; --hypothesis-profile=default draws new.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -41,6 +41,15 @@ NO_RECORDINGS = {
     "saved_tgids.txt": "threads and processes beside a trace.dat, read with it",
     ".textproto": "the text of the .pb beside it",
     "perfetto/difftest_f2fs_iostat.out": "what trace_processor makes of the .pb, test_ingest_perfetto",
+    ".sh": "the script that made a recording",
+    "/rec/recording.json": "what iotrace said of the device, read with its trace.dat",
+    "/rec/before.rec": "a listing, read with its trace.dat",
+    "/rec/after.rec": "a listing, read with its trace.dat",
+    "/rec/names.rec": "names of files, read with their trace.dat",
+    "wrong_facts/dir-renamed/final.json": "what the filesystem held in the end",
+    "wrong_facts/dir-renamed/oracle.bin": "what the device really got",
+    "wrong_facts/dir-renamed/dev": "the number of the device",
+    "field/T32_own/header_page": "the form of the pages beside it, test_field",
     "ioshark/ioblame-": "reports of ioblame: kilobytes by file and process, with no event and no time in them",
 }
 """Files that hold no events, by a part of their names: what they are, or the test that reads them."""

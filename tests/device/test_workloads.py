@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import apk_files
 import polars as pl
 import pytest
 from adbd import EMMC, FakePhone, phone
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import apk_files, fake_apps
+from support import fake_apps
 from support.needs import needs
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve

@@ -8,12 +8,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import perfetto_slices
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import made, perfetto_slices
-from support.perfetto_slices import Slice, Trace
+from perfetto_slices import Slice, Trace
+from support import made
 from support.tree import ROOT
 
 import androstep_analysis as androstep

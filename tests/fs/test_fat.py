@@ -12,10 +12,11 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import exfat_writer
 import polars as pl
 import pytest
 import pytsk3
-from support import corpus, exfat_writer
+from support import corpus
 from support.filesystems import assert_covers
 
 from androstep_analysis import fs

@@ -55,7 +55,7 @@ PASSES = "def test_that_passes(): pass\n"
 def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the tests in the directory with a short limit, until everything has ended that writes to the pipe."""
     (directory / "pytest.ini").write_text("[pytest]\nfaulthandler_timeout = 5\nfaulthandler_exit_on_timeout = true\n")
-    command = [sys.executable, "-m", "pytest", "-p", "support.limits", "-p", "no:cacheprovider", "-rA", *words]
+    command = [sys.executable, "-m", "pytest", "-p", "limits", "-p", "no:cacheprovider", "-rA", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     return subprocess.run(
         command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from procmon_texts import CHOSEN, IO, MACHINE, Reading, counters_of, decoded, samples
 from support import built
-from support.procmon_texts import CHOSEN, IO, MACHINE, Reading, counters_of, decoded, samples
 
 from androstep_analysis import schema
 from androstep_analysis.ingest import procmon_readings, record

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
+import named_files
 import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support import named_files
-from support.named_files import DEV, ROOT, Model
+from named_files import DEV, ROOT, Model
 
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss

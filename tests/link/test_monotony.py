@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import monotony
 import polars as pl
 import pytest
-from support import monotony
 
 RECORDINGS = (*monotony.KERNEL, *monotony.OTHERS, "demo")
 SUBSETS = 16

@@ -10,14 +10,15 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import gui_dumps
 import matplotlib.axes
 import numpy as np
 import polars as pl
 import pytest
+from gui_dumps import dump, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import gui_dumps, made
-from support.gui_dumps import dump, node
+from support import made
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, perceived, plot, schema

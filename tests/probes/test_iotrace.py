@@ -17,10 +17,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import calls_oracle
 import pytest
 import ziglang
 from harness import build, guest, kernel
-from support import built, calls_oracle, compiling, loops, tracing
+from support import built, compiling, loops, tracing
 from support.tracing import instances_of
 from support.tree import ROOT
 

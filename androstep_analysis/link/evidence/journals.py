@@ -73,7 +73,9 @@ def incarnations(
     born = lives.drop_nulls("created_ns").select("dev", "ino", born_ns="created_ns", at="incarnation")
     late = pl.col("born_ns") - pl.col("created_ns")
     matching = seen.filter(pl.col("same").is_null()).join(born, on=["dev", "ino"])
-    matching = matching.filter(late.is_between(-late_ns, LAG_NS)).select(*_FILE, "at")
+    # At the edges of the trace another file, of which it has nothing, may be the one that was created at that time.
+    is_traced = (pl.col("created_ns") >= staging.first_ns) & (pl.col("created_ns") + LAG_NS <= staging.last_ns)
+    matching = matching.filter(late.is_between(-late_ns, LAG_NS), is_traced.fill_null(False)).select(*_FILE, "at")
     matching = matching.filter((pl.len().over(_FILE) == 1) & (pl.len().over("dev", "ino", "at") == 1))
     seen = seen.join(matching, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
     taken = pl.concat([imaged.select("dev", "ino", "incarnation"), lives.select("dev", "ino", "incarnation")])

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import polars as pl
+from support import corpus, truth
 
 import androstep_analysis as androstep
 from androstep_analysis import ingest
@@ -23,7 +24,6 @@ from androstep_analysis.capture.derivation import Witnesses, derive
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.manifest import Source
-from support import corpus, truth
 
 KERNEL = tuple(f"kernel/{name}" for name in truth.RECORDINGS)
 OTHERS = (
