@@ -290,7 +290,7 @@ def test_recording(name: str) -> None:
 @has_corpus
 def test_no_recording() -> None:
     """None of them is taken for a recording; what says so is one sentence."""
-    known = r"no known recording|is a known recording|of ioblame|as text|JSON|an image"
+    known = r"no known recording|is a known recording|of ioblame|as text|JSON|an image|records of extmap"
     taken = []
     for name in files():
         is_image = name.startswith("fs_images/") or corpus.path(name).stat().st_size > 1 << 23

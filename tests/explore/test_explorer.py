@@ -404,6 +404,7 @@ def view_of(about: dict[str, Any], of: str) -> dict[str, Any]:
     return {"of": of, "begin_ns": about["begin"], "end_ns": about["end"], "low": low, "high": high}
 
 
+@pytest.mark.prove
 def test_in_jupyterlab(tmp_path: Path) -> None:
     """Wheel, keys, box, lists, story and selection; names that want to be markup are text."""
     made = f"""

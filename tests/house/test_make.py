@@ -35,7 +35,7 @@ RUN_ELSEWHERE = {
 CACHES = ("build/zig", "build/sqlite", "build/notebooks")
 """What the clone takes from this checkout, by content: compiled objects, a download, and notebooks that ran here."""
 
-BUDGET = {"qemu": 0, "corpus": 0, "browser": 4, "notebook": 2, "compiler": 12, "checkout": 4}
+BUDGET = {"qemu": 0, "corpus": 0, "browser": 6, "notebook": 2, "compiler": 32, "checkout": 4}
 """The number of tests in `make test` that may need each of the expensive things."""
 
 

@@ -64,11 +64,13 @@ assert summary.filter(metric="divergences")["value"].sum() == 0
 """What must hold at the end of a notebook, as a last cell: if it fails, the library says something else than it did."""
 
 
-@pytest.mark.prove
 @pytest.mark.parametrize(
     "path",
-    [path for path in sorted(NOTEBOOKS.glob("**/*.ipynb")) if path.stem not in ELSEWHERE],
-    ids=lambda path: path.stem,
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem == "01_explore" else pytest.mark.prove)
+        for path in sorted(NOTEBOOKS.glob("**/*.ipynb"))
+        if path.stem not in ELSEWHERE
+    ],
 )
 def test_a_notebook_runs_top_to_bottom(path: Path, tmp_path: Path) -> None:
     run(path, tmp_path, KNOWN.get(path.stem, ""))

@@ -427,6 +427,7 @@ def start(page: Page, name: str) -> None:
     expect(page.locator(".jp-OutputArea h3", has_text=name).first).to_be_visible()
 
 
+@pytest.mark.prove
 def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
     """Choose a directory, measure twice, name, compare, rank, share, open, and delete."""
     hostile = HOSTILE[6]

@@ -23,6 +23,8 @@ from androstep_analysis.report.document import Part
 DEMO = Path(__file__).parents[2] / "datasets" / "demo"
 BENCH = Path(__file__).parents[2] / "datasets" / "bench" / "ext4_disk" / "modes.rec.xz"
 
+pytestmark = pytest.mark.prove
+
 PATIENCE_MS = 120_000
 """How long anything may take on a machine that is busy with other tests."""
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from support.figure_lists import figures, papers
+from support.needs import needs
 from support.tree import ROOT
 
 sys.path.append(str(ROOT / "tools"))
@@ -24,6 +25,7 @@ def of_one_cell(source: str) -> str:
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": [cell]})
 
 
+@needs("notebook")
 def run(path: Path, directory: Path, last: str = "", **environment: str) -> None:
     """Run a notebook with one more cell, and check what is shown of it.
 
