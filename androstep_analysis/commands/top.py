@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         with live:
             moments = itertools.islice(live, arguments.count)
             if arguments.batch:
-                with contextlib.suppress(KeyboardInterrupt):
+                # Of one signal, polars raises the exception at once, and Python may raise it again.
+                with contextlib.suppress(KeyboardInterrupt), contextlib.suppress(KeyboardInterrupt):
                     _print(moments, arguments)
             else:
                 from androstep_analysis.live.screen import Screen

@@ -76,6 +76,10 @@ def _answer(connection: socket.socket) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    sys.stdin, sys.stdout, sys.stderr = (  # the others know whether what was there before can seek
+        open(number, mode, closefd=False)  # noqa: SIM115
+        for number, mode in enumerate("rww")
+    )
     arguments, environment, directory = ast.literal_eval(call.decode())
     os.environ.clear()
     os.environ.update(environment)
