@@ -174,7 +174,7 @@ def _block_csv(prepared: Preparation) -> None:
         def talk(columns: csv.Columns = columns) -> object:
             library = csv._library()
             strings = native.Strings(), native.Strings()
-            handle = library.block_csv_new(*(one.handle for one in strings), ord(columns.separator), 0, False, 0)
+            handle = library.block_csv_new(*(one.handle for one in strings), ord(columns.separator), 0, False, 0, 0)
             for cell in columns.cells():
                 library.block_csv_cell(handle, *cell)
             for word, letters in columns.operations().items():
