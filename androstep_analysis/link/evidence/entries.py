@@ -199,6 +199,11 @@ def _taken_along(stated: pl.DataFrame, moves: pl.DataFrame, before: pl.DataFrame
     first = moves.filter("enters").unique([*place, "name"], keep="first", maintain_order=True)
     older = older.join(first.select(*place, "name", left="at"), on=[*place, "name"], how="left")
     there = pl.concat([there, older], how="diagonal_relaxed")
+    # A file of which no event tells that it was deleted is gone where another has its number.
+    begins = moves.group_by(_KEY).agg(gone=pl.col("at").min()).sort(_KEY)
+    gone = begins.with_columns(pl.col("gone").shift(-1).over("dev", "ino"))
+    there = there.join(gone, on=_KEY, how="left", maintain_order="left")
+    there = there.with_columns(left=pl.min_horizontal("left", "gone")).drop("gone")
     above = moves.filter("is_dir", "enters", pl.col("at") > pl.col("at").min().over(_KEY))
     parts = [stated.with_columns(moved="at")]
     for _ in range(_DEEPEST):
