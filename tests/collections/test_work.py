@@ -226,10 +226,10 @@ def test_a_worker_that_dask_paused_counts_while_it_executes(tmp_path: Path) -> N
     go = tmp_path / "go"
     with dask.config.set({"distributed.worker.memory.pause": False}), connected(1) as client:  # else it is undone
         executed = client.submit(_waiting, str(go))
+        _wait_until(lambda: _worker_of(client)["metrics"]["task_counts"].get("executing"))  # a paused one begins none
         held = client.submit(abs, -1)
         client.run(_pause)
-        _wait_until(lambda: _worker_of(client)["metrics"]["task_counts"].get("executing"))
-        assert _worker_of(client)["status"] == "paused"
+        _wait_until(lambda: _worker_of(client)["status"] == "paused")
         assert work.problem_of(client, "there") is None
         go.touch()
         assert executed.result() is None
