@@ -52,7 +52,6 @@ def accesses(rows: list[Row]) -> list[tuple[tuple[int, int], str, str | None, st
     ]
 
 
-@pytest.mark.prove
 @settings(deadline=None)
 @given(ROWS)
 def test_the_hottest_blocks_are_those_that_plain_python_counts(rows: list[Row]) -> None:
@@ -71,7 +70,6 @@ def test_the_hottest_blocks_are_those_that_plain_python_counts(rows: list[Row]) 
     assert not told
 
 
-@pytest.mark.prove
 @settings(deadline=None)
 @given(ROWS)
 def test_the_hottest_files_are_those_of_a_known_path(rows: list[Row]) -> None:
@@ -84,7 +82,6 @@ def test_the_hottest_files_are_those_of_a_known_path(rows: list[Row]) -> None:
     assert by_op["coverage"].unique().to_list() == ([pytest.approx(sum(known) / len(known))] if counts else [])
 
 
-@pytest.mark.prove
 @settings(deadline=None)
 @given(ROWS)
 def test_a_block_is_of_one_class_in_the_whole_capture(rows: list[Row]) -> None:
