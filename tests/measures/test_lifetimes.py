@@ -74,6 +74,7 @@ def ends(rows: list[Row]) -> dict[str | None, list[tuple[str, int]]]:
 
 @pytest.mark.prove
 @settings(deadline=None)
+@pytest.mark.sanitized
 @given(ROWS)
 def test_every_write_ends_as_plain_python_finds(rows: list[Row]) -> None:
     got = measures.lifetimes(table(rows), by=["path"])

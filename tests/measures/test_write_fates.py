@@ -133,6 +133,7 @@ def by_oracle(events: pl.DataFrame, outs: pl.DataFrame, lost: Losses) -> tuple[d
     return found, repeated
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("rows", [None, 1, 7])
 def test_fates_are_those_of_the_oracle(rows: int | None) -> None:
     for seed in range(40):
