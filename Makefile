@@ -1,7 +1,7 @@
 # make demo      analyse the shipped capture and write a report
 # make check     while working: lint, types, and the tests that need no more than this machine has; installs nothing
-# make test      lint, types, and tests of every part on real input: eight minutes
-# make prove     all other tests: guests, sanitizers, fuzzing, every notebook and page, the corpus: half an hour
+# make test      lint, types, and tests of every part on real input
+# make prove     all other tests: guests, sanitizers, fuzzing, every notebook and page, the corpus
 # make probes    the programs that run on devices, into build/probes/
 # make wheels    the packages androstep and androstep-probes, into build/wheels/; no compiler is needed to install them
 # make notebook  JupyterLab on notebooks/
