@@ -8,12 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import urllib.request
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from support import lab
 from support.checkout import copied
 from support.tree import ROOT
 
@@ -103,25 +103,11 @@ def _notebook_server_answers(clone: Path, home: Path) -> None:
     environment = os.environ | {"BROWSER": "true", "JUPYTER_RUNTIME_DIR": str(home), "HOME": str(home)}
     server = subprocess.Popen(["make", "notebook"], cwd=clone, env=environment, start_new_session=True)
     try:
-        with urllib.request.urlopen(_status_address(server, home), timeout=60) as answer:
+        with urllib.request.urlopen(lab.address(server, home, "api/status"), timeout=60) as answer:
             assert "started" in json.load(answer)
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
-
-
-def _status_address(server: subprocess.Popen[bytes], runtime: Path) -> str:
-    """Return the address at which JupyterLab tells its status, once it has written it down."""
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end and server.poll() is None:
-        for path in runtime.glob("jpserver-*.json"):
-            try:
-                told = json.loads(path.read_text())
-            except ValueError:  # The server is still writing it.
-                continue
-            return f"{told['url']}api/status?token={told['token']}"
-        time.sleep(0.2)
-    raise AssertionError("JupyterLab did not start")
 
 
 def test_make_test_stays_within_its_budget(request: pytest.FixtureRequest) -> None:

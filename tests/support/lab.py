@@ -45,7 +45,7 @@ def lab(home: Path, cell: str) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        yield _address(server, Path(homes["JUPYTER_RUNTIME_DIR"]))
+        yield address(server, Path(homes["JUPYTER_RUNTIME_DIR"]), "lab/tree/one.ipynb")
     finally:
         server.send_signal(signal.SIGTERM)
         try:
@@ -55,16 +55,16 @@ def lab(home: Path, cell: str) -> Iterator[str]:
                 os.killpg(server.pid, signal.SIGKILL)
 
 
-def _address(server: subprocess.Popen[bytes], runtime: Path) -> str:
-    """Where the server says that it listens, once it does."""
+def address(server: subprocess.Popen[bytes], runtime: Path, page: str) -> str:
+    """Return the address of a page of JupyterLab, with its token, once the server has written where it listens."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and server.poll() is None:
         for path in runtime.glob("jpserver-*.json"):
             try:
-                told = json.loads(path.read_text())
-            except ValueError:  # being written
+                listening = json.loads(path.read_text())
+            except ValueError:  # The server is still writing it.
                 continue
-            return f"{told['url']}lab/tree/one.ipynb?token={told['token']}"
+            return f"{listening['url']}{page}?token={listening['token']}"
         time.sleep(0.2)
     raise AssertionError("JupyterLab did not start")
 
