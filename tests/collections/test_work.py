@@ -22,9 +22,10 @@ from support.collected import ROWS, captures_of_apps, trace
 from tqdm.auto import tqdm
 
 import androstep_analysis as androstep
-from androstep_analysis import cli, commands, compare, measures
+from androstep_analysis import cli, compare, measures
 from androstep_analysis.collections import work
 from androstep_analysis.collections.work import Failure
+from androstep_analysis.commands import compare as commands_compare
 from androstep_analysis.compare.measures import Tables
 
 dask = pytest.importorskip("dask")
@@ -299,7 +300,7 @@ def test_an_address_without_a_scheduler_is_an_error(
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.setattr(commands.compare, "CONNECT_SECONDS", 60 if server == "worker" else 0.5)
+    monkeypatch.setattr(commands_compare, "CONNECT_SECONDS", 60 if server == "worker" else 0.5)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         if server == "silent":
