@@ -284,7 +284,9 @@ def test_what_events_and_fanotify_say_differently_is_no_name():
                        "unknown", "name_encrypted": False, "source": "tracepoint"}])  # fmt: skip
 
     same = entries.agreeing(named("/b", "/a"), named("/a"))
-    assert same["path"].to_list() == ["/a"] and entries.contradicted(same) == 0
+    assert same["path"].to_list() == ["/b"] and entries.contradicted(same) == 0
+    later = entries.agreeing(named("/b", "/a"), named("/c", "/a"))
+    assert later["path"].to_list() == ["/c"] and later["names"].to_list() == [["/a", "/b", "/c"]]
     other = entries.agreeing(named("/b"), named("/a"))
     assert other["path"].to_list() == [None] and entries.contradicted(other) == 1
     nothing = named("/b").clear()

@@ -310,18 +310,20 @@ def _paths(stated: pl.DataFrame, ups: pl.DataFrame, tops: pl.DataFrame) -> pl.Da
 
 
 def agreeing(told: pl.DataFrame, traced: pl.DataFrame) -> pl.DataFrame:
-    """Tables `files` of fanotify and of the trace's events as one: who is named by both has the path of the events.
+    """Tables `files` of fanotify and of the trace's events as one.
 
-    Where the two have no path in common, there is none: `path` is null, and `names` has all.
+    fanotify tells every rename and removal, an event only which name was used: of a file whose last name in the events
+    fanotify knows, fanotify tells which name came last. A name that it does not know is later than all it knows. Where
+    the two have no path in common, there is none: `path` is null, and `names` has all.
     """
     other = told.select(*_KEY, other="path", others="names")
     both = traced.join(other, on=_KEY, how="left", maintain_order="left")
+    is_told = pl.col("other").is_not_null()
     is_same = pl.col("others").list.set_intersection("names").list.len() > 0
-    is_contrary = pl.col("other").is_not_null() & ~is_same
-    checked = both.with_columns(
-        path=pl.when(~is_contrary).then("path"),
-        names=pl.when(is_contrary).then(pl.concat_list("names", "others")).otherwise("names"),
-    )
+    is_known = pl.col("path").is_in("others").fill_null(False)
+    path = pl.when(is_told & is_known).then("other").when(~is_told | is_same).then("path")
+    names = pl.when(is_told).then(pl.col("others").list.concat("names").list.unique(maintain_order=True))
+    checked = both.with_columns(path=path, names=names.otherwise("names"))
     alone = told.join(traced, on=_KEY, how="anti")
     return pl.concat([checked.select(told.columns), alone])
 

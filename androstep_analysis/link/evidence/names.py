@@ -75,13 +75,15 @@ def files(
     leads_there = (pl.col("directory") == pl.col("parent_path")).fill_null(False)
     is_proven = pl.col("kind").is_in(_BY_KERNEL) | agrees | leads_there
     # The open that made the file may be lost and the one before it led to the same directory; and where the end of a
-    # file is lost, what bears two names may be two files.
-    places = pl.col("stated_path").filter(pl.col("kind") == "path").n_unique()
-    is_alone = ((pl.col("name").n_unique() == 1) & (places <= 1)).over(_KEY)
-    is_certain = (pl.col("kind").is_in(_BY_KERNEL) | agrees) & is_alone
-    is_lost = pl.lit(_is_lost(statements, lost or Losses()))
-    is_doubtful = is_lost | pl.col("dev").is_in(without_births(fs_events, recorded))
-    is_proven = pl.when(is_doubtful).then(is_certain).otherwise(is_proven)
+    # file is lost, what bears two names may be two files. A tie that is no proof does not make one doubtful.
+    statements = statements.with_columns(
+        is_certain=pl.col("kind").is_in(_BY_KERNEL) | agrees, is_lost=_is_lost(statements, lost or Losses())
+    )
+    own_names = pl.col("name").filter(pl.col("is_certain") | pl.col("is_lost"))
+    places = pl.col("stated_path").filter(pl.col("kind") == "path")
+    is_alone = ((own_names.n_unique() == 1) & (places.n_unique() <= 1)).over(_KEY)
+    is_doubtful = pl.col("is_lost") | pl.col("dev").is_in(without_births(fs_events, recorded))
+    is_proven = pl.when(is_doubtful).then(pl.col("is_certain") & is_alone).otherwise(is_proven)
     proven = statements.filter(is_proven)
     path = pl.coalesce(
         pl.when(pl.col("kind") == "path").then("stated_path"),

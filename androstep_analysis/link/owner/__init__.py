@@ -138,11 +138,11 @@ class Owners:
             others = pieces.filter(~is_decided)
             pieces = pl.concat([others, _cut(written, self._processes.of_threads(authors))], how="diagonal")
         else:
-            pieces = pieces.with_columns(has_author=False)
+            pieces = pieces.with_columns(is_changed=False)
         pieces = pieces.drop("at", "is_pageless")
         if self._lost.touching("fs_events"):
             pieces = _doubted(pieces, self._devices, self._lost)
-        pieces = pieces.drop("has_author")
+        pieces = pieces.drop("is_changed")
         return handles.owned(pieces, self._transactions, self._lost)
 
     def _is_decided(self) -> pl.Expr:
@@ -292,7 +292,7 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series, lost: Losses) -> pl.DataF
     """The pieces as far as they can be trusted where filesystem events were lost.
 
     That a block was freed and mapped anew may be among what was lost since an event said where it belongs. That is
-    still a fact where another event tells who put data into that page of that file, and the request does not say that
+    still a fact where another event tells that this page of that file changed, and the request does not say that
     it carries metadata; else it is inferred. And on `devices`, where writers are recorded, data of no recorded writer
     need not be a direct write of its submitter once events were lost: pages may be written out long after they changed.
     """
@@ -301,8 +301,8 @@ def _doubted(pieces: pl.DataFrame, devices: pl.Series, lost: Losses) -> pl.DataF
         pl.lit(lost.between(since, pieces["time"], pieces["part_dev"], "fs_events"))
         for since in (pieces["since_ns"], ever)
     )
-    has_author = pl.col("has_author").fill_null(False)
-    is_alone = is_old & (pl.col("map_source") == "tracepoint") & ~has_author & (pl.col("block_type") != "journal")
+    is_changed = pl.col("is_changed").fill_null(False)
+    is_alone = is_old & (pl.col("map_source") == "tracepoint") & ~is_changed & (pl.col("block_type") != "journal")
     is_alone |= is_old & (pl.col("block_type") == "data") & pl.col("meta").fill_null(False)
     is_data = pl.col("block_type").is_in(["data", "unknown"]) & (pl.col("op") == "write")
     is_guess = is_late & is_data & (pl.col("owner_via") == "submitter") & pl.col("part_dev").is_in(devices.implode())
@@ -468,8 +468,12 @@ def _blocks(written: pl.DataFrame, decided: pl.DataFrame, block_bytes: Mapping[i
 def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
     """The pieces cut where their authors change, with the author as owner where there is one."""
     authors = authors.rename({name: f"author{name[5:]}" for name in _OWNER[:3]})
-    same = ("at", "via", "who", "tid", "author_pid", "author_comm", "author_package")
+    # A page that was never written out before, and changed.
+    is_changed = (pl.col("is_first") & pl.col("touched_ns").is_not_null()).fill_null(False)
+    authors = authors.with_columns(is_changed=is_changed)
+    same = ("at", "via", "who", "tid", "author_pid", "author_comm", "author_package", "is_changed")
     changes = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in same)
+    of_runs = ("via", "count", "is_process", "is_changed", "author_pid", "author_comm", "author_package")
     size = pl.col("size")
     runs = (
         authors.with_columns(run=changes.cum_sum())
@@ -479,7 +483,7 @@ def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
             start=pl.max_horizontal("begin", pl.col("file_block") * size).first(),
             stop=pl.min_horizontal("end", (pl.col("file_block") + 1) * size).last(),
         )
-        .select("at", "start", "stop", "via", "count", "is_process", "author_pid", "author_comm", "author_package")
+        .select("at", "start", "stop", *of_runs)
     )
     rows = written["at"].search_sorted(runs["at"])
     cut = pl.concat([written[rows], runs.drop("at")], how="horizontal")
@@ -498,7 +502,7 @@ def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
         pl.col("sector") + inside,
         pl.col("part_sector") + inside,
         nr_sectors=(pl.col("stop") - pl.col("start")) // units.SECTOR_BYTES,
-        has_author=has_author & (pl.col("via") != "unknown") & pl.col("is_process"),
+        is_changed=pl.col("is_changed") | (has_author & (pl.col("via") != "unknown") & pl.col("is_process")),
         file_offset_bytes=pl.col("start"),
         owner_via=pl.when(has_author).then(via).otherwise("owner_via"),
         owner_count=pl.when(has_author).then(count).otherwise("owner_count"),
@@ -506,4 +510,4 @@ def _cut(written: pl.DataFrame, authors: pl.DataFrame) -> pl.DataFrame:
             f"owner_{name}": pl.when(has_author).then(f"author_{name}").otherwise(f"owner_{name}")
             for name in ("pid", "comm", "package")
         },
-    ).drop("start", "stop", "via", "count", "is_process", "author_pid", "author_comm", "author_package")
+    ).drop("start", "stop", *(name for name in of_runs if name != "is_changed"))
