@@ -338,6 +338,9 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
     )
     table = _joined(pl.concat(_joined(events) for events in batches(told, _BATCH))).sort(_KEY)
     table = table.join(_parents(typed, table), on=_KEY, how="left", maintain_order="left")
+    # Where neither births nor ends are told, one number may have been of a file and of a directory.
+    is_one = (pl.col("incarnation") == 0) | _begins_ns().is_not_null()
+    table = table.with_columns(mode=pl.when(is_one).then("mode"))
     return table.with_columns(
         *_kind(), end_ns=pl.min_horizontal("deleted_ns", pl.col("created_ns").shift(-1).over("dev", "ino"))
     ).select(*_KEY, "first_ns", "created_ns", "deleted_ns", "end_ns", "block_type", "subtype")
@@ -360,9 +363,7 @@ def _parents(fs_events: pl.LazyFrame, incarnations: pl.DataFrame) -> pl.DataFram
     `incarnations` are in order. One begins with its birth, or where births are not recorded with the end of the
     one before; after its own end, what bears the number until the next is seen is none of them.
     """
-    before_ns = pl.col("gone_ns").shift(1).over("dev", "ino")
-    begins_ns = pl.when(pl.col("incarnation") > 0).then(pl.coalesce("created_ns", before_ns)).otherwise(0)
-    begun = incarnations.select(*_KEY, "deleted_ns", begins_ns=begins_ns).drop_nulls("begins_ns").sort("begins_ns")
+    begun = incarnations.select(*_KEY, "deleted_ns", begins_ns=_begins_ns()).drop_nulls("begins_ns").sort("begins_ns")
     parts = []
     for named in batches(fs_events.select("ts_ns", "dev", ino="parent").drop_nulls("ino"), _BATCH):
         at = named.join_asof(
@@ -371,6 +372,12 @@ def _parents(fs_events: pl.LazyFrame, incarnations: pl.DataFrame) -> pl.DataFram
         alive = at.filter(pl.col("ts_ns") <= pl.col("deleted_ns").fill_null(pl.col("ts_ns")))
         parts.append(alive.select(_KEY).unique())
     return pl.concat(parts).unique().with_columns(is_parent=pl.lit(True))
+
+
+def _begins_ns() -> pl.Expr:
+    """When a life begins, of lives in order: 0 before the trace, null where nothing tells it."""
+    before_ns = pl.col("gone_ns").shift(1).over("dev", "ino")
+    return pl.when(pl.col("incarnation") > 0).then(pl.coalesce("created_ns", before_ns)).otherwise(0)
 
 
 def _kind() -> tuple[pl.Expr, pl.Expr]:

@@ -73,7 +73,10 @@ def tables(
     sizes = {**(block_bytes or {}), **snapshots.block_bytes}
     sizes = blocksize.by_device(sizes, linked, all_events, page_bytes)
     fs_types = {**_of_only_device(linked, staging.facts.get("fs_type")), **(fs_types or {}), **snapshots.fs_types}
-    mapping = evidence.evidence(snapshots, staging, all_events, sizes, sources, mounts, fs_types, page_bytes=page_bytes)
+    mapping = evidence.evidence(
+        *(snapshots, staging, all_events, linked.requests, sizes, sources, mounts, fs_types),
+        page_bytes=page_bytes,
+    )
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     devices = owner.telling(_devices(linked), fs_events, recorded)
     owners = owner.Owners(
@@ -118,14 +121,13 @@ def _mapped(
 ) -> Iterator[pl.DataFrame]:
     """The pieces of all requests, in parts and in order; the requests are left in `spool`."""
     marking = frozenset(tracepoints.devices(fs_events, tracepoints.is_own("ext4")))
-    freeing = tracepoints.devices(fs_events, pl.col("event") == tracepoints_ext4.FREES)
-    is_told = tracepoints_ext4.FREES in (staging.recorded or ())
-    silent = frozenset() if is_told else marking.difference(freeing)
+    silent = frozenset(tracepoints_ext4.without_frees(fs_events, staging.recorded or ()))
+    telling = frozenset(tracepoints.devices(fs_events, tracepoints.is_own()) if "tracepoint" in sources else ())
     commits = handles.commits(fs_events)
     for window in linked.windows():
         requests = rwbs.with_recorded_flags(window.requests, staging.flags)
         window = replace(window, requests=requests)
-        pieces = extents.pieces(window, mapping.extents, mapping.files, marking, silent)
+        pieces = extents.pieces(window, mapping.extents, mapping.files, marking, silent, telling)
         yield handles.journalled(pieces, commits) if "tracepoint" in sources else pieces
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
 

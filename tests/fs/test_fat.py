@@ -161,6 +161,9 @@ def make(directory: Path, variant: str) -> tuple[Path, dict[str, bytes]]:
         path = f"/many/file number {number:03d}.bin"
         run("mdel", "-i", image, f"::{path}")
         del files[path]
+    if variant == "fat32":
+        patch(image, 512 + 492, (70_000).to_bytes(4, "little"))  # numbers of clusters have 28 bits, in two parts
+        put("/deep/beyond 16 bits", rng.randbytes(3000))
     if "fat32" in variant:
         patch(image, 512 + 492, b"\xff" * 4)  # FSInfo: where to look for free clusters; else mtools goes on behind
     put("/deep/er and/deeper/fragmented", b"SQLite format 3\0" + rng.randbytes(200_000))

@@ -10,6 +10,7 @@ from support import corpus
 
 from androstep_analysis import capture, compare, measures
 from androstep_analysis.errors import LossWarning
+from androstep_analysis.ingest import clock
 from androstep_analysis.report import requests as sections
 
 S = 10**9
@@ -82,6 +83,14 @@ def test_what_follows_a_setback_is_behind_what_was_before(tmp_path: Path, back_s
     )
     assert found.population["completed"] == 100 and slowest(found) <= 3e6
     assert len(found.jumps) == 1
+
+
+def test_silence_counts_from_an_hour_on() -> None:
+    """Between rows, behind the last one, and where two tables are silent together."""
+    hour = clock.LEAST_JUMP_NS
+    rows = pl.LazyFrame({"ts_ns": [0, hour - 1, 2 * hour - 1, 3 * hour - 2]})
+    assert clock._silences(rows, 0, 4 * hour - 2) == ([(hour - 1, 2 * hour - 1), (3 * hour - 2, 4 * hour - 2)], 4)
+    assert clock._both([(0, hour), (2 * hour, 4 * hour)], [(0, hour), (3 * hour + 1, 5 * hour)]) == [(0, hour)]
 
 
 def test_cpus_printed_in_turn_are_no_setback(tmp_path: Path) -> None:

@@ -39,6 +39,28 @@ def test_fewer_kinds_of_events_state_nothing_else_of_a_short_recording(name: str
     assert not found(name, 3)
 
 
+MAPS = ["ext4_es_cache_extent", "ext4_es_insert_extent"]
+OF_DEMO = {
+    "a discard of what a deleted file had": ([*MAPS, "ext4_allocate_inode", "ext4_free_inode"], ["ext4_free_inode"]),
+    "a block of a file that became metadata": (
+        [*MAPS, "ext4_evict_inode", "ext4_free_blocks", "ext4_free_inode", "jbd2_start_commit"],
+        ["ext4_free_blocks"],
+    ),
+    "a number of a file that became a directory's": (
+        ["ext4_es_insert_extent", "ext4_free_blocks", "mm_filemap_add_to_page_cache", "writeback_dirty_folio"],
+        ["ext4_free_blocks"],
+    ),
+}
+"""What was once stated wrongly: kinds of events, and those without which it was."""
+
+
+@pytest.mark.parametrize("what", OF_DEMO)
+def test_fewer_kinds_of_events_state_nothing_else_of_the_demo(what: str) -> None:
+    many, without = OF_DEMO[what]
+    of = monotony.recording("demo")
+    assert not monotony.violations(of.only(set(many).difference(without)), of.only(many), has_whole_pages=True)
+
+
 # ----------------------------------------------------------------------------------------- what was once stated wrongly
 
 

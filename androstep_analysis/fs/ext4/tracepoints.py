@@ -93,6 +93,15 @@ def frees(events: pl.DataFrame) -> pl.DataFrame:
     return events.filter((pl.col("event") == FREES) & _fits())
 
 
+def without_frees(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
+    """Return the devices of ext4 whose trace does not tell which blocks are freed."""
+    if FREES in recorded:
+        return []
+    event = pl.col("event").cast(pl.String)
+    devices = fs_events.filter(event.str.starts_with("ext4_")).group_by("dev").agg(has_frees=(event == FREES).any())
+    return devices.filter(~pl.col("has_frees")).collect()["dev"].drop_nulls().to_list()
+
+
 def _fits() -> pl.Expr:
     """Whether block numbers are such as ext4 can have."""
     return pl.col("block").is_between(1, LARGEST_BLOCK) & pl.col("nr_blocks").is_between(1, LARGEST_EXTENT)

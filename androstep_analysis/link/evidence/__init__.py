@@ -22,6 +22,7 @@ from androstep_analysis.link.evidence import (
     inodes,
     journals,
     names,
+    reused,
     unnumbered,
 )
 from androstep_analysis.link.evidence.snapshots import SOURCES, Images
@@ -40,6 +41,7 @@ def evidence(
     snapshots: Images,
     staging: Staging,
     all_events: pl.LazyFrame,
+    requests: pl.LazyFrame,
     block_bytes: Mapping[int, int],
     sources: frozenset[str] = SOURCES,
     mounts: Mapping[int, str] | None = None,
@@ -56,7 +58,7 @@ def evidence(
     `block_bytes` is the block size of the filesystem on each device, as far as it is known; `mounts` tells where a
     device's filesystem was mounted, for the names, and `fs_types` which it is, as far as it is said; `page_bytes`
     is the size of a page (None: unknown). `all_events` are those of which the staging has no repetitions
-    (`tracepoints.without_repetitions`).
+    (`tracepoints.without_repetitions`), `requests` is the table of that name.
     """
     snapshots = snapshots.of(sources)
     full_staging = staging
@@ -95,7 +97,8 @@ def evidence(
     if complete and not is_lost:
         parts = images.with_all_changes((first, old), (last, new), snapshots, traced, lives, staging)
     else:
-        parts = [images.identified_rows(timeline.succeeding(traced.drop("start_of_file")))]
+        succeeding = timeline.succeeding(traced.drop("start_of_file"))
+        parts = [images.identified_rows(reused.until_reused(succeeding, requests, events, recorded))]
         parts += images.without_changes(old, new, snapshots, staging.realtime_offset_ns)
         parts += images.listed_without_changes(first, last, snapshots, staging.realtime_offset_ns)
         for dev in complete:

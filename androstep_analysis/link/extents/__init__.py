@@ -20,6 +20,7 @@ def pieces(
     files: pl.DataFrame,
     marking: frozenset[int] = frozenset(),
     silent: frozenset[int] = frozenset(),
+    telling: frozenset[int] = frozenset(),
 ) -> pl.DataFrame:
     """Every request cut at the edges of its bios and of the extents that hold them.
 
@@ -27,13 +28,15 @@ def pieces(
     `part_sector`. The extent asked for is the one at the time the bio was queued (issued or completed where no queue
     event was seen). On the devices in `marking` metadata, and no data, carries REQ_META: an extent of the other kind is
     of another time. On those that are `silent` no event tells which blocks are freed and become metadata, so that what
-    events say of metadata is inferred. An empty flush is one piece without sectors and without block type.
+    events say of metadata is inferred. The filesystems on the devices in `telling` have events of their own: what is
+    discarded there is free, whatever it was. An empty flush is one piece without sectors and without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and
     `since_ns`, from when on that extent holds.
     """
-    cut = _name(_doubted(_map(placed(linked), extents, marking), silent), files)
+    mapped = _discarded(_map(placed(linked), extents, marking), telling)
+    cut = _name(_doubted(mapped, silent), files)
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
@@ -125,6 +128,17 @@ def _doubted(pieces: pl.DataFrame, silent: frozenset[int]) -> pl.DataFrame:
     is_doubted &= (pl.col("map_source") == "tracepoint").fill_null(False)
     inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
     return pieces.with_columns(map_source=pl.when(is_doubted).then(inferred).otherwise("map_source"))
+
+
+def _discarded(pieces: pl.DataFrame, telling: frozenset[int]) -> pl.DataFrame:
+    """The pieces, those that no extent maps as free where a filesystem discards them: it does so with nothing else."""
+    is_free = pl.col("map_source").is_null() & (pl.col("op") == "discard")
+    is_free &= pl.col("part_dev").is_in(list(telling)).fill_null(False)
+    facts = {"block_type": ("extents", "free"), "map_source": ("io", "context")}
+    return pieces.with_columns(
+        pl.when(is_free).then(pl.lit(value).cast(schema.enum(table, name))).otherwise(name).alias(name)
+        for name, (table, value) in facts.items()
+    )
 
 
 def _as_discarded(op: pl.Series, extent: pl.DataFrame) -> pl.DataFrame:
