@@ -34,11 +34,10 @@ READ_CALL = "filemap_read"
 READ, FAULTED, MAPPED = "mm_filemap_get_pages", "mm_filemap_fault", "mm_filemap_map_pages"
 """A read call wants pages, which are there; a page is wanted that is not mapped; pages around it are mapped."""
 ASKED = (READ_CALL, READ, FAULTED, MAPPED)
-INVALIDATED = (
-    *("ext4_invalidate_folio", "ext4_journalled_invalidate_folio"),
-    *("ext4_invalidatepage", "ext4_journalled_invalidatepage"),
-)
+INVALIDATED_PLAINLY = ("ext4_invalidate_folio", "ext4_invalidatepage")
 """A part of a folio is dropped, or all of it, which may stay in the cache; ``…page`` before Linux 5.18."""
+INVALIDATED = (*INVALIDATED_PLAINLY, "ext4_journalled_invalidate_folio", "ext4_journalled_invalidatepage")
+"""The same, also of files whose data go through the journal, as no others do."""
 BIRTHS = ("ext4_allocate_inode", "f2fs_new_inode")
 EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
 DELETIONS = ("ext4_free_inode", *EVICTIONS)
@@ -262,9 +261,9 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
     is another file's from the event that follows its deletion; where it tells no deletion either, any number may have
     been reused, and no file is known to be that from before the capture: all are incarnation 1.
     """
-    events, dev = fs_events.lazy(), pl.col("dev")
-    has_births = _is_of_any(events, births() | is_recorded(BIRTHS, recorded), dev)
-    has_deletions = _is_of_any(events, _deletions() | is_recorded(DELETIONS, recorded), dev)
+    events, event, dev = fs_events.lazy(), pl.col("event"), pl.col("dev")
+    has_births = _is_of_any(events, event.is_in(BIRTHS) | is_recorded(BIRTHS, recorded), dev)
+    has_deletions = _is_of_any(events, event.is_in(DELETIONS) | is_recorded(DELETIONS, recorded), dev)
     has_numbers = _is_of_any(events, is_own(), dev)
     first = (has_numbers & ~has_births & ~has_deletions).cast(pl.Int32)
     # Steps of their own: a window within a window takes polars time that grows with the square of the groups.

@@ -243,14 +243,14 @@ def numbers(rows, recorded):
         evicted = row["event"] in ("ext4_evict_inode", "f2fs_evict_inode") and row["nlink"] == 0
         return row["event"] == "ext4_free_inode" or evicted
 
-    def tells(dev, is_one, recorded_as):
-        filesystems = {name[:5] for name in recorded_as if name in recorded}
-        return any(row["dev"] == dev and (is_one(row) or row["event"][:5] in filesystems) for row in rows)
+    def tells(dev, kinds):  # also by an event that is none: of what failed, or left a name
+        filesystems = {name[:5] for name in kinds if name in recorded}
+        return any(row["dev"] == dev and (row["event"] in kinds or row["event"][:5] in filesystems) for row in rows)
 
     devices = {row["dev"] for row in rows}
-    has_births = {dev: tells(dev, is_birth, ("ext4_allocate_inode", "f2fs_new_inode")) for dev in devices}
+    has_births = {dev: tells(dev, ("ext4_allocate_inode", "f2fs_new_inode")) for dev in devices}
     ends = ("ext4_free_inode", "ext4_evict_inode", "f2fs_evict_inode")
-    has_neither = {dev: not has_births[dev] and not tells(dev, is_end, ends) for dev in devices}
+    has_neither = {dev: not has_births[dev] and not tells(dev, ends) for dev in devices}
     own = {row["dev"] for row in rows if row["event"].startswith(("ext4_", "f2fs_"))}
     count, is_over = dict.fromkeys(((row["dev"], row["ino"]) for row in rows), 0), set()
     told = []

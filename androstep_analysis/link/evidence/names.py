@@ -203,7 +203,7 @@ def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: lis
 def without_births(events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose filesystem has events of its own, but none that tells which inodes are new."""
     devices = tracepoints.with_kinds(events, {}).filter("has_events").group_by("dev")
-    has_births = tracepoints.births() | tracepoints.is_recorded(tracepoints.BIRTHS, recorded)
+    has_births = pl.col("event").is_in(tracepoints.BIRTHS) | tracepoints.is_recorded(tracepoints.BIRTHS, recorded)
     without = devices.agg(has_births=has_births.any()).filter(~pl.col("has_births"))
     return without.collect()["dev"].drop_nulls().to_list()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from androstep_analysis import schema, units
@@ -35,8 +37,8 @@ def pieces(
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and
     `since_ns`, from when on that extent holds.
     """
-    mapped = _discarded(_map(placed(linked), extents, marking), telling)
-    cut = _name(_doubted(mapped, silent), files)
+    mapped = _typed(_map(placed(linked), extents, marking, silent), extents)
+    cut = _name(_discarded(mapped, telling), files)
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
@@ -95,24 +97,18 @@ def _placed_flushes(linked: Linked) -> pl.DataFrame:
     )
 
 
-def _map(bios: pl.DataFrame, extents: pl.DataFrame, marking: frozenset[int]) -> pl.DataFrame:
+def _map(bios: pl.DataFrame, extents: pl.DataFrame, marking: frozenset[int], silent: frozenset[int]) -> pl.DataFrame:
     """Cut the bios at extents, asking the sources in order of confidence; what none maps is left without."""
     mapped = [_answer(schema.empty("extents"))]
     rest = bios
-    for source in CONFIDENCE:
-        stated = extents.filter(pl.col("source") == source)
+    for stated in _by_confidence(extents, silent):
         if not stated.height or not rest.height:
             continue
-        cut = intervals.stab(_queries(rest), _rows(stated))
-        row = pl.Series(cut.row)
-        places = rest[cut.query].with_columns(
-            sector=pl.Series(cut.start) + pl.col("offset"),
-            part_sector=pl.Series(cut.start),
-            nr_sectors=pl.Series(cut.length),
-        )
+        places, row = _cut_at(rest, stated)
         covered = places.filter(row >= 0)
         extent = stated[row.filter(row >= 0)]
         holds = _can_hold(covered["op"], extent) & ~_is_contradicted(covered, extent, marking)
+        holds &= ~_is_doubted(covered, extent, silent)
         inside = (covered["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
         answer = _answer(_as_discarded(covered["op"], extent)).with_columns(
             file_offset_bytes=pl.col("file_offset_bytes") + inside
@@ -123,11 +119,53 @@ def _map(bios: pl.DataFrame, extents: pl.DataFrame, marking: frozenset[int]) -> 
     return pl.concat([*mapped, rest.with_columns(block_type=unknown)], how="diagonal")
 
 
-def _doubted(pieces: pl.DataFrame, silent: frozenset[int]) -> pl.DataFrame:
-    is_doubted = pl.col("meta").fill_null(False) & pl.col("part_dev").is_in(list(silent)).fill_null(False)
-    is_doubted &= (pl.col("map_source") == "tracepoint").fill_null(False)
-    inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
-    return pieces.with_columns(map_source=pl.when(is_doubted).then(inferred).otherwise("map_source"))
+def _by_confidence(extents: pl.DataFrame, silent: frozenset[int]) -> Iterator[pl.DataFrame]:
+    """The extents of each source, and before those that are inferred what `_is_doubted` left out, as inferred."""
+    for source in CONFIDENCE:
+        if source == "inferred":
+            doubted = extents.filter(pl.col("source") == "tracepoint", pl.col("dev").is_in(list(silent)))
+            yield doubted.with_columns(source=pl.lit(source).cast(extents.schema["source"]))
+        yield extents.filter(pl.col("source") == source)
+
+
+def _cut_at(bios: pl.DataFrame, extents: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """The bios cut at the edges of the extents, and for each part the row of the extent that holds it (-1: none)."""
+    cut = intervals.stab(_queries(bios), _rows(extents))
+    places = bios[cut.query].with_columns(
+        sector=pl.Series(cut.start) + pl.col("offset"),
+        part_sector=pl.Series(cut.start),
+        nr_sectors=pl.Series(cut.length),
+    )
+    return places, pl.Series(cut.row)
+
+
+def _typed(pieces: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
+    """The pieces of a file of unknown type with the type that another source tells of that number at that place."""
+    is_untyped = (pl.col("block_type") == "unknown") & pl.col("ino").is_not_null()
+    is_untyped &= (pl.col("map_source") != "inferred").fill_null(False)
+    rest, parts = pieces.filter(is_untyped), [pieces.filter(~is_untyped)]
+    for source in CONFIDENCE[:-1]:
+        stated = extents.filter(pl.col("source") == source, pl.col("block_type") != "unknown")
+        if not stated.height or not rest.height:
+            continue
+        places, row = _cut_at(rest.with_columns(uncut="part_sector"), stated)
+        cut_off = (pl.col("part_sector") - pl.col("uncut")) * units.SECTOR_BYTES
+        places = places.with_columns(pl.col("file_offset_bytes") + cut_off).drop("uncut")
+        covered, extent = places.filter(row >= 0), stated[row.filter(row >= 0)]
+        inside = (covered["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
+        is_same = (extent["ino"] == covered["ino"]) & (
+            extent["file_offset_bytes"] + inside == covered["file_offset_bytes"]
+        )
+        is_same = is_same.fill_null(False)
+        parts.append(covered.with_columns(extent["block_type"], extent["subtype"]).filter(is_same))
+        rest = pl.concat([places.filter(row < 0), covered.filter(~is_same)])
+    return pl.concat([*parts, rest])
+
+
+def _is_doubted(bios: pl.DataFrame, extent: pl.DataFrame, silent: frozenset[int]) -> pl.Series:
+    """Whether the bio carries metadata, and events that do not tell which blocks are freed say of what."""
+    is_traced = extent["source"] == "tracepoint"
+    return is_traced & bios["meta"].fill_null(False) & bios["part_dev"].is_in(list(silent)).fill_null(False)
 
 
 def _discarded(pieces: pl.DataFrame, telling: frozenset[int]) -> pl.DataFrame:

@@ -268,14 +268,14 @@ def _observed(
             return devices.to_list()
         return tracepoints.devices(fs_events, pl.col("event").is_in(names))
 
-    absent = having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED)
+    absent = having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY)
     is_unsized = tracepoints.is_own("ext4") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
     in_folios = (pl.col("page_order") > 0) | is_unsized
     return authorship.Observed(
         dirtied=having(*tracepoints.DIRTIED),
         absent=absent,
-        dropped=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED),
-        cut=having(*tracepoints.INVALIDATED),
+        dropped=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
+        cut=having(*tracepoints.INVALIDATED_PLAINLY),
         direct=direct_writes.observed(fs_events, recorded),
         stored=having(*tracepoints.STORES),
         forgetful=_forgetful(fs_events, recorded),

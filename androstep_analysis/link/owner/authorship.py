@@ -132,7 +132,17 @@ def _rule(observed: Observed, is_doubtful: pl.Series, is_out_since: pl.Expr) -> 
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
     # Who wrote to a page that was dirty already is told by the writes only.
     may_be_of_other |= _is_in(observed.unwritten) & (pl.col("via") == "dirty_folio")
-    is_likely = (may_be_direct & ~dropped) | ~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other
+    # Who wrote to a page of another file that bore the number, which was dropped with it, wrote nothing of this one.
+    may_be_of_file_before = ~dropped & ~_is_in(observed.forgetful)
+    is_likely = (
+        (may_be_direct & ~dropped)
+        | may_be_of_file_before
+        | ~dirtied
+        | may_be_cut
+        | may_be_elsewhere
+        | is_of_cluster
+        | may_be_of_other
+    )
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
     # A page of a folio becomes dirty with another; of a folio from before the recording no event tells how long it is.
     is_clean = pl.col("is_clean") & dirtied & ~_is_in(observed.folios)
