@@ -284,6 +284,14 @@ def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
     return is_own(*filesystems) if filesystems else pl.lit(False)
 
 
+def without_lives(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
+    """Return the devices whose trace tells neither births nor ends of files: any number may have been of several."""
+    event = pl.col("event")
+    tells = event.is_in([*BIRTHS, *DELETIONS]) | is_recorded([*BIRTHS, *DELETIONS], recorded)
+    by_device = fs_events.drop_nulls("dev").group_by("dev").agg(has_events=is_own().any(), tells=tells.any())
+    return by_device.filter(pl.col("has_events") & ~pl.col("tells")).collect()["dev"].to_list()
+
+
 def _ends() -> pl.Expr:
     """Whether an event is the last deletion of a file: ext4 evicts an inode, drops its pages, and frees it then."""
     is_deletion, is_free = _deletions().fill_null(False), pl.col("event") == "ext4_free_inode"

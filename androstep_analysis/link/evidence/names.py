@@ -79,7 +79,8 @@ def files(
     statements = statements.with_columns(
         is_certain=pl.col("kind").is_in(_BY_KERNEL) | agrees, is_lost=_is_lost(statements, lost or Losses())
     )
-    own_names = pl.col("name").filter(pl.col("is_certain") | pl.col("is_lost"))
+    may_be_several = pl.col("is_lost") | pl.col("dev").is_in(tracepoints.without_lives(fs_events, recorded))
+    own_names = pl.col("name").filter(pl.col("is_certain") | may_be_several)
     places = pl.col("stated_path").filter(pl.col("kind") == "path")
     is_alone = ((own_names.n_unique() == 1) & (places.n_unique() <= 1)).over(_KEY)
     is_doubtful = pl.col("is_lost") | pl.col("dev").is_in(without_births(fs_events, recorded))

@@ -23,6 +23,7 @@ def pieces(
     marking: frozenset[int] = frozenset(),
     silent: frozenset[int] = frozenset(),
     telling: frozenset[int] = frozenset(),
+    reusing: frozenset[int] = frozenset(),
 ) -> pl.DataFrame:
     """Every request cut at the edges of its bios and of the extents that hold them.
 
@@ -31,14 +32,16 @@ def pieces(
     event was seen). On the devices in `marking` metadata, and no data, carries REQ_META: an extent of the other kind is
     of another time. On those that are `silent` no event tells which blocks are freed and become metadata, so that what
     events say of metadata is inferred. The filesystems on the devices in `telling` have events of their own: what is
-    discarded there is free, whatever it was. An empty flush is one piece without sectors and without block type.
+    discarded there is free, whatever it was. On those that are `reusing` numbers nothing tells whether the file that an
+    event named is the one that has the number now, so that it is inferred. An empty flush is one piece without sectors
+    and without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and
     `since_ns`, from when on that extent holds.
     """
     mapped = _typed(_map(placed(linked), extents, marking, silent), extents)
-    cut = _name(_discarded(mapped, telling), files)
+    cut = _name(_discarded(mapped, telling), files, reusing)
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
@@ -239,12 +242,19 @@ def _rows(extents: pl.DataFrame) -> intervals.Rows:
     )
 
 
-def _name(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+def _name(pieces: pl.DataFrame, files: pl.DataFrame, reusing: frozenset[int]) -> pl.DataFrame:
     """Add `path`, `file_type` and `package` of the inode that the piece belongs to."""
     names = files.select(
-        "path", "file_type", "package", part_dev=pl.col("dev"), ino=pl.col("ino"), incarnation=pl.col("incarnation")
+        *("path", "file_type", "package", "ino", "incarnation"),
+        part_dev="dev",
+        may_be_other=(pl.col("source") == "tracepoint") & pl.col("dev").is_in(list(reusing)),
     ).unique(["part_dev", "ino", "incarnation"], keep="first", maintain_order=True)
-    return pieces.join(names, on=["part_dev", "ino", "incarnation"], how="left", maintain_order="left")
+    named = pieces.join(names, on=["part_dev", "ino", "incarnation"], how="left", maintain_order="left")
+    is_inferred = (pl.col("may_be_other") & pl.col("path").is_not_null()).fill_null(False)
+    inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
+    return named.with_columns(map_source=pl.when(is_inferred).then(inferred).otherwise("map_source")).drop(
+        "may_be_other"
+    )
 
 
 def _stated(pieces: pl.DataFrame) -> pl.DataFrame:
