@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import weakref
 from collections.abc import Iterator
 from typing import BinaryIO, Literal
@@ -53,7 +54,14 @@ def write(
         return
     if not file.seekable():
         raise InputError("oracleGeneral is completed as it is written; give a file with -o")
-    file.truncate(uses * RECORD_BYTES)
+    try:
+        file.truncate(uses * RECORD_BYTES)
+        if hasattr(os, "posix_fallocate"):  # else a full disk ends this process while it writes
+            os.posix_fallocate(file.fileno(), 0, uses * RECORD_BYTES)
+    except OSError as error:
+        raise InputError(
+            f"{uses:,} uses of blocks take {uses * RECORD_BYTES:,} B ({error.strerror}); give a larger block_bytes"
+        ) from None
     with mmap.mmap(file.fileno(), uses * RECORD_BYTES) as records:
         start = np.frombuffer(records, np.uint8)
         try:

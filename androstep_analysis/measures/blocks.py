@@ -12,7 +12,7 @@ import polars as pl
 
 from androstep_analysis.errors import InputError
 from androstep_analysis.measures.locality import order_ns
-from androstep_analysis.measures.parts import REQUEST, parts
+from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -23,19 +23,51 @@ OPS: Final = ("read", "write")
 
 
 MOST_TOUCHES: Final = 1 << 22
-"""As many are in memory at one time, and those of one request."""
+"""As many are in memory at one time."""
+
+MOST_BLOCKS: Final = 1 << 25
+"""Of as many different blocks is kept when they were touched: about 4 GiB."""
 
 
-def touches(requests: Table, columns: Sequence[str], block_bytes: int) -> Iterator[pl.DataFrame]:
+def touches(requests: Table, columns: Sequence[str], block_bytes: int, *, share: float = 1.0) -> Iterator[pl.DataFrame]:
     """Columns `columns`, KNOWN, at (ns, Int64.min for no time), dev and block (Int64), in order of time, part by part.
 
-    A row for each block that a request, or a piece, covers, also in part.
+    A row for each block that a request, or a piece, covers, also in part. Raises `InputError` where what is kept of
+    such a `share` of the blocks would not fit into memory (`MOST_BLOCKS`).
     """
+    _check_memory(requests, block_bytes, share)
     for part in ranges(requests, columns, block_bytes):
-        touched = part["nr_blocks"].cum_sum()
+        short = _cut(part)
+        touched = short["nr_blocks"].cum_sum()
         starts = np.flatnonzero(np.diff(touched.to_numpy() // MOST_TOUCHES, prepend=0)).tolist()
-        for start, stop in pairwise([0, *starts, part.height]):
-            yield _touched(part[start:stop])
+        for start, stop in pairwise([0, *starts, short.height]):
+            yield _touched(short[start:stop])
+
+
+def _check_memory(requests: Table, block_bytes: int, share: float) -> None:
+    sizes = (int(part["nr_blocks"].sum()) for part in ranges(requests, (), block_bytes))
+    if sum(sizes) * share <= MOST_BLOCKS:
+        return
+    covered = runs(summed((bounds(part, ()) for part in ranges(requests, (), block_bytes)), ["dev", "block"]), ())
+    blocks = int(covered["nr_blocks"].sum() * share)
+    if blocks > MOST_BLOCKS:
+        raise InputError(
+            f"{blocks:,} blocks of {block_bytes} B are touched, more than the {MOST_BLOCKS:,} that fit into memory; "
+            "in Python, give a larger block_bytes, or to miss_ratio a sample_ratio"
+        )
+
+
+def _cut(rows: pl.DataFrame) -> pl.DataFrame:
+    """The ranges, in as many parts as none is longer than `MOST_TOUCHES`."""
+    nr_parts = ((rows["nr_blocks"] - 1) // MOST_TOUCHES + 1).to_numpy()
+    if rows.is_empty() or nr_parts.max() == 1:
+        return rows
+    row = np.repeat(np.arange(rows.height), nr_parts)
+    part = np.arange(len(row)) - np.repeat(np.cumsum(nr_parts) - nr_parts, nr_parts)
+    before = pl.Series(part * MOST_TOUCHES)
+    return rows[row].with_columns(
+        pl.col("first_block") + before, nr_blocks=(pl.col("nr_blocks") - before).clip(upper_bound=MOST_TOUCHES)
+    )
 
 
 def _touched(rows: pl.DataFrame) -> pl.DataFrame:

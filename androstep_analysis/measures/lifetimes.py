@@ -63,8 +63,8 @@ def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLO
     with scratch.directory("lifetimes") as place:
         groups, coverage = _ends(requests, by, keys, block_bytes, place)
         ended = pl.scan_parquet(place / "*.parquet")
-        counts = ended.group_by("group", "end").agg(n=pl.len().cast(pl.Int64), least=pl.col("age").min()).collect()
-        ages = quantiles(ended, "age", counts, _SHARES)
+        counts = ended.group_by("group", "end").agg(pl.col("n").sum(), least=pl.col("age").min()).collect()
+        ages = quantiles(ended, "age", counts, _SHARES, weight="n")
     found = pl.concat(
         [
             counts.select("group", metric=pl.col("end"), value="n"),
@@ -91,7 +91,7 @@ def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLO
 def _ends(
     requests: Table, by: Sequence[str], keys: list[str], block_bytes: int, place: Path
 ) -> tuple[pl.DataFrame, float | None]:
-    """Writes files with a row for each write that ends (group, end, age). Gives groups, and the share that is known.
+    """Writes files of the writes that end together (group, end, age, n). Gives groups, and the share that is known.
 
     Groups have columns `keys`, group (their number) and n (blocks written).
     """
@@ -126,23 +126,20 @@ def _ends(
 
 
 def _run(handle: int, rows: pl.DataFrame, writes: np.ndarray) -> pl.DataFrame:
-    """The writes that end in these rows: group, end and age; adds to `writes` of each group."""
+    """The writes that end in these rows: group, end, age and n (blocks); adds to `writes` of each group."""
     library = _library()
-    written = int(rows.filter("is_write")["nr_blocks"].sum())
-    discarded = int(rows.filter(~pl.col("is_write"))["nr_blocks"].sum())
-    most = written + min(discarded, written + library.lifetimes_blocks(handle))
     given = [*places(rows, "dev", "first_block", "nr_blocks", "at", REQUEST, "group"), rows["is_write"].to_numpy()]
     kept = [np.ascontiguousarray(values) for values in given]
-    found = [np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.bool_)]
-    ends = _Ends(0, *(values.ctypes.data for values in found))
     of_rows = _Rows(rows.height, *(values.ctypes.data for values in kept))
-    if not library.lifetimes_run(handle, ctypes.byref(of_rows), ctypes.byref(ends), writes.ctypes.data):
+    if not library.lifetimes_run(handle, ctypes.byref(of_rows), writes.ctypes.data):
         raise MemoryError
-    groups, ages, is_rewritten = (values[: ends.ends] for values in found)
-    end = pl.when(pl.Series(is_rewritten, dtype=pl.Boolean)).then(pl.lit(ENDS[0])).otherwise(pl.lit(ENDS[1]))
-    return pl.DataFrame({"group": groups, "age": ages}, schema={"group": pl.Int64, "age": pl.Int64}).with_columns(
-        end=end
-    )
+    count = ctypes.c_size_t()
+    address = library.lifetimes_ends(handle, ctypes.byref(count))
+    found = np.empty((count.value, len(_END)), np.int64)
+    ctypes.memmove(found.ctypes.data, address, found.nbytes)
+    ended = pl.from_numpy(found, _END, orient="row")
+    end = pl.when(pl.col("is_rewritten") != 0).then(pl.lit(ENDS[0])).otherwise(pl.lit(ENDS[1]))
+    return ended.select("group", "age", "n", end=end)
 
 
 class _Rows(ctypes.Structure):
@@ -154,21 +151,16 @@ class _Rows(ctypes.Structure):
     )
 
 
-class _Ends(ctypes.Structure):
-    """``struct life_ends``."""
-
-    _fields_ = (
-        ("ends", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("groups", "ages", "is_rewritten")),
-    )
+_END: Final = dict.fromkeys(("group", "age", "n", "is_rewritten"), pl.Int64)
+"""``struct life_end``."""
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    pointer = ctypes.c_void_p
     return native.declared(
         ("lifetimes_new", pointer, ()),
         ("lifetimes_free", None, (pointer,)),
-        ("lifetimes_blocks", size, (pointer,)),
-        ("lifetimes_run", ctypes.c_bool, (pointer, pointer, pointer, pointer)),
+        ("lifetimes_run", ctypes.c_bool, (pointer, pointer, pointer)),
+        ("lifetimes_ends", pointer, (pointer, ctypes.POINTER(ctypes.c_size_t))),
     )

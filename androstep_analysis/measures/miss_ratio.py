@@ -90,7 +90,8 @@ def miss_ratio(
     ratio = least / _HASHES
     sizes = {str(size): size // block_bytes * ratio for size in dict.fromkeys(cache_bytes)}
     with _lru(sizes) if policy == "lru" else _caches(_SIMULATED.index(policy), sizes) as misses:
-        sums = summed((_counted(part, by, misses, least) for part in touches(requests, by, block_bytes)), [*by, KNOWN])
+        touched = touches(requests, by, block_bytes, share=ratio)
+        sums = summed((_counted(part, by, misses, least) for part in touched), [*by, KNOWN])
     sums = sums.with_columns(known=pl.when(KNOWN).then("n").otherwise(0))
     n = pl.col("n").sum()
     groups = of_groups(

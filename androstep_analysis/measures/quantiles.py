@@ -18,25 +18,35 @@ _SAME: Final = 6
 """Of the bits of a float's sign and exponent so many tell nothing: whole numbers of 64 bits have 65 exponents."""
 
 
-def quantiles(values: pl.LazyFrame, column: str, groups: pl.DataFrame, shares: Mapping[str, float]) -> pl.DataFrame:
+def quantiles(
+    values: pl.LazyFrame, column: str, groups: pl.DataFrame, shares: Mapping[str, float], *, weight: str | None = None
+) -> pl.DataFrame:
     """The nearest rank of a column of Int64: the least value that at least such a share of its group did not exceed.
 
     `groups` has a row for each group: the columns that tell groups apart, n (its values) and least. Gives those
     columns, quantile (String, a name of `shares`) and value (Int64): exactly what all values in order would give.
+    Column `weight` tells how many values a row stands for, if not for one.
 
     Few values are put in order. Else a pass over them counts how many lie in which bucket, the next one does so within
     the buckets in which a wanted rank lies, in narrower ones. Where few enough are left, every value is a bucket.
     Buckets are as those of floating point: the wider the larger the values.
     """
     by = [name for name in groups.columns if name not in ("n", "least")]
-    left = int(groups["n"].sum())
+    stands_for = pl.lit(1, pl.Int64) if weight is None else pl.col(weight).cast(pl.Int64)
+    left = int(groups["n"].sum()) if weight is None else values.select(pl.len()).collect().item()
     if left <= max(MOST, EACH * groups.height):
-        places = {name: _rank(share, pl.len()) for name, share in shares.items()}
-        found = values.group_by(by).agg(**{name: pl.col(column).sort().get(place) for name, place in places.items()})
+        ordered = (
+            values.select(*by, _value=column, _n=stands_for)
+            .sort("_value")
+            .with_columns(_end=pl.col("_n").cum_sum().over(by))
+        )
+        places = {name: _rank(share, pl.col("_n").sum()) for name, share in shares.items()}
+        reached = {name: pl.col("_value").filter(pl.col("_end") > rank).first() for name, rank in places.items()}
+        found = ordered.group_by(by).agg(**reached)
         return found.collect().unpivot(list(shares), index=by, variable_name="quantile", value_name="value")
     least = int(groups["least"].to_numpy().min())
     offset = (pl.col(column) - least).reinterpret(signed=False)
-    rows = values.select(*by, _offset=offset, _key=offset.cast(pl.Float64).reinterpret(dtype=pl.UInt64))
+    rows = values.select(*by, _n=stands_for, _offset=offset, _key=offset.cast(pl.Float64).reinterpret(dtype=pl.UInt64))
     wanted = pl.concat(
         groups.select(*by, quantile=pl.lit(name), _rank=_rank(share, pl.col("n")), _inside=pl.lit(0, pl.UInt64))
         for name, share in shares.items()
@@ -48,7 +58,9 @@ def quantiles(values: pl.LazyFrame, column: str, groups: pl.DataFrame, shares: M
         inside = rows.with_columns(_inside=pl.lit(0, pl.UInt64) if before == _BITS else _bucket(before))
         if before < _BITS:
             inside = inside.join(wanted.lazy(), on=[*by, "_inside"], how="semi", nulls_equal=True)
-        counts = inside.group_by(*by, "_inside", _bucket=_bucket(bits)).agg(_n=pl.len().cast(pl.Int64)).collect()
+        counts = (
+            inside.group_by(*by, "_inside", _bucket=_bucket(bits)).agg(pl.col("_n").sum(), _rows=pl.len()).collect()
+        )
         wanted, left = _reached(wanted, counts.sort("_bucket"), by)
     value = (pl.col("_inside") + pl.lit(least % (1 << _BITS), pl.UInt64)).reinterpret(signed=True)
     return wanted.select(*by, "quantile", value=value)
@@ -73,6 +85,6 @@ def _reached(wanted: pl.DataFrame, counts: pl.DataFrame, by: list[str]) -> tuple
         .group_by(*by, "quantile", maintain_order=True)
         .first()
     )
-    left = int(found.unique([*by, "_bucket"])["_n"].sum())
+    left = int(found.unique([*by, "_bucket"])["_rows"].sum())
     rank = pl.col("_rank") - (pl.col("_end") - pl.col("_n"))
     return found.select(*by, "quantile", _rank=rank, _inside="_bucket"), left

@@ -321,7 +321,7 @@ def loads(steps: Table) -> pl.DataFrame:
     rows = lazy(steps, ("steps",)).filter(pl.col("what") == "load").sort("ts_ns", "end_ns")
     is_there = pl.col("outcome") == "completed"
     outcome = pl.when(is_there).then(pl.lit("stable")).otherwise(pl.lit("unstable")).cast(OUTCOMES)
-    loaded_ns = pl.when(is_there).then("end_ns")
+    loaded_ns = pl.when(is_there).then(pl.max_horizontal("end_ns", "ts_ns"))
     took_ns = loaded_ns - pl.col("ts_ns")
     unknown = pl.lit(None, pl.Int64)
     return (

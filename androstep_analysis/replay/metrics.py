@@ -158,14 +158,14 @@ def _operations(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 def _parts() -> dict[str, pl.Expr]:
     """Lateness and what it is made of: the thread was busy, it waited for others, and the rest."""
-    late = lateness().clip(lower_bound=0)
+    late = lateness()
     busy = (pl.col("free_ns") - pl.col("due_ns")).clip(0, late)
-    waited = pl.min_horizontal("waited_ns", late - busy)
+    waited = pl.col("waited_ns").clip(0, late - busy)
     return {
-        "lateness": lateness(),
+        "lateness": late,
         "lateness_busy": busy,
         "lateness_waited": waited,
-        "lateness_own": lateness() - busy - waited,
+        "lateness_own": late - busy - waited,
     }
 
 

@@ -24,5 +24,8 @@ COPIES: Final = ("sendfile", "splice", "copy_file_range")
 
 
 def lateness() -> pl.Expr:
-    """How long after it was due an operation of replay_ops began, in ns; null where it had no time to be due at."""
-    return pl.col("start_ns") - pl.col("due_ns")
+    """How long after it was due an operation of replay_ops began, in ns; null where it had no time to be due at.
+
+    One that began before it was due, as the clock of a guest may tell it, is not late.
+    """
+    return (pl.col("start_ns") - pl.col("due_ns")).clip(lower_bound=0)

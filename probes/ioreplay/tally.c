@@ -40,11 +40,17 @@ struct late {
     int64_t *all, *own;
 };
 
+/* One that began before it was due, as the clock of a guest may tell it, is not late. */
+static int64_t late_by(const struct replay_outcome *outcome, int64_t due_ns)
+{
+    return outcome->start_ns > due_ns ? outcome->start_ns - due_ns : 0;
+}
+
 /* What is left of lateness without the time in which the thread was still in its operation before, and that in which it
  * waited for others. A thread's outcomes lie one behind the other. */
 static int64_t own_part(const struct replay_operation *operation, const struct replay_outcome *outcome, int64_t due_ns)
 {
-    int64_t late_ns = outcome->start_ns - due_ns, most_ns = late_ns > 0 ? late_ns : 0;
+    int64_t late_ns = late_by(outcome, due_ns), most_ns = late_ns;
     int64_t busy_ns = operation->index ? outcome[-1].start_ns + outcome[-1].latency_ns - due_ns : 0;
 
     if (busy_ns < 0)
@@ -74,7 +80,7 @@ static void add(struct replay_tally *tally, const struct replay_run *run, const 
     tally->written += moves & MOVES_WRITTEN ? bytes : 0;
     tally->io_ns += outcome->latency_ns;
     if (due_ns != RECORD_NULL_INT64) {
-        late->all[tally->nr_due] = outcome->start_ns - due_ns;
+        late->all[tally->nr_due] = late_by(outcome, due_ns);
         late->own[tally->nr_due++] = own_part(operation, outcome, due_ns);
     }
 }

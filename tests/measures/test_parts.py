@@ -16,6 +16,8 @@ from matplotlib.axes import Axes
 from support.in_parts import read_in_parts
 
 from androstep_analysis import measures, plot, schema
+from androstep_analysis.errors import InputError
+from androstep_analysis.measures import blocks
 from androstep_analysis.measures.parts import by_group, parts
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.plot import series
@@ -134,6 +136,41 @@ def test_quantiles_of_many_values_are_those_of_polars(seed: int) -> None:
     wide = found.pivot("quantile", index="group", values="value").sort("group").cast(pl.Float64)
     places = {name: pl.col("value").quantile(share, "equiprobable") for name, share in SHARES.items()}
     assert wide.select(list(SHARES)).equals(table.group_by("group").agg(**places).sort("group").select(list(SHARES)))
+
+
+@pytest.mark.parametrize("at_once", [500, 1 << 20])
+def test_a_row_may_stand_for_many_values(at_once: int) -> None:
+    draw = np.random.default_rng(1)
+    table = pl.DataFrame(
+        {
+            "group": draw.integers(0, 3, 5000),
+            "value": (10 ** draw.uniform(0, 9, 5000)).astype(int),
+            "n": draw.integers(1, 9, 5000),
+        }
+    )
+    each = table.select(pl.all().repeat_by("n").explode()).drop("n")
+    groups = each.group_by("group").agg(n=pl.len().cast(pl.Int64), least=pl.col("value").min())
+    with read_in_parts(at_once):
+        weighed = quantiles(table.lazy(), "value", groups, SHARES, weight="n")
+        found = quantiles(each.lazy(), "value", groups, SHARES)
+    assert weighed.sort("group", "quantile").equals(found.sort("group", "quantile"))
+
+
+def test_touches_of_a_long_request_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pl.DataFrame({"sector": [0, 4, 800], "nr_sectors": [8, 800, 8]}).with_columns(
+        request_id=pl.int_range(3), dev=1, op=pl.lit("read"), queue_ns=1, issue_ns=1, complete_ns=1
+    )
+    whole = pl.concat(blocks.touches(rows, ["op"], 4096))
+    assert whole.height == 1 + 101 + 1
+    monkeypatch.setattr(blocks, "MOST_TOUCHES", 7)
+    parts = list(blocks.touches(rows, ["op"], 4096))
+    assert pl.concat(parts).equals(whole) and max(part.height for part in parts) <= 14
+    monkeypatch.setattr(blocks, "MOST_BLOCKS", 101)
+    assert pl.concat(blocks.touches(rows, ["op"], 4096)).height == 103, "101 different blocks"
+    monkeypatch.setattr(blocks, "MOST_BLOCKS", 100)
+    with pytest.raises(InputError, match="101 blocks of 4096 B are touched, more than the 100"):
+        list(blocks.touches(rows, ["op"], 4096))
+    assert pl.concat(blocks.touches(rows, ["op"], 4096, share=0.5)).height == 103
 
 
 def lines(ax: Axes) -> dict[str, list[Any]]:

@@ -90,7 +90,7 @@ def test_lateness_and_its_parts(seed: int) -> None:
     free: dict[int, int] = {}
     for row in operations:
         if row["due_ns"] is not None and not row["inserted"]:
-            late = row["start_ns"] - row["due_ns"]
+            late = max(0, row["start_ns"] - row["due_ns"])
             busy = min(late, max(0, free.get(row["thread"], 0) - row["due_ns"]))
             waited = min(row["waited_ns"], late - busy)
             for name, part in zip(parts, (late, busy, waited, late - busy - waited), strict=True):

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { LEAF_SPANS = 64 };
+enum { LEAF_SPANS = 256 };
 
 struct leaf {
     size_t count;

@@ -1,21 +1,37 @@
-// How long what was written stays (measures/lifetimes.py): until its block is written again or discarded.
+// How long what was written stays (measures/lifetimes.py): until its block is written again or discarded. What one row
+// wrote is told once for all of its blocks, so that memory follows rows and not bytes.
 
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/map.h"
+#include "core/spans.h"
 #include "core/table.h"
 
-enum { FIRST_ROOM = 1 << 10 };
-
-struct written {
+// What one row wrote. Its blocks are spans whose value is its place in `writes`.
+struct write {
     int64_t at, request, group;
-    bool is_there;
+    int64_t blocks; // that are still there: where none is, the place is free
+};
+
+// Blocks that ended together: the group that wrote them, their age, how many, and how they ended.
+struct life_end {
+    int64_t group, age, blocks;
+    int64_t is_rewritten;
 };
 
 struct lifetimes {
-    struct map blocks; // number of each block's write, from 1
-    struct written *last;
-    size_t room;
+    struct map devices; // number of each one's spans, from 1
+    struct spans *spans;
+    size_t spans_room;
+    struct write *writes;
+    size_t count, room;
+    size_t *free_places;
+    size_t free_count, free_room;
+    struct life_end *ends;
+    size_t ends_count, ends_room;
+    struct span *same; // parts that the request itself wrote before
+    size_t same_count, same_room;
 };
 
 // What happens to blocks, a row for each request or piece: all of it is overwritten, or discarded.
@@ -25,84 +41,128 @@ struct life_rows {
     const bool *is_write;
 };
 
-// The ends of writes, in no particular order: the group that wrote, the age, and how it ended.
-struct life_ends {
-    size_t ends;
-    int64_t *groups, *ages;
-    bool *is_rewritten;
-};
-
 API struct lifetimes *lifetimes_new(void);
 API void lifetimes_free(struct lifetimes *lives);
-API size_t lifetimes_blocks(const struct lifetimes *lives);
-API bool lifetimes_run(struct lifetimes *lives, const struct life_rows *rows, struct life_ends *ends, int64_t *writes);
+API bool lifetimes_run(struct lifetimes *lives, const struct life_rows *rows, int64_t *blocks_written);
+API const struct life_end *lifetimes_ends(struct lifetimes *lives, size_t *count);
 
-static void end(struct life_ends *ends, struct written *last, int64_t at, bool is_rewritten)
+// A row that takes what is there out of its place.
+struct taking {
+    struct lifetimes *lives;
+    int64_t at, request;
+    bool is_write;
+};
+
+static bool free_place(struct lifetimes *lives, size_t place)
 {
-    ends->groups[ends->ends] = last->group;
-    ends->ages[ends->ends] = at - last->at;
-    ends->is_rewritten[ends->ends++] = is_rewritten;
-    last->is_there = false;
-}
+    if (lives->free_count == lives->free_room) {
+        size_t *grown = array_grow(lives->free_places, &lives->free_room, sizeof(*grown));
 
-static bool grow(struct lifetimes *lives)
-{
-    size_t room = lives->room ? 2 * lives->room : FIRST_ROOM;
-    struct written *last = realloc(lives->last, room * sizeof(*last));
-
-    if (!last)
-        return false;
-    lives->last = last;
-    lives->room = room;
-    return true;
-}
-
-// False where memory is short. Pieces of one request in the same block are one write, that of the first.
-static bool write_block(struct lifetimes *lives, struct life_ends *ends, uint64_t dev, uint64_t block,
-                        const struct written *new, int64_t *writes)
-{
-    uint64_t *at = map_add(&lives->blocks, dev, block);
-    struct written *last;
-
-    if (!at)
-        return false;
-    if (!*at) {
-        *at = lives->blocks.count;
-        if (*at > lives->room && !grow(lives))
+        if (!grown)
             return false;
-        lives->last[*at - 1].is_there = false;
+        lives->free_places = grown;
     }
-    last = &lives->last[*at - 1];
-    if (last->is_there && last->request == new->request)
-        return true;
-    if (last->is_there)
-        end(ends, last, new->at, true);
-    *last = *new;
-    ++*writes;
+    lives->free_places[lives->free_count++] = place;
     return true;
 }
 
-static void discard(struct lifetimes *lives, struct life_ends *ends, uint64_t number, int64_t at)
+static bool keep_same(struct lifetimes *lives, struct span part)
 {
-    if (number && lives->last[number - 1].is_there)
-        end(ends, &lives->last[number - 1], at, false);
+    if (lives->same_count == lives->same_room) {
+        struct span *grown = array_grow(lives->same, &lives->same_room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        lives->same = grown;
+    }
+    lives->same[lives->same_count++] = part;
+    return true;
 }
 
-// Looks at the blocks of the range or at all that are known, whichever are fewer.
-static void discard_range(struct lifetimes *lives, struct life_ends *ends, uint64_t dev, int64_t first, int64_t count,
-                          int64_t at)
+// Pieces of one request in the same block are one write, that of the first.
+static bool take(void *context, struct span part)
 {
-    if ((uint64_t)count <= lives->blocks.room) {
-        for (int64_t block = first; block < first + count; block++)
-            discard(lives, ends, map_value(&lives->blocks, dev, (uint64_t)block), at);
-        return;
-    }
-    for (size_t slot = 0; slot < lives->blocks.room; slot++) {
-        const struct map_slot *one = &lives->blocks.slots[slot];
+    const struct taking *taking = context;
+    struct lifetimes *lives = taking->lives;
+    struct write *write = lives->writes + part.value;
+    int64_t blocks = part.end - part.start;
 
-        if (one->value && one->space == dev && (int64_t)one->key >= first && (int64_t)one->key - first < count)
-            discard(lives, ends, one->value, at);
+    if (taking->is_write && write->request == taking->request)
+        return keep_same(lives, part);
+    if (lives->ends_count == lives->ends_room) {
+        struct life_end *grown = array_grow(lives->ends, &lives->ends_room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        lives->ends = grown;
     }
+    lives->ends[lives->ends_count++] =
+        (struct life_end){write->group, taking->at - write->at, blocks, taking->is_write};
+    write->blocks -= blocks;
+    return write->blocks || free_place(lives, (size_t)part.value);
+}
+
+// NULL where memory is short.
+static struct spans *spans_of(struct lifetimes *lives, uint64_t dev)
+{
+    uint64_t *number = map_add(&lives->devices, dev, 0);
+
+    if (!number)
+        return NULL;
+    if (!*number) {
+        *number = lives->devices.count;
+        if (*number > lives->spans_room) {
+            struct spans *grown = array_grow(lives->spans, &lives->spans_room, sizeof(*grown));
+
+            if (!grown)
+                return NULL;
+            lives->spans = grown;
+        }
+        lives->spans[*number - 1] = (struct spans){0};
+    }
+    return lives->spans + *number - 1;
+}
+
+// Where the write stands; SIZE_MAX where memory is short.
+static size_t add_write(struct lifetimes *lives, struct write write)
+{
+    size_t place = lives->free_count ? lives->free_places[--lives->free_count] : lives->count;
+
+    if (place == lives->room) {
+        struct write *grown = array_grow(lives->writes, &lives->room, sizeof(*grown));
+
+        if (!grown)
+            return SIZE_MAX;
+        lives->writes = grown;
+    }
+    lives->count += place == lives->count;
+    lives->writes[place] = write;
+    return place;
+}
+
+// Puts the write where the request itself wrote nothing yet, and back what it wrote. False where memory is short.
+static bool put(struct lifetimes *lives, struct spans *spans, struct write write, int64_t first, int64_t end,
+                int64_t *blocks_written)
+{
+    size_t place = add_write(lives, write);
+    int64_t blocks = 0;
+
+    if (place == SIZE_MAX)
+        return false;
+    for (size_t number = 0; number <= lives->same_count; number++) {
+        const struct span *same = number < lives->same_count ? lives->same + number : NULL;
+        int64_t until = same ? same->start : end;
+
+        if (first < until && !spans_put(spans, (struct span){first, until, (int64_t)place}))
+            return false;
+        blocks += until - first;
+        if (same && !spans_put(spans, *same))
+            return false;
+        first = same ? same->end : end;
+    }
+    lives->writes[place].blocks = blocks;
+    *blocks_written += blocks;
+    return blocks || free_place(lives, place);
 }
 
 // NULL where memory is short.
@@ -113,31 +173,39 @@ struct lifetimes *lifetimes_new(void)
 
 void lifetimes_free(struct lifetimes *lives)
 {
-    map_free(&lives->blocks);
-    free(lives->last);
+    for (size_t number = 0; number < lives->devices.count; number++)
+        spans_free(lives->spans + number);
+    map_free(&lives->devices);
+    free(lives->spans);
+    free(lives->writes);
+    free(lives->free_places);
+    free(lives->ends);
+    free(lives->same);
     free(lives);
 }
 
-// How many blocks were ever written.
-size_t lifetimes_blocks(const struct lifetimes *lives)
-{
-    return lives->blocks.count;
-}
-
-// Adds to `writes` of each group the blocks it writes. `ends` must have room for one end of each of these and of each
-// block that was written before. False where memory is short.
-bool lifetimes_run(struct lifetimes *lives, const struct life_rows *rows, struct life_ends *ends, int64_t *writes)
+// Adds to `blocks_written` of each group the blocks it writes. False where memory is short.
+bool lifetimes_run(struct lifetimes *lives, const struct life_rows *rows, int64_t *blocks_written)
 {
     for (size_t row = 0; row < rows->rows; row++) {
-        uint64_t dev = (uint64_t)rows->devs[row];
-        int64_t first = rows->first[row], count = rows->nr_blocks[row];
-        struct written new = {rows->at[row], rows->requests[row], rows->groups[row], true};
+        int64_t first = rows->first[row], end = first + rows->nr_blocks[row];
+        struct write write = {rows->at[row], rows->requests[row], rows->groups[row], 0};
+        struct taking taking = {lives, write.at, write.request, rows->is_write[row]};
+        struct spans *spans = spans_of(lives, (uint64_t)rows->devs[row]);
 
-        if (!rows->is_write[row])
-            discard_range(lives, ends, dev, first, count, new.at);
-        for (int64_t block = first; rows->is_write[row] && block < first + count; block++)
-            if (!write_block(lives, ends, dev, (uint64_t)block, &new, &writes[new.group]))
-                return false;
+        lives->same_count = 0;
+        if (!spans || !spans_take(spans, first, end, take, &taking))
+            return false;
+        if (taking.is_write && !put(lives, spans, write, first, end, &blocks_written[write.group]))
+            return false;
     }
     return true;
+}
+
+// The writes that ended, in no particular order, and forgets them; they stand until the next call.
+const struct life_end *lifetimes_ends(struct lifetimes *lives, size_t *count)
+{
+    *count = lives->ends_count;
+    lives->ends_count = 0;
+    return lives->ends;
 }
