@@ -46,10 +46,10 @@ def touches(requests: Table, columns: Sequence[str], block_bytes: int, *, share:
 
 def _check_memory(requests: Table, block_bytes: int, share: float) -> None:
     sizes = (int(part["nr_blocks"].sum()) for part in ranges(requests, (), block_bytes))
-    if sum(sizes) * share <= MOST_BLOCKS:
+    if share * sum(sizes) <= MOST_BLOCKS:
         return
     covered = runs(summed((bounds(part, ()) for part in ranges(requests, (), block_bytes)), ["dev", "block"]), ())
-    blocks = int(covered["nr_blocks"].sum() * share)
+    blocks = int(int(covered["nr_blocks"].sum()) * share)
     if blocks > MOST_BLOCKS:
         raise InputError(
             f"{blocks:,} blocks of {block_bytes} B are touched, more than the {MOST_BLOCKS:,} that fit into memory; "
