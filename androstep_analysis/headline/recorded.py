@@ -94,10 +94,14 @@ def complete(capture: Capture) -> Sentence:
     lost += [[Quote(loss.message)] for loss in missing[:_MESSAGES]]
     if len(missing) > _MESSAGES:
         lost.append([Amount(len(missing) - _MESSAGES, "losses"), " more in `androstep summary --all`"])
-    said: list[list[Part]] = lost or [["no loss reported"]]
-    if capture.about["rows"]["requests"]:
+    has_requests = bool(capture.about["rows"]["requests"])
+    said: list[list[Part]] = lost or [["no loss reported" if has_requests else "no request of block I/O is in it"]]
+    if has_requests:
         said += [*_seen(capture.population), *_known(capture)]
-    return Sentence("complete", tuple(listed(said, "; ")), "unusual" if lost else "fact")
+    is_other = not (has_requests or any(capture.about[part] for part in ("bench", "replay", "steps", "gui")))
+    is_empty = is_other and not any(capture.about["rows"][table] for table in _ROWS)
+    about = "missing" if is_other else "complete"
+    return Sentence(about, tuple(listed(said, "; ")), "unusual" if lost or is_empty else "fact")
 
 
 def _seen(counts: dict[str, int]) -> Iterator[list[Part]]:

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from androstep_analysis import recording, schema
 from androstep_analysis.errors import InputError, Loss, LossWarning, printable
-from androstep_analysis.ingest import clock, others, plugins, procmon, staging, tasks
+from androstep_analysis.ingest import clock, closest, others, plugins, procmon, staging, tasks
 from androstep_analysis.ingest.archive import Archive
 from androstep_analysis.ingest.block import biosnoop, blkparse, blktrace, most, opencas
 from androstep_analysis.ingest.block import csv as block_csv
@@ -192,7 +192,7 @@ def _recognised(source: Source) -> Format:
         if (kind := others.kind(source.head)) is not None:
             raise InputError(f"{source.name}: {kind}")
         raise InputError(
-            f"{source.name}: no known recording; it starts with {source.head[:16]!r}; known are {_format_titles()}, "
+            f"{source.name}: no known recording; {closest.found(source.head)}; known are {_format_titles()}, "
             "and with --csv-columns any CSV of block I/O (docs/formats.md)"
         )
     return format

@@ -27,7 +27,7 @@ _NAME: Final = 30
 _MINUTES: Final = 5
 """From so many minutes on the length of a recording is told in minutes or hours."""
 
-SHOWN: Final = frozenset({"complete", "who", "apps", "files", "pattern"})
+SHOWN: Final = frozenset({"complete", "missing", "who", "apps", "files", "pattern"})
 """What of a headline with requests is shown as bars, lists and tiles."""
 
 
@@ -135,7 +135,7 @@ def completeness(capture: Capture, told: Iterable[Sentence]) -> list[Element]:
             )
     head = el("tr", *(el("th", title, scope="col") for title in ("Known, of the bytes", "Share", "Missing")))
     table = el("table", el("thead", head), el("tbody", *rows), class_="complete", aria_label="How complete it is")
-    said = [el("p", *_words(one)) for one in told if one.about == "complete"]
+    said = [el("p", *_words(one)) for one in told if one.about in ("complete", "missing")]
     return [
         el(
             "div",

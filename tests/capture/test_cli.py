@@ -190,7 +190,7 @@ def test_a_device_without_an_image_is_said_to_be_of_no_use(androstep: Androstep,
     [
         ("missing", "no such file"),
         ("empty", "the file is empty; a recording was expected"),
-        ("garbage", "no known recording; it starts with"),
+        ("garbage", "no known recording; it is "),
         ("image", "an image of a filesystem; give it with --image-before"),
     ],
 )

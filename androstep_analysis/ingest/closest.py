@@ -1,0 +1,54 @@
+"""What a file that is no known recording looks like, and which of the formats comes closest."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from androstep_analysis.errors import printable
+
+_LINES: Final = 50
+"""Of as many lines at the beginning."""
+
+_QUOTED: Final = 60
+
+_TEXTS: Final = (
+    ("ftrace text", re.compile(rb"^\s*.{1,40}-\d+\s.*?\s\d+\.\d+:\s+\w+")),
+    ("blkparse text", re.compile(rb"^\s*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d+\s")),
+    ("strace log", re.compile(rb"^(?:\[?(?:pid )?\s*\d+\]?\s+)?(?:\d[\d:.]*\s+)?\w+\(.*\)\s+= ")),
+    ("biosnoop list", re.compile(rb"^\s*\d+\.\d+\s+\S+\s+\d+\s+\S+\s+[RWDF]\w*\s")),
+)
+"""What a line of a text format looks like, also where it is not one."""
+
+_SEPARATORS: Final = (b",", b"\t", b";")
+
+
+def found(head: bytes) -> str:
+    """What a file that begins so holds, and what to do with it, as the end of a sentence."""
+    lines = [line.rstrip(b"\r") for line in head.split(b"\n")[: _LINES + 1][:-1] or [head]]
+    lines = [line for line in lines if line.strip() and not line.lstrip().startswith(b"#")]
+    if not lines:
+        return "there are only comments and empty lines at its beginning; record it again"
+    if any(byte < 9 or 13 < byte < 27 for byte in head):
+        return f"it is binary, and starts with {head[:16]!r}"
+    matches = {title: sum(map(bool, map(form.match, lines))) for title, form in _TEXTS}
+    title = max(matches, key=lambda name: matches[name])
+    if matches[title]:
+        odd = next((line for line in lines if not dict(_TEXTS)[title].match(line)), lines[0])
+        return (
+            f"{matches[title]} of its first {len(lines)} lines look like {title}, but none is an event that is known; "
+            f"one of them: {_quoted(odd)}; state the format with --format, or record block events too"
+        )
+    for separator in _SEPARATORS:
+        counts = {line.count(separator) for line in lines}
+        if len(counts) == 1 and min(counts) >= 2:
+            return (
+                f"its {min(counts) + 1} columns are no known table, and the first line is {_quoted(lines[0])}; "
+                "say which column is what with --csv-columns, as time:s,op,offset:B,size:B"
+            )
+    return f"it is text without events; it starts with {_quoted(lines[0])}"
+
+
+def _quoted(line: bytes) -> str:
+    text = line.strip().decode("utf-8", "replace")
+    return printable(repr(text[:_QUOTED] + "…" if len(text) > _QUOTED else text))
