@@ -20,6 +20,7 @@ from androstep_analysis.commands.command import (
 )
 from androstep_analysis.compare.measures import Measure, Recording, dimensions, known, measured
 from androstep_analysis.errors import InputError
+from androstep_analysis.measures.fsyncs import BY as FSYNC_BY
 from androstep_analysis.measures.sync_cost import BY as SYNC_BY
 from androstep_analysis.measures.write_cost import BY as COST_BY
 
@@ -33,6 +34,10 @@ OF_TABLE: Final = {
         **{"state": "state", "uid": "uid"},
     },
     "block_events": {"device": "dev", "thread": "tid"},
+    "fs_events": {
+        **{"app": "package", "owner_app": "owner_package", "process": "owner_comm", "device": "dev", "file": "path"},
+        **{"file_type": "file_type", "inode": "ino"},
+    },
 }
 """What --by takes, and the column that it is, for each table that measures are of."""
 
@@ -50,7 +55,7 @@ _OWN: Final = {
 }
 """Columns that tell the rows of a measure apart anyway."""
 
-_ONLY: Final = {"write_cost": COST_BY, "sync_cost": SYNC_BY, "sqlite_cost": ()}
+_ONLY: Final = {"write_cost": COST_BY, "sync_cost": SYNC_BY, "sqlite_cost": (), "fsyncs": FSYNC_BY}
 """Of measures that do not take all columns of their table, those that they take."""
 
 

@@ -25,6 +25,8 @@ from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.bursts import BY as BURSTS_BY
 from androstep_analysis.measures.bursts import bursts
 from androstep_analysis.measures.file_types import file_types
+from androstep_analysis.measures.fsyncs import NAMES as FSYNC_BY
+from androstep_analysis.measures.fsyncs import fsyncs
 from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency
 from androstep_analysis.measures.lifetimes import lifetimes
@@ -524,6 +526,13 @@ def measures() -> dict[str, Measure]:
         "seeks": _of_events("distances between requests", seeks),
         "seek_distances": _of_events("how far forward and backward requests lie", seek_distances, within=("step",)),
         "merges": _of_events("bios merged and split", merges),
+        "fsyncs": Measure(
+            "who calls fsync, on which file, and how long it takes",
+            ("fs_events", "files", "tasks"),
+            lambda t, by, recording: fsyncs(t, by=by or FSYNC_BY, lost=recording.losses),
+            has_windows=False,
+            asks_recording=True,
+        ),
         "write_cost": _of_costs("what written bytes become on the device", io, write_cost),
         "sync_cost": _of_costs("what a call of fsync becomes on the device", (*io, "syscalls"), sync_cost),
         "sqlite_cost": _of_costs(

@@ -17,6 +17,7 @@ from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
 from androstep_analysis.measures.evidence import evidence
 from androstep_analysis.measures.file_types import file_types
+from androstep_analysis.measures.fsyncs import fsyncs
 from androstep_analysis.measures.hotness import block_uses, hotness
 from androstep_analysis.measures.latency import latency, latency_distribution
 from androstep_analysis.measures.lifetimes import lifetimes
@@ -67,6 +68,7 @@ __all__ = [
     "depth",
     "evidence",
     "file_types",
+    "fsyncs",
     "hotness",
     "idle",
     "latency",

@@ -121,12 +121,12 @@ def test_zip_of_several_files_is_refused(tmp_path: Path) -> None:
     [
         (b"", "the file is empty"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"starts with b'\\x89PNG"),
-        (b"import sys\n\n\ndef main() -> None:\n    print(sys.argv[1:])\n", "starts with b'import sys"),
+        (b"import sys\n\n\ndef main() -> None:\n    print(sys.argv[1:])\n", "starts with 'import sys"),
         (b"\x1b]0;owned\x07\n", r"starts with b'\\x1b\]0;owned"),
         (b"<!DOCTYPE html>\n<html><body>no trace</body></html>\n", "without a systrace recording"),
         (b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:2\n#\n", "there is no event in it"),
         (b"proces,device,rw_flag,sector,size,timestamp\r\n", "there is no event in it"),
-        (b"name,size\na,1\n", "starts with b'name,size"),
+        (b"name,size\na,1\n", "starts with 'name,size"),
     ],
 )
 def test_what_is_no_recording(tmp_path: Path, contents: bytes, message: str) -> None:

@@ -107,6 +107,10 @@ FIELDS: dict[str, dict[str, str]] = {
     "f2fs_dataread_start": _TRANSFER,
     "android_fs_datawrite_start": _TRANSFER,
     "android_fs_dataread_start": _TRANSFER,
+    "ext4_sync_file_enter": {**_INODE, "parent": "parent"},
+    "ext4_sync_file_exit": {**_INODE, "error": "ret"},
+    "f2fs_sync_file_enter": {**_INODE, "mode": "mode", "nlink": "nlink"},
+    "f2fs_sync_file_exit": {**_INODE, "error": "ret"},
     "bio_page": {
         "dev": "sdev",
         "ino": "ino",

@@ -120,6 +120,12 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "f2fs_dataread_start": (_TRANSFER,),
     "android_fs_datawrite_start": (_TRANSFER,),
     "android_fs_dataread_start": (_TRANSFER,),
+    "ext4_sync_file_enter": (f"{_INODE} parent {{parent}} datasync {{#}}",),
+    "ext4_sync_file_exit": (f"{_INODE} ret {{error:s}}",),
+    "f2fs_sync_file_enter": (
+        f"{_F2FS_INODE}, pino = {{#}}, i_mode = 0x{{mode:x}}, i_size = {{#}}, i_nlink = {{nlink}}",
+    ),
+    "f2fs_sync_file_exit": (f"{_F2FS_INODE}, {{*w}}ret = {{error:s}}",),
     "bio_page": (
         f"{_BIO} vcnt={{#}} idx={{#}} done={{#}} offset={{offset_bytes}} mapping={{w}} host={{w}}{_BIO_PAGE}",
         f"{_BIO}{_BIO_PAGE}",

@@ -1,0 +1,96 @@
+"""Who calls fsync, on which file, how often, and how long it takes (definitions.toml, fsync_calls)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.link.evidence import inodes
+from androstep_analysis.link.owner.processes import Processes
+from androstep_analysis.losses import Losses
+from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
+from androstep_analysis.measures.write_causes import FILE, OWNER
+
+BEGINS: Final = ("ext4_sync_file_enter", "f2fs_sync_file_enter")
+ENDS: Final = ("ext4_sync_file_exit", "f2fs_sync_file_exit")
+BY: Final = ("dev", *OWNER, *FILE)
+NAMES: Final = ("owner_comm", "ino", "path")
+"""What calls are told by unless somebody asks for something else."""
+
+_TOLD: Final = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "error")
+_QUANTILES: Final = {"latency_p50": 0.5, "latency_p99": 0.99, "latency_max": 1.0}
+
+
+def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Losses | None = None) -> pl.DataFrame:
+    """The calls that ask a filesystem for a file's data to be on the device: fsync, fdatasync, msync and synced writes.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+        Tables `fs_events`, `files` and `tasks` of one capture (`Capture.tables`).
+    by : sequence of str
+        What the calls are told by: any of dev, owner_pid, owner_comm, owner_package (who called; null for a thread of
+        the kernel), ino, path, file_type, package (of the file).
+    lost : Losses, optional
+        Calls between whose events others may be missing have no latency.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by`. Metrics calls and failed [count], latency_p50, latency_p99 and latency_max [ns] (nearest rank;
+        null where no end of a call is known). `n` is the number of calls, `coverage` the share of all calls of which
+        the end is known. No rows where the recording has no such events.
+
+    Raises
+    ------
+    ValueError
+        For a column that calls are not told by.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, fsync_calls; Linux 6.18, include/trace/events/ext4.h and f2fs.h.
+
+    Examples
+    --------
+    >>> measures.fsyncs(capture.tables).is_empty()  # no such events were recorded
+    True
+    """
+    if strange := [name for name in by if name not in BY]:
+        raise ValueError(f"{', '.join(strange)}: calls of fsync are told by {', '.join(BY)}")
+    events = lazy(tables["fs_events"], ("fs_events",)).filter(pl.col("event").is_in([*BEGINS, *ENDS]))
+    found = calls(events.select(_TOLD).collect(), lost or Losses())
+    tasks = lazy(tables["tasks"], ("tasks",)).collect()
+    files = lazy(tables["files"], ("files",)).select("dev", *FILE, "valid_from_ns", "valid_to_ns").collect()
+    named = inodes.at_time(Processes(tasks).of_threads(found), files)
+    latency = pl.col("latency_ns").drop_nulls()
+    groups = named.group_by(by, maintain_order=True).agg(
+        n=pl.len().cast(pl.Int64),
+        calls=pl.len().cast(pl.Int64),
+        failed=(pl.col("error") < 0).sum().cast(pl.Int64),
+        **{name: latency.quantile(share, "equiprobable") for name, share in _QUANTILES.items()},
+    )
+    ended = found["latency_ns"].count() / found.height if found.height else None
+    told = groups.with_columns(coverage=pl.lit(ended, pl.Float64)).sort(
+        "n", *by, descending=[True, *(False for _ in by)]
+    )
+    return columns_as_rows(told, list(by), {"calls": "count", "failed": "count", **dict.fromkeys(_QUANTILES, "ns")})
+
+
+def calls(events: pl.DataFrame, lost: Losses) -> pl.DataFrame:
+    """The calls in events of `BEGINS` and `ENDS`: ts_ns, tid, pid, comm, dev, ino, error, latency_ns, in order of time.
+
+    A call ends with its thread's next event, if that is an end and of the same file.
+    """
+    rows = events.with_columns(pl.col("event").cast(pl.String)).sort("ts_ns", maintain_order=True)
+    following = {name: pl.col(name).shift(-1).over("tid").alias(f"end_{name}") for name in ("ts_ns", "event", "error")}
+    same_file = pl.all_horizontal(pl.col(name).shift(-1).over("tid") == pl.col(name) for name in ("dev", "ino"))
+    rows = rows.with_columns(*following.values(), same_file=same_file).filter(pl.col("event").is_in(BEGINS))
+    is_ended = (pl.col("same_file") & pl.col("end_event").is_in(ENDS)).fill_null(False)
+    is_known = is_ended & ~pl.lit(lost.between(rows["ts_ns"], rows["end_ts_ns"], rows["dev"], "fs_events"))
+    return rows.select(
+        *("ts_ns", "tid", "pid", "comm", "dev", "ino"),
+        error=pl.when(is_known).then("end_error"),
+        latency_ns=pl.when(is_known).then(pl.col("end_ts_ns") - pl.col("ts_ns")),
+    )
