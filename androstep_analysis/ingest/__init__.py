@@ -210,7 +210,7 @@ def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Sour
     first_format = next((format for format in _formats() if format in formats.values()), None)
     if first_format is None:
         raise InputError(
-            f"{printable(str(archive.path))}: a tar archive, and none of the files in it ({len(formats)}) is a known "
+            f"{printable(str(archive.path))}: an archive, and none of the files in it ({len(formats)}) is a known "
             f"recording; known are {_format_titles()}"
         )
     return first_format, archive.load(next(name for name, format in formats.items() if format is first_format))

@@ -1,4 +1,4 @@
-"""Tar archives: each file in one is an input of its own."""
+"""Archives of tar, and of zip with several files: each file in one is an input of its own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path, PurePosixPath
 
 from androstep_analysis.errors import InputError, Loss, printable
 from androstep_analysis.ingest import source as sources
-from androstep_analysis.ingest.compression import Readable
+from androstep_analysis.ingest.compression import Readable, ZipMember, zip_members, zipped
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.tar import Tar
 
+_ZIP = b"PK\x03\x04"
+
 
 class Archive:
-    """A tar archive: its files, each as a `Source`, decompressed where it is compressed itself.
+    """An archive: its files, each as a `Source`, decompressed where it is compressed itself.
 
     `losses` says what of the archive is lost. `taken` are the names of members that were loaded.
     """
@@ -22,8 +24,12 @@ class Archive:
         self.path = source.path
         self.taken: set[str] = set()
         self._source = source
-        self._places: dict[str, tuple[int, int]] = {}
+        self._places: dict[str, tuple[int, int] | ZipMember] = {}
         self.losses = source.losses
+        if source.head.startswith(_ZIP):
+            members = zip_members(source) or {}
+            self._places = {str(PurePosixPath(name)).lstrip("/"): member for name, member in members.items()}
+            return
         try:
             for member in Tar(Readable(source)):
                 if member.isreg() and not member.issparse():
@@ -36,7 +42,9 @@ class Archive:
 
     @staticmethod
     def is_one(source: Source) -> bool:
-        """Whether the source begins with the header of a tar archive, whose checksum fits."""
+        """Whether the source begins with the header of a tar archive, whose checksum fits, or is a zip archive."""
+        if source.head.startswith(_ZIP):
+            return bool(zip_members(source))
         try:
             tarfile.TarInfo.frombuf(source.head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
         except tarfile.HeaderError:
@@ -50,7 +58,11 @@ class Archive:
 
     def head(self, name: str) -> bytes:
         """What `load(name).head` will be."""
+        place = self._places[name]
         try:
+            if isinstance(place, ZipMember):
+                first = sources.first_of(zipped(self._source, place).open_stream)
+                return sources.head_of(Source.of(self.path / name, first))
             return sources.head_of(self._raw(name))
         except InputError:
             return b""
@@ -73,7 +85,10 @@ class Archive:
         return self.load(wanted)
 
     def _raw(self, name: str) -> Source:
-        start, size = self._places[name]
+        place = self._places[name]
+        if isinstance(place, ZipMember):
+            return self._unzipped(name, place)
+        start, size = place
         raw = self._source.part(start, start + size)
         raw.path = self.path / name
         raw.losses = ()
@@ -83,3 +98,8 @@ class Archive:
                 Loss("torn", 1, f"the archive ends within {printable(name)}: {size - raw.size} bytes are lost"),
             )
         return raw
+
+    def _unzipped(self, name: str, member: ZipMember) -> Source:
+        whole = self._source.part(0)
+        whole.path, whole.losses, whole.archive = self.path / name, (), self
+        return sources.checked(whole, zipped(self._source, member))

@@ -291,31 +291,70 @@ _METHODS: tuple[tuple[bytes, str, Callable[[Bytes], Stream]], ...] = (
 )
 
 
-def _zipped(raw: Bytes) -> Packed:
-    """The one file of a zip archive.
+@dataclass(frozen=True)
+class ZipMember:
+    """A file in a zip archive: where its header begins, its checksum, and whether it is encrypted."""
+
+    header: int
+    crc: int
+    is_encrypted: bool
+
+
+def zip_members(raw: Bytes) -> dict[str, ZipMember] | None:
+    """The files in a zip archive by name; None where it is none, or has lost its directory."""
+    try:
+        with zipfile.ZipFile(Readable(raw)) as archive:
+            return {
+                member.filename: ZipMember(member.header_offset, member.CRC, bool(member.flag_bits & 1))
+                for member in archive.infolist()
+                if not member.is_dir() and not member.filename.startswith("__MACOSX/")
+            }
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return None
+
+
+def zipped(raw: Bytes, member: ZipMember, losses: tuple[Loss, ...] = ()) -> Packed:
+    """How a file in a zip archive is packed; `InputError` where nothing here unpacks it."""
+    header = raw.read(member.header, 30)
+    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
+        raise InputError(f"{raw.name}: the zip archive is cut short before its first file; fetch it again")
+    flags, compression = struct.unpack_from("<HH", header, 6)
+    (size,) = struct.unpack_from("<I", header, 18)
+    name_bytes, extra_bytes = struct.unpack_from("<HH", header, 26)
+    start = member.header + 30 + name_bytes + extra_bytes
+    is_plain = compression == zipfile.ZIP_STORED and not flags & 8
+    if member.is_encrypted or flags & 1 or not (is_plain or compression == zipfile.ZIP_DEFLATED):
+        raise InputError(f"{raw.name}: the file in the zip archive is encrypted or not deflated; unpack it")
+    crc = member.crc if not losses else None
+    if is_plain:
+        return Packed("zip", lambda: _Stored(raw, start, size), losses, crc)
+    return Packed("zip", lambda: Deflate(raw, -15, start), losses, crc)
+
+
+def _zipped(raw: Bytes) -> Packed | None:
+    """The one file of a zip archive; None where it has several (`archive.Archive`).
 
     An archive that was cut short has lost its directory, which stands at the end; its first file still follows the
     local header at the start (PKWARE APPNOTE 4.3.7).
     """
-    offset, crc = 0, None
-    losses: tuple[Loss, ...] = ()
-    try:
-        with zipfile.ZipFile(Readable(raw)) as archive:
-            files = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX/")]
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        losses = (Loss("torn", 1, "the zip archive is cut short after its first file; more files may be lost"),)
-    else:
-        if len(files) != 1:
-            raise InputError(
-                f"{raw.name}: a zip archive with one file was expected, and this has {len(files)}; unpack it"
-            )
-        offset, crc = files[0].header_offset, files[0].CRC
-    header = raw.read(offset, 30)
-    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
-        raise InputError(f"{raw.name}: the zip archive is cut short before its first file; fetch it again")
-    flags, compression = struct.unpack_from("<HH", header, 6)
-    name_bytes, extra_bytes = struct.unpack_from("<HH", header, 26)
-    if flags & 1 or compression != zipfile.ZIP_DEFLATED:
-        raise InputError(f"{raw.name}: the file in the zip archive is encrypted or not deflated; unpack it")
-    start = offset + 30 + name_bytes + extra_bytes
-    return Packed("zip", lambda: Deflate(raw, -15, start), losses, crc)
+    members = zip_members(raw)
+    if members is None:
+        torn = Loss("torn", 1, "the zip archive is cut short after its first file; more files may be lost")
+        return zipped(raw, ZipMember(0, 0, False), (torn,))
+    if not members:
+        raise InputError(f"{raw.name}: a zip archive without files; give the recording itself")
+    return zipped(raw, next(iter(members.values()))) if len(members) == 1 else None
+
+
+class _Stored:
+    """Bytes of a zip archive that are not compressed, as a `Stream`."""
+
+    def __init__(self, data: Bytes, start: int, size: int) -> None:
+        self._data, self._place, self._end = data, start, start + size
+
+    def read(self, size: int) -> bytes:
+        piece = self._data.read(self._place, min(size, self._end - self._place))
+        if not piece and self._place < self._end:
+            raise EOFError
+        self._place += len(piece)
+        return piece

@@ -157,8 +157,8 @@ def load(path: Path) -> Source:
     """The contents of file `path`: plain, gzip, xz, zstd, or a zip archive with one file in it.
 
     The compression is told by the first bytes, not by the name. A compressed stream that is cut short or damaged
-    gives everything before the damage and a `Loss`. Raises `InputError` for what is no readable file, for zip archives
-    of several files, and for more than the disk has room for.
+    gives everything before the damage and a `Loss`. An archive of several files is as it is (`archive.Archive`). Raises
+    `InputError` for what is no readable file, and for more than the disk has room for.
     """
     return plain(opened(path))
 
@@ -193,12 +193,17 @@ def head_of(raw: Source) -> bytes:
     packed = compression.packed(raw)
     if packed is None:
         return raw.head.removeprefix(codecs.BOM_UTF8)
+    return first_of(packed.open_stream).removeprefix(codecs.BOM_UTF8)
+
+
+def first_of(open_stream: Callable[[], compression.Stream]) -> bytes:
+    """The first `HEAD_BYTES` of what a stream gives before its end or its damage."""
     data = b""
     with suppress(*compression.DAMAGE):
-        stream = packed.open_stream()
+        stream = open_stream()
         while len(data) < HEAD_BYTES and (piece := stream.read(HEAD_BYTES - len(data))):
             data += piece
-    return data.removeprefix(codecs.BOM_UTF8)
+    return data
 
 
 # --- where the bytes are -----------------------------------------------------------------------------------------
@@ -254,6 +259,11 @@ def plain(raw: Source) -> Source:
     packed = compression.packed(raw)
     if packed is None:
         return _without_mark(raw)
+    return _without_mark(checked(raw, packed))
+
+
+def checked(raw: Source, packed: compression.Packed) -> Source:
+    """The source unpacked, with a `Loss` where its checksum does not fit."""
     with raw.progress(f"decompressing {raw.path.name}"):
         source = unpacked(raw, packed.method, packed.open_stream)
     if packed.crc is not None and source.losses == raw.losses:
@@ -265,7 +275,7 @@ def plain(raw: Source) -> Source:
             source.losses += (Loss("unreadable", 1, message),)
     if source.losses == raw.losses:
         source.losses += packed.losses
-    return _without_mark(source)
+    return source
 
 
 def _without_mark(source: Source) -> Source:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support import corpus
 
 from androstep_analysis import ingest
-from androstep_analysis.errors import InputError
+from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest import source
 
 TEXT = b"".join(random.Random(i).randbytes(24).hex().encode() + b"\n" for i in range(20_000))
@@ -109,11 +109,39 @@ def test_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         source.load(path)
 
 
-def test_zip_of_several_files_is_refused(tmp_path: Path) -> None:
+LINE = b" app-1 [000] 1.000000: block_rq_issue: 8,0 W 4096 () 8 + 8 [app]\n"
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_the_recording_in_a_zip_of_several_files_is_read(method: int, tmp_path: Path) -> None:
+    path = tmp_path / "many.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("../notes.txt", "what was done")
+        archive.writestr("dir/trace.txt", LINE * 3)
+        archive.writestr("dir/other.txt.gz", gzip.compress(LINE))
+    with pytest.warns(LossWarning, match="1 more recordings in the archive were not read, the first dir/other.txt.gz"):
+        staging = ingest.read(path)
+    assert staging.events == {"block_rq_issue": 3}
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("only.txt", LINE * 2)
+    assert ingest.read(path).events == {"block_rq_issue": 2}
+
+
+def test_a_zip_without_a_recording_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "two.zip"
     path.write_bytes(zip_of(("a", b"1"), ("b", b"2")))
-    with pytest.raises(InputError, match="has 2; unpack it"):
-        source.load(path)
+    with pytest.raises(InputError, match=r"an archive, and none of the files in it \(2\) is a known recording"):
+        ingest.read(path)
+
+
+def test_damage_in_a_zip_of_several_files_is_a_loss(tmp_path: Path) -> None:
+    path = tmp_path / "two.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", LINE * 3)
+        archive.writestr("b", b"2")
+    path.write_bytes(path.read_bytes().replace(b"8,0 W", b"8,0 R", 1))
+    with pytest.warns(LossWarning, match="damaged: its checksum does not fit"):
+        assert ingest.read(path).events == {"block_rq_issue": 3}
 
 
 @pytest.mark.parametrize(
