@@ -113,7 +113,8 @@ def violations(
 ) -> Counter[str]:
     """How many sectors are another fact, or no fact, by more events than by few: tables of both (`Recording.only`).
 
-    A file may have had several names: a path is another fact if it is none of those that more events tell.
+    A file may have had several names: a path is another fact if it is none of those that more events tell. A number
+    that is a fact by few events may get a name that is inferred by more (`map_source` tells of both).
     """
     rows = _by_sector(few["io"]).join(
         _by_sector(many["io"]), on=["request_id", "sector"], suffix="_many", validate="1:1"
@@ -123,8 +124,9 @@ def violations(
     of_file = pl.col("map") == 2
     # Of a block that is smaller than a page fewer events may tell an owner, whom more events then contradict.
     of_owner = (pl.col("owner") == 2) & pl.lit(has_whole_pages)
+    is_named = pl.col("path").is_null() & pl.col("path_many").is_not_null() & (pl.col("ino") == pl.col("ino_many"))
     found = {
-        "file is no fact": of_file & (pl.col("map_many") < 2),
+        "file is no fact": of_file & (pl.col("map_many") < 2) & ~is_named.fill_null(False),
         "owner is no fact": of_owner & (pl.col("owner_many") < 2),
     }
     found["path is another"] = of_file & pl.col("path").is_not_null() & ~pl.col("path").is_in("names").fill_null(False)
