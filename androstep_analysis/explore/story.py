@@ -158,7 +158,8 @@ class Stories:
         self, request: Mapping[str, Any], one: Mapping[str, Any], begin: int, end: int, asked_ns: int
     ) -> int | None:
         """When some of these bytes were last queued to be written before."""
-        is_same = (pl.col("dev") == one["dev"]) & (pl.col("ino") == one["ino"]) & (pl.col("op") == "write")
+        is_same = pl.all_horizontal(pl.col(name).eq_missing(one[name]) for name in ("dev", "ino", "incarnation"))
+        is_same &= pl.col("op") == "write"
         is_same &= (pl.col("file_offset_bytes") < end) & (pl.col("file_offset_bytes") + pl.col("bytes") > begin)
         is_other = (pl.col("request_id") != request["request_id"]) & (pl.col("queue_ns") < asked_ns)
         found: int | None = self._io.filter(is_same & is_other).select(pl.col("queue_ns").max()).collect().item()
