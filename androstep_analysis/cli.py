@@ -6,6 +6,7 @@ import argparse
 import importlib
 import io
 import os
+import resource
 import signal
 import sys
 import warnings
@@ -64,6 +65,10 @@ COMMANDS = {
 """The commands in the order of `androstep --help`, which imports none of their modules, and what each is for."""
 
 
+LEAST_ADDRESS_SPACE = 1 << 30
+ADDRESS_SPACE_OF_THREAD = 128 << 20
+"""What a process maps at the least, most of which it never uses: by itself, and for a thread on each processor."""
+
 _BEHIND = {
     "bench": "options of iobench go",
     "replay": "options of ioreplay go",
@@ -84,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _terminate)
         warnings.simplefilter("always", LossWarning)
         warnings.showwarning = _show_warning
+        _check_address_space()
         run: Callable[[argparse.Namespace], int | None] = arguments.run
         return run(arguments) or 0
     except InputError as error:
@@ -107,6 +113,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"androstep: {visible(str(error))}; check the free space", file=sys.stderr)
         return 1
+
+
+def _check_address_space() -> None:
+    """Refuse to begin where the threads of polars could not: one that gets no memory may wait for ever."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    needed = LEAST_ADDRESS_SPACE + (os.cpu_count() or 1) * ADDRESS_SPACE_OF_THREAD
+    if resource.RLIM_INFINITY != limit < needed:
+        raise InputError(
+            f"this process may map {limit >> 20} MiB (ulimit -v), and needs {needed >> 20} MiB on this machine; "
+            "raise the limit, or limit the memory of a cgroup instead (systemd-run -p MemoryMax=)"
+        )
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:

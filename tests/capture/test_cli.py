@@ -570,3 +570,12 @@ def test_the_installed_program(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("androstep: ") and "Traceback" not in done.stderr
     assert run("summary").returncode == 2
+
+
+def test_too_little_address_space_is_one_sentence() -> None:
+    """A thread of polars that gets no memory would wait for ever."""
+    limited = ["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", sys.executable, "-m", "androstep_analysis"]
+    ran = subprocess.run([*limited, "summary", DEMO], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    [said] = ran.stderr.splitlines()
+    assert said.startswith("androstep: this process may map 976 MiB (ulimit -v), and needs ")
