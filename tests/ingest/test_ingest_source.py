@@ -19,7 +19,7 @@ from support import corpus
 
 from androstep_analysis import ingest
 from androstep_analysis.errors import InputError, LossWarning
-from androstep_analysis.ingest import source
+from androstep_analysis.ingest import compression, source
 
 TEXT = b"".join(random.Random(i).randbytes(24).hex().encode() + b"\n" for i in range(20_000))
 
@@ -98,6 +98,12 @@ def test_wrong_checksum_keeps_the_data(tmp_path: Path) -> None:
     path.write_bytes(packed)
     assert source.load(path).data == TEXT
     assert [loss.kind for loss in source.load(path).losses] == ["unreadable"]
+
+
+def test_bytes_as_a_file_object() -> None:
+    file = compression.Readable(source.Source.of(Path("x"), b"abcdef"))
+    assert (file.read(0), file.read(2), file.tell(), file.read(), file.read(1)) == (b"", b"ab", 2, b"cdef", b"")
+    assert (file.seek(-2, io.SEEK_END), file.read(9), file.seek(-99), file.read(1)) == (4, b"ef", 0, b"a")
 
 
 def test_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
