@@ -34,6 +34,7 @@ OF_TABLE: Final = {
         **{"state": "state", "uid": "uid"},
     },
     "block_events": {"device": "dev", "thread": "tid"},
+    "commands": {"device": "controller", "operation": "operation", "opcode": "opcode"},
     "fs_events": {
         **{"app": "package", "owner_app": "owner_package", "process": "owner_comm", "device": "dev", "file": "path"},
         **{"file_type": "file_type", "inode": "ino"},

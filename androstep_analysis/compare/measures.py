@@ -24,6 +24,8 @@ from androstep_analysis.measures.bio_steps import steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.bursts import BY as BURSTS_BY
 from androstep_analysis.measures.bursts import bursts
+from androstep_analysis.measures.command_latency import NAMES as COMMANDS_BY
+from androstep_analysis.measures.command_latency import command_latency
 from androstep_analysis.measures.file_types import file_types
 from androstep_analysis.measures.fsyncs import NAMES as FSYNC_BY
 from androstep_analysis.measures.fsyncs import fsyncs
@@ -526,6 +528,13 @@ def measures() -> dict[str, Measure]:
         "seeks": _of_events("distances between requests", seeks),
         "seek_distances": _of_events("how far forward and backward requests lie", seek_distances, within=("step",)),
         "merges": _of_events("bios merged and split", merges),
+        "command_latency": Measure(
+            "how long commands take on the device, and how many are under way",
+            ("commands",),
+            lambda t, by, recording: command_latency(t["commands"], by=by or COMMANDS_BY, lost=recording.losses),
+            has_windows=False,
+            asks_recording=True,
+        ),
         "fsyncs": Measure(
             "who calls fsync, on which file, and how long it takes",
             ("fs_events", "files", "tasks"),

@@ -13,6 +13,7 @@ Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interfa
 from androstep_analysis.measures.bio_steps import steps
 from androstep_analysis.measures.block_types import block_types, metadata_fraction
 from androstep_analysis.measures.bursts import bursts
+from androstep_analysis.measures.command_latency import command_latency
 from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
 from androstep_analysis.measures.evidence import evidence
@@ -56,6 +57,7 @@ __all__ = [
     "called_paths",
     "calls",
     "clipped",
+    "command_latency",
     "commands",
     "counted",
     "counter_rate",
