@@ -66,7 +66,7 @@ cppcheck:
 	  --error-exitcode=1 $(C_FILES)
 
 pytest: setup build/.test-programs probes-tests
-	$(BIN)/python -m pytest -n 2 -m "not prove"
+	$(BIN)/python -m pytest -n 3 -m "not prove"
 
 prove: setup build/.prove-programs probes-prove
 	$(BIN)/python -m pytest -n 3 -m prove
