@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_address_space() -> None:
-    """Refuse to begin where the threads of polars could not: one that gets no memory may wait for ever."""
+    """Raise `InputError` where polars could not start its threads: one that gets no memory may wait for ever."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     needed = LEAST_ADDRESS_SPACE + (os.cpu_count() or 1) * ADDRESS_SPACE_OF_THREAD
     if resource.RLIM_INFINITY != limit < needed:

@@ -18,13 +18,13 @@ _TEXTS: Final = (
     ("strace log", re.compile(rb"^(?:\[?(?:pid )?\s*\d+\]?\s+)?(?:\d[\d:.]*\s+)?\w+\(.*\)\s+= ")),
     ("biosnoop list", re.compile(rb"^\s*\d+\.\d+\s+\S+\s+\d+\s+\S+\s+[RWDF]\w*\s")),
 )
-"""What a line of a text format looks like, also where it is not one."""
+"""Forms that lines of each text format have; other text may have them, too."""
 
 _SEPARATORS: Final = (b",", b"\t", b";")
 
 
 def found(head: bytes) -> str:
-    """What a file that begins so holds, and what to do with it, as the end of a sentence."""
+    """Describe a file by its first bytes, and say what to do with it, as the end of a sentence."""
     lines = [line.rstrip(b"\r") for line in head.split(b"\n")[: _LINES + 1][:-1] or [head]]
     lines = [line for line in lines if line.strip() and not line.lstrip().startswith(b"#")]
     if not lines:

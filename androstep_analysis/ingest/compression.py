@@ -293,11 +293,12 @@ _METHODS: tuple[tuple[bytes, str, Callable[[Bytes], Stream]], ...] = (
 
 @dataclass(frozen=True)
 class ZipMember:
-    """A file in a zip archive: where its header begins, its checksum, and whether it is encrypted."""
+    """A file in a zip archive: where its header begins, and the entry of the directory, if there is one."""
 
     header: int
-    crc: int
-    is_encrypted: bool
+    crc: int = 0
+    is_encrypted: bool = False
+    packed_bytes: int | None = None
 
 
 def zip_members(raw: Bytes) -> dict[str, ZipMember] | None:
@@ -305,7 +306,9 @@ def zip_members(raw: Bytes) -> dict[str, ZipMember] | None:
     try:
         with zipfile.ZipFile(Readable(raw)) as archive:
             return {
-                member.filename: ZipMember(member.header_offset, member.CRC, bool(member.flag_bits & 1))
+                member.filename: ZipMember(
+                    member.header_offset, member.CRC, bool(member.flag_bits & 1), member.compress_size
+                )
                 for member in archive.infolist()
                 if not member.is_dir() and not member.filename.startswith("__MACOSX/")
             }
@@ -322,7 +325,9 @@ def zipped(raw: Bytes, member: ZipMember, losses: tuple[Loss, ...] = ()) -> Pack
     (size,) = struct.unpack_from("<I", header, 18)
     name_bytes, extra_bytes = struct.unpack_from("<HH", header, 26)
     start = member.header + 30 + name_bytes + extra_bytes
-    is_plain = compression == zipfile.ZIP_STORED and not flags & 8
+    is_streamed = flags & 8 and member.packed_bytes is None
+    size = size if member.packed_bytes is None else member.packed_bytes
+    is_plain = compression == zipfile.ZIP_STORED and not is_streamed
     if member.is_encrypted or flags & 1 or not (is_plain or compression == zipfile.ZIP_DEFLATED):
         raise InputError(f"{raw.name}: the file in the zip archive is encrypted or not deflated; unpack it")
     crc = member.crc if not losses else None
@@ -340,7 +345,7 @@ def _zipped(raw: Bytes) -> Packed | None:
     members = zip_members(raw)
     if members is None:
         torn = Loss("torn", 1, "the zip archive is cut short after its first file; more files may be lost")
-        return zipped(raw, ZipMember(0, 0, False), (torn,))
+        return zipped(raw, ZipMember(0), (torn,))
     if not members:
         raise InputError(f"{raw.name}: a zip archive without files; give the recording itself")
     return zipped(raw, next(iter(members.values()))) if len(members) == 1 else None

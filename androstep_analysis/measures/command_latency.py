@@ -12,7 +12,7 @@ from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 
 BY: Final = ("controller", "operation", "opcode")
 NAMES: Final = ("controller", "operation")
-"""What commands are told by unless somebody asks for something else."""
+"""The default grouping."""
 
 OPERATIONS: Final = {
     "scsi": {
@@ -43,8 +43,8 @@ def command_latency(commands: Table, *, by: Sequence[str] = NAMES, lost: Losses 
     commands : Table
         Table `commands`: ts_ns, event, step, device, tag, opcode, nr_bytes.
     by : sequence of str
-        What commands are told by: any of controller (column device of the table: the controller, the host or the place
-        on the bus), operation (read, write, discard, flush, other) and opcode.
+        The columns to group by: any of controller (column device of the table: the controller, the host or the place on
+        the bus), operation (read, write, discard, flush, other) and opcode.
     lost : Losses, optional
         Commands in whose time events may be missing have no latency.
 
@@ -60,7 +60,7 @@ def command_latency(commands: Table, *, by: Sequence[str] = NAMES, lost: Losses 
     Raises
     ------
     ValueError
-        For a column that commands are not told by.
+        For a column that commands cannot be grouped by.
 
     References
     ----------
@@ -75,7 +75,7 @@ def command_latency(commands: Table, *, by: Sequence[str] = NAMES, lost: Losses 
     ('write', 500.0)
     """
     if strange := [name for name in by if name not in BY]:
-        raise ValueError(f"{', '.join(strange)}: commands are told by {', '.join(BY)}")
+        raise ValueError(f"{', '.join(strange)}: commands can be grouped by {', '.join(BY)}")
     found = _sent(lazy(commands).collect(), lost or Losses())
     took = pl.col("took_ns").drop_nulls()
     groups = found.group_by(by, maintain_order=True).agg(
@@ -90,11 +90,11 @@ def command_latency(commands: Table, *, by: Sequence[str] = NAMES, lost: Losses 
     )
     span = found.select((pl.col("ts_ns") + pl.col("took_ns")).max() - pl.col("ts_ns").min()).item()
     ended = found["took_ns"].count() / found.height if found.height else None
-    told = groups.join(_most(found, by), on=by, how="left", nulls_equal=True, maintain_order="left").with_columns(
+    table = groups.join(_most(found, by), on=by, how="left", nulls_equal=True, maintain_order="left").with_columns(
         mean_depth=pl.col("busy") / pl.lit(span or None, pl.Int64), coverage=pl.lit(ended, pl.Float64)
     )
-    told = told.sort("n", *by, descending=[True, *(False for _ in by)])
-    return columns_as_rows(told.drop("busy"), list(by), _UNITS)
+    table = table.sort("n", *by, descending=[True, *(False for _ in by)])
+    return columns_as_rows(table.drop("busy"), list(by), _UNITS)
 
 
 def _sent(commands: pl.DataFrame, lost: Losses) -> pl.DataFrame:
@@ -105,7 +105,8 @@ def _sent(commands: pl.DataFrame, lost: Losses) -> pl.DataFrame:
     steps = commands.with_columns(pl.col("event", "step").cast(pl.String)).filter(pl.col("step") != "other")
     is_mmc = pl.col("event").str.starts_with("mmc_")
     rows = steps.with_columns(family=pl.when(is_mmc).then(pl.lit("mmc")).otherwise(pl.lit("scsi")))
-    # Two layers tell of the same command of UFS: the controller's event is the nearer one.
+    # A command of UFS has events of two layers, and nothing maps a SCSI host to its controller: those of other disks on
+    # the SCSI layer are left out with them.
     has_ufs = (rows["event"] == "ufshcd_command").any()
     rows = rows.filter(pl.lit(not has_ufs) | ~pl.col("event").str.starts_with("scsi_")).sort(
         "ts_ns", maintain_order=True

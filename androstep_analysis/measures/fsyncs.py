@@ -17,9 +17,9 @@ BEGINS: Final = ("ext4_sync_file_enter", "f2fs_sync_file_enter")
 ENDS: Final = ("ext4_sync_file_exit", "f2fs_sync_file_exit")
 BY: Final = ("dev", *OWNER, *FILE)
 NAMES: Final = ("owner_comm", "ino", "path")
-"""What calls are told by unless somebody asks for something else."""
+"""The default grouping."""
 
-_TOLD: Final = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "error")
+_COLUMNS: Final = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "error")
 _QUANTILES: Final = {"latency_p50": 0.5, "latency_p99": 0.99, "latency_max": 1.0}
 
 
@@ -31,7 +31,7 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
     tables : mapping of str to Table
         Tables `fs_events`, `files` and `tasks` of one capture (`Capture.tables`).
     by : sequence of str
-        What the calls are told by: any of dev, owner_pid, owner_comm, owner_package (who called; null for a thread of
+        The columns to group by: any of dev, owner_pid, owner_comm, owner_package (who called; null for a thread of
         the kernel), ino, path, file_type, package (of the file).
     lost : Losses, optional
         Calls between whose events others may be missing have no latency.
@@ -46,7 +46,7 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
     Raises
     ------
     ValueError
-        For a column that calls are not told by.
+        For a column that calls cannot be grouped by.
 
     References
     ----------
@@ -58,9 +58,9 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
     True
     """
     if strange := [name for name in by if name not in BY]:
-        raise ValueError(f"{', '.join(strange)}: calls of fsync are told by {', '.join(BY)}")
+        raise ValueError(f"{', '.join(strange)}: calls of fsync can be grouped by {', '.join(BY)}")
     events = lazy(tables["fs_events"], ("fs_events",)).filter(pl.col("event").is_in([*BEGINS, *ENDS]))
-    found = calls(events.select(_TOLD).collect(), lost or Losses())
+    found = calls(events.select(_COLUMNS).collect(), lost or Losses())
     tasks = lazy(tables["tasks"], ("tasks",)).collect()
     files = lazy(tables["files"], ("files",)).select("dev", *FILE, "valid_from_ns", "valid_to_ns").collect()
     named = inodes.at_time(Processes(tasks).of_threads(found), files)
@@ -72,10 +72,10 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
         **{name: latency.quantile(share, "equiprobable") for name, share in _QUANTILES.items()},
     )
     ended = found["latency_ns"].count() / found.height if found.height else None
-    told = groups.with_columns(coverage=pl.lit(ended, pl.Float64)).sort(
+    table = groups.with_columns(coverage=pl.lit(ended, pl.Float64)).sort(
         "n", *by, descending=[True, *(False for _ in by)]
     )
-    return columns_as_rows(told, list(by), {"calls": "count", "failed": "count", **dict.fromkeys(_QUANTILES, "ns")})
+    return columns_as_rows(table, list(by), {"calls": "count", "failed": "count", **dict.fromkeys(_QUANTILES, "ns")})
 
 
 def calls(events: pl.DataFrame, lost: Losses) -> pl.DataFrame:

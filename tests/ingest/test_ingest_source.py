@@ -11,6 +11,7 @@ import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -115,6 +116,13 @@ def test_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         source.load(path)
 
 
+class Pipe:
+    """A file that only takes what is written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write, self.flush = file.write, file.flush
+
+
 LINE = b" app-1 [000] 1.000000: block_rq_issue: 8,0 W 4096 () 8 + 8 [app]\n"
 
 
@@ -131,6 +139,16 @@ def test_the_recording_in_a_zip_of_several_files_is_read(method: int, tmp_path: 
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("only.txt", LINE * 2)
     assert ingest.read(path).events == {"block_rq_issue": 2}
+
+
+def test_a_stored_file_whose_size_only_the_directory_of_a_zip_states_is_read(tmp_path: Path) -> None:
+    """As of an archive that was written to a pipe."""
+    path = tmp_path / "piped.zip"
+    with path.open("wb") as file, zipfile.ZipFile(Pipe(file), "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("notes.txt", "what was done")
+        with archive.open("trace.txt", "w") as member:
+            member.write(LINE * 3)
+    assert ingest.read(path).events == {"block_rq_issue": 3}
 
 
 def test_a_zip_without_a_recording_is_refused(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_layers_slots_and_losses() -> None:
     assert found(one, lost=gone)["read"]["latency_max"] is None
     assert found([event(0, "other", 1, READ)]) == {}
     assert set(measures.command_latency(table(one), by=("opcode",))["opcode"]) == {18}
-    with pytest.raises(ValueError, match="colour: commands are told by"):
+    with pytest.raises(ValueError, match="colour: commands can be grouped by"):
         measures.command_latency(table(one), by=("colour",))
 
 

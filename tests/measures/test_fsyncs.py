@@ -32,9 +32,9 @@ def written(path: Path, calls: list[tuple[float, int, str, int, int]]) -> Path:
     return path
 
 
-def found(path: Path, **options: object) -> dict[tuple[str, int], dict[str, float | None]]:
+def found(path: Path, lost: Losses | None = None) -> dict[tuple[str, int], dict[str, float | None]]:
     told: dict[tuple[str, int], dict[str, float | None]] = defaultdict(dict)
-    table = measures.fsyncs(androstep.open(path).tables, by=("owner_comm", "ino"), **options)  # type: ignore[arg-type]
+    table = measures.fsyncs(androstep.open(path).tables, by=("owner_comm", "ino"), lost=lost)
     for comm, ino, metric, value in table.select("owner_comm", "ino", "metric", "value").iter_rows():
         told[comm, ino][metric] = value
     return dict(told)

@@ -1,8 +1,8 @@
-"""Blocks that an ext4 file no longer has, where no event tells which blocks are freed.
+"""Blocks that an ext4 file no longer has, where the freeing of blocks is not recorded.
 
-Data that gets a freed block is told by an event, metadata are not. What they hold on the device begins with a request:
-a write that carries REQ_META, or before that a discard of what was freed. From there on the block is nobody knows
-whose, until an event states it anew.
+An event records which freed block is given to data, none which is given to metadata. The first sign of that is a
+request: a write with REQ_META, or a discard of the freed block. From then on the owner of the block is unknown, until
+an event maps it again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from androstep_analysis import schema
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.link.extents import timeline
 
-_NOBODY = "metadata"
-"""Of what type the rows of reuse are while they are among the statements: no event of ext4 states such a place."""
+_REUSE_TYPE = "metadata"
+"""The block type by which rows of reuse are found again: no event of ext4 maps blocks of this type."""
 
 
 def until_reused(
@@ -24,7 +24,7 @@ def until_reused(
 ) -> pl.DataFrame:
     """Return the extents that events state (`timeline.succeeding`), each until its block is reused.
 
-    A write of metadata may be to a directory's own block: it ends what is stated of files, a discard ends all.
+    A write of metadata may be to a directory's own block: it ends mappings of files only. A discard ends all.
     """
     silent = tracepoints_ext4.without_frees(fs_events, recorded)
     if not silent:
@@ -38,19 +38,19 @@ def until_reused(
 
 def _cut(extents: pl.DataFrame, reuses: pl.DataFrame) -> pl.DataFrame:
     rows = pl.concat([extents, reuses.select(extents.columns)]).sort("valid_from_ns", maintain_order=True)
-    is_reuse = (pl.col("block_type") == _NOBODY) & pl.col("subtype").is_null() & pl.col("ino").is_null()
+    is_reuse = (pl.col("block_type") == _REUSE_TYPE) & pl.col("subtype").is_null() & pl.col("ino").is_null()
     return timeline.succeeding(rows).filter(~is_reuse)
 
 
 def _reuses(requests: pl.LazyFrame, devices: list[int], condition: pl.Expr) -> pl.DataFrame:
-    """The requests for which the condition holds, as extents of `_NOBODY`."""
+    """The requests for which the condition holds, as extents of `_REUSE_TYPE`."""
     reuses = (
         requests.filter(pl.col("part_dev").is_in(devices), condition, pl.col("nr_sectors") > 0)
         .select(
             dev="part_dev",
             sector="part_sector",
             nr_sectors="nr_sectors",
-            block_type=pl.lit(_NOBODY),
+            block_type=pl.lit(_REUSE_TYPE),
             valid_from_ns=pl.coalesce("queue_ns", "issue_ns", "complete_ns"),
             source=pl.lit("tracepoint"),
         )

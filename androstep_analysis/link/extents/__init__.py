@@ -22,7 +22,7 @@ def pieces(
     files: pl.DataFrame,
     marking: frozenset[int] = frozenset(),
     silent: frozenset[int] = frozenset(),
-    telling: frozenset[int] = frozenset(),
+    with_events: frozenset[int] = frozenset(),
     reusing: frozenset[int] = frozenset(),
 ) -> pl.DataFrame:
     """Every request cut at the edges of its bios and of the extents that hold them.
@@ -31,17 +31,17 @@ def pieces(
     `part_sector`. The extent asked for is the one at the time the bio was queued (issued or completed where no queue
     event was seen). On the devices in `marking` metadata, and no data, carries REQ_META: an extent of the other kind is
     of another time. On those that are `silent` no event tells which blocks are freed and become metadata, so that what
-    events say of metadata is inferred. The filesystems on the devices in `telling` have events of their own: what is
-    discarded there is free, whatever it was. On those that are `reusing` numbers nothing tells whether the file that an
-    event named is the one that has the number now, so that it is inferred. An empty flush is one piece without sectors
-    and without block type.
+    events say of metadata is inferred. Where a filesystem has events of its own
+    (`with_events`), what it discards is free. On the devices in `reusing` neither births nor ends of files are
+    recorded: a file that an event named is inferred, since another one may have its number by now. An empty flush is
+    one piece without sectors and without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and
     `since_ns`, from when on that extent holds.
     """
     mapped = _typed(_map(placed(linked), extents, marking, silent), extents)
-    cut = _name(_discarded(mapped, telling), files, reusing)
+    cut = _name(_discarded(mapped, with_events), files, reusing)
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
@@ -171,10 +171,10 @@ def _is_doubted(bios: pl.DataFrame, extent: pl.DataFrame, silent: frozenset[int]
     return is_traced & bios["meta"].fill_null(False) & bios["part_dev"].is_in(list(silent)).fill_null(False)
 
 
-def _discarded(pieces: pl.DataFrame, telling: frozenset[int]) -> pl.DataFrame:
+def _discarded(pieces: pl.DataFrame, with_events: frozenset[int]) -> pl.DataFrame:
     """The pieces, those that no extent maps as free where a filesystem discards them: it does so with nothing else."""
     is_free = pl.col("map_source").is_null() & (pl.col("op") == "discard")
-    is_free &= pl.col("part_dev").is_in(list(telling)).fill_null(False)
+    is_free &= pl.col("part_dev").is_in(list(with_events)).fill_null(False)
     facts = {"block_type": ("extents", "free"), "map_source": ("io", "context")}
     return pieces.with_columns(
         pl.when(is_free).then(pl.lit(value).cast(schema.enum(table, name))).otherwise(name).alias(name)
